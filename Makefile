@@ -1,0 +1,129 @@
+# make          builds build/meshwright
+# make demo     plans and simulates one shipped model, from a bare Debian on
+# make test     unit, transcript and style tests, from a bare Debian on
+# make check    test under sanitizers, clang, clang-tidy, clang-format, a short fuzz
+# make bench    speed
+# make install  to DESTDIR/PREFIX
+BUILD ?= build
+PREFIX ?= /usr/local
+SANITIZE ?=
+STRICT = -fno-sanitize-recover=all
+FUZZ_SECONDS ?= 20
+JOBS ?= $(shell nproc)
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+
+FOLDERS = core topologies models plan cost_models simulator planner executor reports cli
+DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices models models/zoo plan \
+                  cost_models cost_models/stacks))
+
+WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror -Wno-missing-field-initializers
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
+LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
+
+# One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
+SOURCES = $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
+                     $(addsuffix /*/*.c,$(filter-out executor,$(FOLDERS))))
+OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
+MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
+TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
+HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
+          tests/malloc_fail.c,$(wildcard tests/*.c)))
+SCRIPTS = $(sort $(wildcard tests/*.t))
+PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
+QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
+
+.PHONY: all demo test check bench install clean deps check_deps test_programs check_sanitized \
+        check_clang check_tidy check_format check_fuzz FORCE
+.SECONDARY:
+
+all: $(BUILD)/meshwright
+
+$(BUILD)/meshwright: $(OBJECTS)
+	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
+$(BUILD)/libmeshwright.a: $(MODULES)
+$(BUILD)/libhelpers.a: $(HELPERS)
+$(BUILD)/lib%.a:
+	@mkdir -p $(@D)
+	rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The one place that knows where the data files are installed is rebuilt when that changes.
+$(BUILD)/core/file_data.o: ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
+$(BUILD)/core/file_data.o: $(BUILD)/prefix
+$(BUILD)/prefix: FORCE
+	@mkdir -p $(@D)
+	@echo '$(PREFIX)' | cmp -s - $@ || echo '$(PREFIX)' > $@
+
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
+	$(CC) $(SANITIZE) -o $@ $^ -lcmocka $(LIBRARIES)
+
+$(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libmeshwright.a
+	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
+
+$(BUILD)/fuzz_json: $(BUILD)/tests/fuzz_json.o $(BUILD)/libmeshwright.a
+	$(CC) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBRARIES)
+
+$(BUILD)/tests/malloc_fail.so: tests/malloc_fail.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
+
+deps check_deps:
+	@tests/install_deps.sh $(filter check,$(@:_deps=))
+
+demo: deps
+	@$(QUIET_MAKE) all
+	@mkdir -p build/demo
+	build/meshwright plan llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 \
+	    -o build/demo/plan.json
+	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
+
+test_programs: $(TESTS) $(BUILD)/meshwright $(BUILD)/tests/malloc_fail.so
+
+test: deps
+	@$(QUIET_MAKE) test_programs
+	@$(PROVE) $(TESTS) $(SCRIPTS)
+
+check: check_deps check_format check_clang check_tidy check_sanitized check_fuzz
+
+check_format: check_deps
+	clang-format --dry-run -Werror \
+	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests) $(addsuffix /*/*.[ch],$(FOLDERS)))
+
+check_clang: check_deps
+	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs
+
+check_tidy: check_deps
+	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
+	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. 2>/dev/null' clang-tidy
+
+check_sanitized: check_deps
+	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test
+
+check_fuzz: check_deps
+	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang build/fuzz/fuzz_json \
+	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
+	@mkdir -p build/fuzz/corpus
+	build/fuzz/fuzz_json -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -timeout=5 \
+	    -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/data topologies
+
+bench: deps
+	@$(QUIET_MAKE) $(BENCHES)
+	@for bench in $(BENCHES); do $$bench || exit; done
+
+install: all
+	install -D -m 755 $(BUILD)/meshwright $(DESTDIR)$(PREFIX)/bin/meshwright
+	@for file in $(DATA); do \
+	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
+
+clean:
+	rm -rf $(BUILD)
+
+FORCE:
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

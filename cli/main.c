@@ -1,0 +1,94 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/units.h"
+#include "core/version.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv, struct err *err);
+    const char *summary;
+};
+
+static const struct command COMMANDS[] = {
+    {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
+    {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
+    {"topology", topology_command, "describe a cluster and where its numbers come from"},
+    {0},
+};
+
+static const struct command *find_command(const char *name)
+{
+    for (const struct command *command = COMMANDS; command->name; command++) {
+        if (strcmp(command->name, name) == 0) return command;
+    }
+    return NULL;
+}
+
+static int print_help(void)
+{
+    printf("Usage: meshwright COMMAND ...\n\n"
+           "How should this model be trained on that cluster, how long will it take, what will it\n"
+           "cost, and is that true?\n\n");
+    for (const struct command *command = COMMANDS; command->name; command++) {
+        printf("  %-12s%s\n", command->name, command->summary);
+    }
+    printf("\n`meshwright help COMMAND` explains one. Exit status: 0 yes, 1 the answer is no,\n"
+           "2 wrong usage, 3 a wrong input file, 4 the machine failed.\n");
+    return 0;
+}
+
+static int fail_unknown(const char *name, struct err *err)
+{
+    struct units_guess guess = {.text = name};
+    for (const struct command *command = COMMANDS; command->name; command++) {
+        units_guess_offer(&guess, command->name);
+    }
+    if (guess.best) {
+        err_set(err, ERR_USAGE, "unknown command \"%s\", did you mean \"%s\"?", name, guess.best);
+    } else {
+        err_set(err, ERR_USAGE, "unknown command \"%s\", see meshwright --help", name);
+    }
+    return exit_status(err);
+}
+
+static int help_command(int argc, char **argv, struct err *err)
+{
+    if (argc < 2) return print_help();
+    const struct command *command = find_command(argv[1]);
+    if (!command) return fail_unknown(argv[1], err);
+    char name[32], flag[] = "--help";
+    snprintf(name, sizeof name, "%s", command->name);
+    char *help[] = {name, flag, NULL};
+    return command->run(2, help, err);
+}
+
+static int run(int argc, char **argv, const char **name, struct err *err)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0) return print_help();
+    if (strcmp(argv[1], "--version") == 0) return puts("meshwright " MESHWRIGHT_VERSION), 0;
+    if (strcmp(argv[1], "help") == 0) return help_command(argc - 1, argv + 1, err);
+    const struct command *command = find_command(argv[1]);
+    if (!command) return fail_unknown(argv[1], err);
+    *name = command->name;
+    return command->run(argc - 1, argv + 1, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    const char *name = NULL;
+    int status = run(argc, argv, &name, &err);
+    // An answer that could not be written was not given.
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        err_set(&err, ERR_SYSTEM, "cannot write the answer: %s", strerror(errno));
+        status = exit_status(&err);
+    }
+    if (err.kind) {
+        fprintf(stderr, "meshwright%s%s: %s\n", name ? " " : "", name ? name : "", err.text);
+    }
+    return status;
+}

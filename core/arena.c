@@ -1,0 +1,144 @@
+#include "core/arena.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Blocks come zeroed from calloc. `dirty_bytes` is how far a block was ever handed out: what lies
+// past it is still zero, so a fresh block is never cleared twice.
+struct arena_block {
+    struct arena_block *older;
+    size_t size_bytes, used_bytes, dirty_bytes;
+    alignas(max_align_t) unsigned char data[];
+};
+
+enum { BLOCK_BYTES_LEAST = 1 << 16, BLOCK_BYTES_MOST = 1 << 24 };
+
+// _exit, not exit: buffered output and half-written files must not be completed by accident.
+_Noreturn static void out_of_memory(size_t bytes)
+{
+    char line[96];
+    int length =
+        snprintf(line, sizeof line, "meshwright: out of memory, %zu bytes wanted\n", bytes);
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
+    (void)ignored;
+    _exit(4);
+}
+
+void *memory_get(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory) out_of_memory(bytes);
+    return memory;
+}
+
+// Blocks double, so that a large run needs few of them and a small one little memory.
+static struct arena_block *block_new(const struct arena *arena, size_t bytes)
+{
+    size_t size_bytes = arena->last ? 2 * arena->last->size_bytes : BLOCK_BYTES_LEAST;
+    if (size_bytes > BLOCK_BYTES_MOST) size_bytes = BLOCK_BYTES_MOST;
+    if (size_bytes < bytes) size_bytes = bytes;
+    if (size_bytes > PTRDIFF_MAX - sizeof(struct arena_block)) out_of_memory(bytes);
+
+    struct arena_block *block = calloc(1, sizeof *block + size_bytes);
+    if (!block) out_of_memory(bytes);
+    block->older = arena->last;
+    block->size_bytes = size_bytes;
+    return block;
+}
+
+void *arena_alloc(struct arena *arena, size_t count, size_t size)
+{
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(count, size, &bytes)) out_of_memory(SIZE_MAX);
+    if (bytes > PTRDIFF_MAX - alignof(max_align_t)) out_of_memory(bytes);
+    bytes = (bytes + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    if (bytes == 0) bytes = alignof(max_align_t);
+
+    struct arena_block *block = arena->last;
+    if (!block || block->size_bytes - block->used_bytes < bytes) {
+        block = arena->last = block_new(arena, bytes);
+    }
+    unsigned char *memory = block->data + block->used_bytes;
+    block->used_bytes += bytes;
+    arena->used_bytes += bytes;
+    size_t start = block->used_bytes - bytes;
+    if (block->dirty_bytes > start) {
+        size_t stale_bytes = block->dirty_bytes - start;
+        memset(memory, 0, stale_bytes < bytes ? stale_bytes : bytes);
+    }
+    if (block->dirty_bytes < block->used_bytes) block->dirty_bytes = block->used_bytes;
+    return memory;
+}
+
+char *arena_copy(struct arena *arena, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    return memcpy(arena_alloc(arena, bytes, 1), text, bytes);
+}
+
+char *arena_vprint(struct arena *arena, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    assert(length >= 0);
+    char *text = arena_alloc(arena, (size_t)length + 1, 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+char *arena_print(struct arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = arena_vprint(arena, format, args);
+    va_end(args);
+    return text;
+}
+
+struct arena_mark arena_mark(const struct arena *arena)
+{
+    size_t block_used_bytes = arena->last ? arena->last->used_bytes : 0;
+    return (struct arena_mark){arena->last, block_used_bytes, arena->used_bytes};
+}
+
+// The largest block past the mark is kept, empty, on top: a search that resets after each
+// candidate then allocates nothing from the system.
+void arena_reset(struct arena *arena, struct arena_mark mark)
+{
+    struct arena_block *spare = NULL;
+    while (arena->last != mark.block) {
+        struct arena_block *block = arena->last;
+        assert(block && "the mark is of another arena or older than a reset");
+        arena->last = block->older;
+        if (spare && spare->size_bytes >= block->size_bytes) {
+            free(block);
+        } else {
+            free(spare);
+            spare = block;
+        }
+    }
+    if (mark.block) mark.block->used_bytes = mark.block_used_bytes;
+    if (spare) {
+        spare->used_bytes = 0;
+        spare->older = arena->last;
+        arena->last = spare;
+    }
+    arena->used_bytes = mark.used_bytes;
+}
+
+void arena_free(struct arena *arena)
+{
+    while (arena->last) {
+        struct arena_block *older = arena->last->older;
+        free(arena->last);
+        arena->last = older;
+    }
+    arena->used_bytes = 0;
+}

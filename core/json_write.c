@@ -1,0 +1,164 @@
+#include "core/json_write.h"
+#include "core/units.h"
+
+#include <assert.h>
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// The writer grows its text inside the arena; the abandoned halves sum to less than the text.
+static void put_bytes(struct json_writer *writer, const char *bytes, size_t count)
+{
+    if (writer->capacity - writer->length <= count) {
+        size_t capacity = 2 * (writer->length + count) + 256;
+        char *grown = ARENA_NEW(writer->arena, char, capacity);
+        if (writer->length) memcpy(grown, writer->text, writer->length);
+        writer->text = grown;
+        writer->capacity = capacity;
+    }
+    memcpy(writer->text + writer->length, bytes, count);
+    writer->length += count;
+    writer->text[writer->length] = '\0';
+}
+
+static void put(struct json_writer *writer, const char *text)
+{
+    put_bytes(writer, text, strlen(text));
+}
+
+static void put_quoted(struct json_writer *writer, const char *text)
+{
+    put(writer, "\"");
+    for (; *text; text++) {
+        char escape[8] = {*text, '\0'};
+        switch (*text) {
+        case '"':
+        case '\\':
+            snprintf(escape, sizeof escape, "\\%c", *text);
+            break;
+        case '\n':
+            strcpy(escape, "\\n");
+            break;
+        case '\t':
+            strcpy(escape, "\\t");
+            break;
+        default:
+            if ((unsigned char)*text < ' ') {
+                snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*text);
+            }
+        }
+        put(writer, escape);
+    }
+    put(writer, "\"");
+}
+
+static void put_line_break(struct json_writer *writer)
+{
+    put(writer, "\n");
+    for (int i = 0; i < writer->depth; i++) {
+        put(writer, "  ");
+    }
+}
+
+// What stands before each value: comma, line break, key.
+static void start_value(struct json_writer *writer, const char *key)
+{
+    if (writer->has_member) put(writer, writer->flat_depth ? ", " : ",");
+    if (writer->depth && !writer->flat_depth) put_line_break(writer);
+    if (key) {
+        put_quoted(writer, key);
+        put(writer, ": ");
+    }
+    writer->has_member = true;
+}
+
+void json_open(struct json_writer *writer, const char *key, char bracket)
+{
+    assert(bracket == '{' || bracket == '[');
+    start_value(writer, key);
+    put_bytes(writer, &bracket, 1);
+    writer->depth++;
+    if (writer->flat_depth) writer->flat_depth++;
+    writer->has_member = false;
+}
+
+void json_open_flat(struct json_writer *writer, const char *key, char bracket)
+{
+    json_open(writer, key, bracket);
+    if (!writer->flat_depth) writer->flat_depth = 1;
+}
+
+void json_close(struct json_writer *writer, char bracket)
+{
+    assert(bracket == '}' || bracket == ']');
+    assert(writer->depth > 0);
+    writer->depth--;
+    if (writer->flat_depth) {
+        writer->flat_depth--;
+    } else if (writer->has_member) {
+        put_line_break(writer);
+    }
+    put_bytes(writer, &bracket, 1);
+    if (writer->depth == 0) put(writer, "\n");
+    writer->has_member = true;
+}
+
+void json_put_text(struct json_writer *writer, const char *key, const char *text)
+{
+    start_value(writer, key);
+    put_quoted(writer, text);
+}
+
+void json_put_f64(struct json_writer *writer, const char *key, double value)
+{
+    char digits[UNITS_NUMBER_BYTES];
+    start_value(writer, key);
+    put(writer, units_number(digits, value));
+}
+
+void json_put_i64(struct json_writer *writer, const char *key, int64_t value)
+{
+    assert(value >= -(INT64_C(1) << 53) && value <= INT64_C(1) << 53);
+    char digits[UNITS_NUMBER_BYTES];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    start_value(writer, key);
+    put(writer, digits);
+}
+
+void json_put_bool(struct json_writer *writer, const char *key, bool value)
+{
+    start_value(writer, key);
+    put(writer, value ? "true" : "false");
+}
+
+void json_put_null(struct json_writer *writer, const char *key)
+{
+    start_value(writer, key);
+    put(writer, "null");
+}
+
+static void put_tree(struct json_writer *writer, const char *key, const cJSON *tree)
+{
+    if (cJSON_IsObject(tree) || cJSON_IsArray(tree)) {
+        bool is_object = cJSON_IsObject(tree);
+        json_open(writer, key, is_object ? '{' : '[');
+        for (const cJSON *child = tree->child; child; child = child->next) {
+            put_tree(writer, is_object ? child->string : NULL, child);
+        }
+        json_close(writer, is_object ? '}' : ']');
+    } else if (cJSON_IsString(tree)) {
+        json_put_text(writer, key, tree->valuestring);
+    } else if (cJSON_IsNumber(tree) && isfinite(tree->valuedouble)) {
+        json_put_f64(writer, key, tree->valuedouble);
+    } else if (cJSON_IsBool(tree)) {
+        json_put_bool(writer, key, cJSON_IsTrue(tree));
+    } else {
+        json_put_null(writer, key);
+    }
+}
+
+void json_put_copy(struct json_writer *writer, const char *key, const struct json *value)
+{
+    put_tree(writer, key, value->value);
+}

@@ -1,0 +1,33 @@
+#pragma once
+#include "core/json.h"
+
+#include <stdint.h>
+
+// Writing JSON as text with stable bytes: two-space indentation, keys in the order they are
+// written, numbers as the shortest decimal that reads back to the same double (independent of the
+// locale), integers up to 2^53 in full. NaN and infinity are bugs (assert). Arrays of numbers and
+// texts are kept on one line (json_open_array with `flat`).
+//
+// struct json_writer w = {.arena = arena};
+// json_open(&w, NULL, '{');  json_put_f64(&w, "step_s", 1.5);  json_close(&w, '}');
+
+struct json_writer {
+    struct arena *arena;
+    char *text;  // NUL-terminated, in the arena
+    size_t length, capacity;
+    int depth;
+    int flat_depth;   // > 0 inside a container that is kept on one line
+    bool has_member;  // the open container already holds something
+};
+
+// `key` is NULL inside an array and for the root. `bracket` is '{' or '['.
+void json_open(struct json_writer *writer, const char *key, char bracket);
+void json_open_flat(struct json_writer *writer, const char *key, char bracket);
+void json_close(struct json_writer *writer, char bracket);
+void json_put_text(struct json_writer *writer, const char *key, const char *text);
+void json_put_f64(struct json_writer *writer, const char *key, double value);
+void json_put_i64(struct json_writer *writer, const char *key, int64_t value);
+void json_put_bool(struct json_writer *writer, const char *key, bool value);
+void json_put_null(struct json_writer *writer, const char *key);
+// A value that was read, with everything below it, as it is (null for a cursor without a value).
+void json_put_copy(struct json_writer *writer, const char *key, const struct json *value);

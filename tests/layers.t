@@ -1,0 +1,54 @@
+#!/usr/bin/perl
+# Who may include whom (design.md, section 3), and that only plan/ and what sits above it knows
+# the named axes: "if (tp > 1)" below means that a technique was coded instead of a layout.
+use strict;
+use warnings;
+
+my @plan       = qw(core topologies models plan);
+my @cost       = (@plan, 'cost_models');
+my @simulator  = (@cost, 'simulator');
+my @planner    = (@simulator, 'planner');
+my %may_include = (
+    core        => ['core'],
+    topologies  => ['core', 'topologies'],
+    models      => ['core', 'models'],
+    plan        => \@plan,
+    cost_models => \@cost,
+    simulator   => \@simulator,
+    planner     => \@planner,
+    executor    => [@plan, 'executor'],
+    reports     => [@planner, 'executor', 'reports'],
+);
+my %knows_axes = map { $_ => 1 } qw(plan planner reports);
+my $axis = qr/\b(?:tp|pp|dp|cp|ep|etp|vpp|sp)(?:_size|_count|_ranks)?\b/;
+
+my @folders = sort keys %may_include;
+print '1..', 2 * @folders, "\n";
+my $number = 0;
+
+sub report {
+    my ($name, @faults) = @_;
+    $number++;
+    print @faults ? 'not ok' : 'ok', " $number - $name\n";
+    print STDERR "# $_\n" for @faults;
+}
+
+for my $folder (@folders) {
+    my (@includes, @axes);
+    my %allowed = map { $_ => 1 } @{ $may_include{$folder} };
+    for my $path (glob "$folder/*.[ch] $folder/*/*.[ch] $folder/*.cu") {
+        open my $file, '<', $path or die "$path: $!";
+        while (my $line = <$file>) {
+            push @includes, "$path:$.: includes $1/" if $line =~ m{^\s*#\s*include\s+"(\w+)/}
+                and not $allowed{$1};
+            push @includes, "$path:$.: is not written from the root"
+                if $line =~ m{^\s*#\s*include\s+"[^/]*"};
+            $line =~ s{//.*}{};
+            push @axes, "$path:$.: $line" if not $knows_axes{$folder}
+                and $line =~ /(?:\bif\b|\bwhile\b|\?|&&|\|\|).*?$axis\s*(?:[<>]=?|[!=]=)\s*\d/;
+        }
+        close $file;
+    }
+    report("$folder/ includes only what is below it", @includes);
+    report("$folder/ treats all mesh axes alike", @axes);
+}
