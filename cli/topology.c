@@ -1,0 +1,202 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/json_write.h"
+#include "core/table.h"
+#include "core/units.h"
+#include "topologies/cluster.h"
+
+#include <string.h>
+
+// One line of the description: what it is called, and its parts joined by commas.
+static void put_fact(struct table *table, const char *name, const char *text)
+{
+    const char *cells[] = {name, text};
+    table_row(table, cells);
+}
+
+static const char *plural(struct arena *arena, double count, const char *noun)
+{
+    return arena_print(arena, "%s %s%s", units_count(arena, count), noun, count == 1 ? "" : "s");
+}
+
+static void put_device(struct arena *arena, struct table *table, const struct device *device)
+{
+    const char *peaks = "";
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        double peak = device->peak_flop_per_s[i];
+        if (peak <= 0) continue;
+        peaks = arena_print(arena, "%s%s%s %s", peaks, *peaks ? ", " : "",
+                            precision_name((enum precision)i), units_flop_per_s(arena, peak));
+    }
+    put_fact(table, "  peak", peaks);
+    put_fact(table, "  memory",
+             arena_print(arena, "%s, %s", units_bytes(arena, (double)device->memory_bytes),
+                         units_bytes_per_s(arena, device->memory_bandwidth_bytes_per_s)));
+}
+
+static void put_links(struct arena *arena, struct table *table, const struct node_group *group)
+{
+    const struct intra_fabric *intra = &group->intra;
+    put_fact(table, "  intra",
+             arena_print(arena, "%s, %s per GPU and direction, %s%s", intra->kind,
+                         units_bytes_per_s(arena, intra->bandwidth_bytes_per_s),
+                         units_seconds(arena, intra->latency_s),
+                         intra->in_network_reduction ? ", reduces in the network" : ""));
+    if (group->nics.count == 0) return;
+    put_fact(table, "  nics",
+             arena_print(arena, "%d x %s per node", group->nics.count,
+                         units_bytes_per_s(arena, group->nics.bandwidth_bytes_per_s)));
+}
+
+static void put_host(struct arena *arena, struct table *table, const struct node_group *group)
+{
+    const struct host *host = &group->host;
+    const char *nvme = "";
+    if (host->nvme_bytes_per_s > 0) {
+        nvme = arena_print(arena, ", NVMe %s at %s", units_bytes(arena, (double)host->nvme_bytes),
+                           units_bytes_per_s(arena, host->nvme_bytes_per_s));
+    }
+    put_fact(table, "  host",
+             arena_print(arena, "%s for %s, %s at %s, PCIe %s per GPU%s",
+                         plural(arena, host->cores, "core"),
+                         plural(arena, group->gpus_per_host, "GPU"),
+                         units_bytes(arena, (double)host->memory_bytes),
+                         units_bytes_per_s(arena, host->memory_bandwidth_bytes_per_s),
+                         units_bytes_per_s(arena, host->pcie_bytes_per_s), nvme));
+}
+
+static void put_network(struct arena *arena, struct table *table, const struct cluster *cluster)
+{
+    const struct network *network = &cluster->network;
+    put_fact(table, "network",
+             arena_print(arena, "%s, %s, oversubscription %.3g%s%s", network->kind,
+                         units_seconds(arena, network->latency_s), network->oversubscription_ratio,
+                         network->rail_optimized ? ", rail-optimized" : "",
+                         network->in_network_reduction ? ", reduces in the network" : ""));
+    const struct price *price = &cluster->price;
+    if (price->per_gpu_hour > 0) {
+        const char *spot = "";
+        if (price->spot_per_gpu_hour > 0) {
+            spot = arena_print(arena, ", spot %.2f", price->spot_per_gpu_hour);
+        }
+        put_fact(table, "price",
+                 arena_print(arena, "%.2f %s per GPU hour%s", price->per_gpu_hour, price->currency,
+                             spot));
+    }
+    if (cluster->failures.gpu_mtbf_h > 0) {
+        const char *restart = "";
+        if (cluster->failures.restart_s > 0) {
+            restart = arena_print(arena, ", restart %s",
+                                  units_seconds(arena, cluster->failures.restart_s));
+        }
+        put_fact(table, "failures",
+                 arena_print(arena, "one per %s GPU hours%s",
+                             units_count(arena, cluster->failures.gpu_mtbf_h), restart));
+    }
+}
+
+static bool is_described(const struct cluster *cluster, int group)
+{
+    for (int i = 0; i < group; i++) {
+        if (strcmp(cluster->nodes[i].device->name, cluster->nodes[group].device->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum { SOURCE_WIDTH = 52 };
+
+// A source is a sentence: it is broken at blanks, and its further lines stand below the first.
+static void put_source(struct arena *arena, struct table *table, const struct provenance *from)
+{
+    const char *key = arena_print(arena, "  %s", from->key);
+    const char *kind = provenance_kind_name(from->kind);
+    const char *text = from->source;
+    do {
+        size_t length = strlen(text);
+        if (length > SOURCE_WIDTH) {
+            length = SOURCE_WIDTH;
+            while (length > 0 && text[length] != ' ')
+                length--;
+            if (length == 0) length = strcspn(text, " ");
+        }
+        const char *cells[] = {key, kind, arena_print(arena, "%.*s", (int)length, text)};
+        table_row(table, cells);
+        key = kind = "";
+        text += length + strspn(text + length, " ");
+    } while (*text);
+}
+
+static void print_provenance(struct arena *arena, const struct cluster *cluster)
+{
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct device *device = cluster->nodes[i].device;
+        if (is_described(cluster, i) || device->provenance_count == 0) continue;
+        printf("\nWhere the numbers of %s come from:\n", device->name);
+        struct table table = table_new(arena, "lll");
+        for (int j = 0; j < device->provenance_count; j++) {
+            put_source(arena, &table, &device->provenance[j]);
+        }
+        fputs(table_text(&table), stdout);
+    }
+}
+
+static void print_cluster(struct arena *arena, const struct cluster *cluster)
+{
+    printf("%s: %s, %s\n\n", cluster->name, plural(arena, cluster->node_count, "node"),
+           plural(arena, cluster->rank_count, "GPU"));
+    struct table table = table_new(arena, "ll");
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct node_group *group = &cluster->nodes[i];
+        put_fact(&table, "nodes",
+                 arena_print(arena, "%s x %d %s", units_count(arena, group->count), group->gpus,
+                             group->device->name));
+        put_device(arena, &table, group->device);
+        put_links(arena, &table, group);
+        put_host(arena, &table, group);
+    }
+    put_network(arena, &table, cluster);
+    fputs(table_text(&table), stdout);
+    print_provenance(arena, cluster);
+}
+
+static void print_json(struct arena *arena, const struct cluster *cluster)
+{
+    struct json_writer writer = {.arena = arena};
+    cluster_write(&writer, NULL, cluster);
+    fputs(writer.text, stdout);
+}
+
+static struct cluster *load(struct arena *arena, const char *name, int nodes, int gpus,
+                            struct err *err)
+{
+    struct cluster *cluster = cluster_load(arena, name, err);
+    if (!cluster) return NULL;
+    if (nodes && !cluster_set_nodes(cluster, nodes, err)) return NULL;
+    if (gpus && !cluster_take_gpus(cluster, gpus, err)) return NULL;
+    return cluster;
+}
+
+int topology_command(int argc, char **argv, struct err *err)
+{
+    const char *name = NULL;
+    int nodes = 0, gpus = 0;
+    bool as_json = false;
+    const struct option options[] = {
+        {"CLUSTER", OPTION_TEXT, &name, "cluster file, shipped cluster or NAME-xN for N nodes"},
+        {"--nodes", OPTION_INT, &nodes, "use N nodes"},
+        {"--gpus", OPTION_INT, &gpus, "use the first N GPUs"},
+        {"--json", OPTION_FLAG, &as_json, "print the cluster file itself, complete"},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, argv[0], options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+
+    struct arena arena = {0};
+    const struct cluster *cluster = load(&arena, name, nodes, gpus, err);
+    if (cluster && as_json) print_json(&arena, cluster);
+    if (cluster && !as_json) print_cluster(&arena, cluster);
+    arena_free(&arena);
+    return cluster ? 0 : exit_status(err);
+}

@@ -1,0 +1,100 @@
+#pragma once
+#include "core/json_write.h"
+#include "topologies/device.h"
+
+// A cluster is a list of node groups joined by one network. A node is the set of GPUs joined by one
+// intra fabric: 8 in a DGX, 72 in an NVL72 rack. Ranks number the GPUs node by node in the order of
+// the groups: rank 0 is GPU 0 of node 0. Bandwidths are one direction, per GPU (intra), per NIC
+// (network). topologies/NAME.json; schema beside it.
+
+struct intra_fabric {
+    const char *kind;  // a row of cost_models/fabrics.json: "nvswitch", "nvlink", "pcie", ...
+    double bandwidth_bytes_per_s;
+    double latency_s;
+    bool in_network_reduction;
+};
+
+struct host {
+    int64_t memory_bytes;
+    double memory_bandwidth_bytes_per_s;
+    int cores;
+    double pcie_bytes_per_s;  // per GPU, one direction
+    double nvme_bytes_per_s;
+    int64_t nvme_bytes;
+};
+
+struct node_group {
+    int count;  // nodes of this kind
+    int gpus;   // per node
+    const struct device *device;
+    struct intra_fabric intra;
+    int gpus_per_host;  // default: gpus
+    struct host host;   // one host
+    struct {
+        int count;
+        double bandwidth_bytes_per_s;
+    } nics;  // per node
+};
+
+struct network {
+    const char *kind;  // "infiniband", "roce", "efa", "ethernet", "none", ...
+    double latency_s;
+    double oversubscription_ratio;  // 1 = full bisection
+    bool rail_optimized;
+    bool in_network_reduction;
+};
+
+struct price {
+    double per_gpu_hour;       // 0 = unknown
+    double spot_per_gpu_hour;  // 0 = unknown
+    const char *currency;      // ISO 4217
+};
+
+// 16,384 GPUs had 419 unexpected interruptions in 54 days: one in 50,676 GPU-hours.
+// The Llama 3 herd of models (2024), section 3.3.4, table 5.
+static const double CLUSTER_GPU_MTBF_H = 54.0 * 24 * 16384 / 419;
+
+struct failures {
+    double gpu_mtbf_h;  // of one GPU with its share of the rest; absent: CLUSTER_GPU_MTBF_H
+    double restart_s;   // 0 = unknown
+    double checkpoint_bytes_per_s;  // the cluster's storage, shared by all ranks; 0 = unknown
+};
+
+struct cluster {
+    const char *name;
+    struct node_group *nodes;
+    int node_group_count;
+    struct network network;
+    struct price price;
+    struct failures failures;
+    int node_count;  // sum of count
+    int rank_count;  // GPUs in use: the sum of count * gpus, or fewer in the last node after
+                     // cluster_take_gpus; written as an optional key of that name when fewer
+};
+
+enum {
+    CLUSTER_NODES_MAX = 1000000,  // of one group
+    CLUSTER_GPUS_MAX = 1 << 30,   // a rank plus a stride still fits an int
+};
+
+// CLUSTER of the command line: a path, a shipped name, or NAME-xN (= shipped NAME with N nodes).
+// NULL and a set `err` (exit 3) if the file is wrong, ERR_INPUT with the nearest name if there is
+// none.
+MUST_CHECK struct cluster *cluster_load(struct arena *arena, const char *name, struct err *err);
+// The same from an object inside another file (a plan is self-contained).
+MUST_CHECK struct cluster *cluster_read(struct arena *arena, const struct json *object,
+                                        struct err *err);
+// Writes the object that cluster_read reads, devices in place, so that it needs no other file.
+void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster);
+
+// `--nodes N`: N nodes; only for a cluster of one node group (ERR_USAGE otherwise).
+MUST_CHECK bool cluster_set_nodes(struct cluster *cluster, int64_t nodes, struct err *err);
+// `--gpus N`: only the first N ranks are used; nodes without any of them leave the cluster, the
+// last one keeps its GPUs and NICs. ERR_USAGE when there are fewer.
+MUST_CHECK bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err);
+
+// The node of a rank (0 .. node_count - 1), its group, and the host-wide facts follow from that.
+int cluster_node_of(const struct cluster *cluster, int rank);
+const struct node_group *cluster_group_of(const struct cluster *cluster, int rank);
+// One device, node size, fabric and NICs everywhere: every node is like every other.
+bool cluster_is_uniform(const struct cluster *cluster);

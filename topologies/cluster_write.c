@@ -1,0 +1,86 @@
+#include "topologies/cluster.h"
+
+static void write_host(struct json_writer *writer, const struct host *host)
+{
+    json_open(writer, "host", '{');
+    json_put_i64(writer, "memory_bytes", host->memory_bytes);
+    json_put_f64(writer, "memory_bandwidth_bytes_per_s", host->memory_bandwidth_bytes_per_s);
+    json_put_i64(writer, "cores", host->cores);
+    json_put_f64(writer, "pcie_bytes_per_s", host->pcie_bytes_per_s);
+    json_put_f64(writer, "nvme_bytes_per_s", host->nvme_bytes_per_s);
+    json_put_i64(writer, "nvme_bytes", host->nvme_bytes);
+    json_close(writer, '}');
+}
+
+static void write_node_group(struct json_writer *writer, const struct node_group *group)
+{
+    json_open(writer, NULL, '{');
+    json_put_i64(writer, "count", group->count);
+    json_put_i64(writer, "gpus", group->gpus);
+    device_write(writer, "device", group->device);
+    json_open(writer, "intra", '{');
+    json_put_text(writer, "kind", group->intra.kind);
+    json_put_f64(writer, "bandwidth_bytes_per_s", group->intra.bandwidth_bytes_per_s);
+    json_put_f64(writer, "latency_s", group->intra.latency_s);
+    json_put_bool(writer, "in_network_reduction", group->intra.in_network_reduction);
+    json_close(writer, '}');
+    json_put_i64(writer, "gpus_per_host", group->gpus_per_host);
+    write_host(writer, &group->host);
+    json_open(writer, "nics", '{');
+    json_put_i64(writer, "count", group->nics.count);
+    json_put_f64(writer, "bandwidth_bytes_per_s", group->nics.bandwidth_bytes_per_s);
+    json_close(writer, '}');
+    json_close(writer, '}');
+}
+
+static void write_network(struct json_writer *writer, const struct network *network)
+{
+    json_open(writer, "network", '{');
+    json_put_text(writer, "kind", network->kind);
+    json_put_f64(writer, "latency_s", network->latency_s);
+    json_put_f64(writer, "oversubscription_ratio", network->oversubscription_ratio);
+    json_put_bool(writer, "rail_optimized", network->rail_optimized);
+    json_put_bool(writer, "in_network_reduction", network->in_network_reduction);
+    json_close(writer, '}');
+}
+
+static void write_price(struct json_writer *writer, const struct price *price)
+{
+    if (price->per_gpu_hour <= 0) return;
+    json_open(writer, "price", '{');
+    json_put_f64(writer, "per_gpu_hour", price->per_gpu_hour);
+    json_put_text(writer, "currency", price->currency);
+    if (price->spot_per_gpu_hour > 0) {
+        json_put_f64(writer, "spot_per_gpu_hour", price->spot_per_gpu_hour);
+    }
+    json_close(writer, '}');
+}
+
+static void write_failures(struct json_writer *writer, const struct failures *failures)
+{
+    json_open(writer, "failures", '{');
+    json_put_f64(writer, "gpu_mtbf_h", failures->gpu_mtbf_h);
+    json_put_f64(writer, "restart_s", failures->restart_s);
+    json_put_f64(writer, "checkpoint_bytes_per_s", failures->checkpoint_bytes_per_s);
+    json_close(writer, '}');
+}
+
+void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster)
+{
+    int64_t gpu_count = 0;
+    json_open(writer, key, '{');
+    json_put_text(writer, "name", cluster->name);
+    json_open(writer, "nodes", '[');
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        write_node_group(writer, &cluster->nodes[i]);
+        gpu_count += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
+    }
+    json_close(writer, ']');
+    write_network(writer, &cluster->network);
+    write_price(writer, &cluster->price);
+    write_failures(writer, &cluster->failures);
+    if (cluster->rank_count < gpu_count) {
+        json_put_i64(writer, "rank_count", cluster->rank_count);
+    }
+    json_close(writer, '}');
+}

@@ -1,0 +1,231 @@
+#include "topologies/device.h"
+#include "core/file.h"
+#include "topologies/provenance.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const PRECISION_NAMES[PRECISION_COUNT] = {"fp32", "fp16", "bf16", "fp8", "fp4"};
+static const double PRECISION_BYTES[PRECISION_COUNT] = {4, 2, 2, 1, 0.5};
+static const char *const PROVENANCE_NAMES[] = {"measured", "published", "datasheet", "estimated"};
+enum { PROVENANCE_KIND_COUNT = sizeof PROVENANCE_NAMES / sizeof *PROVENANCE_NAMES };
+
+static const struct json_field DEVICE_FIELDS[] = {
+    {JSON_TEXT(struct device, name)},
+    {JSON_TEXT(struct device, kind)},
+    {JSON_ANY("peak_flop_per_s")},
+    {JSON_I64(struct device, memory_bytes, 1, 1e15)},
+    {JSON_F64(struct device, memory_bandwidth_bytes_per_s, 1, 1e15)},
+    {JSON_INT(struct device, multiprocessor_count, 1, 1e6)},
+    {JSON_I64(struct device, cache_bytes, 0, 1e12)},
+    {JSON_F64(struct device, launch_latency_s, 0, 1)},
+    {JSON_OPT_F64(struct device, idle_power_w, 1e-3, 1e5)},
+    {JSON_OPT_F64(struct device, busy_power_w, 1e-3, 1e5)},
+    {JSON_ANY("efficiency")},
+    {JSON_ANY("provenance")},
+    {0},
+};
+
+// Ratios are shares of a peak: above 1 the peak would be wrong, at 0 a kernel would never end.
+#define RATIO_LOW 1e-4
+
+static const struct json_field EFFICIENCY_FIELDS[] = {
+    {JSON_ANY("gemm_ratio")},
+    {JSON_F64(struct device_efficiency, gemm_tile_exponent, 0, 4)},
+    {JSON_F64(struct device_efficiency, gemm_k_ramp, 0, 1e6)},
+    {JSON_F64(struct device_efficiency, gemm_wave_smooth_ratio, 0, 1)},
+    {JSON_F64(struct device_efficiency, gemm_memory_ratio, RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, memory_ratio, RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_forward_ratio, RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_backward_ratio, RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
+    {0},
+};
+
+const char *precision_name(enum precision precision)
+{
+    assert(precision < PRECISION_COUNT);
+    return PRECISION_NAMES[precision];
+}
+
+bool precision_from_name(const char *name, enum precision *precision)
+{
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        if (strcmp(name, PRECISION_NAMES[i]) == 0) return *precision = (enum precision)i, true;
+    }
+    return false;
+}
+
+double precision_bytes(enum precision precision)
+{
+    assert(precision < PRECISION_COUNT);
+    return PRECISION_BYTES[precision];
+}
+
+const char *provenance_kind_name(enum provenance_kind kind)
+{
+    assert((int)kind < PROVENANCE_KIND_COUNT);
+    return PROVENANCE_NAMES[kind];
+}
+
+const struct provenance *device_provenance(const struct device *device, const char *key)
+{
+    const struct provenance_list list = {device->provenance, device->provenance_count};
+    return provenance_find(&list, key);
+}
+
+static bool field_equals(const struct json_field *field, const void *a, const void *b)
+{
+    const char *left = (const char *)a + field->offset, *right = (const char *)b + field->offset;
+    switch (field->type) {
+    case JSON_TYPE_TEXT:
+        return strcmp(*(const char *const *)left, *(const char *const *)right) == 0;
+    case JSON_TYPE_I64:
+        return *(const int64_t *)left == *(const int64_t *)right;
+    case JSON_TYPE_INT:
+        return *(const int *)left == *(const int *)right;
+    case JSON_TYPE_F64:
+        return *(const double *)left == *(const double *)right;
+    case JSON_TYPE_BOOL:
+        return *(const bool *)left == *(const bool *)right;
+    case JSON_TYPE_ANY:
+        break;
+    }
+    return true;
+}
+
+static bool fields_equal(const struct json_field *fields, const void *a, const void *b)
+{
+    for (const struct json_field *field = fields; field->key; field++) {
+        if (!field_equals(field, a, b)) return false;
+    }
+    return true;
+}
+
+bool device_equals(const struct device *a, const struct device *b)
+{
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        if (a->peak_flop_per_s[i] != b->peak_flop_per_s[i]) return false;
+        if (a->efficiency.gemm_ratio[i] != b->efficiency.gemm_ratio[i]) return false;
+    }
+    return fields_equal(DEVICE_FIELDS, a, b) &&
+           fields_equal(EFFICIENCY_FIELDS, &a->efficiency, &b->efficiency);
+}
+
+// An object with one optional number a precision; what is absent stays 0.
+static void read_precisions(const struct json *object, double low, double high, double *values,
+                            struct err *err)
+{
+    struct json_field fields[PRECISION_COUNT + 1] = {0};
+    for (size_t i = 0; i < PRECISION_COUNT; i++) {
+        fields[i] = (struct json_field){
+            PRECISION_NAMES[i], JSON_TYPE_F64, i * sizeof *values, low, high, true};
+    }
+    json_read(object, fields, values, err);
+}
+
+// A precision has a peak and a GEMM ratio, or neither; and a device can compute in one at least.
+static void check_precisions(const struct device *device, const struct json *peak,
+                             const struct json *ratio, struct err *err)
+{
+    int supported_count = 0;
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        bool has_peak = device->peak_flop_per_s[i] > 0;
+        bool has_ratio = device->efficiency.gemm_ratio[i] > 0;
+        if (has_peak && !has_ratio) {
+            json_fail(ratio, err, "expected a ratio for %s, which has a peak", PRECISION_NAMES[i]);
+        }
+        if (has_ratio && !has_peak) {
+            json_fail(ratio, err, "found a ratio for %s, which has no peak", PRECISION_NAMES[i]);
+        }
+        supported_count += has_peak;
+    }
+    if (supported_count == 0) json_fail(peak, err, "a device needs the peak of one precision");
+}
+
+static struct device *read_object(struct arena *arena, const struct json *object, struct err *err)
+{
+    struct device *device = ARENA_NEW(arena, struct device, 1);
+    json_read(object, DEVICE_FIELDS, device, err);
+    struct json kind = json_get(object, "kind", err);
+    if (!err->kind && strcmp(device->kind, "gpu") != 0 && strcmp(device->kind, "npu") != 0 &&
+        strcmp(device->kind, "cpu") != 0) {
+        json_fail(&kind, err, "expected gpu, npu or cpu, found \"%s\"", device->kind);
+    }
+    struct json peak = json_get(object, "peak_flop_per_s", err);
+    read_precisions(&peak, 1, 1e18, device->peak_flop_per_s, err);
+    struct json efficiency = json_get(object, "efficiency", err);
+    json_read(&efficiency, EFFICIENCY_FIELDS, &device->efficiency, err);
+    struct json ratio = json_get(&efficiency, "gemm_ratio", err);
+    read_precisions(&ratio, RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
+    if (!err->kind) check_precisions(device, &peak, &ratio, err);
+    if (err->kind) return NULL;
+    struct provenance_list list = provenance_read(arena, object, "device", err);
+    device->provenance = list.entries;
+    device->provenance_count = list.count;
+    return err->kind ? NULL : device;
+}
+
+struct device *device_read(struct arena *arena, const struct json *value, struct err *err)
+{
+    if (err->kind) return NULL;
+    if (json_is_object(value)) return read_object(arena, value, err);
+    if (!json_is_text(value)) {
+        json_fail(value, err, "expected the name of a device or an object");
+        return NULL;
+    }
+    struct err unknown = {0};
+    const char *name = json_text(value, err);
+    const char *path = file_find_data(arena, "topologies/devices", name, "device", &unknown);
+    if (!path) {
+        // The place in the file that asks for the device helps more than the bare name.
+        json_fail(value, err, "%s", unknown.text);
+        return NULL;
+    }
+    struct json_document document;
+    if (!json_load(arena, path, &document, err)) return NULL;
+    struct json root = json_root(&document);
+    return read_object(arena, &root, err);
+}
+
+static void write_precisions(struct json_writer *writer, const char *key, const double *values)
+{
+    json_open_flat(writer, key, '{');
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        if (values[i] > 0) json_put_f64(writer, PRECISION_NAMES[i], values[i]);
+    }
+    json_close(writer, '}');
+}
+
+static void write_efficiency(struct json_writer *writer, const struct device_efficiency *efficiency)
+{
+    json_open(writer, "efficiency", '{');
+    write_precisions(writer, "gemm_ratio", efficiency->gemm_ratio);
+    json_put_f64(writer, "gemm_tile_exponent", efficiency->gemm_tile_exponent);
+    json_put_f64(writer, "gemm_k_ramp", efficiency->gemm_k_ramp);
+    json_put_f64(writer, "gemm_wave_smooth_ratio", efficiency->gemm_wave_smooth_ratio);
+    json_put_f64(writer, "gemm_memory_ratio", efficiency->gemm_memory_ratio);
+    json_put_f64(writer, "memory_ratio", efficiency->memory_ratio);
+    json_put_f64(writer, "attention_forward_ratio", efficiency->attention_forward_ratio);
+    json_put_f64(writer, "attention_backward_ratio", efficiency->attention_backward_ratio);
+    json_put_f64(writer, "attention_half_seq", efficiency->attention_half_seq);
+    json_close(writer, '}');
+}
+
+void device_write(struct json_writer *writer, const char *key, const struct device *device)
+{
+    json_open(writer, key, '{');
+    json_put_text(writer, "name", device->name);
+    json_put_text(writer, "kind", device->kind);
+    write_precisions(writer, "peak_flop_per_s", device->peak_flop_per_s);
+    json_put_i64(writer, "memory_bytes", device->memory_bytes);
+    json_put_f64(writer, "memory_bandwidth_bytes_per_s", device->memory_bandwidth_bytes_per_s);
+    json_put_i64(writer, "multiprocessor_count", device->multiprocessor_count);
+    json_put_i64(writer, "cache_bytes", device->cache_bytes);
+    json_put_f64(writer, "launch_latency_s", device->launch_latency_s);
+    if (device->idle_power_w > 0) json_put_f64(writer, "idle_power_w", device->idle_power_w);
+    if (device->busy_power_w > 0) json_put_f64(writer, "busy_power_w", device->busy_power_w);
+    write_efficiency(writer, &device->efficiency);
+    provenance_write(writer, device->provenance, device->provenance_count);
+    json_close(writer, '}');
+}

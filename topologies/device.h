@@ -1,0 +1,81 @@
+#pragma once
+#include "core/json.h"
+#include "core/json_write.h"
+
+#include <stdint.h>
+
+// A device is one accelerator described by data only: peak rates, memory, and how much of each is
+// reached in practice. No code anywhere knows the name of a shipped device.
+// topologies/devices/NAME.json; schema beside it.
+
+enum precision {
+    PRECISION_FP32,
+    PRECISION_FP16,
+    PRECISION_BF16,
+    PRECISION_FP8,
+    PRECISION_FP4,
+    PRECISION_COUNT
+};
+
+// Where a constant comes from, best first. `estimated` marks what nobody measured: predictions
+// that rest on it are labelled so.
+enum provenance_kind {
+    PROVENANCE_MEASURED,
+    PROVENANCE_PUBLISHED,
+    PROVENANCE_DATASHEET,
+    PROVENANCE_ESTIMATED
+};
+
+struct provenance {
+    const char *key;  // the member it speaks of, dotted: "efficiency.gemm_ratio"
+    enum provenance_kind kind;
+    const char *source;  // document, table, date
+};
+
+// Shares of the peak that long kernels sustain, and the shape of the loss on short ones; the
+// formulas that use them are in cost_models/compute.h.
+struct device_efficiency {
+    double gemm_ratio[PRECISION_COUNT];  // of peak_flop_per_s, large square GEMM inside training
+    double gemm_tile_exponent;           // loss of arithmetic intensity of tiles below 256x128
+    double gemm_k_ramp;                  // K at which the main loop reaches half of its rate
+    double gemm_wave_smooth_ratio;       // 0 = full wave quantisation, 1 = none
+    double gemm_memory_ratio;            // share of memory bandwidth inside a memory-bound GEMM
+    double memory_ratio;                 // share of memory bandwidth, element-wise kernels
+    double attention_forward_ratio;      // of the bf16 peak (fp16 where there is none), fused
+                                         // causal attention, long sequences
+    double attention_backward_ratio;
+    double attention_half_seq;  // sequence length at which half of the above is reached
+};
+
+struct device {
+    const char *name;
+    const char *kind;                         // "gpu", "npu", "cpu"
+    double peak_flop_per_s[PRECISION_COUNT];  // dense, tensor cores; 0 = not supported
+    int64_t memory_bytes;                     // what a process can see, before any reserve
+    double memory_bandwidth_bytes_per_s;
+    int multiprocessor_count;
+    int64_t cache_bytes;                // last level
+    double launch_latency_s;            // gap between two dependent kernels in one stream
+    double idle_power_w, busy_power_w;  // 0 = unknown
+    struct device_efficiency efficiency;
+    struct provenance *provenance;
+    int provenance_count;
+};
+
+const char *precision_name(enum precision precision);
+bool precision_from_name(const char *name, enum precision *precision);
+double precision_bytes(enum precision precision);  // fp4: 0.5
+const char *provenance_kind_name(enum provenance_kind kind);
+// Where the constant of this dotted key comes from: the entry of the key itself or of the nearest
+// object around it. NULL for a key that no device has.
+const struct provenance *device_provenance(const struct device *device, const char *key);
+// The same hardware: equal names and equal constants; where these come from does not matter.
+bool device_equals(const struct device *a, const struct device *b);
+
+// Reads a device from an object in place or, if `value` is a text, from the shipped or given file
+// of that name. Beside its types it checks that every supported precision has a GEMM ratio and that
+// every constant has a provenance. NULL and a set `err` if it is wrong. Lives as long as `arena`.
+MUST_CHECK struct device *device_read(struct arena *arena, const struct json *value,
+                                      struct err *err);
+// Writes the device as the object that `device_read` reads.
+void device_write(struct json_writer *writer, const char *key, const struct device *device);

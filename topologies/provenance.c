@@ -1,0 +1,136 @@
+#include "topologies/provenance.h"
+
+#include <string.h>
+
+struct entry_text {
+    const char *key, *kind, *source;
+};
+
+static const struct json_field ENTRY_FIELDS[] = {
+    {JSON_TEXT(struct entry_text, key)},
+    {JSON_TEXT(struct entry_text, kind)},
+    {JSON_TEXT(struct entry_text, source)},
+    {0},
+};
+
+// Does the entry `key` speak of `constant`: of itself or of an object around it?
+static bool covers(const char *key, const char *constant)
+{
+    size_t length = strlen(key);
+    return strncmp(key, constant, length) == 0 &&
+           (constant[length] == '\0' || constant[length] == '.');
+}
+
+const struct provenance *provenance_find(const struct provenance_list *list, const char *key)
+{
+    const struct provenance *nearest = NULL;
+    for (int i = 0; i < list->count; i++) {
+        const struct provenance *entry = &list->entries[i];
+        if (!covers(entry->key, key)) continue;
+        if (!nearest || strlen(entry->key) > strlen(nearest->key)) nearest = entry;
+    }
+    return nearest;
+}
+
+static bool kind_from_name(const char *name, enum provenance_kind *kind)
+{
+    for (int i = PROVENANCE_MEASURED; i <= PROVENANCE_ESTIMATED; i++) {
+        if (strcmp(provenance_kind_name((enum provenance_kind)i), name) != 0) continue;
+        *kind = (enum provenance_kind)i;
+        return true;
+    }
+    return false;
+}
+
+static bool is_constant(const struct json *value)
+{
+    if (json_is_number(value)) return true;
+    if (!json_is_array(value)) return false;
+    struct err ignored = {0};
+    struct json first = json_item(value, 0);
+    return json_count(value, &ignored) > 0 && json_is_object(&first);  // a table of numbers
+}
+
+// Is there a constant, or an object of constants, at the dotted `key`?
+static bool has_constant(const struct json *object, const char *key)
+{
+    struct err ignored = {0};
+    int count = json_count(object, &ignored);
+    for (int i = 0; i < count; i++) {
+        struct json member = json_item(object, i);
+        const char *name = json_key(&member);
+        size_t length = strlen(name);
+        if (strncmp(name, key, length) != 0) continue;
+        if (key[length] == '\0') return is_constant(&member) || json_is_object(&member);
+        if (key[length] == '.' && json_is_object(&member)) {
+            return has_constant(&member, key + length + 1);
+        }
+    }
+    return false;
+}
+
+// Every constant below `object`, whose dotted key is `prefix`, needs an entry.
+static void check_covered(struct arena *arena, const struct provenance_list *list,
+                          const struct json *object, const char *prefix, struct err *err)
+{
+    int count = json_count(object, err);
+    for (int i = 0; i < count && !err->kind; i++) {
+        struct json member = json_item(object, i);
+        const char *key = arena_print(arena, "%s%s", prefix, json_key(&member));
+        if (strcmp(key, "provenance") == 0) continue;
+        if (json_is_object(&member)) {
+            check_covered(arena, list, &member, arena_print(arena, "%s.", key), err);
+        } else if (is_constant(&member) && !provenance_find(list, key)) {
+            json_fail(&member, err, "expected an entry for \"%s\" in provenance, found none", key);
+        }
+    }
+}
+
+static void read_entry(const struct json *object, const struct json *at, const char *what,
+                       struct provenance *entry, struct err *err)
+{
+    struct entry_text text = {0};
+    json_read(at, ENTRY_FIELDS, &text, err);
+    if (err->kind) return;
+    enum provenance_kind kind = PROVENANCE_ESTIMATED;
+    if (!kind_from_name(text.kind, &kind)) {
+        struct json kind_at = json_get(at, "kind", err);
+        json_fail(&kind_at, err,
+                  "expected measured, published, datasheet or estimated, found \"%s\"", text.kind);
+    }
+    if (!has_constant(object, text.key)) {
+        struct json key_at = json_get(at, "key", err);
+        json_fail(&key_at, err, "this %s has no constant called \"%s\"", what, text.key);
+    }
+    *entry = (struct provenance){text.key, kind, text.source};
+}
+
+struct provenance_list provenance_read(struct arena *arena, const struct json *object,
+                                       const char *what, struct err *err)
+{
+    struct provenance_list list = {0};
+    struct json array = json_get(object, "provenance", err);
+    if (!err->kind && !json_is_array(&array)) json_fail(&array, err, "expected an array");
+    if (err->kind) return list;
+    list.count = json_count(&array, err);
+    list.entries = ARENA_NEW(arena, struct provenance, list.count);
+    for (int i = 0; i < list.count && !err->kind; i++) {
+        struct json at = json_item(&array, i);
+        read_entry(object, &at, what, &list.entries[i], err);
+    }
+    if (!err->kind) check_covered(arena, &list, object, "", err);
+    return list;
+}
+
+void provenance_write(struct json_writer *writer, const struct provenance *entries, int count)
+{
+    json_open(writer, "provenance", '[');
+    for (int i = 0; i < count; i++) {
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "key", entries[i].key);
+        json_put_text(writer, "kind", provenance_kind_name(entries[i].kind));
+        json_put_text(writer, "source", entries[i].source);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}

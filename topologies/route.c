@@ -1,0 +1,285 @@
+#include "topologies/route.h"
+
+#include <assert.h>
+#include <math.h>
+
+// A mesh numbers ranks 0 .. product - 1 in mixed radix: sorted by stride, each stride is a multiple
+// of the size times the stride before it. So are the axes of a group, with gaps, and the gaps are
+// the axes over which the concurrent groups differ.
+struct lattice {
+    int count;
+    int sizes[2 * ROUTE_AXIS_MAX + 1], strides[2 * ROUTE_AXIS_MAX + 1];
+};
+
+// What has been seen of one group while its ranks are visited in ascending order.
+struct tally {
+    const struct cluster *cluster;
+    const struct node_group *group;  // of the current node
+    int group_start, group_end;      // its ranks
+    int node_end;                    // the first rank after the current node
+    int ranks_in_node;
+    struct group_shape shape;  // of the nodes left behind, without oversubscription
+};
+
+// The NICs of the node that one GPU can call its own when all GPUs send.
+static double nic_share_bytes_per_s(const struct node_group *group)
+{
+    return group->nics.count * group->nics.bandwidth_bytes_per_s / group->gpus;
+}
+
+static double rail_bytes_per_s(const struct node_group *group)
+{
+    double nic_bytes_per_s = group->nics.count > 0 ? group->nics.bandwidth_bytes_per_s : 0;
+    return fmax(nic_bytes_per_s, nic_share_bytes_per_s(group));
+}
+
+struct link route_link(const struct cluster *cluster, int rank_a, int rank_b)
+{
+    const struct node_group *a = cluster_group_of(cluster, rank_a);
+    if (rank_a == rank_b) {
+        return (struct link){LINK_SELF, "self", a->device->memory_bandwidth_bytes_per_s, 0};
+    }
+    if (cluster_node_of(cluster, rank_a) == cluster_node_of(cluster, rank_b)) {
+        return (struct link){LINK_INTRA, a->intra.kind, a->intra.bandwidth_bytes_per_s,
+                             a->intra.latency_s};
+    }
+    const struct node_group *b = cluster_group_of(cluster, rank_b);
+    return (struct link){LINK_NETWORK, cluster->network.kind,
+                         fmin(rail_bytes_per_s(a), rail_bytes_per_s(b)),
+                         cluster->network.latency_s};
+}
+
+static void lattice_add(struct lattice *lattice, int size, int stride)
+{
+    if (size == 1) return;
+    assert(lattice->count < 2 * ROUTE_AXIS_MAX + 1);
+    lattice->sizes[lattice->count] = size;
+    lattice->strides[lattice->count++] = stride;
+}
+
+// Sorted by stride; axes that continue each other become one.
+static struct lattice lattice_of(const struct route_axes *axes)
+{
+    struct lattice sorted = {0}, merged = {0};
+    assert(axes->count >= 0 && axes->count <= ROUTE_AXIS_MAX);
+    for (int i = 0; i < axes->count; i++) {
+        assert(axes->sizes[i] >= 1 && axes->strides[i] >= 1);
+        int at = sorted.count;
+        lattice_add(&sorted, axes->sizes[i], axes->strides[i]);
+        for (; at > 0 && at < sorted.count && sorted.strides[at - 1] > axes->strides[i]; at--) {
+            sorted.sizes[at] = sorted.sizes[at - 1];
+            sorted.strides[at] = sorted.strides[at - 1];
+            sorted.sizes[at - 1] = axes->sizes[i];
+            sorted.strides[at - 1] = axes->strides[i];
+        }
+    }
+    for (int i = 0; i < sorted.count; i++) {
+        int last = merged.count - 1;
+        if (last >= 0 && merged.strides[last] * merged.sizes[last] == sorted.strides[i]) {
+            merged.sizes[last] *= sorted.sizes[i];
+        } else {
+            lattice_add(&merged, sorted.sizes[i], sorted.strides[i]);
+        }
+    }
+    return merged;
+}
+
+static int64_t product(const int *sizes, int count)
+{
+    int64_t all = 1;
+    for (int i = 0; i < count; i++) {
+        all *= sizes[i];
+    }
+    return all;
+}
+
+// The axes that are not in the group: the first rank of every concurrent group.
+static struct lattice complement(const struct lattice *group, int rank_count)
+{
+    struct lattice rest = {0};
+    int span = 1;  // ranks below are numbered by the axes seen so far
+    for (int i = 0; i < group->count; i++) {
+        assert(group->strides[i] % span == 0 && "axes of a mesh are in mixed radix");
+        lattice_add(&rest, group->strides[i] / span, span);
+        span = group->strides[i] * group->sizes[i];
+    }
+    assert(rank_count % span == 0 && "the axes of a group divide the mesh");
+    lattice_add(&rest, rank_count / span, span);
+    return rest;
+}
+
+static int greatest_divisor(int a, int b)
+{
+    while (b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// Where all nodes are alike, a group is moved by whole nodes without changing its shape. So an axis
+// whose stride is a number of nodes only repeats the nodes below it: it leaves `group`, and the
+// answer is how often they repeat. Other axes are cut after the steps that fill whole nodes.
+static int fold_group(struct lattice *group, int gpus)
+{
+    struct lattice inner = {0};
+    int repeat = 1;
+    for (int i = 0; i < group->count; i++) {
+        int size = group->sizes[i], stride = group->strides[i];
+        int steps = gpus / greatest_divisor(stride, gpus);
+        assert(steps > 0);
+        if (size % steps == 0) {
+            lattice_add(&inner, steps, stride);
+            repeat *= size / steps;
+        } else {
+            lattice_add(&inner, size, stride);
+        }
+    }
+    *group = inner;
+    return repeat;
+}
+
+// Of the first ranks only those that differ within a node give different shapes.
+static void fold_starts(struct lattice *starts, int gpus)
+{
+    for (int i = 0; i < starts->count; i++) {
+        int steps = gpus / greatest_divisor(starts->strides[i], gpus);
+        if (steps < starts->sizes[i]) starts->sizes[i] = steps;
+    }
+}
+
+// Adds the offset of the next point of axes `first` and above; false after the last.
+static bool lattice_next(const struct lattice *lattice, int first, int *digits, int *offset)
+{
+    for (int i = first; i < lattice->count; i++) {
+        *offset += lattice->strides[i];
+        if (++digits[i] < lattice->sizes[i]) return true;
+        *offset -= lattice->strides[i] * lattice->sizes[i];
+        digits[i] = 0;
+    }
+    return false;
+}
+
+static bool fabric_slower(const struct intra_fabric *a, const struct intra_fabric *b)
+{
+    if (a->bandwidth_bytes_per_s != b->bandwidth_bytes_per_s) {
+        return a->bandwidth_bytes_per_s < b->bandwidth_bytes_per_s;
+    }
+    return a->latency_s > b->latency_s;
+}
+
+static void leave_node(struct tally *tally)
+{
+    if (tally->ranks_in_node == 0) return;
+    struct group_shape *shape = &tally->shape;
+    bool is_first = !shape->intra;
+    int ranks = tally->ranks_in_node;
+    double share = nic_share_bytes_per_s(tally->group);
+    shape->rank_count += ranks;
+    shape->node_count++;
+    if (ranks > shape->ranks_per_node) shape->ranks_per_node = ranks;
+    if (is_first || ranks < shape->ranks_per_node_least) shape->ranks_per_node_least = ranks;
+    if (is_first || fabric_slower(&tally->group->intra, shape->intra)) {
+        shape->intra = &tally->group->intra;
+    }
+    if (is_first || share < shape->network_bytes_per_s_per_rank) {
+        shape->network_bytes_per_s_per_rank = share;
+    }
+    tally->ranks_in_node = 0;
+}
+
+static void enter_node(struct tally *tally, int rank)
+{
+    leave_node(tally);
+    while (!tally->group || rank >= tally->group_end) {
+        tally->group = tally->group ? tally->group + 1 : tally->cluster->nodes;
+        tally->group_start = tally->group_end;
+        tally->group_end += tally->group->count * tally->group->gpus;
+    }
+    int gpus = tally->group->gpus;
+    int node = (rank - tally->group_start) / gpus;
+    tally->node_end = tally->group_start + (node + 1) * gpus;
+}
+
+// Visits `size` ranks from `rank` on, `stride` apart, a node at a time.
+static void visit(struct tally *tally, int rank, int size, int stride)
+{
+    while (size > 0) {
+        if (rank >= tally->node_end) enter_node(tally, rank);
+        int here = (tally->node_end - 1 - rank) / stride + 1;
+        if (here > size) here = size;
+        tally->ranks_in_node += here;
+        rank += here * stride;
+        size -= here;
+    }
+}
+
+static struct group_shape shape_from(const struct cluster *cluster, const struct lattice *group,
+                                     int start, int repeat)
+{
+    struct tally tally = {.cluster = cluster};
+    int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
+    int size = group->count ? group->sizes[0] : 1, stride = group->count ? group->strides[0] : 1;
+    int rank = start;
+    do {
+        visit(&tally, rank, size, stride);
+    } while (lattice_next(group, 1, digits, &rank));
+    leave_node(&tally);
+    struct group_shape shape = tally.shape;
+    assert(shape.intra && "a group has a rank");
+    shape.rank_count *= repeat;
+    shape.node_count *= repeat;
+    shape.network = &cluster->network;
+    if (shape.node_count > 1) {
+        shape.network_bytes_per_s_per_rank /= cluster->network.oversubscription_ratio;
+    }
+    return shape;
+}
+
+static double bandwidth_bytes_per_s(const struct group_shape *shape)
+{
+    double intra = shape->ranks_per_node > 1 ? shape->intra->bandwidth_bytes_per_s : INFINITY;
+    double network = shape->ranks_per_node_least * shape->network_bytes_per_s_per_rank;
+    return shape->node_count > 1 ? fmin(intra, network) : intra;
+}
+
+// Equal in all that is compared means equal in all that the caller sees.
+static bool shape_slower(const struct group_shape *a, const struct group_shape *b)
+{
+    double a_bytes_per_s = bandwidth_bytes_per_s(a), b_bytes_per_s = bandwidth_bytes_per_s(b);
+    if (a_bytes_per_s != b_bytes_per_s) return a_bytes_per_s < b_bytes_per_s;
+    if (a->node_count != b->node_count) return a->node_count > b->node_count;
+    if (a->ranks_per_node_least != b->ranks_per_node_least) {
+        return a->ranks_per_node_least < b->ranks_per_node_least;
+    }
+    if (a->ranks_per_node != b->ranks_per_node) return a->ranks_per_node < b->ranks_per_node;
+    if (a->network_bytes_per_s_per_rank != b->network_bytes_per_s_per_rank) {
+        return a->network_bytes_per_s_per_rank < b->network_bytes_per_s_per_rank;
+    }
+    return fabric_slower(a->intra, b->intra);
+}
+
+struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
+                               const struct route_axes *mesh)
+{
+    int64_t rank_count = product(mesh->sizes, mesh->count);
+    assert(rank_count >= 1 && rank_count <= cluster->rank_count);
+    struct lattice group = lattice_of(axes);
+    struct lattice starts = complement(&group, (int)rank_count);
+    int64_t size = product(group.sizes, group.count);
+    int repeat = 1;
+    if (cluster_is_uniform(cluster)) {
+        repeat = fold_group(&group, cluster->nodes[0].gpus);
+        fold_starts(&starts, cluster->nodes[0].gpus);
+    }
+    int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
+    int start = 0;
+    struct group_shape slowest = shape_from(cluster, &group, start, repeat);
+    while (lattice_next(&starts, 0, digits, &start)) {
+        struct group_shape shape = shape_from(cluster, &group, start, repeat);
+        if (shape_slower(&shape, &slowest)) slowest = shape;
+    }
+    assert(slowest.rank_count == size && "every rank is in a node");
+    return slowest;
+}

@@ -1,0 +1,54 @@
+#pragma once
+#include "topologies/cluster.h"
+
+// Which links join which ranks. One function answers for a pair, one for a communicator; both work
+// for any mesh axis order because they see only ranks and strides.
+
+enum link_level { LINK_SELF, LINK_INTRA, LINK_NETWORK };
+
+struct link {
+    enum link_level level;
+    const char *kind;    // of the intra fabric or of the network
+    double bytes_per_s;  // what one rank can send when the pair is alone: intra bandwidth, or
+                         // its rail: one NIC, or several where the node has more NICs than GPUs
+    double latency_s;
+};
+
+// LINK_SELF has the rate of the device's memory and no latency.
+struct link route_link(const struct cluster *cluster, int rank_a, int rank_b);
+
+// A communicator as the product of mesh axes: axis i holds `sizes[i]` ranks `strides[i]` apart.
+// Every combination of axes not in the group gives another, concurrent group of the same shape.
+enum { ROUTE_AXIS_MAX = 12 };
+struct route_axes {
+    int count;
+    int sizes[ROUTE_AXIS_MAX];
+    int strides[ROUTE_AXIS_MAX];
+};
+
+// The shape of the slowest of the concurrent groups, which is what a synchronous step waits for.
+// The slowest is the one with the lowest bandwidth: that of `intra` when two of its ranks share a
+// node, and ranks_per_node_least * network_bytes_per_s_per_rank when it spans nodes, whichever is
+// lower. Equals are ordered by more nodes, then fewer ranks in a node.
+struct group_shape {
+    int rank_count;
+    int node_count;            // nodes the group touches
+    int ranks_per_node;        // most ranks of the group in one node (rails it can drive)
+    int ranks_per_node_least;  // fewest in one node it touches; differs when nodes do not divide
+    const struct intra_fabric *intra;  // the slowest among the nodes it touches
+    const struct network *network;
+    double network_bytes_per_s_per_rank;  // NIC share of one rank: nics * bandwidth / gpus of the
+                                          // node, divided by oversubscription when the group spans
+                                          // nodes; the NICs are shared by all the node's GPUs
+                                          // because the concurrent groups communicate at once;
+                                          // the least among the nodes it touches
+};
+
+// `axes` of the group, in any order; `mesh` all axes of the mesh (group axes included), whose
+// product is the number of ranks in use, at most rank_count, each rank 0 .. product - 1 reached
+// once. A group axis may be a part of a mesh axis (16 ranks 8 apart of 64 ranks 8 apart). A group
+// of one rank has node_count 1. A pure function of its arguments: equal axes may be remembered by
+// the caller. The work is O(GPUs of a node) where all nodes are alike and sizes divide, O(ranks) at
+// worst.
+struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
+                               const struct route_axes *mesh);
