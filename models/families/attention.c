@@ -1,0 +1,163 @@
+#include "models/families/layers.h"
+
+#include <math.h>
+
+// Attention: projections, head norms, rope, then either the fused kernel or the chain that
+// materialises the scores. Fused, k and v keep the name seq; in the chain they are renamed (and
+// repeated to the query heads) by OP_EXPAND, so that scores have seq and kv_seq.
+
+static const double SOFTMAX_FLOP = 5;
+
+struct heads {
+    int query, key, value;
+};
+
+static int project_heads(struct layers *layers, int input, const char *name, enum dim dim,
+                         int64_t count)
+{
+    const struct decoder *d = layers->decoder;
+    struct projection projection = {
+        .name = name,
+        .weight = SHAPE({DIM_HIDDEN, d->hidden}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
+        .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
+        .merge = 1,
+        .bias = d->qkv_bias,
+    };
+    return layers_project(layers, input, projection);
+}
+
+static int rotate(struct layers *layers, const char *name, int input)
+{
+    const struct decoder *d = layers->decoder;
+    if (d->rope_theta <= 0 || d->rotary_dims == 0) return input;
+    int output = layers_function(layers, name, input, FUNCTION_ROPE, d->rope_theta);
+    struct block *block = layers->builder.block;
+    block->ops[block->op_count - 1].rotary_dims = d->rotary_dims;
+    return output;
+}
+
+static struct heads make_heads(struct layers *layers, int input)
+{
+    const struct decoder *d = layers->decoder;
+    struct heads heads = {
+        project_heads(layers, input, "attention.q", DIM_HEAD, d->head_count),
+        project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count),
+        project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count),
+    };
+    if (d->head_norms) {
+        heads.query = layers_norm(layers, "attention.q_norm", heads.query, FUNCTION_RMS_NORM);
+        heads.key = layers_norm(layers, "attention.k_norm", heads.key, FUNCTION_RMS_NORM);
+    }
+    heads.query = rotate(layers, "attention.q_rope", heads.query);
+    heads.key = rotate(layers, "attention.k_rope", heads.key);
+    return heads;
+}
+
+static struct op core_op(const struct layers *layers, const char *name, enum op_kind kind,
+                         int64_t window)
+{
+    return (struct op){.name = name,
+                       .kind = kind,
+                       .scalar = 1,
+                       .causal = !layers->decoder->bidirectional,
+                       .window = window,
+                       .attention_core = true,
+                       .output_count = 1};
+}
+
+static double score_factor(const struct decoder *d)
+{
+    return d->score_factor > 0 ? d->score_factor : 1 / sqrt((double)d->head_dim);
+}
+
+static int fused(struct layers *layers, struct heads heads, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    struct builder *builder = &layers->builder;
+    int out = builder_tensor(builder, "attention.context", TENSOR_ACTIVATION, ELEMENT_COMPUTE,
+                             builder_shape(builder, heads.query));
+    struct shape rows = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, d->head_count});
+    int lse = builder_tensor(builder, "attention.lse", TENSOR_ACTIVATION, ELEMENT_FP32, rows);
+    struct op op = core_op(layers, "attention.core", OP_ATTENTION, window);
+    op.scalar = score_factor(d);
+    op.softcap = d->score_softcap;
+    op.alibi = d->alibi;
+    op.dropout_ratio = layers->options.dropout ? d->attention_dropout : 0;
+    op.input_count = 3;
+    op.inputs[0] = heads.query;
+    op.inputs[1] = heads.key;
+    op.inputs[2] = heads.value;
+    op.output_count = 2;
+    op.outputs[0] = out;
+    op.outputs[1] = lse;
+    builder_op(builder, op);
+    return out;
+}
+
+static int append_core(struct layers *layers, struct op op, int a, int b, struct shape shape)
+{
+    op.inputs[op.input_count++] = a;
+    if (b >= 0) op.inputs[op.input_count++] = b;
+    op.outputs[0] =
+        builder_tensor(&layers->builder, op.name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    builder_op(&layers->builder, op);
+    return op.outputs[0];
+}
+
+// Pieces of layers.h used inside the core: their ops are dropped and redone with it.
+static void mark_core(struct layers *layers, int first_op, int64_t window)
+{
+    struct block *block = layers->builder.block;
+    for (int o = first_op; o < block->op_count; o++) {
+        block->ops[o].attention_core = true;
+        block->ops[o].causal = !layers->decoder->bidirectional;
+        block->ops[o].window = window;
+    }
+}
+
+static int unfused(struct layers *layers, struct heads heads, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    int first_op = layers->builder.block->op_count;
+    struct shape keys = SHAPE({DIM_BATCH, 0}, {DIM_KV_SEQ, 0}, {DIM_HEAD, d->head_count},
+                              {DIM_HEAD_DIM, d->head_dim});
+    struct shape square =
+        SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
+    int key = layers_rename(layers, "attention.k_heads", heads.key, keys);
+    int value = layers_rename(layers, "attention.v_heads", heads.value, keys);
+
+    struct op product = core_op(layers, "attention.scores", OP_CONTRACT, window);
+    product.scalar = score_factor(d);
+    int scores = append_core(layers, product, heads.query, key, square);
+    if (d->score_softcap > 0) {
+        scores = layers_function(layers, "attention.softcap", scores, FUNCTION_SOFTCAP,
+                                 d->score_softcap);
+    }
+    if (d->alibi) scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, 1);
+    struct op softmax = core_op(layers, "attention.softmax", OP_SOFTMAX, window);
+    softmax.flop_per_element = SOFTMAX_FLOP;
+    int probabilities = append_core(layers, softmax, scores, -1, square);
+    probabilities =
+        layers_dropout(layers, "attention.softmax_dropout", probabilities, d->attention_dropout);
+    struct op context = core_op(layers, "attention.context", OP_CONTRACT, window);
+    int out = append_core(layers, context, probabilities, value,
+                          builder_shape(&layers->builder, heads.query));
+    mark_core(layers, first_op, window);
+    return out;
+}
+
+int layers_attention(struct layers *layers, int input, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    struct heads heads = make_heads(layers, input);
+    int context =
+        layers->options.flash ? fused(layers, heads, window) : unfused(layers, heads, window);
+    struct projection out = {
+        .name = "attention.out",
+        .weight =
+            SHAPE({DIM_HEAD, d->head_count}, {DIM_HEAD_DIM, d->head_dim}, {DIM_HIDDEN, d->hidden}),
+        .output = layers_tokens(DIM_HIDDEN, d->hidden),
+        .bias = d->out_bias,
+    };
+    return layers_project(layers, context, out);
+}

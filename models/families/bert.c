@@ -1,0 +1,81 @@
+#include "models/families/family.h"
+
+// BertForMaskedLM: no pooler; the head has a dense layer, a norm and a bias over the vocabulary.
+
+struct bert {
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t max_position_embeddings, type_vocab_size;
+    const char *hidden_act;
+    double layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob;
+    bool tie_word_embeddings;
+};
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct bert, vocab_size, 1, VOCAB_MAX)},
+    {JSON_OPT_I64(struct bert, hidden_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct bert, num_hidden_layers, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct bert, num_attention_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct bert, intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct bert, max_position_embeddings, 1, POSITIONS_MAX)},
+    {JSON_OPT_I64(struct bert, type_vocab_size, 1, VOCAB_MAX)},
+    {JSON_OPT_TEXT(struct bert, hidden_act)},
+    {JSON_OPT_F64(struct bert, layer_norm_eps, 0, 1)},
+    {JSON_OPT_F64(struct bert, hidden_dropout_prob, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct bert, attention_probs_dropout_prob, 0, DROPOUT_MAX)},
+    {JSON_OPT_BOOL(struct bert, tie_word_embeddings)},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+static struct decoder describe(const struct bert *record)
+{
+    return (struct decoder){
+        .model_type = "bert",
+        .vocab = record->vocab_size,
+        .hidden = record->hidden_size,
+        .layer_count = record->num_hidden_layers,
+        .head_count = record->num_attention_heads,
+        .ffn = record->intermediate_size,
+        .seq_len_max = record->max_position_embeddings,
+        .position_count = record->max_position_embeddings,
+        .type_count = record->type_vocab_size,
+        .embedding_norm = true,
+        .norm_place = NORM_AFTER,
+        .norm = FUNCTION_LAYER_NORM,
+        .norm_epsilon = record->layer_norm_eps,
+        .no_final_norm = true,
+        .qkv_bias = true,
+        .out_bias = true,
+        .mlp_bias = true,
+        .bidirectional = true,
+        .tied = record->tie_word_embeddings,
+        .masked_head = true,
+        .attention_dropout = record->attention_probs_dropout_prob,
+        .hidden_dropout = record->hidden_dropout_prob,
+        .embedding_dropout = record->hidden_dropout_prob,
+    };
+}
+
+static const void *read_bert(struct family_reader *reader)
+{
+    struct bert record = {.vocab_size = 30522,
+                          .hidden_size = 768,
+                          .num_hidden_layers = 12,
+                          .num_attention_heads = 12,
+                          .intermediate_size = 3072,
+                          .max_position_embeddings = 512,
+                          .type_vocab_size = 2,
+                          .hidden_act = "gelu",
+                          .layer_norm_eps = 1e-12,
+                          .hidden_dropout_prob = 0.1,
+                          .attention_probs_dropout_prob = 0.1,
+                          .tie_word_embeddings = true};
+    family_read(reader, FIELDS, &record);
+    struct decoder decoder = describe(&record);
+    family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
+    if (reader->err->kind) return NULL;
+    decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_BERT = {"bert", read_bert, decoder_graph};

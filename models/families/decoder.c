@@ -1,0 +1,256 @@
+#include "models/families/decoder.h"
+
+#include "models/families/layers.h"
+
+#include <assert.h>
+#include <math.h>
+
+static const double LOSS_FLOP = 5;
+
+static struct layers start(struct arena *arena, const struct decoder *decoder,
+                           const struct import_options *options, int64_t vocab_padded,
+                           const char *name, enum block_role role)
+{
+    return (struct layers){builder_new(arena, name, role), decoder, *options, vocab_padded};
+}
+
+static int block_input(struct layers *layers, const char *name)
+{
+    struct block *block = layers->builder.block;
+    int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE,
+                               layers_tokens(DIM_HIDDEN, layers->decoder->hidden));
+    block->inputs[block->input_count++] = input;
+    return input;
+}
+
+static struct block finish(struct layers *layers, int output)
+{
+    struct block *block = layers->builder.block;
+    block->outputs[block->output_count++] = output;
+    return *block;
+}
+
+static int ids(struct layers *layers, const char *name, struct shape shape)
+{
+    return builder_tensor(&layers->builder, name, TENSOR_IDS, ELEMENT_INT64, shape);
+}
+
+static struct extent table_width(const struct decoder *d)
+{
+    if (d->embedding_size) return (struct extent){DIM_RANK, d->embedding_size};
+    return (struct extent){DIM_HIDDEN, d->hidden};
+}
+
+static const char TOKEN_TIE[] = "embedding.token.weight";
+
+static struct block embedding_block(struct layers layers)
+{
+    const struct decoder *d = layers.decoder;
+    struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
+    struct extent rows = {DIM_VOCAB, layers.vocab_padded}, hidden = {DIM_HIDDEN, d->hidden};
+    int x = layers_gather(&layers, "embedding.token", ids(&layers, "token_ids", tokens), rows,
+                          table_width(d), d->tied ? TOKEN_TIE : NULL);
+    if (d->embedding_size) {
+        struct projection in = {.name = "embedding.project",
+                                .weight = SHAPE(table_width(d), hidden),
+                                .output = layers_tokens(DIM_HIDDEN, d->hidden)};
+        x = layers_project(&layers, x, in);
+    }
+    if (d->embedding_scale > 0) {
+        x = layers_function(&layers, "embedding.scale", x, FUNCTION_SCALE, d->embedding_scale);
+    }
+    if (d->position_count) {
+        struct extent positions = {DIM_POSITION, d->position_count};
+        int position_ids = ids(&layers, "position_ids", SHAPE({DIM_SEQ, 0}));
+        int rotary =
+            layers_gather(&layers, "embedding.position", position_ids, positions, hidden, NULL);
+        x = layers_add(&layers, "embedding.positioned", x, rotary);
+    }
+    if (d->type_count) {
+        struct extent types = {DIM_TABLE, d->type_count};
+        int type_ids = ids(&layers, "token_type_ids", tokens);
+        int type = layers_gather(&layers, "embedding.type", type_ids, types, hidden, NULL);
+        x = layers_add(&layers, "embedding.typed", x, type);
+    }
+    if (d->embedding_norm) x = layers_norm(&layers, "embedding.norm", x, d->norm);
+    return finish(&layers, layers_dropout(&layers, "embedding.dropout", x, d->embedding_dropout));
+}
+
+static int residual(struct layers *layers, const char *name, int x, int branch)
+{
+    const struct decoder *d = layers->decoder;
+    const char *dropout = arena_print(layers->builder.arena, "%s.dropout", name);
+    branch = layers_dropout(layers, dropout, branch, d->hidden_dropout);
+    return layers_add(layers, arena_print(layers->builder.arena, "%s.residual", name), x, branch);
+}
+
+// Both branches read the same input, and one sum joins them with it.
+static int parallel_layer(struct layers *layers, int x, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    int normed = layers_norm(layers, "attention.norm", x, d->norm);
+    int mlp_input =
+        d->norm_place == NORM_SHARED ? normed : layers_norm(layers, "mlp.norm", x, d->norm);
+    int attention = layers_attention(layers, normed, window);
+    attention = layers_dropout(layers, "attention.dropped", attention, d->hidden_dropout);
+    int mlp = layers_mlp(layers, mlp_input);
+    mlp = layers_dropout(layers, "mlp.dropped", mlp, d->hidden_dropout);
+    return layers_add(layers, "residual", x, layers_add(layers, "branches", attention, mlp));
+}
+
+static int sequential_layer(struct layers *layers, int x, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    bool before = d->norm_place != NORM_AFTER, both = d->norm_place == NORM_BOTH;
+    bool after = d->norm_place == NORM_AFTER;
+
+    int normed = before ? layers_norm(layers, "attention.norm", x, d->norm) : x;
+    int branch = layers_attention(layers, normed, window);
+    if (both) branch = layers_norm(layers, "attention.post_norm", branch, d->norm);
+    x = residual(layers, "attention", d->residual_after_norm ? normed : x, branch);
+    if (after) x = layers_norm(layers, "attention.norm", x, d->norm);
+
+    normed = before ? layers_norm(layers, "mlp.norm", x, d->norm) : x;
+    branch = layers_mlp(layers, normed);
+    if (both) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
+    x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
+    if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);
+    return x;
+}
+
+static struct block layer_block(struct layers layers, int64_t window)
+{
+    int x = block_input(&layers, "layer.input");
+    enum norm_place place = layers.decoder->norm_place;
+    bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
+    int output =
+        is_parallel ? parallel_layer(&layers, x, window) : sequential_layer(&layers, x, window);
+    return finish(&layers, output);
+}
+
+// The transform of a masked language model. An einsum cannot name its input and output alike, so
+// the input of the dense layer is renamed.
+static int masked_transform(struct layers *layers, int x)
+{
+    const struct decoder *d = layers->decoder;
+    struct shape renamed = layers_tokens(DIM_RANK, d->hidden);
+    x = layers_rename(layers, "head.renamed", x, renamed);
+    struct projection dense = {.name = "head.transform",
+                               .weight = SHAPE({DIM_RANK, d->hidden}, {DIM_HIDDEN, d->hidden}),
+                               .output = layers_tokens(DIM_HIDDEN, d->hidden),
+                               .bias = true};
+    x = layers_project(layers, x, dense);
+    x = layers_function(layers, "head.activation", x, d->activation, 1);
+    return layers_norm(layers, "head.transform_norm", x, d->norm);
+}
+
+static int loss(struct layers *layers, int logits)
+{
+    struct builder *builder = &layers->builder;
+    struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
+    int labels = ids(layers, "labels", tokens);
+    int value = builder_tensor(builder, "loss", TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
+    int lse = builder_tensor(builder, "loss.lse", TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
+    struct op op = {.name = "loss",
+                    .kind = OP_LOSS,
+                    .scalar = 1,
+                    .flop_per_element = LOSS_FLOP,
+                    .input_count = 2,
+                    .output_count = 2,
+                    .inputs = {logits, labels},
+                    .outputs = {value, lse}};
+    builder_op(builder, op);
+    return value;
+}
+
+static struct block head_block(struct layers layers)
+{
+    const struct decoder *d = layers.decoder;
+    int x = block_input(&layers, "head.input");
+    if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
+    if (d->embedding_size) {
+        struct projection out = {.name = "head.project",
+                                 .weight = SHAPE({DIM_HIDDEN, d->hidden}, table_width(d)),
+                                 .output = layers_tokens(DIM_RANK, d->embedding_size)};
+        x = layers_project(&layers, x, out);
+    }
+    if (d->masked_head) x = masked_transform(&layers, x);
+    // The table's own order of dims, also where it is not tied: one kernel serves both.
+    struct projection lm = {.name = "head.lm",
+                            .weight = SHAPE({DIM_VOCAB, layers.vocab_padded}, table_width(d)),
+                            .output = layers_tokens(DIM_VOCAB, layers.vocab_padded),
+                            .tie = d->tied ? TOKEN_TIE : NULL,
+                            .bias = d->masked_head};
+    int logits = layers_project(&layers, x, lm);
+    if (d->logit_softcap > 0) {
+        logits =
+            layers_function(&layers, "head.softcap", logits, FUNCTION_SOFTCAP, d->logit_softcap);
+    }
+    return finish(&layers, loss(&layers, logits));
+}
+
+static bool has_window(const struct decoder *decoder, int64_t layer)
+{
+    return decoder->window > 0 && (!decoder->has_window || decoder->has_window[layer]);
+}
+
+// Layers with and without a window are two kinds; a kind that no layer has is not stored.
+static void build_layers(struct graph *graph, struct layers start_layers)
+{
+    const struct decoder *d = start_layers.decoder;
+    int kind_of[2] = {-1, -1};
+    for (int64_t layer = 0; layer < d->layer_count; layer++) {
+        bool is_local = has_window(d, layer);
+        if (kind_of[is_local] < 0) {
+            struct layers layers = start_layers;
+            const char *name = is_local ? "layer.local" : "layer";
+            layers.builder = builder_new(start_layers.builder.arena, name, BLOCK_LAYER);
+            kind_of[is_local] = graph->block_count;
+            graph->blocks[graph->block_count++] = layer_block(layers, is_local ? d->window : 0);
+        }
+        graph->sequence[graph->sequence_count++] = kind_of[is_local];
+    }
+}
+
+static struct graph *describe(struct arena *arena, const struct decoder *d,
+                              const struct import_options *options)
+{
+    struct graph *graph = ARENA_NEW(arena, struct graph, 1);
+    int64_t multiple = options->vocab_multiple > 1 ? options->vocab_multiple : 1;
+    graph->model_type = d->model_type;
+    graph->layer_count = (int)d->layer_count;
+    graph->hidden = d->hidden;
+    graph->head_count = d->head_count;
+    graph->kv_head_count = d->kv_head_count;
+    graph->head_dim = d->head_dim;
+    graph->ffn = d->ffn;
+    graph->vocab = d->vocab;
+    graph->vocab_padded = (d->vocab + multiple - 1) / multiple * multiple;
+    graph->seq_len_max = d->seq_len_max;
+    if (options->dropout) {
+        graph->dropout_ratio =
+            fmax(d->hidden_dropout, fmax(d->attention_dropout, d->embedding_dropout));
+    }
+    return graph;
+}
+
+struct graph *decoder_graph(struct arena *arena, const void *decoder,
+                            const struct import_options *options)
+{
+    const struct decoder *d = decoder;
+    assert(d->head_count % d->kv_head_count == 0 && d->layer_count > 0);
+    struct graph *graph = describe(arena, d, options);
+    graph->blocks = ARENA_NEW(arena, struct block, 4);  // embedding, two kinds of layer, head
+    graph->sequence = ARENA_NEW(arena, int, d->layer_count + 2);
+
+    struct layers layers =
+        start(arena, d, options, graph->vocab_padded, "embedding", BLOCK_EMBEDDING);
+    graph->blocks[graph->block_count++] = embedding_block(layers);
+    graph->sequence[graph->sequence_count++] = 0;
+    build_layers(graph, layers);
+    layers = start(arena, d, options, graph->vocab_padded, "head", BLOCK_HEAD);
+    graph->sequence[graph->sequence_count++] = graph->block_count;
+    graph->blocks[graph->block_count++] = head_block(layers);
+    graph->parameter_count = graph_parameter_count(graph);
+    return graph;
+}

@@ -1,0 +1,52 @@
+#pragma once
+#include "models/import.h"
+
+// A stack of transformer layers, in all the variants of the families: a family reads its config
+// into this record, and decoder_graph builds from it. Encoders (bert) are decoders that attend both
+// ways.
+
+enum norm_place {
+    NORM_BEFORE,    // x += f(norm(x))
+    NORM_AFTER,     // x = norm(x + f(x))
+    NORM_BOTH,      // x += norm(f(norm(x)))
+    NORM_PARALLEL,  // x += attention(norm(x)) + mlp(norm'(x))
+    NORM_SHARED,    // the same, and both read one norm
+};
+
+struct decoder {
+    const char *model_type;
+    int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
+    int64_t seq_len_max;     // 0 = unknown
+    int64_t position_count;  // rows of the learned position table, 0 = none
+    int64_t type_count;      // rows of the token type table, 0 = none
+    int64_t embedding_size;  // width of the token table when it is projected to hidden; 0 = hidden
+    double embedding_scale;  // factor after the lookup; 0 = none
+    bool embedding_norm;
+
+    enum norm_place norm_place;
+    enum function norm;
+    double norm_epsilon;
+    bool norm_is_plain;  // without weight and bias
+    bool no_final_norm;
+    bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
+
+    bool qkv_bias, out_bias, mlp_bias;
+    bool gated;
+    enum function activation;
+    bool head_norms;      // rms norm of each head of q and k, before rope
+    double rope_theta;    // 0 = no rope
+    int64_t rotary_dims;  // of head_dim
+    bool alibi;
+    bool bidirectional;
+    int64_t window;                       // 0 = none
+    const bool *has_window;               // by layer; NULL = every layer when window > 0
+    double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)
+    double score_softcap, logit_softcap;  // 0 = none
+
+    bool tied;
+    bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias
+    double attention_dropout, hidden_dropout, embedding_dropout;
+};
+
+struct graph *decoder_graph(struct arena *arena, const void *decoder,
+                            const struct import_options *options);

@@ -1,0 +1,100 @@
+#include "models/families/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const struct model_family FAMILY_BERT, FAMILY_BLOOM, FAMILY_FALCON, FAMILY_GEMMA,
+    FAMILY_GEMMA2, FAMILY_GPT2, FAMILY_GPT_NEOX, FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_NEMOTRON,
+    FAMILY_OPT, FAMILY_PHI3, FAMILY_QWEN2, FAMILY_QWEN3, FAMILY_STARCODER2;
+
+const struct model_family *const MODEL_FAMILIES[] = {
+    &FAMILY_BERT,    &FAMILY_BLOOM,    &FAMILY_FALCON,     &FAMILY_GEMMA,
+    &FAMILY_GEMMA2,  &FAMILY_GPT2,     &FAMILY_GPT_NEOX,   &FAMILY_LLAMA,
+    &FAMILY_MISTRAL, &FAMILY_NEMOTRON, &FAMILY_OPT,        &FAMILY_PHI3,
+    &FAMILY_QWEN2,   &FAMILY_QWEN3,    &FAMILY_STARCODER2, NULL,
+};
+
+void family_read(struct family_reader *reader, const struct json_field *fields, void *record)
+{
+    json_read_lenient(reader->object, fields, record, reader->warn, reader->context, reader->err);
+}
+
+static bool find_member(const struct family_reader *reader, const char *key, struct json *member)
+{
+    int count = json_count(reader->object, reader->err);
+    for (int i = 0; i < count; i++) {
+        *member = json_item(reader->object, i);
+        if (strcmp(json_key(member), key) == 0) return true;
+    }
+    return false;
+}
+
+bool family_is_null(const struct family_reader *reader, const char *key)
+{
+    struct json member;
+    return find_member(reader, key, &member) && !json_has(reader->object, key);
+}
+
+const char *family_key(const struct family_reader *reader, const char *key, const char *alias)
+{
+    return !json_has(reader->object, key) && json_has(reader->object, alias) ? alias : key;
+}
+
+bool family_fail(struct family_reader *reader, const char *key, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *why = arena_vprint(reader->arena, format, args);
+    va_end(args);
+    struct json member;
+    if (!find_member(reader, key, &member)) member = *reader->object;
+    return json_fail(&member, reader->err, "%s", why);
+}
+
+static const struct {
+    const char *name;
+    enum function function;
+} ACTIVATIONS[] = {
+    {"gelu", FUNCTION_GELU},          {"gelu_fast", FUNCTION_GELU_TANH},
+    {"gelu_new", FUNCTION_GELU_TANH}, {"gelu_pytorch_tanh", FUNCTION_GELU_TANH},
+    {"relu", FUNCTION_RELU},          {"relu2", FUNCTION_RELU_SQUARED},
+    {"silu", FUNCTION_SILU},          {"swish", FUNCTION_SILU},
+};
+
+enum function family_activation(struct family_reader *reader, const char *key, const char *name)
+{
+    const char *known = "";
+    for (size_t i = 0; i < sizeof ACTIVATIONS / sizeof *ACTIVATIONS; i++) {
+        if (strcmp(ACTIVATIONS[i].name, name) == 0) return ACTIVATIONS[i].function;
+        known = arena_print(reader->arena, "%s%s%s", known, i ? ", " : "", ACTIVATIONS[i].name);
+    }
+    family_fail(reader, key, "unknown activation \"%s\"; known: %s", name, known);
+    return FUNCTION_NONE;
+}
+
+void family_check_heads(struct family_reader *reader, struct decoder *decoder, const char *head_key,
+                        const char *kv_head_key)
+{
+    if (reader->err->kind) return;
+    long long hidden = decoder->hidden, heads = decoder->head_count;
+    if (decoder->kv_head_count == 0) decoder->kv_head_count = heads;
+    if (decoder->head_dim == 0 && hidden % heads != 0) {
+        family_fail(reader, head_key, "%lld heads do not divide a hidden size of %lld", heads,
+                    hidden);
+    } else if (decoder->head_dim == 0) {
+        decoder->head_dim = hidden / heads;
+    }
+    long long kv_heads = decoder->kv_head_count;
+    if (heads % kv_heads != 0) {
+        family_fail(reader, kv_head_key, "%lld key-value heads do not divide %lld heads", kv_heads,
+                    heads);
+    }
+}
+
+const void *family_decoder(struct family_reader *reader, const struct decoder *decoder)
+{
+    if (reader->err->kind) return NULL;
+    struct decoder *kept = ARENA_NEW(reader->arena, struct decoder, 1);
+    *kept = *decoder;
+    return kept;
+}

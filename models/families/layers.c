@@ -1,0 +1,197 @@
+#include "models/families/layers.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Work an element, for ops that are bound by memory: it only has to be of the right size.
+static const double ROPE_FLOP = 6, NORM_FLOP = 6, ACTIVATION_FLOP = 8, SCALE_FLOP = 1;
+
+struct shape layers_tokens(enum dim dim, int64_t size)
+{
+    return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, size});
+}
+
+static int activation(struct layers *layers, const char *name, struct shape shape)
+{
+    return builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+}
+
+static int parameter(struct layers *layers, const char *name, const char *suffix,
+                     struct shape shape, const char *tie)
+{
+    const char *full = arena_print(layers->builder.arena, "%s.%s", name, suffix);
+    int tensor = builder_tensor(&layers->builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
+    layers->builder.block->tensors[tensor].tie = tie;
+    return tensor;
+}
+
+int layers_add(struct layers *layers, const char *name, int a, int b)
+{
+    int sum = activation(layers, name, builder_shape(&layers->builder, a));
+    struct op op = {.name = name,
+                    .kind = OP_ADD,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {a, b},
+                    .outputs = {sum}};
+    builder_op(&layers->builder, op);
+    return sum;
+}
+
+// The dims past batch and seq: the shape of a bias.
+static struct shape features(struct shape tokens)
+{
+    struct shape shape = {0};
+    memcpy(shape.extents, tokens.extents + 2, (TENSOR_RANK_MAX - 2) * sizeof *shape.extents);
+    return shape;
+}
+
+int layers_project(struct layers *layers, int input, struct projection projection)
+{
+    int weight = parameter(layers, projection.name, "weight", projection.weight, projection.tie);
+    int output = activation(layers, projection.name, projection.output);
+    struct op op = {.name = projection.name,
+                    .kind = OP_CONTRACT,
+                    .scalar = 1,
+                    .merge = projection.merge,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {input, weight},
+                    .outputs = {output}};
+    builder_op(&layers->builder, op);
+    if (!projection.bias) return output;
+    int bias = parameter(layers, projection.name, "bias", features(projection.output), NULL);
+    const char *name = arena_print(layers->builder.arena, "%s.biased", projection.name);
+    return layers_add(layers, name, output, bias);
+}
+
+int layers_norm(struct layers *layers, const char *name, int input, enum function function)
+{
+    struct shape shape = builder_shape(&layers->builder, input);
+    const struct tensor *tensor = &layers->builder.block->tensors[input];
+    struct shape last = SHAPE(tensor->extents[tensor->rank - 1]);
+    struct op op = {.name = name,
+                    .kind = OP_NORM,
+                    .function = function,
+                    .scalar = layers->decoder->norm_epsilon,
+                    .flop_per_element = NORM_FLOP,
+                    .input_count = 1,
+                    .output_count = 1,
+                    .inputs = {input}};
+    if (!layers->decoder->norm_is_plain) {
+        op.inputs[op.input_count++] = parameter(layers, name, "weight", last, NULL);
+        if (function == FUNCTION_LAYER_NORM) {
+            op.inputs[op.input_count++] = parameter(layers, name, "bias", last, NULL);
+        }
+    }
+    int output = op.outputs[0] = activation(layers, name, shape);
+    builder_op(&layers->builder, op);
+    return output;
+}
+
+int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
+                  struct extent width, const char *tie)
+{
+    int table = parameter(layers, name, "weight", SHAPE(rows, width), tie);
+    struct shape shape = builder_shape(&layers->builder, ids);
+    shape.extents[layers->builder.block->tensors[ids].rank] = width;
+    int output = activation(layers, name, shape);
+    struct op op = {.name = name,
+                    .kind = OP_GATHER,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {ids, table},
+                    .outputs = {output}};
+    builder_op(&layers->builder, op);
+    return output;
+}
+
+static double flop_of(enum function function)
+{
+    if (function == FUNCTION_ROPE) return ROPE_FLOP;
+    return function == FUNCTION_SCALE || function == FUNCTION_RELU ? SCALE_FLOP : ACTIVATION_FLOP;
+}
+
+static struct op element_wise(struct layers *layers, const char *name, int input,
+                              enum function function, double scalar)
+{
+    int output = activation(layers, name, builder_shape(&layers->builder, input));
+    return (struct op){.name = name,
+                       .kind = OP_ELEMENTWISE,
+                       .function = function,
+                       .scalar = scalar,
+                       .flop_per_element = flop_of(function),
+                       .input_count = 1,
+                       .output_count = 1,
+                       .inputs = {input},
+                       .outputs = {output}};
+}
+
+int layers_function(struct layers *layers, const char *name, int input, enum function function,
+                    double scalar)
+{
+    struct op op = element_wise(layers, name, input, function, scalar);
+    builder_op(&layers->builder, op);
+    return op.outputs[0];
+}
+
+int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function)
+{
+    struct op op = element_wise(layers, name, gate, function, 1);
+    op.inputs[op.input_count++] = up;
+    builder_op(&layers->builder, op);
+    return op.outputs[0];
+}
+
+int layers_rename(struct layers *layers, const char *name, int input, struct shape shape)
+{
+    int output = activation(layers, name, shape);
+    struct op op = {.name = name,
+                    .kind = OP_EXPAND,
+                    .scalar = 1,
+                    .input_count = 1,
+                    .output_count = 1,
+                    .inputs = {input},
+                    .outputs = {output}};
+    builder_op(&layers->builder, op);
+    return output;
+}
+
+int layers_dropout(struct layers *layers, const char *name, int input, double ratio)
+{
+    if (ratio <= 0 || !layers->options.dropout) return input;
+    struct shape shape = builder_shape(&layers->builder, input);
+    const char *mask_name = arena_print(layers->builder.arena, "%s.mask", name);
+    int output = activation(layers, name, shape);
+    int mask = builder_tensor(&layers->builder, mask_name, TENSOR_ACTIVATION, ELEMENT_BYTE, shape);
+    struct op op = {.name = name,
+                    .kind = OP_DROPOUT,
+                    .scalar = 1,
+                    .dropout_ratio = ratio,
+                    .flop_per_element = SCALE_FLOP,
+                    .input_count = 1,
+                    .output_count = 2,
+                    .inputs = {input},
+                    .outputs = {output, mask}};
+    builder_op(&layers->builder, op);
+    return output;
+}
+
+int layers_mlp(struct layers *layers, int input)
+{
+    const struct decoder *d = layers->decoder;
+    struct shape in = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_FFN, d->ffn});
+    struct shape out = SHAPE({DIM_FFN, d->ffn}, {DIM_HIDDEN, d->hidden});
+    struct shape wide = layers_tokens(DIM_FFN, d->ffn);
+    struct projection up = {"mlp.up", in, wide, NULL, d->gated ? 2 : 0, d->mlp_bias};
+    struct projection gate = {"mlp.gate", in, wide, NULL, 2, d->mlp_bias};
+    struct projection down = {"mlp.down", out, layers_tokens(DIM_HIDDEN, d->hidden),
+                              NULL,       0,   d->mlp_bias};
+    int gated = d->gated ? layers_project(layers, input, gate) : -1;
+    int raised = layers_project(layers, input, up);
+    int active = d->gated ? layers_gate(layers, "mlp.activation", gated, raised, d->activation)
+                          : layers_function(layers, "mlp.activation", raised, d->activation, 1);
+    return layers_project(layers, active, down);
+}

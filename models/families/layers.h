@@ -1,0 +1,43 @@
+#pragma once
+#include "models/builder.h"
+#include "models/families/decoder.h"
+
+// The pieces of which decoder.c puts blocks together. Each appends ops to the block and returns the
+// tensor that they end in. Parameters get the name of the piece and ".weight" or ".bias".
+
+struct layers {
+    struct builder builder;
+    const struct decoder *decoder;
+    struct import_options options;
+    int64_t vocab_padded;
+};
+
+// (batch, seq, size of `dim`).
+struct shape layers_tokens(enum dim dim, int64_t size);
+
+// A contraction of `input` with a new parameter of shape `weight` (tied under `tie` when not NULL),
+// and the bias, which has the dims of `output` past batch and seq.
+struct projection {
+    const char *name;
+    struct shape weight, output;
+    const char *tie;
+    int merge;
+    bool bias;
+};
+int layers_project(struct layers *layers, int input, struct projection projection);
+
+int layers_norm(struct layers *layers, const char *name, int input, enum function function);
+int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
+                  struct extent width, const char *tie);
+int layers_add(struct layers *layers, const char *name, int a, int b);
+int layers_function(struct layers *layers, const char *name, int input, enum function function,
+                    double scalar);
+// f(gate) * up.
+int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function);
+int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);
+// `input` itself when there is nothing to drop.
+int layers_dropout(struct layers *layers, const char *name, int input, double ratio);
+
+// Attention from the normed input to the output projection, and the mlp likewise.
+int layers_attention(struct layers *layers, int input, int64_t window);
+int layers_mlp(struct layers *layers, int input);

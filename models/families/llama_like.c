@@ -1,0 +1,117 @@
+#include "models/families/llama_like.h"
+
+#include <string.h>
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct llama_like, vocab_size, 1, VOCAB_MAX)},
+    {JSON_OPT_I64(struct llama_like, hidden_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct llama_like, intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct llama_like, num_hidden_layers, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct llama_like, num_attention_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct llama_like, num_key_value_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct llama_like, head_dim, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct llama_like, max_position_embeddings, 1, POSITIONS_MAX)},
+    {JSON_OPT_I64(struct llama_like, sliding_window, 1, POSITIONS_MAX)},
+    {JSON_OPT_I64(struct llama_like, max_window_layers, 0, LAYERS_MAX)},
+    {JSON_OPT_TEXT(struct llama_like, hidden_act)},
+    {JSON_OPT_TEXT(struct llama_like, hidden_activation)},
+    {JSON_OPT_BOOL(struct llama_like, tie_word_embeddings)},
+    {JSON_OPT_BOOL(struct llama_like, attention_bias)},
+    {JSON_OPT_BOOL(struct llama_like, mlp_bias)},
+    {JSON_OPT_BOOL(struct llama_like, use_bias)},
+    {JSON_OPT_BOOL(struct llama_like, use_sliding_window)},
+    {JSON_OPT_F64(struct llama_like, rms_norm_eps, 0, 1)},
+    {JSON_OPT_F64(struct llama_like, norm_eps, 0, 1)},
+    {JSON_OPT_F64(struct llama_like, norm_epsilon, 0, 1)},
+    {JSON_OPT_F64(struct llama_like, rope_theta, 1, 1e15)},
+    {JSON_OPT_F64(struct llama_like, partial_rotary_factor, 0, 1)},
+    {JSON_OPT_F64(struct llama_like, query_pre_attn_scalar, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct llama_like, attn_logit_softcapping, 0, 1e6)},
+    {JSON_OPT_F64(struct llama_like, final_logit_softcapping, 0, 1e6)},
+    {JSON_OPT_F64(struct llama_like, attention_dropout, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct llama_like, residual_dropout, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct llama_like, resid_pdrop, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct llama_like, embedding_dropout, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct llama_like, embd_pdrop, 0, DROPOUT_MAX)},
+    {JSON_OPT_ANY("layer_types")},
+    {JSON_OPT_ANY("rope_parameters")},
+    {JSON_OPT_ANY("rope_scaling")},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+// Newer files keep theta and the rotated part of a head in an object of their own.
+static const struct json_field ROPE_FIELDS[] = {
+    {JSON_OPT_F64(struct llama_like, rope_theta, 1, 1e15)},
+    {JSON_OPT_F64(struct llama_like, partial_rotary_factor, 0, 1)},
+    {0},
+};
+
+static const bool *read_layer_types(struct family_reader *reader, int64_t layer_count)
+{
+    if (reader->err->kind || !json_has(reader->object, "layer_types")) return NULL;
+    struct json types = json_get(reader->object, "layer_types", reader->err);
+    int count = json_count(&types, reader->err);
+    if (!reader->err->kind && count != layer_count) {
+        json_fail(&types, reader->err, "%d entries for %lld layers", count, (long long)layer_count);
+    }
+    bool *is_local = ARENA_NEW(reader->arena, bool, count);
+    for (int i = 0; i < count && !reader->err->kind; i++) {
+        struct json type = json_item(&types, i);
+        const char *text = json_text(&type, reader->err);
+        if (!text) return NULL;
+        is_local[i] = strcmp(text, "sliding_attention") == 0;
+        if (!is_local[i] && strcmp(text, "full_attention") != 0) {
+            json_fail(&type, reader->err,
+                      "unknown layer type \"%s\"; known: full_attention, sliding_attention", text);
+        }
+    }
+    return is_local;
+}
+
+void llama_like_read(struct family_reader *reader, struct llama_like *record)
+{
+    family_read(reader, FIELDS, record);
+    if (reader->err->kind) return;
+    // A null is kept apart from an absent key where the default is not "derive it" or "none".
+    if (family_is_null(reader, "num_key_value_heads")) record->num_key_value_heads = 0;
+    if (family_is_null(reader, "head_dim")) record->head_dim = 0;
+    if (family_is_null(reader, "sliding_window")) record->sliding_window = 0;
+    if (family_is_null(reader, "attn_logit_softcapping")) record->attn_logit_softcapping = 0;
+    if (family_is_null(reader, "final_logit_softcapping")) record->final_logit_softcapping = 0;
+    if (json_has(reader->object, "rope_parameters")) {
+        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+        json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
+    }
+    record->is_local = read_layer_types(reader, record->num_hidden_layers);
+}
+
+struct decoder llama_like_decoder(struct family_reader *reader, const char *model_type,
+                                  const struct llama_like *record)
+{
+    struct decoder decoder = {
+        .model_type = model_type,
+        .vocab = record->vocab_size,
+        .hidden = record->hidden_size,
+        .layer_count = record->num_hidden_layers,
+        .head_count = record->num_attention_heads,
+        .kv_head_count = record->num_key_value_heads,
+        .head_dim = record->head_dim,
+        .ffn = record->intermediate_size,
+        .seq_len_max = record->max_position_embeddings,
+        .norm_place = NORM_BEFORE,
+        .norm = FUNCTION_RMS_NORM,
+        .norm_epsilon = record->rms_norm_eps,
+        .gated = true,
+        .rope_theta = record->rope_theta,
+        .tied = record->tie_word_embeddings,
+        .attention_dropout = record->attention_dropout,
+    };
+    if (reader->err->kind) return decoder;
+    decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
+    family_check_heads(reader, &decoder, "num_attention_heads", "num_key_value_heads");
+    // Pairs are rotated, so an odd count keeps its last dim still.
+    decoder.rotary_dims = (int64_t)((double)decoder.head_dim * record->partial_rotary_factor);
+    decoder.rotary_dims -= decoder.rotary_dims % 2;
+    return decoder;
+}

@@ -1,0 +1,29 @@
+#pragma once
+#include "models/families/family.h"
+
+// The families that keep llama's keys: one record of all their keys. A family gives its defaults
+// and says which keys it heeds; transformers ignores the others, and so do we.
+
+struct llama_like {
+    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
+    int64_t num_key_value_heads;  // 0 = as many as heads
+    int64_t head_dim;             // 0 = hidden_size / heads
+    int64_t max_position_embeddings, sliding_window, max_window_layers;
+    const char *hidden_act, *hidden_activation;
+    bool tie_word_embeddings, attention_bias, mlp_bias, use_bias, use_sliding_window;
+    double rms_norm_eps, norm_eps, norm_epsilon, rope_theta, partial_rotary_factor;
+    double query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping;  // 0 = none
+    double attention_dropout, residual_dropout, resid_pdrop, embedding_dropout, embd_pdrop;
+    const bool *is_local;  // by layer, from layer_types; NULL without
+};
+
+// What most of them share: rope over 10000, one epsilon, silu.
+#define LLAMA_LIKE_DEFAULTS                                                             \
+    .hidden_act = "silu", .rms_norm_eps = 1e-6, .norm_eps = 1e-5, .norm_epsilon = 1e-5, \
+    .rope_theta = 10000, .partial_rotary_factor = 1
+
+// Reads over `record`, which holds the defaults.
+void llama_like_read(struct family_reader *reader, struct llama_like *record);
+// Llama itself: norm before, rms, gated, rope, no bias and no window. Families change the rest.
+struct decoder llama_like_decoder(struct family_reader *reader, const char *model_type,
+                                  const struct llama_like *record);

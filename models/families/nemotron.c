@@ -1,0 +1,24 @@
+#include "models/families/llama_like.h"
+
+static const void *read_nemotron(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .vocab_size = 256000,
+                                .hidden_size = 6144,
+                                .intermediate_size = 24576,
+                                .num_hidden_layers = 32,
+                                .num_attention_heads = 48,
+                                .max_position_embeddings = 4096};
+    record.hidden_act = "relu2";
+    record.partial_rotary_factor = 0.5;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "nemotron", &record);
+    decoder.norm = FUNCTION_LAYER_NORM;  // stored as w - 1
+    decoder.norm_epsilon = record.norm_eps;
+    decoder.gated = false;
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_NEMOTRON = {"nemotron", read_nemotron, decoder_graph};

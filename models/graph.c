@@ -1,0 +1,155 @@
+#include "models/graph.h"
+
+#include "models/op.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const DIM_NAMES[DIM_COUNT] = {
+    [DIM_NONE] = "none",
+    [DIM_BATCH] = "batch",
+    [DIM_SEQ] = "seq",
+    [DIM_KV_SEQ] = "kv_seq",
+    [DIM_HIDDEN] = "hidden",
+    [DIM_HEAD] = "head",
+    [DIM_KV_HEAD] = "kv_head",
+    [DIM_HEAD_DIM] = "head_dim",
+    [DIM_FFN] = "ffn",
+    [DIM_VOCAB] = "vocab",
+    [DIM_POSITION] = "position",
+    [DIM_EXPERT] = "expert",
+    [DIM_CAPACITY] = "capacity",
+    [DIM_HEIGHT] = "height",
+    [DIM_WIDTH] = "width",
+    [DIM_CHANNEL] = "channel",
+    [DIM_OUT_CHANNEL] = "out_channel",
+    [DIM_TABLE] = "table",
+    [DIM_RANK] = "rank",
+    [DIM_FLAT] = "flat",
+};
+
+const char *dim_name(enum dim dim)
+{
+    assert(dim >= DIM_NONE && dim < DIM_COUNT && DIM_NAMES[dim]);
+    return DIM_NAMES[dim];
+}
+
+int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq)
+{
+    if (extent->size) return extent->size;
+    assert(extent->dim == DIM_BATCH || extent->dim == DIM_SEQ || extent->dim == DIM_KV_SEQ);
+    return extent->dim == DIM_BATCH ? batch : seq;
+}
+
+int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        elements *= extent_size(&tensor->extents[i], batch, seq);
+    }
+    return elements;
+}
+
+int tensor_find_dim(const struct tensor *tensor, enum dim dim)
+{
+    for (int i = 0; i < tensor->rank; i++) {
+        if (tensor->extents[i].dim == dim) return i;
+    }
+    return -1;
+}
+
+static int64_t unpadded_elements(const struct graph *graph, const struct tensor *tensor)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        const struct extent *extent = &tensor->extents[i];
+        elements *= extent->dim == DIM_VOCAB ? graph->vocab : extent->size;
+    }
+    return elements;
+}
+
+static int64_t count_repeats(const struct graph *graph, int block)
+{
+    int64_t repeats = 0;
+    for (int i = 0; i < graph->sequence_count; i++) {
+        repeats += graph->sequence[i] == block;
+    }
+    return repeats;
+}
+
+// Whether a parameter before this one (by block, then tensor) has the same tie: it counts there.
+static bool is_counted_before(const struct graph *graph, int block, int tensor)
+{
+    const char *tie = graph->blocks[block].tensors[tensor].tie;
+    for (int b = 0; b <= block; b++) {
+        int count = b == block ? tensor : graph->blocks[b].tensor_count;
+        for (int t = 0; t < count; t++) {
+            const char *other = graph->blocks[b].tensors[t].tie;
+            if (other && strcmp(other, tie) == 0) return true;
+        }
+    }
+    return false;
+}
+
+int64_t graph_parameter_count(const struct graph *graph)
+{
+    int64_t count = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        int64_t repeats = count_repeats(graph, b);
+        for (int t = 0; t < block->tensor_count; t++) {
+            const struct tensor *tensor = &block->tensors[t];
+            if (tensor->role != TENSOR_PARAMETER) continue;
+            if (tensor->tie && is_counted_before(graph, b, t)) continue;
+            count += (tensor->tie ? 1 : repeats) * unpadded_elements(graph, tensor);
+        }
+    }
+    return count;
+}
+
+int64_t graph_matmul_parameter_count(const struct graph *graph)
+{
+    int64_t count = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        int64_t repeats = count_repeats(graph, b);
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
+            for (int i = 0; i < op->input_count; i++) {
+                const struct tensor *tensor = &block->tensors[op->inputs[i]];
+                if (tensor->role != TENSOR_PARAMETER) continue;
+                count += repeats * unpadded_elements(graph, tensor);
+            }
+        }
+    }
+    return count;
+}
+
+// Forward flops of the products of queries with keys and of probabilities with values.
+static double attention_flop(const struct block *block, const struct op *op, int64_t seq)
+{
+    bool is_fused = op->kind == OP_ATTENTION;
+    if (!is_fused && !(op->kind == OP_CONTRACT && op->attention_core)) return 0;
+    const struct tensor *query = &block->tensors[op->inputs[0]];
+    const struct tensor *value = &block->tensors[op->inputs[1]];
+    int head = tensor_find_dim(query, DIM_HEAD), head_dim = tensor_find_dim(value, DIM_HEAD_DIM);
+    assert(head >= 0 && head_dim >= 0);
+    double width = (double)query->extents[head].size * (double)value->extents[head_dim].size;
+    return (is_fused ? 4.0 : 2.0) * width * op_attended_pairs(op, seq, seq);
+}
+
+double graph_model_flop(const struct graph *graph, int64_t seq)
+{
+    double flop = 6.0 * (double)graph_matmul_parameter_count(graph) * (double)seq;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        double repeats = (double)count_repeats(graph, b);
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            // Each product has two in backward.
+            if (op->phase == PHASE_FORWARD) flop += repeats * 3 * attention_flop(block, op, seq);
+        }
+    }
+    return flop;
+}

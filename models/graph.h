@@ -1,0 +1,183 @@
+#pragma once
+#include "core/json.h"
+
+#include <stdint.h>
+
+// A model as a graph of operators over tensors whose dimensions have names. A large model repeats
+// few distinct layers, so the graph is a sequence of *blocks* (embedding, layers, head) and each
+// distinct block is stored once: lowering and pricing one block serves all of its repetitions.
+//
+// Inside a block, operators stand in an order that respects the edges. Block k reads the outputs of
+// block k-1 of the sequence, matched by position. Sizes that the workload gives (batch, seq) are 0
+// here and filled in when a block is lowered. All links are indices; the graph lives in one arena.
+//
+// Ids come with the data, not from the block before: they are tensors of role TENSOR_IDS without
+// producer, and no block inputs. Embedding: token_ids (batch, seq), position_ids (seq) and
+// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq).
+// Names are unique within a block.
+
+enum dim {
+    DIM_NONE,
+    DIM_BATCH,
+    DIM_SEQ,
+    DIM_KV_SEQ,  // the keys a query attends to; as many as seq unless split
+    DIM_HIDDEN,
+    DIM_HEAD,
+    DIM_KV_HEAD,
+    DIM_HEAD_DIM,
+    DIM_FFN,
+    DIM_VOCAB,
+    DIM_POSITION,
+    DIM_EXPERT,
+    DIM_CAPACITY,
+    DIM_HEIGHT,
+    DIM_WIDTH,
+    DIM_CHANNEL,
+    DIM_OUT_CHANNEL,
+    DIM_TABLE,
+    DIM_RANK,  // low-rank bottlenecks (latent attention, embedding projections)
+    DIM_FLAT,  // a parameter seen as one flat buffer: what ZeRO shards
+    DIM_COUNT
+};
+
+const char *dim_name(enum dim dim);
+
+enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 6, OP_OUTPUT_MAX = 3 };
+
+struct extent {
+    enum dim dim;
+    int64_t size;  // whole size; 0 for batch, seq and kv_seq, which the workload gives
+};
+
+enum tensor_role {
+    TENSOR_ACTIVATION,
+    TENSOR_PARAMETER,
+    TENSOR_IDS,       // integers: token ids, labels, positions
+    TENSOR_GRADIENT,  // of an activation
+    TENSOR_PARAMETER_GRADIENT,
+};
+
+// How wide one element is: in the precision of the run, or fixed.
+enum element { ELEMENT_COMPUTE, ELEMENT_FP32, ELEMENT_INT64, ELEMENT_BYTE };
+
+struct tensor {
+    const char *name;
+    enum tensor_role role;
+    enum element element;
+    int rank;
+    struct extent extents[TENSOR_RANK_MAX];
+    int producer;     // op in this block; -1 for parameters and block inputs
+    int gradient_of;  // for gradients, the forward tensor; else -1
+    const char *tie;  // parameters with equal ties in different blocks are one; NULL otherwise
+};
+
+enum op_kind {
+    OP_CONTRACT,     // einsum of two inputs; dims absent from the output are summed over
+    OP_ADD,          // sum of its inputs (residual, bias, gradient accumulation)
+    OP_ELEMENTWISE,  // activation, gate, rope, cast, scale: any number of inputs of one shape;
+                     // backward: d_out(, the inputs, unless the function is linear) -> d_inputs
+    OP_EXPAND,       // same rank: dim i of the output reads dim i of the input, under another name
+                     // (seq -> kv_seq) or repeated (kv_head -> head: head / group); a free view
+                     // where nothing is repeated
+    OP_DROPOUT,      // writes a byte mask as its second output; backward: d_out, mask -> d_x
+    OP_NORM,         // layer norm or rms norm over the last dimension; inputs x(, weight(, bias))
+    OP_SOFTMAX,      // over kv_seq, causal mask included
+    OP_ATTENTION,    // fused: q, k, v -> out, log-sum-exp
+    OP_GATHER,       // embedding lookup: ids, table -> rows
+    OP_LOSS,         // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
+                     // (batch, seq): the mean over tokens is in the seed of the loss gradient
+    OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
+    OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores
+    OP_ATTENTION_BACKWARD,  // d_out, q, k, v, out, log-sum-exp -> d_q, d_k, d_v
+    OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
+    OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
+    OP_REDUCE,  // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
+    OP_KIND_COUNT
+};
+
+// What an OP_ELEMENTWISE computes (one input x, or two: f(gate) * up), and which norm an OP_NORM
+// is. `scalar` of the op is its constant. Backward ops carry the function of their forward op.
+enum function {
+    FUNCTION_NONE,
+    FUNCTION_GELU,
+    FUNCTION_GELU_TANH,
+    FUNCTION_SILU,
+    FUNCTION_RELU,
+    FUNCTION_RELU_SQUARED,
+    FUNCTION_SCALE,       // scalar * x
+    FUNCTION_SOFTCAP,     // scalar * tanh(x / scalar)
+    FUNCTION_ROPE,        // rotates pairs (i, i + rotary_dims/2) of the first rotary_dims of
+                          // head_dim; scalar is theta; the position is the index along seq
+    FUNCTION_ALIBI,       // x + slope(head) * key position, x is (batch, head, seq, kv_seq)
+    FUNCTION_LAYER_NORM,  // scalar is epsilon in both norms
+    FUNCTION_RMS_NORM,
+};
+
+enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_COUNT };
+
+struct op {
+    const char *name;
+    enum op_kind kind;
+    enum phase phase;  // in a forward block always PHASE_FORWARD; autodiff adds the others
+    int forward_op;    // for backward ops, the op it derives from (same strategy); else itself
+    int input_count, output_count;
+    int inputs[OP_INPUT_MAX];
+    int outputs[OP_OUTPUT_MAX];
+    double flop_per_element;  // element-wise kinds per output element; norm, softmax, loss and
+                              // their backward per element of input 0
+    enum function function;
+    double scalar;  // constant of the function; OP_CONTRACT and OP_ATTENTION: factor on the product
+                    // (scores), 1 for most, never 0
+    double softcap;        // OP_ATTENTION: soft cap of the scores, 0 = none
+    double dropout_ratio;  // OP_DROPOUT, OP_ATTENTION
+    int64_t rotary_dims;   // FUNCTION_ROPE
+    bool alibi;            // OP_ATTENTION
+    bool causal;           // the whole attention core: attention, or the ops of the chain
+    int64_t window;        // sliding window in tokens, 0 = none
+    int merge;  // contractions of one block and phase with the same merge > 0 share an input
+                // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
+    bool attention_core;  // dropped and redone by selective recompute
+};
+
+enum block_role { BLOCK_EMBEDDING, BLOCK_LAYER, BLOCK_HEAD };
+
+struct block {
+    const char *name;
+    enum block_role role;
+    struct tensor *tensors;
+    int tensor_count;
+    struct op *ops;
+    int op_count;
+    int inputs[2], input_count;    // activations from the block before
+    int outputs[2], output_count;  // activations for the block after
+};
+
+struct graph {
+    const char *name;
+    const char *model_type;
+    struct block *blocks;  // distinct kinds
+    int block_count;
+    int *sequence;  // sequence[i] is the block kind at position i; embedding first, head last
+    int sequence_count;
+    int layer_count;  // blocks of role BLOCK_LAYER in the sequence
+    int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
+                                                                      // messages and legal degrees
+    int64_t seq_len_max;      // positions the model was made for; 0 = unknown
+    int64_t vocab_padded;     // what the graph uses: a multiple of 128 * tp when tp was given
+    int64_t parameter_count;  // unpadded, tied parameters once
+    double dropout_ratio;     // 0 = none
+};
+
+// Elements of a tensor under a workload; `batch` and `seq` fill the sizes that are 0.
+int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq);
+int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq);
+int tensor_find_dim(const struct tensor *tensor, enum dim dim);  // position or -1
+
+// Counts parameters by walking the sequence, ties once. Vocabulary padding is not counted.
+int64_t graph_parameter_count(const struct graph *graph);
+// The part of them that takes part in matrix products for each token (head included, embedding
+// lookup and positions not): what "model flops" count.
+int64_t graph_matmul_parameter_count(const struct graph *graph);
+// Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul
+// parameters * seq + attention, causal halved (Narayanan et al. 2021, eq. 3 without its recompute).
+double graph_model_flop(const struct graph *graph, int64_t seq);

@@ -1,0 +1,296 @@
+#include "models/op.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const struct tensor *input_of(const struct block *block, const struct op *op, int index)
+{
+    assert(index < op->input_count);
+    return &block->tensors[op->inputs[index]];
+}
+
+static const struct tensor *output_of(const struct block *block, const struct op *op, int index)
+{
+    assert(index < op->output_count);
+    return &block->tensors[op->outputs[index]];
+}
+
+static bool has_dim(const struct tensor *tensor, enum dim dim)
+{
+    return tensor_find_dim(tensor, dim) >= 0;
+}
+
+static bool is_last_dim(const struct tensor *tensor, enum dim dim)
+{
+    return tensor->rank > 0 && tensor->extents[tensor->rank - 1].dim == dim;
+}
+
+bool op_has_dim(const struct block *block, const struct op *op, enum dim dim)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        if (has_dim(input_of(block, op, i), dim)) return true;
+    }
+    for (int i = 0; i < op->output_count; i++) {
+        if (has_dim(output_of(block, op, i), dim)) return true;
+    }
+    return false;
+}
+
+bool function_is_linear(enum function function)
+{
+    return function == FUNCTION_SCALE || function == FUNCTION_ROPE || function == FUNCTION_ALIBI;
+}
+
+// Splits
+
+// What an einsum does, and every kind that treats its elements alone: a dim of the output is
+// free, one that only inputs have is summed over.
+static enum split split_einsum(const struct block *block, const struct op *op, enum dim dim)
+{
+    if (has_dim(output_of(block, op, 0), dim)) return SPLIT_FREE;
+    return op_has_dim(block, op, dim) ? SPLIT_PARTIAL : SPLIT_NO;
+}
+
+static enum split split_elementwise(const struct block *block, const struct op *op, enum dim dim)
+{
+    // Rope pairs the first half of head_dim with the second.
+    if (op->function == FUNCTION_ROPE && dim == DIM_HEAD_DIM) return SPLIT_NO;
+    return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
+}
+
+// Dims at the same position of input and output belong together. A renamed position must be whole
+// (the new name is split by other rules than the old), a repeated one follows `head`.
+static enum split split_renamed(const struct block *block, const struct op *op, enum dim dim)
+{
+    const struct tensor *input = input_of(block, op, 0), *output = output_of(block, op, 0);
+    if (input->rank != output->rank) return split_einsum(block, op, dim);
+    if (dim == DIM_HEAD && op_has_dim(block, op, DIM_KV_HEAD)) return SPLIT_FREE;
+    int position = tensor_find_dim(input, dim);
+    if (position < 0) return SPLIT_NO;
+    return output->extents[position].dim == dim ? SPLIT_FREE : SPLIT_NO;
+}
+
+// Norm and softmax need their last dim whole.
+static enum split split_rows(const struct block *block, const struct op *op, enum dim dim)
+{
+    const struct tensor *output = output_of(block, op, 0);
+    if (is_last_dim(output, dim)) return SPLIT_NO;
+    return has_dim(output, dim) ? SPLIT_FREE : SPLIT_NO;
+}
+
+static enum split split_norm_backward(const struct block *block, const struct op *op, enum dim dim)
+{
+    enum split split = split_rows(block, op, dim);
+    return split == SPLIT_FREE && op->output_count > 1 ? SPLIT_PARTIAL : split;
+}
+
+// seq and kv_seq stay whole: k and v carry seq as the projections leave it, and every query needs
+// all of them. Splitting them (ring, gather) is the work of a strategy, not of this rule.
+static enum split split_attention(const struct block *block, const struct op *op, enum dim dim)
+{
+    (void)block, (void)op;
+    return dim == DIM_BATCH || dim == DIM_HEAD ? SPLIT_FREE : SPLIT_NO;
+}
+
+static enum split split_loss(const struct block *block, const struct op *op, enum dim dim)
+{
+    if (is_last_dim(input_of(block, op, 0), dim)) return SPLIT_REDUCED;
+    return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
+}
+
+// Work
+
+static double elements_of(const struct tensor *tensor, const int64_t size[DIM_COUNT])
+{
+    double elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        assert(size[tensor->extents[i].dim] > 0);
+        elements *= (double)size[tensor->extents[i].dim];
+    }
+    return elements;
+}
+
+static double flop_none(const struct block *block, const struct op *op,
+                        const int64_t size[DIM_COUNT])
+{
+    (void)block, (void)op, (void)size;
+    return 0;
+}
+
+static double flop_contract(const struct block *block, const struct op *op,
+                            const int64_t size[DIM_COUNT])
+{
+    struct gemm gemm = op_gemm(block, op, size);
+    return 2.0 * (double)gemm.batch * (double)gemm.m * (double)gemm.n * (double)gemm.k;
+}
+
+static double flop_sum(const struct block *block, const struct op *op,
+                       const int64_t size[DIM_COUNT])
+{
+    return (op->input_count - 1) * elements_of(output_of(block, op, 0), size);
+}
+
+// One addition an element that goes in: reductions and the scattered sum of a lookup's backward.
+static double flop_per_input(const struct block *block, const struct op *op,
+                             const int64_t size[DIM_COUNT])
+{
+    return elements_of(input_of(block, op, 0), size);
+}
+
+static double flop_stream(const struct block *block, const struct op *op,
+                          const int64_t size[DIM_COUNT])
+{
+    return op->flop_per_element * elements_of(input_of(block, op, 0), size);
+}
+
+static double flop_outputs(const struct block *block, const struct op *op,
+                           const int64_t size[DIM_COUNT])
+{
+    return op->flop_per_element * op->output_count * elements_of(output_of(block, op, 0), size);
+}
+
+static double flop_dropout(const struct block *block, const struct op *op,
+                           const int64_t size[DIM_COUNT])
+{
+    return op->flop_per_element * elements_of(output_of(block, op, 0), size);
+}
+
+static double flop_attention(const struct block *block, const struct op *op,
+                             const int64_t size[DIM_COUNT])
+{
+    (void)block;
+    int64_t keys = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
+    double pairs = op_attended_pairs(op, size[DIM_SEQ], keys);
+    return 4.0 * pairs * (double)size[DIM_BATCH] * (double)size[DIM_HEAD] *
+           (double)size[DIM_HEAD_DIM];
+}
+
+// Five products where forward has two: the scores are computed again (Dao 2022, section 3).
+static double flop_attention_backward(const struct block *block, const struct op *op,
+                                      const int64_t size[DIM_COUNT])
+{
+    return 2.5 * flop_attention(block, op, size);
+}
+
+// What backward reads
+
+static unsigned saves_none(const struct block *block, const struct op *op)
+{
+    (void)block, (void)op;
+    return 0;
+}
+
+static unsigned saves_inputs(const struct block *block, const struct op *op)
+{
+    (void)block;
+    return (1u << op->input_count) - 1;
+}
+
+static unsigned saves_elementwise(const struct block *block, const struct op *op)
+{
+    return function_is_linear(op->function) ? 0 : saves_inputs(block, op);
+}
+
+// The bias of a norm is not read.
+static unsigned saves_norm(const struct block *block, const struct op *op)
+{
+    (void)block;
+    return op->input_count > 1 ? 3u : 1u;
+}
+
+static unsigned saves_mask(const struct block *block, const struct op *op)
+{
+    (void)block, (void)op;
+    return 1u << (SAVES_OUTPUT + 1);
+}
+
+static unsigned saves_output(const struct block *block, const struct op *op)
+{
+    (void)block, (void)op;
+    return 1u << SAVES_OUTPUT;
+}
+
+static unsigned saves_attention(const struct block *block, const struct op *op)
+{
+    return saves_inputs(block, op) | 3u << SAVES_OUTPUT;
+}
+
+static unsigned saves_ids(const struct block *block, const struct op *op)
+{
+    (void)block, (void)op;
+    return 1u;
+}
+
+static unsigned saves_loss(const struct block *block, const struct op *op)
+{
+    return saves_inputs(block, op) | saves_mask(block, op);
+}
+
+// A row: name, split, flop, saves, element-wise, inner reductions.
+static const struct op_rule RULES[OP_KIND_COUNT] = {
+    [OP_CONTRACT] = {"contract", split_einsum, flop_contract, saves_inputs, false, 0},
+    [OP_ADD] = {"add", split_einsum, flop_sum, saves_none, true, 0},
+    [OP_ELEMENTWISE] = {"elementwise", split_elementwise, flop_outputs, saves_elementwise, true, 0},
+    [OP_EXPAND] = {"expand", split_renamed, flop_none, saves_none, true, 0},
+    [OP_DROPOUT] = {"dropout", split_elementwise, flop_dropout, saves_mask, true, 0},
+    [OP_NORM] = {"norm", split_rows, flop_stream, saves_norm, false, 0},
+    [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false, 0},
+    [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false, 0},
+    [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false, 0},
+    [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false, 3},
+    [OP_NORM_BACKWARD] = {"norm_backward", split_norm_backward, flop_stream, saves_none, false, 0},
+    [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false, 0},
+    [OP_ATTENTION_BACKWARD] = {"attention_backward", split_attention, flop_attention_backward,
+                               saves_none, false, 0},
+    [OP_GATHER_BACKWARD] = {"gather_backward", split_einsum, flop_per_input, saves_none, false, 0},
+    [OP_LOSS_BACKWARD] = {"loss_backward", split_einsum, flop_outputs, saves_none, false, 0},
+    [OP_REDUCE] = {"reduce", split_renamed, flop_per_input, saves_none, false, 0},
+};
+
+const struct op_rule *op_rule(enum op_kind kind)
+{
+    assert(kind >= 0 && kind < OP_KIND_COUNT);
+    return &RULES[kind];
+}
+
+struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
+{
+    assert(op->kind == OP_CONTRACT && op->input_count == 2);
+    struct gemm gemm = {1, 1, 1, 1};
+    for (enum dim dim = DIM_NONE + 1; dim < DIM_COUNT; dim++) {
+        bool in_a = has_dim(input_of(block, op, 0), dim),
+             in_b = has_dim(input_of(block, op, 1), dim);
+        bool in_c = has_dim(output_of(block, op, 0), dim);
+        if (!in_a && !in_b) continue;
+        assert(size[dim] > 0 && (in_c || (in_a && in_b)));
+        int64_t *part = !in_c ? &gemm.k : in_a && in_b ? &gemm.batch : in_a ? &gemm.m : &gemm.n;
+        *part *= size[dim];
+    }
+    return gemm;
+}
+
+double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys)
+{
+    if (!op->causal) return (double)queries * (double)keys;
+    double window = (double)(op->window > 0 && op->window < keys ? op->window : keys);
+    return (double)queries * (window - window * window / (2 * (double)keys));
+}
+
+void block_saved_tensors(const struct block *block, bool *saved)
+{
+    memset(saved, 0, (size_t)block->tensor_count * sizeof *saved);
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->phase != PHASE_FORWARD) continue;
+        unsigned bits = op_rule(op->kind)->saves(block, op);
+        for (int i = 0; i < op->input_count; i++) {
+            if (bits >> i & 1) saved[op->inputs[i]] = true;
+        }
+        for (int i = 0; i < op->output_count; i++) {
+            if (bits >> (SAVES_OUTPUT + i) & 1) saved[op->outputs[i]] = true;
+        }
+    }
+    for (int t = 0; t < block->tensor_count; t++) {
+        if (block->tensors[t].role != TENSOR_ACTIVATION) saved[t] = false;
+    }
+}

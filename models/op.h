@@ -1,0 +1,52 @@
+#pragma once
+#include "models/graph.h"
+
+// One row a kind of operator: what may be split, what splitting costs, how much work it is, what
+// its backward needs. Lowering, autodiff and the cost models read this table and nothing else.
+
+enum split {
+    SPLIT_NO,       // every rank needs this dimension whole
+    SPLIT_FREE,     // ranks work on slices independently; the outputs that have the dim are split
+                    // (where heads share k and v: kv_head over the axes it divides by, whole over
+                    // the rest, over which d_k and d_v are then partial)
+    SPLIT_PARTIAL,  // outputs that have the dim are split, those without it become partial sums
+    SPLIT_REDUCED,  // possible, and the operator reduces inner tensors over the axis itself
+                    // (softmax-loss over vocab: max, sum of exponentials, target logit)
+};
+
+struct op_rule {
+    const char *name;
+    enum split (*split)(const struct block *block, const struct op *op, enum dim dim);
+    // Work of the op on local extents: `size[dim]` is the local extent of every dim.
+    double (*flop)(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
+    // Which forward tensors the backward of this op reads: bit i = input i, bit SAVES_OUTPUT+i =
+    // output i. Parameters and ids are among them; only activations cost memory to keep.
+    unsigned (*saves)(const struct block *block, const struct op *op);
+    bool element_wise;     // a stack that fuses can merge it with its neighbours
+    int inner_reductions;  // SPLIT_REDUCED: [batch, seq] fp32 tensors reduced (max, sum, sum)
+};
+
+enum { SAVES_OUTPUT = 8 };
+
+const struct op_rule *op_rule(enum op_kind kind);
+
+// For OP_CONTRACT: the GEMM it is, from local extents. Dims in both inputs and the output are
+// batch; m: output dims from input 0, n: output dims from input 1, k: summed dims.
+struct gemm {
+    int64_t batch, m, n, k;
+};
+struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
+
+// Whether any input or output of the op has this dim.
+bool op_has_dim(const struct block *block, const struct op *op, enum dim dim);
+
+// Query-key pairs of one sequence and head that count as work: causal halved, sliding window w as
+// w * queries less its own triangle.
+double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys);
+
+// Whether the function needs no forward tensor in its backward (scale, rope).
+bool function_is_linear(enum function function);
+
+// Sets saved[tensor] for every activation that the backward of the block's forward ops reads; the
+// others are false. `saved` holds block->tensor_count flags.
+void block_saved_tensors(const struct block *block, bool *saved);

@@ -1,0 +1,359 @@
+#include "tests/interpreter_math.h"
+
+#include <assert.h>
+#include <math.h>
+
+static const double GELU_TANH = 0.7978845608028654;  // sqrt(2 / pi)
+
+static double apply(enum function function, double scalar, double x)
+{
+    switch (function) {
+    case FUNCTION_GELU:
+        return x * 0.5 * erfc(-x * sqrt(0.5));
+    case FUNCTION_GELU_TANH:
+        return 0.5 * x * (1 + tanh(GELU_TANH * (x + 0.044715 * x * x * x)));
+    case FUNCTION_SILU:
+        return x / (1 + exp(-x));
+    case FUNCTION_RELU:
+        return x > 0 ? x : 0;
+    case FUNCTION_RELU_SQUARED:
+        return x > 0 ? x * x : 0;
+    case FUNCTION_SCALE:
+        return scalar * x;
+    case FUNCTION_SOFTCAP:
+        return scalar * tanh(x / scalar);
+    default:
+        assert(false && "no function of one element");
+        return 0;
+    }
+}
+
+static double slope(enum function function, double scalar, double x)
+{
+    double inner = tanh(GELU_TANH * (x + 0.044715 * x * x * x)), sigmoid = 1 / (1 + exp(-x));
+    switch (function) {
+    case FUNCTION_GELU:
+        return 0.5 * erfc(-x * sqrt(0.5)) + x * GELU_TANH / 2 * exp(-x * x / 2);
+    case FUNCTION_GELU_TANH:
+        return 0.5 * (1 + inner) +
+               0.5 * x * (1 - inner * inner) * GELU_TANH * (1 + 3 * 0.044715 * x * x);
+    case FUNCTION_SILU:
+        return sigmoid * (1 + x * (1 - sigmoid));
+    case FUNCTION_RELU:
+        return x > 0;
+    case FUNCTION_RELU_SQUARED:
+        return x > 0 ? 2 * x : 0;
+    case FUNCTION_SCALE:
+        return scalar;
+    case FUNCTION_SOFTCAP:
+        return 1 - pow(tanh(x / scalar), 2);
+    default:
+        assert(false && "no function of one element");
+        return 0;
+    }
+}
+
+static double alibi(const struct interpreter *in, int64_t head, int64_t key)
+{
+    double exponent = -8.0 * (double)(head + in->offset[DIM_HEAD] + 1) / (double)in->head_count;
+    return pow(2, exponent) * (double)(key + in->offset[DIM_KV_SEQ]);
+}
+
+// Rotates by the angle of the position, in backward the other way round.
+static void rope(struct interpreter *in, const struct op *op)
+{
+    int from = op->inputs[0], to = op->outputs[0];
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT], half = op->rotary_dims / 2;
+    double sign = op->phase == PHASE_FORWARD ? 1 : -1;
+    interpreter_sizes(in, from, size);
+    do {
+        int64_t dim = index[DIM_HEAD_DIM];
+        double x = *interpreter_at(in, from, index), *out = interpreter_at(in, to, index);
+        *out = x;
+        if (dim >= op->rotary_dims) continue;
+        double rate = pow(op->scalar, -2.0 * (double)(dim % half) / (double)op->rotary_dims);
+        double angle = sign * rate * (double)(index[DIM_SEQ] + in->offset[DIM_SEQ]);
+        index[DIM_HEAD_DIM] = dim < half ? dim + half : dim - half;
+        double other = *interpreter_at(in, from, index);
+        index[DIM_HEAD_DIM] = dim;
+        *out = x * cos(angle) + (dim < half ? -other : other) * sin(angle);
+    } while (interpreter_next(index, size));
+}
+
+static void add_alibi(struct interpreter *in, const struct op *op)
+{
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
+    interpreter_sizes(in, op->inputs[0], size);
+    do {
+        double x = *interpreter_at(in, op->inputs[0], index);
+        double bias = alibi(in, index[DIM_HEAD], index[DIM_KV_SEQ]);
+        *interpreter_at(in, op->outputs[0], index) = x + bias;
+    } while (interpreter_next(index, size));
+}
+
+static void elementwise_backward(struct interpreter *in, const struct op *op)
+{
+    double *const *v = in->values;
+    for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i++) {
+        double gradient = v[op->inputs[0]][i];
+        double x = op->input_count > 1 ? v[op->inputs[1]][i] : 0;
+        double d_x = gradient * slope(op->function, op->scalar, x);
+        if (op->output_count == 2) {
+            v[op->outputs[1]][i] = gradient * apply(op->function, op->scalar, x);
+            d_x *= v[op->inputs[2]][i];
+        }
+        v[op->outputs[0]][i] = d_x;
+    }
+}
+
+void interpreter_elementwise(struct interpreter *in, const struct op *op)
+{
+    if (op->function == FUNCTION_ROPE) {
+        rope(in, op);
+    } else if (op->function == FUNCTION_ALIBI) {
+        add_alibi(in, op);
+    } else if (op->phase != PHASE_FORWARD) {
+        elementwise_backward(in, op);
+    } else {
+        double *const *v = in->values;
+        for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i++) {
+            double up = op->input_count > 1 ? v[op->inputs[1]][i] : 1;
+            v[op->outputs[0]][i] = up * apply(op->function, op->scalar, v[op->inputs[0]][i]);
+        }
+    }
+}
+
+struct moments {
+    double mean, inverse;  // 1 / standard deviation, or 1 / root mean square
+};
+
+static struct moments moments_of(const struct op *op, const double *x, int64_t width)
+{
+    double mean = 0, square = 0;
+    for (int64_t i = 0; i < width && op->function == FUNCTION_LAYER_NORM; i++) {
+        mean += x[i] / (double)width;
+    }
+    for (int64_t i = 0; i < width; i++) {
+        square += (x[i] - mean) * (x[i] - mean) / (double)width;
+    }
+    return (struct moments){mean, 1 / sqrt(square + op->scalar)};
+}
+
+// With n = (x - mean) * inverse and g = d_out * weight:
+// d_x = inverse * (g - n * mean(g * n) - mean(g), the last for layer norm only).
+static void norm_row_backward(struct interpreter *in, const struct op *op, const double *x,
+                              int64_t row, int64_t width)
+{
+    struct moments m = moments_of(op, x, width);
+    const double *gradient = in->values[op->inputs[0]] + row * width;
+    const double *weight = op->input_count > 2 ? in->values[op->inputs[2]] : NULL;
+    double *d_weight = op->output_count > 1 ? in->values[op->outputs[1]] : NULL;
+    double *d_bias = op->output_count > 2 ? in->values[op->outputs[2]] : NULL;
+    double mean_g = 0, mean_gn = 0;
+    for (int64_t i = 0; i < width; i++) {
+        double n = (x[i] - m.mean) * m.inverse, g = gradient[i] * (weight ? weight[i] : 1);
+        if (op->function == FUNCTION_LAYER_NORM) mean_g += g / (double)width;
+        mean_gn += g * n / (double)width;
+        if (d_weight) d_weight[i] += gradient[i] * n;
+        if (d_bias) d_bias[i] += gradient[i];
+    }
+    for (int64_t i = 0; i < width; i++) {
+        double n = (x[i] - m.mean) * m.inverse, g = gradient[i] * (weight ? weight[i] : 1);
+        in->values[op->outputs[0]][row * width + i] = m.inverse * (g - n * mean_gn - mean_g);
+    }
+}
+
+void interpreter_norm(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_NORM;
+    int tensor = op->inputs[is_forward ? 0 : 1];
+    int64_t width = in->sizes[tensor][in->block->tensors[tensor].rank - 1];
+    for (int64_t row = 0; row < interpreter_elements(in, tensor) / width; row++) {
+        const double *x = in->values[tensor] + row * width;
+        if (!is_forward) {
+            norm_row_backward(in, op, x, row, width);
+            continue;
+        }
+        struct moments m = moments_of(op, x, width);
+        for (int64_t i = 0; i < width; i++) {
+            double weight = op->input_count > 1 ? in->values[op->inputs[1]][i] : 1;
+            double bias = op->input_count > 2 ? in->values[op->inputs[2]][i] : 0;
+            in->values[op->outputs[0]][row * width + i] =
+                (x[i] - m.mean) * m.inverse * weight + bias;
+        }
+    }
+}
+
+static bool is_visible(const struct interpreter *in, const struct op *op, int64_t query,
+                       int64_t key)
+{
+    if (!op->causal) return true;
+    int64_t distance = query + in->offset[DIM_SEQ] - key - in->offset[DIM_KV_SEQ];
+    return distance >= 0 && (op->window == 0 || distance < op->window);
+}
+
+static void softmax_row(struct interpreter *in, const struct op *op, int64_t row, int64_t keys,
+                        int64_t query)
+{
+    const double *x = in->values[op->inputs[0]] + row * keys;
+    double *y = in->values[op->outputs[0]] + row * keys, largest = -HUGE_VAL, sum = 0;
+    for (int64_t i = 0; i < keys; i++) {
+        if (is_visible(in, op, query, i)) largest = fmax(largest, x[i]);
+    }
+    for (int64_t i = 0; i < keys; i++) {
+        y[i] = is_visible(in, op, query, i) ? exp(x[i] - largest) : 0;
+        sum += y[i];
+    }
+    for (int64_t i = 0; i < keys; i++) {
+        y[i] /= sum;
+    }
+}
+
+static void softmax_row_backward(struct interpreter *in, const struct op *op, int64_t row,
+                                 int64_t keys)
+{
+    const double *gradient = in->values[op->inputs[0]] + row * keys;
+    const double *p = in->values[op->inputs[1]] + row * keys;
+    double dot = 0;
+    for (int64_t i = 0; i < keys; i++) {
+        dot += gradient[i] * p[i];
+    }
+    for (int64_t i = 0; i < keys; i++) {
+        in->values[op->outputs[0]][row * keys + i] = p[i] * (gradient[i] - dot);
+    }
+}
+
+void interpreter_softmax(struct interpreter *in, const struct op *op)
+{
+    int64_t keys = interpreter_size(in, op->outputs[0], DIM_KV_SEQ);
+    int64_t queries = interpreter_size(in, op->outputs[0], DIM_SEQ);
+    for (int64_t row = 0; row < interpreter_elements(in, op->outputs[0]) / keys; row++) {
+        if (op->kind == OP_SOFTMAX) {
+            softmax_row(in, op, row, keys, row % queries);  // seq stands before kv_seq
+        } else {
+            softmax_row_backward(in, op, row, keys);
+        }
+    }
+}
+
+// One row of attention: a query of one head, all keys. q, out and their gradients stand at `q`;
+// key j, its value and their gradients at kv_at(row, j).
+struct row {
+    int64_t batch, query, head, keys, width;
+    int64_t q;  // offset in q
+    int64_t kv_head, kv_head_count;
+};
+
+static int64_t kv_at(const struct row *row, int64_t key)
+{
+    return ((row->batch * row->keys + key) * row->kv_head_count + row->kv_head) * row->width;
+}
+
+static double dot(const double *a, const double *b, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static double score(const struct interpreter *in, const struct op *op, const struct row *row,
+                    double product, int64_t key)
+{
+    double x = product * op->scalar;
+    if (op->softcap > 0) x = apply(FUNCTION_SOFTCAP, op->softcap, x);
+    return op->alibi ? x + alibi(in, row->head, key) : x;
+}
+
+static void attention_row(struct interpreter *in, const struct op *op, const struct row *row,
+                          double *lse)
+{
+    const double *q = in->values[op->inputs[0]] + row->q, *k = in->values[op->inputs[1]];
+    const double *v = in->values[op->inputs[2]];
+    double *out = in->values[op->outputs[0]] + row->q, sum = 0;
+    // Test values are small: no maximum is subtracted.
+    for (int64_t j = 0; j < row->keys; j++) {
+        if (!is_visible(in, op, row->query, j)) continue;
+        double p = exp(score(in, op, row, dot(q, k + kv_at(row, j), row->width), j));
+        sum += p;
+        for (int64_t i = 0; i < row->width; i++) {
+            out[i] += p * v[kv_at(row, j) + i];
+        }
+    }
+    for (int64_t i = 0; i < row->width; i++) {
+        out[i] /= sum;
+    }
+    *lse = log(sum);
+}
+
+static void attention_row_backward(struct interpreter *in, const struct op *op,
+                                   const struct row *row, const double *lse)
+{
+    double *const *values = in->values;
+    const double *gradient = values[op->inputs[0]] + row->q, *q = values[op->inputs[1]] + row->q;
+    const double *k = values[op->inputs[2]], *v = values[op->inputs[3]];
+    double mean = dot(gradient, values[op->inputs[4]] + row->q, row->width);
+    for (int64_t j = 0; j < row->keys; j++) {
+        if (!is_visible(in, op, row->query, j)) continue;
+        int64_t at = kv_at(row, j);
+        double product = dot(q, k + at, row->width);
+        double p = exp(score(in, op, row, product, j) - *lse);
+        double d_score = p * (dot(gradient, v + at, row->width) - mean) * op->scalar;
+        if (op->softcap > 0) d_score *= slope(FUNCTION_SOFTCAP, op->softcap, product * op->scalar);
+        for (int64_t i = 0; i < row->width; i++) {
+            values[op->outputs[0]][row->q + i] += d_score * k[at + i];
+            values[op->outputs[1]][at + i] += d_score * q[i];
+            values[op->outputs[2]][at + i] += p * gradient[i];
+        }
+    }
+}
+
+void interpreter_attention(struct interpreter *in, const struct op *op)
+{
+    assert(op->dropout_ratio == 0 && "the mask of the fused kernel is its own");
+    bool is_forward = op->kind == OP_ATTENTION;
+    int q = op->inputs[is_forward ? 0 : 1], k = op->inputs[is_forward ? 1 : 2];
+    double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[5]];
+    int64_t heads = interpreter_size(in, q, DIM_HEAD), queries = interpreter_size(in, q, DIM_SEQ);
+    struct row row = {.keys = interpreter_size(in, k, DIM_SEQ),
+                      .width = interpreter_size(in, q, DIM_HEAD_DIM),
+                      .kv_head_count = interpreter_size(in, k, DIM_KV_HEAD)};
+    int64_t rows = interpreter_elements(in, q) / row.width;
+    for (int64_t i = 0; i < rows; i++) {
+        row.q = i * row.width;
+        row.head = i % heads;
+        row.kv_head = row.head * row.kv_head_count / heads;
+        row.query = i / heads % queries;
+        row.batch = i / heads / queries;
+        if (is_forward) {
+            attention_row(in, op, &row, lse + i);
+        } else {
+            attention_row_backward(in, op, &row, lse + i);
+        }
+    }
+}
+
+void interpreter_loss(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_LOSS;
+    int logits = op->inputs[is_forward ? 0 : 1], labels = op->inputs[is_forward ? 1 : 2];
+    int64_t vocab = interpreter_size(in, logits, DIM_VOCAB);
+    for (int64_t i = 0; i < interpreter_elements(in, labels); i++) {
+        const double *x = in->values[logits] + i * vocab;
+        int64_t label = (int64_t)in->values[labels][i];
+        double sum = 0;
+        for (int64_t j = 0; j < vocab; j++) {
+            sum += exp(x[j]);
+        }
+        if (is_forward) {
+            in->values[op->outputs[0]][i] = log(sum) - x[label];
+            in->values[op->outputs[1]][i] = log(sum);
+            continue;
+        }
+        for (int64_t j = 0; j < vocab; j++) {
+            double p = exp(x[j] - in->values[op->inputs[3]][i]) - (j == label);
+            in->values[op->outputs[0]][i * vocab + j] = in->values[op->inputs[0]][i] * p;
+        }
+    }
+}
