@@ -1,0 +1,290 @@
+#include "plan/lowering.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Forward ops in order, then their backward, then the weight gradients, each op through
+// lowering_op; around them what a block has to do as a whole: its borders, redone work, and the
+// storage layouts of its parameters (ZeRO).
+
+static struct lowering start(struct arena *arena, const struct lower_request *request,
+                             struct differentiated *made)
+{
+    const struct differentiated *facts = request->differentiated;
+    if (!facts) {
+        block_differentiate(arena, request->block, made);
+        facts = made;
+    }
+    const struct block *block = facts->block;
+    unsigned data = mesh_axes_of(request->mesh, AXIS_DP);
+    struct lowering low = {
+        .arena = arena,
+        .request = request,
+        .facts = facts,
+        .block = block,
+        .mesh = request->mesh,
+        .batch = (int64_t)request->parallel->micro_batch * mesh_size(request->mesh, data),
+        .strategies = ARENA_NEW(arena, struct strategy, facts->forward_op_count),
+        .places = ARENA_NEW(arena, struct place, block->tensor_count),
+        .program = ARENA_NEW(arena, struct block_program, 1),
+        .instr_capacity = 2 * block->op_count + 16,
+        .buffer_capacity = 2 * block->tensor_count + 16,
+        .group = 1,
+    };
+    low.program->block = block;
+    low.program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
+    low.program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
+    low.older_copy = ARENA_NEW(arena, int, low.buffer_capacity);
+    for (int t = 0; t < block->tensor_count; t++) {
+        low.places[t] = (struct place){.home = -1, .copies = -1};
+    }
+    for (int i = 0; i < 2; i++) {
+        low.program->inputs[i] = low.program->input_gradients[i] = -1;
+        low.program->outputs[i] = low.program->output_gradients[i] = -1;
+    }
+    return low;
+}
+
+// Parameters and ids lie as their first reader needs them, block inputs as the block before left
+// them.
+static void place_sources(struct lowering *low)
+{
+    const struct block *block = low->block;
+    for (int i = 0; i < block->input_count; i++) {
+        int t = block->inputs[i];
+        struct layout layout =
+            strategy_boundary(low->mesh, low->request->parallel, &block->tensors[t]);
+        low->program->inputs[i] = lowering_buffer(low, t, &layout);
+        lowering_set_home(low, t, low->program->inputs[i]);
+    }
+    for (int o = 0; o < low->facts->forward_op_count; o++) {
+        const struct op *op = &block->ops[o];
+        low->strategies[o] = strategy_of(low->mesh, low->request->parallel, block, op);
+        for (int i = 0; i < op->input_count; i++) {
+            int t = op->inputs[i];
+            if (block->tensors[t].producer >= 0 || low->places[t].home >= 0) continue;
+            struct layout layout = strategy_input(low->mesh, &low->strategies[o], block, op, i);
+            lowering_set_home(low, t, lowering_buffer(low, t, &layout));
+        }
+    }
+}
+
+static bool is_decayed(const struct block *block, int tensor, int forward_op_count)
+{
+    for (int o = 0; o < forward_op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind != OP_CONTRACT && op->kind != OP_GATHER) continue;
+        for (int i = 0; i < op->input_count; i++) {
+            if (op->inputs[i] == tensor) return true;
+        }
+    }
+    return false;
+}
+
+static void list_parameters(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    program->parameter_count = low->facts->parameter_count;
+    program->parameters = ARENA_NEW(low->arena, struct parameter, program->parameter_count);
+    for (int i = 0; i < program->parameter_count; i++) {
+        int t = low->facts->parameters[i];
+        const struct tensor *tensor = &low->block->tensors[t];
+        struct layout layout = lowering_home_layout(low, t);
+        program->parameters[i] = (struct parameter){
+            .tensor = t,
+            .tie = tensor->tie,
+            .elements = layout_local_elements(&layout, low->mesh, tensor, 1, 1),
+            .decayed = is_decayed(low->block, t, low->facts->forward_op_count),
+            .layout = layout,
+        };
+        program->parameter_elements += program->parameters[i].elements;
+    }
+}
+
+// The block's parameters or their gradients as one flat buffer, whole on every rank, partial, or
+// split over the axes that ZeRO shards.
+static struct layout flat_layout(const struct lowering *low, int8_t of)
+{
+    unsigned axes = mesh_shard_axes(low->mesh, low->request->parallel);
+    struct layout layout = {{0}};
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        if (axes >> i & 1) layout.of[i] = of;
+    }
+    return layout;
+}
+
+static bool is_sharded(const struct lowering *low, int zero)
+{
+    return low->request->parallel->zero >= zero && low->program->parameter_count > 0 &&
+           mesh_shard_axes(low->mesh, low->request->parallel) != 0;
+}
+
+static int64_t flat_bytes(const struct lowering *low)
+{
+    return low->program->parameter_elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
+}
+
+// Stored split, computed with whole.
+static void gather_parameters(struct lowering *low)
+{
+    if (!is_sharded(low, 3)) return;
+    struct layout stored = flat_layout(low, DIM_FLAT), whole = flat_layout(low, LAYOUT_WHOLE);
+    lowering_flat_change(low, flat_bytes(low), &stored, &whole);
+}
+
+// Made partial, stored split.
+static void scatter_gradients(struct lowering *low)
+{
+    if (!is_sharded(low, 2)) return;
+    struct layout partial = flat_layout(low, LAYOUT_SUM), stored = flat_layout(low, DIM_FLAT);
+    lowering_flat_change(low, flat_bytes(low), &partial, &stored);
+}
+
+static void begin_phase(struct lowering *low, enum phase phase)
+{
+    low->phase = phase;
+    low->program->phase_first[phase] = low->program->instr_count;
+}
+
+static void lower_forward(struct lowering *low)
+{
+    const struct block *block = low->block;
+    begin_phase(low, PHASE_FORWARD);
+    gather_parameters(low);
+    for (int o = 0; o < low->facts->forward_op_count; o++)
+        lowering_op(low, o);
+    // The head's outputs are the loss of each token: nobody needs those elsewhere.
+    for (int i = 0; i < block->output_count; i++) {
+        int t = block->outputs[i];
+        struct layout layout = lowering_home_layout(low, t);
+        if (block->role != BLOCK_HEAD) {
+            layout = strategy_boundary(low->mesh, low->request->parallel, &block->tensors[t]);
+        }
+        low->program->outputs[i] = lowering_read(low, t, &layout);
+        lowering_set_home(low, t, low->program->outputs[i]);
+        int64_t bytes = low->program->buffers[low->program->outputs[i]].bytes;
+        if (block->role != BLOCK_HEAD) low->program->output_bytes += bytes;
+        low->program->output_layout = layout;
+    }
+}
+
+// From here on a forward tensor is either kept or has to be made again.
+static void forget_forward(struct lowering *low)
+{
+    const bool *saved = low->facts->saved[low->request->recompute];
+    for (int t = 0; t < low->block->tensor_count; t++) {
+        const struct tensor *tensor = &low->block->tensors[t];
+        struct place *place = &low->places[t];
+        if (tensor->role != TENSOR_ACTIVATION || place->home < 0) continue;
+        if (!saved[t]) {
+            place->home = -1;
+            continue;
+        }
+        struct buffer *buffer = &low->program->buffers[place->home];
+        assert(layout_partial_axes(&buffer->layout) == 0 && "a partial sum would be kept");
+        // The next block counts it among its inputs.
+        buffer->saved = !low->facts->is_output[t];
+    }
+}
+
+static bool is_redone(const struct lowering *low, const struct op *op)
+{
+    enum recompute recompute = low->request->recompute;
+    return recompute == RECOMPUTE_FULL || (recompute == RECOMPUTE_SELECTIVE && op->attention_core);
+}
+
+// A block redone whole is a group of its own: a gathered copy made in it is not kept for the weight
+// gradients, which would hold it for the length of the block.
+static void redo_forward(struct lowering *low)
+{
+    bool is_whole = low->request->recompute == RECOMPUTE_FULL;
+    low->recompute = true;
+    low->group += is_whole;
+    for (int o = 0; o < low->facts->forward_op_count; o++) {
+        if (is_redone(low, &low->block->ops[o])) lowering_op(low, o);
+    }
+    low->recompute = false;
+    low->group += is_whole;
+}
+
+static void place_output_gradients(struct lowering *low)
+{
+    for (int i = 0; i < low->block->output_count; i++) {
+        int gradient = low->facts->gradients.of_output[i];
+        struct layout layout = lowering_home_layout(low, low->block->outputs[i]);
+        low->program->output_gradients[i] = lowering_buffer(low, gradient, &layout);
+        lowering_set_home(low, gradient, low->program->output_gradients[i]);
+    }
+}
+
+static void lower_backward(struct lowering *low)
+{
+    const struct block *block = low->block;
+    begin_phase(low, PHASE_BACKWARD);
+    low->group++;
+    place_output_gradients(low);
+    forget_forward(low);
+    gather_parameters(low);
+    bool redone = low->request->recompute == RECOMPUTE_NONE;
+    for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->phase != PHASE_BACKWARD) continue;
+        // As late as can be, so that little else is alive beside it.
+        if (!redone && is_redone(low, &block->ops[op->forward_op])) {
+            redo_forward(low);
+            redone = true;
+        }
+        lowering_op(low, o);
+    }
+    for (int i = 0; i < block->input_count; i++) {
+        int gradient = low->facts->gradients.of_input[i];
+        if (gradient < 0) continue;
+        struct layout layout =
+            strategy_boundary(low->mesh, low->request->parallel, &block->tensors[block->inputs[i]]);
+        low->program->input_gradients[i] = lowering_read(low, gradient, &layout);
+    }
+}
+
+// What is left partial is summed once a step, by whoever runs the program.
+static void record_gradients(struct lowering *low)
+{
+    unsigned sharded = 0;
+    if (is_sharded(low, 2)) sharded = mesh_shard_axes(low->mesh, low->request->parallel);
+    for (int i = 0; i < low->program->parameter_count; i++) {
+        struct parameter *parameter = &low->program->parameters[i];
+        int gradient = low->facts->gradients.of_parameter[parameter->tensor];
+        assert(gradient >= 0);
+        struct layout made = lowering_home_layout(low, gradient);
+        unsigned partial = layout_partial_axes(&made);
+        for (int a = 0; a < low->mesh->axis_count; a++) {
+            assert((partial >> a & 1) || made.of[a] == parameter->layout.of[a]);
+        }
+        assert((partial & sharded) == sharded);
+        parameter->gradient_partial_axes = partial & ~sharded;
+    }
+}
+
+static void lower_weights(struct lowering *low)
+{
+    begin_phase(low, PHASE_WEIGHT);
+    for (int o = low->facts->forward_op_count; o < low->block->op_count; o++) {
+        if (low->block->ops[o].phase == PHASE_WEIGHT) lowering_op(low, o);
+    }
+    scatter_gradients(low);
+    low->program->phase_first[PHASE_COUNT] = low->program->instr_count;
+    record_gradients(low);
+}
+
+struct block_program *lower_block(struct arena *arena, const struct lower_request *request)
+{
+    assert(request->seq_len > 0 && request->parallel->micro_batch > 0);
+    struct differentiated made;
+    struct lowering low = start(arena, request, &made);
+    place_sources(&low);
+    list_parameters(&low);
+    lower_forward(&low);
+    lower_backward(&low);
+    lower_weights(&low);
+    lowering_memory(&low);
+    return low.program;
+}

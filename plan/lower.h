@@ -1,0 +1,126 @@
+#pragma once
+#include "models/autodiff.h"
+#include "plan/strategy.h"
+
+// Lowering one block for one micro-batch: operators with local shapes, the collectives between
+// them, what stays alive for backward. No shape, byte count, flop count or collective is computed
+// anywhere else. The result depends on the block, the mesh (whether dp > 1, not how large), sp,
+// micro-batch, ZeRO 2 and 3 or not, recompute and precision, and is memoised on exactly those.
+//
+// Conventions. Tensors are kept in the layout in which they were produced; a copy in another layout
+// is made once a phase group (forward; redone forward; backward with weight) and shared there. An
+// all-reduce works in place. Sums of several row-parallel products are added up before their one
+// reduction, also where biases stand between them. Activations of fp8 and fp4 runs are kept in two
+// bytes. Gradients of block outputs arrive in the layout of the output.
+
+struct buffer {  // a local tensor
+    int tensor;  // in the differentiated block; -1: a flat buffer or scratch
+    int64_t bytes;
+    struct layout layout;  // after its last writer
+    int birth, death;  // instructions [birth, death) in block_program order; saved ones live from
+                       // forward to backward
+    bool saved;
+    bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
+                    // the model state and ZeRO count those, the sums of this program do not
+};
+
+struct instr {
+    enum phase phase;
+    bool recompute;  // forward work repeated in PHASE_BACKWARD
+    // compute: collective == COLLECTIVE_NONE
+    int op;  // in the differentiated block; of a collective: -1, or the op whose
+             // inner tensor it reduces
+    enum op_kind kind;
+    double flop;
+    int64_t read_bytes, write_bytes;
+    struct gemm gemm;                                               // contractions
+    int64_t batch, heads, kv_heads, head_dim, seq, kv_seq, window;  // attention, softmax
+    bool causal;
+    int merge;  // see struct op; instructions that may be one kernel
+    // communication
+    enum collective collective;
+    unsigned axes;
+    enum axis parent;  // of the axes: the stream it runs on
+    int8_t combine;
+    int64_t bytes;   // the whole payload: gathered result of an all-gather, buffer of an
+                     // all-reduce, input of a reduce-scatter, local buffer of an
+                     // all-to-all, message of a send
+    bool parameter;  // payload is a parameter or its gradient (ZeRO 3), not an activation
+    int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
+    int input_count, output_count;
+    enum dim dim, to_dim;  // of the change of layout, see struct change
+    int inner;             // n-th inner reduction (1 ..) of `op`, which stands before it: the
+                           // vocabulary-parallel loss reduces max, sum of exponentials and target
+                           // logit between its own steps
+};
+
+struct parameter {  // one of the block's parameters as one rank holds it
+    int tensor;
+    const char *tie;
+    int64_t elements;  // local under the compute layout (over tp; never over dp)
+    unsigned
+        gradient_partial_axes;  // mesh axes whose ranks hold parts of the gradient at the end of
+                                // the step (ZeRO 2 and 3 have reduced the shard axes by then)
+    bool decayed;               // by weight decay: matrices and tables, no biases and norms
+    struct layout layout;
+};
+
+struct block_program {
+    const struct block *block;  // differentiated
+    struct instr *instrs;
+    int instr_count;
+    int phase_first[PHASE_COUNT + 1];  // instructions of a phase are contiguous
+    struct buffer *buffers;
+    int buffer_count;
+    struct parameter *parameters;
+    int parameter_count;
+    int64_t parameter_elements;       // sum over parameters
+    int64_t saved_bytes;              // alive from the end of forward to backward, one micro-batch;
+                                      // block inputs count here, block outputs in the next block
+    int64_t forward_transient_bytes;  // peak above saved while forward runs
+    int64_t
+        backward_transient_bytes;  // peak above saved while backward runs (recomputed included),
+                                   // each weight gradient right after its input gradient
+    int64_t output_bytes;          // block outputs as sent to the next stage
+    struct layout output_layout;
+    int64_t held_bytes;  // alive between B and W where a schedule parts them
+    // Buffers that cross the border: what neighbours and the executor hand in and take out.
+    int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // -1: none
+};
+
+// A block with its backward pass and the questions lowering would ask again on every call; made
+// once a graph.
+struct block_sum {  // of an OP_ADD
+    int inputs[OP_INPUT_MAX];
+    int input_count;  // 0: folded into the sum that reads it
+};
+struct differentiated {
+    const struct block *block;  // the forward block with the backward pass appended
+    struct block_gradients gradients;
+    int forward_op_count;
+    struct block_sum *sums;        // by op
+    bool *saved[RECOMPUTE_COUNT];  // by tensor: kept for backward
+    bool *is_output;               // by tensor
+    int *parameters;               // tensors, in order
+    int parameter_count;
+};
+struct graph_gradients {
+    struct differentiated *blocks;  // by block kind
+    int block_count;
+};
+void block_differentiate(struct arena *arena, const struct block *forward,
+                         struct differentiated *differentiated);
+struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph);
+
+struct lower_request {
+    const struct block *block;  // forward
+    const struct mesh *mesh;
+    const struct parallel *parallel;
+    enum recompute recompute;  // of this block (recompute_layers makes some differ)
+    int64_t seq_len;
+    enum precision precision;
+    bool merge_contractions;  // the stack runs q,k,v and gate,up as one GEMM
+    double dropout_ratio;
+    const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
+};
+struct block_program *lower_block(struct arena *arena, const struct lower_request *request);

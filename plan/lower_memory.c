@@ -1,0 +1,196 @@
+#include "plan/lowering.h"
+
+#include <assert.h>
+
+// Lifetimes follow from the order of instructions. Two orders matter: the program's own (all of B,
+// then all of W, as schedules that part them run it), which gives birth, death and what is held
+// between the two; and the fused one (each weight gradient as soon as it can be made, as autograd
+// runs it), which gives the transients.
+
+struct order {
+    int *instrs;       // a permutation
+    int forward_end;   // times
+    int backward_end;  // when the gradient of the input is handed on
+};
+
+struct lifetimes {
+    int *birth, *death;  // by buffer, in times of an order
+};
+
+static void touch(const struct lifetimes *of, int buffer, int time)
+{
+    if (of->death[buffer] == 0) of->birth[buffer] = time;
+    of->death[buffer] = time + 1;
+}
+
+static int later(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+// Buffers that cross the border of the block live to it.
+static void cross_borders(const struct lowering *low, const struct order *order,
+                          const struct lifetimes *of)
+{
+    for (int i = 0; i < low->block->input_count; i++) {
+        int input = low->program->inputs[i], gradient = low->program->input_gradients[i];
+        of->birth[input] = 0;
+        of->death[input] = later(of->death[input], 1);
+        if (gradient >= 0) of->death[gradient] = later(of->death[gradient], order->backward_end);
+    }
+    for (int i = 0; i < low->block->output_count; i++) {
+        int output = low->program->outputs[i], gradient = low->program->output_gradients[i];
+        of->death[output] = later(of->death[output], order->forward_end);
+        of->birth[gradient] = order->forward_end;
+        of->death[gradient] = later(of->death[gradient], order->forward_end);
+    }
+}
+
+static struct lifetimes lifetimes_of(struct lowering *low, const struct order *order)
+{
+    const struct block_program *program = low->program;
+    struct lifetimes of = {ARENA_NEW(low->arena, int, program->buffer_count),
+                           ARENA_NEW(low->arena, int, program->buffer_count)};
+    for (int time = 0; time < program->instr_count; time++) {
+        const struct instr *instr = &program->instrs[order->instrs[time]];
+        for (int i = 0; i < instr->input_count; i++)
+            touch(&of, instr->inputs[i], time);
+        for (int i = 0; i < instr->output_count; i++)
+            touch(&of, instr->outputs[i], time);
+    }
+    cross_borders(low, order, &of);
+    return of;
+}
+
+// Peaks of live bytes in the times [0, forward_end) and from there on.
+static void find_peaks(struct lowering *low, const struct order *order, const struct lifetimes *of,
+                       int64_t *forward_bytes, int64_t *backward_bytes)
+{
+    const struct block_program *program = low->program;
+    int64_t *change_bytes = ARENA_NEW(low->arena, int64_t, program->instr_count + 1);
+    for (int b = 0; b < program->buffer_count; b++) {
+        if (program->buffers[b].external) continue;
+        assert(of->birth[b] <= of->death[b] && of->death[b] <= program->instr_count);
+        change_bytes[of->birth[b]] += program->buffers[b].bytes;
+        change_bytes[of->death[b]] -= program->buffers[b].bytes;
+    }
+    int64_t live_bytes = 0;
+    *forward_bytes = *backward_bytes = 0;
+    for (int time = 0; time < program->instr_count; time++) {
+        live_bytes += change_bytes[time];
+        int64_t *peak_bytes = time < order->forward_end ? forward_bytes : backward_bytes;
+        if (*peak_bytes < live_bytes) *peak_bytes = live_bytes;
+    }
+    assert(live_bytes + change_bytes[program->instr_count] == 0);
+}
+
+// For each instruction of W, the instruction of B after which it can run (-1: none of them). A
+// gathering runs right before the work that it is for.
+static void find_keys(struct lowering *low, int *key)
+{
+    const struct block_program *program = low->program;
+    int first = program->phase_first[PHASE_BACKWARD], weights = program->phase_first[PHASE_WEIGHT];
+    int *made_at = ARENA_NEW(low->arena, int, program->buffer_count);
+    for (int b = 0; b < program->buffer_count; b++)
+        made_at[b] = -1;
+    for (int i = first; i < weights; i++) {
+        const struct instr *instr = &program->instrs[i];
+        for (int o = 0; o < instr->output_count; o++)
+            made_at[instr->outputs[o]] = i;
+    }
+    for (int i = weights, waiting = weights; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective && !instr->parameter) continue;
+        int ready = instr->collective ? weights - 1 : -1;
+        for (int w = waiting; w <= i; w++) {
+            for (int j = 0; j < program->instrs[w].input_count; j++) {
+                ready = later(ready, made_at[program->instrs[w].inputs[j]]);
+            }
+        }
+        for (; waiting <= i; waiting++) {
+            const struct instr *done = &program->instrs[waiting];
+            key[waiting] = ready;
+            for (int j = 0; j < done->output_count; j++)
+                made_at[done->outputs[j]] = ready;
+        }
+    }
+}
+
+static struct order fused_order(struct lowering *low)
+{
+    const struct block_program *program = low->program;
+    int count = program->instr_count, weights = program->phase_first[PHASE_WEIGHT];
+    int *key = ARENA_NEW(low->arena, int, count);
+    find_keys(low, key);
+    // Lists of W by key, each in program order.
+    int *head = ARENA_NEW(low->arena, int, weights + 1), *next = ARENA_NEW(low->arena, int, count);
+    for (int k = 0; k <= weights; k++)
+        head[k] = -1;
+    for (int i = count - 1; i >= weights; i--) {
+        next[i] = head[key[i] + 1];
+        head[key[i] + 1] = i;
+    }
+    struct order order = {ARENA_NEW(low->arena, int, count), program->phase_first[PHASE_BACKWARD],
+                          count};
+    int time = 0;
+    for (int i = 0; i <= weights; i++) {
+        if (i == order.forward_end) {
+            for (int w = head[0]; w >= 0; w = next[w])
+                order.instrs[time++] = w;
+        }
+        if (i == weights) break;
+        order.instrs[time++] = i;
+        for (int w = head[i + 1]; w >= 0; w = next[w])
+            order.instrs[time++] = w;
+    }
+    assert(time == count);
+    return order;
+}
+
+static struct order program_order(struct lowering *low)
+{
+    const struct block_program *program = low->program;
+    struct order order = {ARENA_NEW(low->arena, int, program->instr_count),
+                          program->phase_first[PHASE_BACKWARD], program->phase_first[PHASE_WEIGHT]};
+    for (int i = 0; i < program->instr_count; i++)
+        order.instrs[i] = i;
+    return order;
+}
+
+// What W reads when it runs as a task of its own.
+static int64_t held_bytes(const struct block_program *program)
+{
+    int border = program->phase_first[PHASE_WEIGHT];
+    int64_t bytes = 0;
+    for (int b = 0; b < program->buffer_count; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        bool held = !buffer->external && buffer->birth < border && buffer->death > border;
+        if (held) bytes += buffer->bytes;
+    }
+    return bytes;
+}
+
+void lowering_memory(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    struct order order = program_order(low);
+    struct lifetimes of = lifetimes_of(low, &order);
+    for (int b = 0; b < program->buffer_count; b++) {
+        struct buffer *buffer = &program->buffers[b];
+        buffer->birth = buffer->external ? 0 : of.birth[b];
+        buffer->death = buffer->external ? program->instr_count : of.death[b];
+        if (buffer->saved) program->saved_bytes += buffer->bytes;
+        assert(!buffer->saved || buffer->death > order.forward_end);
+    }
+    program->held_bytes = held_bytes(program);
+
+    int64_t forward_bytes = 0, backward_bytes = 0;
+    order = fused_order(low);
+    of = lifetimes_of(low, &order);
+    find_peaks(low, &order, &of, &forward_bytes, &backward_bytes);
+    int64_t saved_bytes = program->saved_bytes;
+    program->forward_transient_bytes =
+        forward_bytes > saved_bytes ? forward_bytes - saved_bytes : 0;
+    program->backward_transient_bytes =
+        backward_bytes > saved_bytes ? backward_bytes - saved_bytes : 0;
+}

@@ -1,0 +1,50 @@
+#pragma once
+#include "plan/lower.h"
+
+// Inside of lowering; included by plan/lower*.c alone. The working state of one lower_block call:
+// where each tensor is now, and the program as far as it is written.
+
+struct place {         // of one tensor
+    int home;          // buffer that holds it as produced (reduced, once something reduced it); -1
+    int copies;        // newest buffer with it in another layout; -1
+    int copies_group;  // the group that may use the copies
+};
+
+struct lowering {
+    struct arena *arena;
+    const struct lower_request *request;
+    const struct differentiated *facts;
+    const struct block *block;
+    const struct mesh *mesh;
+    int64_t batch;                // whole: micro-batches of all data ranks
+    struct strategy *strategies;  // by forward op
+    struct place *places;         // by tensor
+    struct block_program *program;
+    int instr_capacity, buffer_capacity;
+    int *older_copy;  // by buffer: the next in a list of copies
+    int group;        // copies are shared inside one
+    enum phase phase;
+    bool recompute;
+};
+
+// plan/lower_emit.c: buffers, changes of layout, instructions.
+int64_t lowering_element_bytes(const struct lowering *low, enum element element);
+int lowering_buffer(struct lowering *low, int tensor, const struct layout *layout);
+// A flat buffer or scratch of `bytes` that belongs to no tensor.
+int lowering_flat_buffer(struct lowering *low, int64_t bytes, const struct layout *layout);
+struct instr *lowering_instr(struct lowering *low);
+// Emits what turns a buffer into the layout wanted; returns the buffer that has it.
+int lowering_change(struct lowering *low, int buffer, const struct layout *want);
+// The buffer that holds a tensor in this layout, changed or copied as far as needed.
+int lowering_read(struct lowering *low, int tensor, const struct layout *want);
+void lowering_set_home(struct lowering *low, int tensor, int buffer);
+struct layout lowering_home_layout(const struct lowering *low, int tensor);
+// One change of layout of a buffer that is not a tensor's (ZeRO), from `from` to `to`.
+void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layout *from,
+                          const struct layout *to);
+
+// plan/lower_op.c: one operator.
+void lowering_op(struct lowering *low, int op);
+
+// plan/lower_memory.c: lifetimes and the sums that follow from them.
+void lowering_memory(struct lowering *low);

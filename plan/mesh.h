@@ -1,0 +1,42 @@
+#pragma once
+#include "plan/parallel.h"
+#include "topologies/route.h"
+
+// The mesh: named axes laid over the ranks. A named axis may be the product of finer axes, and
+// layouts use the finer ones: tp = 16 over 8 kv heads becomes tp.0 = 8 (splits kv_head) and
+// tp.1 = 2 (whole for k and v, so that their weight gradient is partial over it). tp.1 is the inner
+// one, so that the ranks that share a kv head are neighbours. A ZeRO shard group smaller than dp
+// makes dp.0 (the group, inner) and dp.1 (its replicas). pp is an axis of the mesh too, but no
+// layout uses it: stages are programs of their own.
+
+enum { MESH_AXIS_MAX = 12 };
+
+struct mesh_axis {
+    const char *name;  // "tp", "tp.1", "dp"
+    enum axis parent;
+    int size;
+    int stride;  // distance of neighbours in rank numbers
+    int part;    // 0 of "dp.0"; which of the finer axes of its parent this is
+};
+
+struct mesh {
+    struct mesh_axis axes[MESH_AXIS_MAX];  // innermost first
+    int axis_count;
+    int rank_count;
+};
+
+// `kv_head_count` decides how tp is factored (0: not at all). Axes of size 1 are kept out. An
+// order_count of 0 is the default order.
+struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
+
+// Bit i = axes[i]. All finer axes of a named axis.
+unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent);
+int mesh_size(const struct mesh *mesh, unsigned axes);  // product of the sizes
+int mesh_coordinate(const struct mesh *mesh, int axis, int rank);
+
+// The axes that ZeRO shards over: all of dp and cp, or the shard group of `zero_group` ranks.
+unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel);
+
+// The communicator over these axes on that cluster.
+struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster,
+                              unsigned axes);

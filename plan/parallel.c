@@ -1,0 +1,142 @@
+#include "plan/parallel.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    bool takes_ranks;
+} AXES[AXIS_COUNT] = {
+    [AXIS_TP] = {"tp", true},    [AXIS_CP] = {"cp", true}, [AXIS_EP] = {"ep", false},
+    [AXIS_ETP] = {"etp", false}, [AXIS_DP] = {"dp", true}, [AXIS_PP] = {"pp", true},
+};
+
+static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full"};
+static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
+static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {"gpipe", "1f1b", "interleaved"};
+
+// Moments: fp32 values kept a parameter. sgd and lars keep the momentum.
+static const struct {
+    const char *name;
+    int moment_count;
+} OPTIMIZERS[OPTIMIZER_COUNT] = {
+    [OPTIMIZER_ADAMW] = {"adamw", 2}, [OPTIMIZER_ADAM] = {"adam", 2}, [OPTIMIZER_SGD] = {"sgd", 1},
+    [OPTIMIZER_LAMB] = {"lamb", 2},   [OPTIMIZER_LARS] = {"lars", 1},
+};
+
+static int find_name(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) return i;
+    }
+    return -1;
+}
+
+const char *axis_name(enum axis axis)
+{
+    assert(axis >= 0 && axis < AXIS_COUNT);
+    return AXES[axis].name;
+}
+
+bool axis_from_name(const char *name, enum axis *axis)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if (strcmp(AXES[i].name, name) != 0) continue;
+        *axis = (enum axis)i;
+        return true;
+    }
+    return false;
+}
+
+bool axis_takes_ranks(enum axis axis)
+{
+    assert(axis >= 0 && axis < AXIS_COUNT);
+    return AXES[axis].takes_ranks;
+}
+
+const char *recompute_name(enum recompute recompute)
+{
+    assert(recompute >= 0 && recompute < RECOMPUTE_COUNT);
+    return RECOMPUTES[recompute];
+}
+
+const char *attention_name(enum attention attention)
+{
+    assert(attention >= 0 && attention < ATTENTION_COUNT);
+    return ATTENTIONS[attention];
+}
+
+const char *optimizer_name(enum optimizer optimizer)
+{
+    assert(optimizer >= 0 && optimizer < OPTIMIZER_COUNT);
+    return OPTIMIZERS[optimizer].name;
+}
+
+const char *schedule_name(enum schedule_kind kind)
+{
+    assert(kind >= 0 && kind < SCHEDULE_KIND_COUNT);
+    return SCHEDULES[kind];
+}
+
+bool recompute_from_name(const char *name, enum recompute *recompute)
+{
+    int found = find_name(name, RECOMPUTES, RECOMPUTE_COUNT);
+    if (found >= 0) *recompute = (enum recompute)found;
+    return found >= 0;
+}
+
+bool attention_from_name(const char *name, enum attention *attention)
+{
+    int found = find_name(name, ATTENTIONS, ATTENTION_COUNT);
+    if (found >= 0) *attention = (enum attention)found;
+    return found >= 0;
+}
+
+bool optimizer_from_name(const char *name, enum optimizer *optimizer)
+{
+    for (int i = 0; i < OPTIMIZER_COUNT; i++) {
+        if (strcmp(OPTIMIZERS[i].name, name) != 0) continue;
+        *optimizer = (enum optimizer)i;
+        return true;
+    }
+    return false;
+}
+
+bool schedule_from_name(const char *name, enum schedule_kind *kind)
+{
+    int found = find_name(name, SCHEDULES, SCHEDULE_KIND_COUNT);
+    if (found >= 0) *kind = (enum schedule_kind)found;
+    return found >= 0;
+}
+
+// In fp32 the weight is its own master copy.
+double optimizer_state_bytes(enum optimizer optimizer, enum precision precision)
+{
+    assert(optimizer >= 0 && optimizer < OPTIMIZER_COUNT);
+    double master_bytes = precision == PRECISION_FP32 ? 0 : 4;
+    return master_bytes + 4.0 * OPTIMIZERS[optimizer].moment_count;
+}
+
+void parallel_default_order(struct parallel *parallel)
+{
+    static const enum axis ORDER[] = {AXIS_TP, AXIS_CP, AXIS_DP, AXIS_PP};
+    parallel->order_count = sizeof ORDER / sizeof *ORDER;
+    memcpy(parallel->order, ORDER, sizeof ORDER);
+}
+
+int64_t parallel_rank_count(const struct parallel *parallel)
+{
+    int64_t count = 1;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        assert(parallel->degree[i] >= 1);
+        if (axis_takes_ranks((enum axis)i)) count *= parallel->degree[i];
+    }
+    return count;
+}
+
+int64_t parallel_micro_batch_count(const struct parallel *parallel, int64_t global_batch)
+{
+    int64_t batch = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    assert(batch >= 1 && global_batch % batch == 0);
+    return global_batch / batch;
+}

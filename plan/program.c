@@ -1,0 +1,173 @@
+#include "plan/program.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Of each kind of block at most two variants are lowered: with and without recompute.
+enum { VARIANT_COUNT = 2 };
+
+struct building {
+    struct arena *arena;
+    struct program *program;
+    bool merge_contractions;
+    int *variants;  // [block kind * VARIANT_COUNT + recomputed]: block program, or -1
+};
+
+static int variant_of(struct building *building, int kind, bool recomputed)
+{
+    struct program *program = building->program;
+    int *variant = &building->variants[kind * VARIANT_COUNT + recomputed];
+    if (*variant >= 0) return *variant;
+    struct lower_request request = {
+        .block = &program->graph->blocks[kind],
+        .mesh = &program->mesh,
+        .parallel = &program->parallel,
+        .recompute = recomputed ? program->parallel.recompute : RECOMPUTE_NONE,
+        .seq_len = program->workload.seq_len,
+        .precision = program->workload.precision,
+        .merge_contractions = building->merge_contractions,
+        .dropout_ratio = program->graph->dropout_ratio,
+        .differentiated = &program->gradients->blocks[kind],
+    };
+    *variant = program->block_count++;
+    program->blocks[*variant] = lower_block(building->arena, &request);
+    return *variant;
+}
+
+// `layers_before` counts the layers of this stage's earlier chunks, and grows by those of this one.
+static struct program_chunk describe_chunk(struct building *building, struct chunk_span span,
+                                           int *layers_before)
+{
+    const struct program *program = building->program;
+    const struct graph *graph = program->graph;
+    int limit = program->parallel.recompute_layers;
+    struct program_chunk chunk = {.uses = ARENA_NEW(building->arena, struct block_use, span.count)};
+    for (int i = span.first; i < span.first + span.count; i++) {
+        int kind = graph->sequence[i];
+        bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
+        bool recomputed = is_layer && program->parallel.recompute != RECOMPUTE_NONE &&
+                          (limit < 0 || *layers_before < limit);
+        *layers_before += is_layer;
+        int variant = variant_of(building, kind, recomputed);
+        struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
+        if (last && last->block_program == variant) {
+            last->count++;
+        } else {
+            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1};
+        }
+        chunk.parameter_elements += program->blocks[variant]->parameter_elements;
+    }
+    chunk.first = span.first == 0;
+    chunk.last = span.first + span.count == graph->sequence_count;
+    return chunk;
+}
+
+static bool is_same_chunk(const struct program_chunk *a, const struct program_chunk *b)
+{
+    if (a->first != b->first || a->last != b->last || a->use_count != b->use_count) return false;
+    return memcmp(a->uses, b->uses, (size_t)a->use_count * sizeof *a->uses) == 0;
+}
+
+static void classify_chunks(struct building *building)
+{
+    struct program *program = building->program;
+    struct schedule_shape shape = program->shape;
+    int count = shape.stage_count * shape.chunk_count;
+    program->class_of = ARENA_NEW(building->arena, int, count);
+    program->chunks = ARENA_NEW(building->arena, struct program_chunk, count);
+    for (int stage = 0; stage < shape.stage_count; stage++) {
+        int layers_before = 0;
+        for (int c = 0; c < shape.chunk_count; c++) {
+            int at = stage * shape.chunk_count + c, class = 0;
+            struct program_chunk chunk =
+                describe_chunk(building, program->spans[at], &layers_before);
+            while (class < program->chunk_class_count &&
+                   !is_same_chunk(&program->chunks[class], &chunk)) {
+                class ++;
+            }
+            if (class == program->chunk_class_count) {
+                program->chunks[program->chunk_class_count++] = chunk;
+            }
+            program->class_of[at] = class;
+        }
+    }
+}
+
+static int64_t tied_elements(const struct block_program *block, const char *tie)
+{
+    for (int i = 0; i < block->parameter_count; i++) {
+        const char *other = block->parameters[i].tie;
+        if (other && strcmp(other, tie) == 0) return block->parameters[i].elements;
+    }
+    return 0;
+}
+
+// A tie joins the first block of the sequence with the last; on one stage it is one buffer.
+static void find_tied(struct building *building)
+{
+    struct program *program = building->program;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    const struct graph *graph = program->graph;
+    int last = program->shape.stage_count * program->shape.chunk_count - 1;
+    int first_stage = row->stage_of(&program->shape, 0);
+    int last_stage = row->stage_of(&program->shape, last);
+    if (first_stage == last_stage) return;
+    const struct block_program *embedding =
+        program->blocks[variant_of(building, graph->sequence[0], false)];
+    const struct block_program *head =
+        program->blocks[variant_of(building, graph->sequence[graph->sequence_count - 1], false)];
+    program->tied.first_stage = first_stage;
+    program->tied.last_stage = last_stage;
+    for (int i = 0; i < embedding->parameter_count; i++) {
+        const struct parameter *parameter = &embedding->parameters[i];
+        if (!parameter->tie) continue;
+        int64_t elements = tied_elements(head, parameter->tie);
+        assert(elements == 0 || elements == parameter->elements);
+        program->tied.elements += elements;
+    }
+}
+
+static struct storage storage_of(const struct mesh *mesh, const struct parallel *parallel)
+{
+    unsigned axes = mesh_shard_axes(mesh, parallel);
+    return (struct storage){
+        .weight_axes = parallel->zero >= 3 ? axes : 0,
+        .gradient_axes = parallel->zero >= 2 ? axes : 0,
+        .optimizer_axes = parallel->zero >= 1 ? axes : 0,
+    };
+}
+
+struct program *program_lower(struct arena *arena, const struct graph *graph,
+                              const struct cluster *cluster, const struct workload *workload,
+                              const struct parallel *parallel, bool merge_contractions)
+{
+    struct program *program = ARENA_NEW(arena, struct program, 1);
+    *program = (struct program){
+        .graph = graph,
+        .cluster = cluster,
+        .workload = *workload,
+        .parallel = *parallel,
+        .mesh = mesh_make(parallel, graph->kv_head_count),
+        .gradients = graph_differentiate(arena, graph),
+        .blocks = ARENA_NEW(arena, struct block_program *, graph->block_count * VARIANT_COUNT),
+    };
+    program->storage = storage_of(&program->mesh, parallel);
+    program->shape =
+        (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp,
+                                (int)parallel_micro_batch_count(parallel, workload->global_batch)};
+    program->spans = ARENA_NEW(arena, struct chunk_span,
+                               program->shape.stage_count * program->shape.chunk_count);
+    struct err err = {0};
+    bool fits = stages_split(graph, parallel, program->spans, &err);
+    assert(fits && "program_check comes first");
+    (void)fits;
+
+    int variant_count = graph->block_count * VARIANT_COUNT;
+    struct building building = {arena, program, merge_contractions,
+                                ARENA_NEW(arena, int, variant_count)};
+    for (int i = 0; i < variant_count; i++)
+        building.variants[i] = -1;
+    classify_chunks(&building);
+    find_tied(&building);
+    return program;
+}

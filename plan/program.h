@@ -1,0 +1,62 @@
+#pragma once
+#include "plan/lower.h"
+#include "plan/schedule.h"
+#include "plan/stages.h"
+
+// The program of a plan: for each chunk of each pipeline stage the lowered blocks of one
+// micro-batch, the schedule that orders them, and what happens once a step (gradient reduction,
+// parameter gathering, tied parameters, the global norm, the update). Simulator, memory planner and
+// executor read this and nothing else. Chunks of equal content share a class.
+
+struct block_use {
+    int block_program;  // index
+    int count;          // consecutive repetitions
+};
+
+struct program_chunk {       // one class
+    struct block_use *uses;  // in order
+    int use_count;
+    bool first, last;            // holds the embedding / the head
+    int64_t parameter_elements;  // local, of all its blocks
+};
+
+// A parameter that lives on two stages (tied embeddings): its gradient is partial over the pair.
+struct tied_reduce {
+    int first_stage, last_stage;
+    int64_t elements;
+};
+
+// Storage layouts (ZeRO): what of each parameter a rank keeps. `shard_axes` are the mesh axes the
+// storage is split over as one flat buffer; 0 = none.
+struct storage {
+    unsigned weight_axes, gradient_axes, optimizer_axes;
+};
+
+struct program {
+    const struct graph *graph;
+    const struct cluster *cluster;
+    struct workload workload;
+    struct parallel parallel;
+    struct mesh mesh;
+    struct storage storage;
+    struct block_program **blocks;
+    int block_count;
+    struct program_chunk *chunks;  // classes
+    int chunk_class_count;
+    int *class_of;  // [stage * vpp + chunk]
+    struct schedule_shape shape;
+    struct tied_reduce tied;   // elements 0 = none
+    struct chunk_span *spans;  // [stage * vpp + chunk]
+    const struct graph_gradients *gradients;
+};
+
+// The legality of choices beyond what types say: everything that must divide, with the nearest
+// values that do. ERR_USAGE. Does not look at memory.
+MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *cluster,
+                              const struct workload *workload, const struct parallel *parallel,
+                              struct err *err);
+
+// Lowers a checked plan. `merge_contractions` comes from the stack.
+struct program *program_lower(struct arena *arena, const struct graph *graph,
+                              const struct cluster *cluster, const struct workload *workload,
+                              const struct parallel *parallel, bool merge_contractions);

@@ -1,0 +1,254 @@
+#include "plan/program.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+// Legality of degrees. What must divide is a predicate of one number, so that the nearest values
+// that work are found by asking it.
+
+struct question {
+    const struct graph *graph;
+    const struct workload *workload;
+    const struct parallel *parallel;
+};
+
+enum { NEAREST_BYTES = 96 };
+
+// "the nearest that divide are 4 and 8", searched in 1 .. most, where at least one works.
+static const char *nearest(char text[NEAREST_BYTES], const struct question *question,
+                           bool (*works)(const struct question *question, int64_t value),
+                           int64_t value, int64_t most)
+{
+    int64_t low = value <= most ? value - 1 : most, high = value + 1;
+    while (low >= 1 && !works(question, low))
+        low--;
+    while (high <= most && !works(question, high))
+        high++;
+    bool has_low = low >= 1, has_high = high <= most;
+    if (has_low && has_high) {
+        snprintf(text, NEAREST_BYTES, "the nearest that divide are %lld and %lld", (long long)low,
+                 (long long)high);
+    } else {
+        assert(has_low || has_high);
+        snprintf(text, NEAREST_BYTES, "the nearest that divides is %lld",
+                 (long long)(has_low ? low : high));
+    }
+    return text;
+}
+
+static int degree(const struct question *question, enum axis axis)
+{
+    return question->parallel->degree[axis];
+}
+
+static bool shares_kv_heads(const struct graph *graph, int64_t tp)
+{
+    int64_t kv = graph->kv_head_count;
+    return kv == 0 || (kv < tp ? tp % kv == 0 : kv % tp == 0);
+}
+
+static bool splits_seq(const struct question *question, int64_t tp)
+{
+    int64_t parts = (question->parallel->sp ? tp : 1) * degree(question, AXIS_CP);
+    return question->workload->seq_len % parts == 0;
+}
+
+static bool tp_works(const struct question *question, int64_t tp)
+{
+    const struct graph *graph = question->graph;
+    return graph->head_count % tp == 0 && shares_kv_heads(graph, tp) && splits_seq(question, tp);
+}
+
+static bool cp_works(const struct question *question, int64_t cp)
+{
+    return question->workload->seq_len % cp == 0;
+}
+
+static bool dp_works(const struct question *question, int64_t dp)
+{
+    return question->workload->global_batch % dp == 0;
+}
+
+static bool micro_batch_works(const struct question *question, int64_t micro_batch)
+{
+    return question->workload->global_batch % (degree(question, AXIS_DP) * micro_batch) == 0;
+}
+
+static bool zero_group_works(const struct question *question, int64_t group)
+{
+    int64_t cp = degree(question, AXIS_CP), dp = degree(question, AXIS_DP);
+    return group % cp == 0 && dp % (group / cp) == 0;
+}
+
+static bool check_range(const char *option, int64_t value, int64_t least, int64_t most,
+                        struct err *err)
+{
+    if (value >= least && value <= most) return true;
+    return err_set(err, ERR_USAGE, "%s %lld: expected %lld to %lld", option, (long long)value,
+                   (long long)least, (long long)most);
+}
+
+// Chunks are numbered in a byte of the schedule's slots.
+enum { VPP_MAX = 255, DEGREE_MAX = 1 << 20 };
+
+static bool check_ranges(const struct parallel *parallel, struct err *err)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        char option[16];
+        snprintf(option, sizeof option, "--%s", axis_name((enum axis)i));
+        int most = i == AXIS_PP ? STAGE_MAX : DEGREE_MAX;
+        if (!check_range(option, parallel->degree[i], 1, most, err)) return false;
+    }
+    return check_range("--vpp", parallel->vpp, 1, VPP_MAX, err) &&
+           check_range("--micro-batch", parallel->micro_batch, 1, DEGREE_MAX, err) &&
+           check_range("--zero", parallel->zero, 0, 3, err) &&
+           check_range("--zero-group", parallel->zero_group, 0, INT32_MAX, err) &&
+           check_range("--recompute-layers", parallel->recompute_layers, -1, INT32_MAX, err);
+}
+
+// Every axis that takes ranks stands in the order once.
+static bool check_order(const struct parallel *parallel, struct err *err)
+{
+    if (parallel->order_count == 0) return true;
+    int seen[AXIS_COUNT] = {0};
+    for (int i = 0; i < parallel->order_count; i++)
+        seen[parallel->order[i]]++;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        int wanted = axis_takes_ranks((enum axis)i);
+        if (seen[i] == wanted) continue;
+        return err_set(err, ERR_USAGE, "order: %s stands there %d times, expected %d",
+                       axis_name((enum axis)i), seen[i], wanted);
+    }
+    return true;
+}
+
+static bool has_experts(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int o = 0; o < graph->blocks[b].op_count; o++) {
+            if (op_has_dim(&graph->blocks[b], &graph->blocks[b].ops[o], DIM_EXPERT)) return true;
+        }
+    }
+    return false;
+}
+
+static bool check_experts(const struct question *question, struct err *err)
+{
+    static const enum axis FOLDED[] = {AXIS_EP, AXIS_ETP};
+    for (int i = 0; i < 2; i++) {
+        int found = degree(question, FOLDED[i]);
+        if (found == 1 || has_experts(question->graph)) continue;
+        return err_set(err, ERR_USAGE, "--%s %d: the model has no experts; only 1 works",
+                       axis_name(FOLDED[i]), found);
+    }
+    return true;
+}
+
+static bool check_gpus(const struct question *question, int gpus, struct err *err)
+{
+    int64_t found = parallel_rank_count(question->parallel);
+    if (found == gpus) return true;
+    int dp = degree(question, AXIS_DP), tp = degree(question, AXIS_TP);
+    int cp = degree(question, AXIS_CP), pp = degree(question, AXIS_PP);
+    int64_t each = found / dp;
+    if (gpus % each == 0) {
+        return err_set(err, ERR_USAGE,
+                       "--dp %d --tp %d --cp %d --pp %d: %lld ranks, the cluster has %d GPUs; "
+                       "--dp %lld uses them all",
+                       dp, tp, cp, pp, (long long)found, gpus, (long long)(gpus / each));
+    }
+    int64_t below = gpus / each * each;
+    if (below == 0) {
+        return err_set(err, ERR_USAGE,
+                       "--dp %d --tp %d --cp %d --pp %d: %lld ranks, the cluster has %d GPUs; the "
+                       "nearest it works with is %lld",
+                       dp, tp, cp, pp, (long long)found, gpus, (long long)each);
+    }
+    return err_set(err, ERR_USAGE,
+                   "--dp %d --tp %d --cp %d --pp %d: %lld ranks, the cluster has %d GPUs; the "
+                   "nearest that --dp can use all of are %lld and %lld",
+                   dp, tp, cp, pp, (long long)found, gpus, (long long)below,
+                   (long long)(below + each));
+}
+
+static bool check_tp(const struct question *question, struct err *err)
+{
+    const struct graph *graph = question->graph;
+    int tp = degree(question, AXIS_TP);
+    if (tp_works(question, tp)) return true;
+    char text[NEAREST_BYTES];
+    nearest(text, question, tp_works, tp, graph->head_count);
+    if (graph->head_count % tp != 0) {
+        return err_set(err, ERR_USAGE, "--tp %d: %lld heads cannot be split by %d; %s", tp,
+                       (long long)graph->head_count, tp, text);
+    }
+    if (!shares_kv_heads(graph, tp)) {
+        return err_set(err, ERR_USAGE,
+                       "--tp %d: %lld kv heads neither divide %d nor are divided by it; %s", tp,
+                       (long long)graph->kv_head_count, tp, text);
+    }
+    return err_set(err, ERR_USAGE,
+                   "--tp %d: a sequence of %lld over cp %d cannot be split by %d, as --sp on does; "
+                   "%s",
+                   tp, (long long)question->workload->seq_len, degree(question, AXIS_CP), tp, text);
+}
+
+static bool check_batch(const struct question *question, struct err *err)
+{
+    int64_t batch = question->workload->global_batch;
+    int dp = degree(question, AXIS_DP), micro_batch = question->parallel->micro_batch;
+    char text[NEAREST_BYTES];
+    if (!dp_works(question, dp)) {
+        return err_set(err, ERR_USAGE, "--dp %d: a global batch of %lld cannot be split by %d; %s",
+                       dp, (long long)batch, dp, nearest(text, question, dp_works, dp, batch));
+    }
+    if (micro_batch_works(question, micro_batch)) return true;
+    return err_set(err, ERR_USAGE,
+                   "--micro-batch %d: a global batch of %lld over dp %d cannot be split by %d; %s",
+                   micro_batch, (long long)batch, dp, micro_batch,
+                   nearest(text, question, micro_batch_works, micro_batch, batch / dp));
+}
+
+static bool check_zero_group(const struct question *question, struct err *err)
+{
+    int group = question->parallel->zero_group;
+    int cp = degree(question, AXIS_CP), dp = degree(question, AXIS_DP);
+    if (group == 0 || zero_group_works(question, group)) return true;
+    char text[NEAREST_BYTES];
+    return err_set(
+        err, ERR_USAGE, "--zero-group %d: dp %d times cp %d cannot be split into groups of %d; %s",
+        group, dp, cp, group, nearest(text, question, zero_group_works, group, (int64_t)dp * cp));
+}
+
+static bool check_schedule(const struct question *question, struct err *err)
+{
+    const struct parallel *parallel = question->parallel;
+    int64_t micro_batches = parallel_micro_batch_count(parallel, question->workload->global_batch);
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)micro_batches};
+    const char *why = "cannot run it";
+    if (schedule_row(parallel->schedule)->legal(&shape, &why)) return true;
+    return err_set(err, ERR_USAGE, "--schedule %s: %s; pp is %d, vpp %d, micro-batches %lld",
+                   schedule_name(parallel->schedule), why, shape.stage_count, shape.chunk_count,
+                   (long long)micro_batches);
+}
+
+bool program_check(const struct graph *graph, const struct cluster *cluster,
+                   const struct workload *workload, const struct parallel *parallel,
+                   struct err *err)
+{
+    assert(workload->seq_len > 0 && workload->global_batch > 0);
+    struct question question = {graph, workload, parallel};
+    if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
+    if (!check_experts(&question, err)) return false;
+    if (!check_gpus(&question, cluster->rank_count, err)) return false;
+    int cp = parallel->degree[AXIS_CP];
+    char text[NEAREST_BYTES];
+    if (!cp_works(&question, cp)) {
+        return err_set(err, ERR_USAGE, "--cp %d: a sequence of %lld cannot be split by %d; %s", cp,
+                       (long long)workload->seq_len, cp,
+                       nearest(text, &question, cp_works, cp, workload->seq_len));
+    }
+    return check_tp(&question, err) && check_batch(&question, err) &&
+           check_zero_group(&question, err) && stages_split(graph, parallel, NULL, err) &&
+           check_schedule(&question, err);
+}

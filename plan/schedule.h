@@ -1,0 +1,85 @@
+#pragma once
+#include "plan/parallel.h"
+
+#include <stdint.h>
+
+// A pipeline schedule: the order of tasks on every stage. One file a schedule under
+// plan/schedules/, one row each in the table of plan/schedule.c. F, B (input gradient) and W (weight
+// gradient) are separate tasks; a schedule that runs W right behind B says so, and the gradient is
+// then sent after W, as autograd does.
+//
+// A model of `stage_count * chunk_count` chunks: virtual stage s = chunk * stage_count + stage
+// unless the schedule places chunks otherwise (V shapes). Forward of chunk s needs s-1, backward s+1.
+
+enum task_kind { TASK_FORWARD, TASK_BACKWARD, TASK_WEIGHT, TASK_KIND_COUNT };
+
+struct slot {
+    uint8_t kind;      // enum task_kind
+    uint8_t chunk;     // on this stage
+    int32_t micro_batch;
+};
+
+struct schedule_shape {
+    int stage_count, chunk_count, micro_batch_count;
+};
+
+// Durations for the closed form. Stages of equal cost share a class, so that the formula's work does
+// not grow with the number of stages.
+struct chunk_times {
+    double forward_s, backward_s, weight_s;  // of one micro-batch
+};
+// Stages in a row whose chunks are of the same classes. The formulas walk runs, not stages; a search
+// makes the runs once for each way to cut the model (the first, the last and the middle stages: three
+// or four runs however many stages there are).
+struct stage_run {
+    int first, count;
+};
+struct stage_runs {
+    const struct stage_run *runs;  // from stage 0 up
+    int run_count;
+    const int *class_uses;         // [class]: chunks of that class, over all stages
+};
+const struct stage_runs *stage_runs_make(struct arena *arena, const struct schedule_shape *shape,
+                                         const int *class_of, int class_count);
+
+struct pipeline_times {
+    struct schedule_shape shape;
+    const struct chunk_times *classes;
+    int class_count;
+    const int *class_of;  // [stage * chunk_count + chunk]
+    const struct stage_runs *runs;  // of class_of
+    double hop_s;         // activation or gradient to the next stage
+    bool hop_overlapped;  // sent beside compute; else both ends wait for it
+};
+
+struct schedule_row {
+    const char *name;
+    bool backward_fused;  // W runs right behind B
+    // Whether it can run this shape; else why not, as the rest of a sentence ("needs micro-batches
+    // in multiples of pp").
+    bool (*legal)(const struct schedule_shape *shape, const char **why);
+    // The slots of one stage in order: 3 * chunk_count * micro_batch_count of them.
+    void (*order)(const struct schedule_shape *shape, int stage, struct slot *slots);
+    int (*stage_of)(const struct schedule_shape *shape, int virtual_stage);
+    int (*chunk_of)(const struct schedule_shape *shape, int virtual_stage);
+    // Most micro-batches whose activations of `chunk` on `stage` are alive at once, and summed over
+    // chunks at the worst moment (what memory needs): writes one count a chunk.
+    void (*in_flight)(const struct schedule_shape *shape, int stage, int *per_chunk);
+    // Seconds from the first forward to the last backward; a formula, agreeing with the event
+    // engine to 1 % mean, 3 % worst over random plans. Fills end_s[0] (first stage's end) and
+    // end_s[1] (last stage's end) if not NULL.
+    double (*duration)(const struct pipeline_times *times, double end_s[2]);
+};
+
+const struct schedule_row *schedule_row(enum schedule_kind kind);
+
+// Tasks are numbered alike in every trace of a plan, simulated or measured. `kind` is an enum
+// task_kind or one of the kinds that only a run has (below TASK_NUMBER_KINDS); `item` is the
+// micro-batch of a slot or a message, the bucket of a reduction or gather, else 0. The rank says
+// which stage's task it is.
+enum { TASK_NUMBER_KINDS = 16 };
+struct task_id {
+    int kind, chunk, item;
+};
+int task_number(const struct schedule_shape *shape, const struct task_id *id);
+struct task_id task_id_of(const struct schedule_shape *shape, int number);

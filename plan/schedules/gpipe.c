@@ -1,0 +1,59 @@
+#include "plan/schedules/common.h"
+
+// GPipe (Huang et al. 2019): all forwards, then all backwards. Needs the memory of every micro-batch.
+
+static void order(const struct schedule_shape *shape, int stage, struct slot *slots)
+{
+    (void)stage;
+    schedule_fill(shape, shape->micro_batch_count, slots);
+}
+
+static void in_flight(const struct schedule_shape *shape, int stage, int *per_chunk)
+{
+    (void)stage;
+    schedule_count(shape, shape->micro_batch_count, per_chunk);
+}
+
+// The longest path goes up with the first micro-batch, stays m - 1 forwards on the stage where a
+// forward takes longest, turns on the last stage, and likewise down:
+//   sum_i (f_i + b_i) + 2 (p-1) h + (m-1) (max f + max b).
+// A hop that blocks adds h to each task it stands between; one beside compute takes turns on its link,
+// so that tasks cannot follow each other faster than h.
+static double duration(const struct pipeline_times *times, double end_s[2])
+{
+    double hop_s = schedule_hop(times);
+    double gap_s = times->hop_overlapped ? 0 : hop_s;
+    double forward_s = 0, backward_s = 0, forward_max_s = 0, backward_max_s = 0;
+    for (int i = 0; i < times->runs->run_count; i++) {
+        struct stage_run run = times->runs->runs[i];
+        struct pair_times pair = schedule_pair(times, run.first, 0);
+        forward_s += run.count * pair.forward_s;
+        backward_s += run.count * pair.backward_s;
+        if (pair.forward_s > forward_max_s) forward_max_s = pair.forward_s;
+        if (pair.backward_s > backward_max_s) backward_max_s = pair.backward_s;
+    }
+    forward_max_s = forward_max_s + gap_s > hop_s ? forward_max_s + gap_s : hop_s;
+    backward_max_s = backward_max_s + gap_s > hop_s ? backward_max_s + gap_s : hop_s;
+
+    int rounds = times->shape.micro_batch_count - 1;
+    int last = times->shape.stage_count - 1;
+    double turn_s = forward_s + last * hop_s + rounds * forward_max_s;
+    double last_s = schedule_pair(times, last, 0).backward_s;
+    double step_s = turn_s + backward_s + last * hop_s + rounds * backward_max_s;
+    if (end_s) {
+        end_s[0] = step_s;
+        end_s[1] = turn_s + last_s + rounds * (last_s + gap_s);
+    }
+    return step_s;
+}
+
+const struct schedule_row GPIPE_ROW = {
+    .name = "gpipe",
+    .backward_fused = true,
+    .legal = schedule_one_chunk,
+    .order = order,
+    .stage_of = schedule_linear_stage,
+    .chunk_of = schedule_linear_chunk,
+    .in_flight = in_flight,
+    .duration = duration,
+};

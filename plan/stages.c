@@ -1,0 +1,91 @@
+#include "plan/stages.h"
+
+#include <assert.h>
+
+static bool check_layers(const struct graph *graph, const struct parallel *parallel,
+                         struct err *err)
+{
+    int stages = parallel->degree[AXIS_PP], chunks = parallel->vpp, layers = graph->layer_count;
+    assert(stages >= 1 && chunks >= 1 && layers >= 1);
+    // Embedding and head count as a layer each: the first and the last chunk may hold nothing else.
+    layers += 2;
+    if (stages > layers) {
+        return err_set(err, ERR_USAGE,
+                       "--pp %d: %d layers, embedding and head included, cannot fill %d stages; the "
+                       "most is %d",
+                       stages, layers, stages, layers);
+    }
+    if ((int64_t)stages * chunks > layers) {
+        return err_set(err, ERR_USAGE,
+                       "--vpp %d: %d layers, embedding and head included, cannot fill %d chunks on "
+                       "each of %d stages; the most is %d",
+                       chunks, layers, chunks, stages, layers / stages);
+    }
+    return true;
+}
+
+static bool check_pinned(const struct graph *graph, const struct parallel *parallel,
+                         struct err *err)
+{
+    int count = parallel->stage_layers_count, stages = parallel->degree[AXIS_PP];
+    if (count == 0) return true;
+    if (count != stages) {
+        return err_set(err, ERR_USAGE, "--stages: %d numbers for --pp %d; one a stage is wanted",
+                       count, stages);
+    }
+    int64_t sum = 0;
+    for (int stage = 0; stage < count; stage++) {
+        if (parallel->stage_layers[stage] < parallel->vpp) {
+            return err_set(err, ERR_USAGE,
+                           "--stages: %d layers for stage %d; its chunks need %d at least",
+                           parallel->stage_layers[stage], stage, parallel->vpp);
+        }
+        sum += parallel->stage_layers[stage];
+    }
+    if (sum == graph->layer_count) return true;
+    return err_set(err, ERR_USAGE, "--stages: the numbers add up to %lld; the model has %d layers",
+                   (long long)sum, graph->layer_count);
+}
+
+// Layers of one virtual stage when nothing is pinned. What is left over goes to the middle, from
+// the back: the first stages hold the most micro-batches, the last one the logits.
+static int free_layers(int layers, int virtual_count, int virtual_stage)
+{
+    if (layers % virtual_count == 0) return layers / virtual_count;
+    int units = layers + 2, each = units / virtual_count, left = units % virtual_count;
+    bool is_first = virtual_stage == 0, is_last = virtual_stage == virtual_count - 1;
+    int place = is_last ? virtual_count - 1 : virtual_count - 2 - virtual_stage;
+    return each + (place < left) - is_first - is_last;
+}
+
+static int pinned_layers(const struct parallel *parallel, int stage, int chunk)
+{
+    int layers = parallel->stage_layers[stage];
+    return layers / parallel->vpp + (chunk < layers % parallel->vpp);
+}
+
+bool stages_split(const struct graph *graph, const struct parallel *parallel,
+                  struct chunk_span *spans, struct err *err)
+{
+    if (!check_layers(graph, parallel, err) || !check_pinned(graph, parallel, err)) return false;
+    if (!spans) return true;
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1};
+    int virtual_count = shape.stage_count * shape.chunk_count, first = 0;
+    int before = 0;  // blocks in front of the layers go with the first of them
+    while (graph->blocks[graph->sequence[before]].role != BLOCK_LAYER)
+        before++;
+    for (int v = 0; v < virtual_count; v++) {
+        int stage = row->stage_of(&shape, v), chunk = row->chunk_of(&shape, v);
+        int count = parallel->stage_layers_count
+                        ? pinned_layers(parallel, stage, chunk)
+                        : free_layers(graph->layer_count, virtual_count, v);
+        if (v == 0) count += before;
+        if (v == virtual_count - 1) count = graph->sequence_count - first;
+        assert(count >= 1 && first + count <= graph->sequence_count);
+        spans[stage * shape.chunk_count + chunk] = (struct chunk_span){first, count};
+        first += count;
+    }
+    assert(first == graph->sequence_count);
+    return true;
+}

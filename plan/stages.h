@@ -1,0 +1,17 @@
+#pragma once
+#include "models/graph.h"
+#include "plan/schedule.h"
+
+// Which blocks of the sequence each chunk holds. Layers that divide go evenly; those that do not
+// are split as evenly as can be with the embedding and the head counting as a layer each, so that
+// the first and last stage get fewer. Pinned stage layers are kept (each stage's are then spread
+// over its chunks).
+
+struct chunk_span {
+    int first, count;
+};  // positions in graph->sequence
+
+// Fills spans[stage * chunk_count + chunk]; NULL only checks. ERR_USAGE when there are fewer layers
+// than chunks or the pinned numbers do not add up, naming what would.
+MUST_CHECK bool stages_split(const struct graph *graph, const struct parallel *parallel,
+                             struct chunk_span *spans, struct err *err);

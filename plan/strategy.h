@@ -1,0 +1,43 @@
+#pragma once
+#include "models/op.h"
+#include "plan/layout.h"
+
+// A technique is a row: which dims an axis prefers to split, in order, and what it falls back to.
+// "Tensor parallelism" exists nowhere else in the program.
+
+enum { PREFER_MAX = 6 };
+
+struct technique {
+    const char *name;  // "tensor (1D)", "tensor + sequence", "data"
+    enum axis axis;
+    enum dim prefers[PREFER_MAX];  // DIM_NONE ends the list
+    enum dim otherwise;            // for ops that have none of the preferred dims; DIM_NONE = whole
+    bool splits_queries;           // attention gathers k and v, each rank answers its own queries
+};
+
+// The row in force for an axis under these choices (sp picks between two rows of tp); NULL for an
+// axis that splits no tensor (pp).
+const struct technique *technique_of(const struct parallel *parallel, enum axis axis);
+const struct technique *technique_table(int *count);
+
+// What each mesh axis splits in one operator: a dim, or DIM_NONE for "all of the axis does the
+// same". Backward operators take the strategy of the forward op they derive from; sums of gradients
+// have their own. An op that has a preferred dim that cannot be split further (2 kv heads over
+// tp.1) stays whole over that axis: such axes are `used_up`, and partial gradients pass through.
+struct strategy {
+    enum dim of[MESH_AXIS_MAX];
+    unsigned used_up;
+};
+struct strategy strategy_of(const struct mesh *mesh, const struct parallel *parallel,
+                            const struct block *block, const struct op *op);
+
+// The layouts the op needs for input i and makes for output i under a strategy.
+struct layout strategy_input(const struct mesh *mesh, const struct strategy *strategy,
+                             const struct block *block, const struct op *op, int input);
+struct layout strategy_output(const struct mesh *mesh, const struct strategy *strategy,
+                              const struct block *block, const struct op *op, int output);
+
+// The layout of a tensor that passes from one block to the next: what the techniques prefer for a
+// tensor with these dims, never partial, so that blocks of a kind chain.
+struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *parallel,
+                                const struct tensor *tensor);

@@ -1,0 +1,145 @@
+#include "tests/test.h"
+
+#include "plan/stages.h"
+
+// Graphs of an embedding, some layers and a head; only their roles matter here.
+
+enum { LAYERS_MAX = 200, SPANS_MAX = 256 };
+
+struct model {
+    struct block blocks[3];
+    int sequence[LAYERS_MAX + 2];
+    struct graph graph;
+};
+
+static const struct graph *make(struct model *model, int layers)
+{
+    assert_true(layers <= LAYERS_MAX);
+    *model = (struct model){
+        .blocks = {{.role = BLOCK_EMBEDDING}, {.role = BLOCK_LAYER}, {.role = BLOCK_HEAD}}};
+    for (int i = 0; i < layers; i++)
+        model->sequence[i + 1] = 1;
+    model->sequence[layers + 1] = 2;
+    model->graph = (struct graph){.blocks = model->blocks,
+                                  .block_count = 3,
+                                  .sequence = model->sequence,
+                                  .sequence_count = layers + 2,
+                                  .layer_count = layers};
+    return &model->graph;
+}
+
+static struct parallel pipeline(int pp, int vpp)
+{
+    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = vpp, .micro_batch = 1};
+    parallel.degree[AXIS_PP] = pp;
+    parallel.schedule = vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    return parallel;
+}
+
+// Blocks of each span, in the order of stages and chunks.
+static void check(int layers, struct parallel parallel, const int *counts)
+{
+    struct model model;
+    struct chunk_span spans[SPANS_MAX];
+    struct err err = {0};
+    assert_true(stages_split(make(&model, layers), &parallel, spans, &err));
+    for (int i = 0; i < parallel.degree[AXIS_PP] * parallel.vpp; i++) {
+        assert_int_equal(spans[i].count, counts[i]);
+    }
+}
+
+static void check_error(int layers, struct parallel parallel, const char *text)
+{
+    struct model model;
+    struct err err = {0};
+    assert_false(stages_split(make(&model, layers), &parallel, NULL, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, text);
+}
+
+static void layers_that_divide_go_evenly(void **state)
+{
+    (void)state;
+    check(32, pipeline(4, 1), (const int[]){9, 8, 8, 9});
+    check(32, pipeline(1, 1), (const int[]){34});
+    check(8, pipeline(2, 2), (const int[]){3, 2, 2, 3});
+}
+
+static void layers_that_do_not_divide_count_embedding_and_head_as_layers(void **state)
+{
+    (void)state;
+    // 30 layers and two more blocks are four stages of eight.
+    check(30, pipeline(4, 1), (const int[]){8, 8, 8, 8});
+    check(31, pipeline(4, 1), (const int[]){8, 8, 9, 8});
+    // llama-3.1-405b on 16 stages: 126 layers.
+    check(126, pipeline(16, 1), (const int[]){8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8});
+}
+
+static void every_block_is_in_one_span_and_no_stage_is_much_larger(void **state)
+{
+    (void)state;
+    struct model model;
+    struct chunk_span spans[SPANS_MAX];
+    for (int layers = 1; layers <= 40; layers++) {
+        for (int pp = 1; pp <= layers; pp++) {
+            for (int vpp = 1; pp * vpp <= layers; vpp++) {
+                struct parallel parallel = pipeline(pp, vpp);
+                struct err err = {0};
+                assert_true(stages_split(make(&model, layers), &parallel, spans, &err));
+                int covered = 0, least = LAYERS_MAX, most = 0;
+                for (int v = 0; v < pp * vpp; v++) {
+                    struct chunk_span span = spans[v % pp * vpp + v / pp];
+                    assert_int_equal(span.first, covered);
+                    covered += span.count;
+                    least = span.count < least ? span.count : least;
+                    most = span.count > most ? span.count : most;
+                }
+                assert_int_equal(covered, layers + 2);
+                assert_true(most - least <= (layers % (pp * vpp) == 0 ? 2 : 1));
+            }
+        }
+    }
+}
+
+static void pinned_layers_are_kept_and_spread_over_chunks(void **state)
+{
+    (void)state;
+    struct parallel parallel = pipeline(3, 1);
+    parallel.stage_layers_count = 3;
+    parallel.stage_layers = (const int[]){10, 14, 8};
+    check(32, parallel, (const int[]){11, 14, 9});
+    parallel = pipeline(2, 2);
+    parallel.stage_layers_count = 2;
+    parallel.stage_layers = (const int[]){5, 3};
+    check(8, parallel, (const int[]){4, 2, 2, 2});
+}
+
+static void errors_name_what_would_work(void **state)
+{
+    (void)state;
+    check_error(4, pipeline(5, 1), "--pp 5: 4 layers cannot fill 5 stages; the most is 4");
+    check_error(7, pipeline(2, 4),
+                "--vpp 4: 7 layers cannot fill 4 chunks on each of 2 stages; the most is 3");
+    struct parallel parallel = pipeline(2, 1);
+    parallel.stage_layers_count = 3;
+    parallel.stage_layers = (const int[]){2, 2, 2};
+    check_error(6, parallel, "--stages: 3 numbers for --pp 2; one a stage is wanted");
+    parallel = pipeline(3, 1);
+    parallel.stage_layers_count = 3;
+    parallel.stage_layers = (const int[]){2, 3, 2};
+    check_error(6, parallel, "--stages: the numbers add up to 7; the model has 6 layers");
+    parallel.stage_layers = (const int[]){0, 3, 3};
+    check_error(6, parallel, "--stages: 0 layers for stage 0; its chunks need 1 at least");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_that_divide_go_evenly),
+        cmocka_unit_test(layers_that_do_not_divide_count_embedding_and_head_as_layers),
+        cmocka_unit_test(every_block_is_in_one_span_and_no_stage_is_much_larger),
+        cmocka_unit_test(pinned_layers_are_kept_and_spread_over_chunks),
+        cmocka_unit_test(errors_name_what_would_work),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
