@@ -184,10 +184,11 @@ int topology_command(int argc, char **argv, struct err *err)
     int nodes = 0, gpus = 0;
     bool as_json = false;
     const struct option options[] = {
-        {"CLUSTER", OPTION_TEXT, &name, "cluster file, shipped cluster or NAME-xN for N nodes"},
-        {"--nodes", OPTION_INT, &nodes, "use N nodes"},
-        {"--gpus", OPTION_INT, &gpus, "use the first N GPUs"},
-        {"--json", OPTION_FLAG, &as_json, "print the cluster file itself, complete"},
+        {"CLUSTER", OPTION_TEXT, &name, "cluster file, shipped cluster or NAME-xN for N nodes",
+         NULL, 0, 0},
+        {"--nodes", OPTION_INT, &nodes, "use N nodes", NULL, 0, 0},
+        {"--gpus", OPTION_INT, &gpus, "use the first N GPUs", NULL, 0, 0},
+        {"--json", OPTION_FLAG, &as_json, "print the cluster file itself, complete", NULL, 0, 0},
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, argv[0], options), 0;

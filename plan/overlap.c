@@ -6,9 +6,12 @@ static const struct {
     enum overlap bit;
     const char *name;
 } OVERLAPS[] = {
-    {OVERLAP_GRAD_REDUCE, "grad-reduce"}, {OVERLAP_PARAM_GATHER, "param-gather"},
-    {OVERLAP_TP, "tp"},                   {OVERLAP_PP, "pp"},
-    {OVERLAP_CP, "cp"},                   {OVERLAP_EP, "ep"},
+    {OVERLAP_GRAD_REDUCE, "grad-reduce"},
+    {OVERLAP_PARAM_GATHER, "param-gather"},
+    {OVERLAP_TP, "tp"},
+    {OVERLAP_PP, "pp"},
+    {OVERLAP_CP, "cp"},
+    {OVERLAP_EP, "ep"},
 };
 
 enum { OVERLAP_COUNT = sizeof OVERLAPS / sizeof *OVERLAPS };

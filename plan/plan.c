@@ -3,10 +3,10 @@
 #include <string.h>
 
 static const struct json_field PLAN_FIELDS[] = {
-    {JSON_ANY("version")},     {JSON_ANY("model")},        {JSON_ANY("cluster")},
-    {JSON_ANY("stack")},       {JSON_ANY("workload")},     {JSON_ANY("parallel")},
-    {JSON_ANY("stages")},      {JSON_ANY("memory")},       {JSON_ANY("prediction")},
-    {JSON_ANY("alternatives")}, {JSON_ANY("provenance")},  {0},
+    {JSON_ANY("version")},      {JSON_ANY("model")},      {JSON_ANY("cluster")},
+    {JSON_ANY("stack")},        {JSON_ANY("workload")},   {JSON_ANY("parallel")},
+    {JSON_ANY("stages")},       {JSON_ANY("memory")},     {JSON_ANY("prediction")},
+    {JSON_ANY("alternatives")}, {JSON_ANY("provenance")}, {0},
 };
 
 static const struct json_field MODEL_FIELDS[] = {
@@ -72,7 +72,8 @@ bool workload_read(const struct json *object, struct workload *workload, struct 
     name = json_text(&optimizer, err);
     if (err->kind) return false;
     if (optimizer_from_name(name, &workload->optimizer)) return true;
-    return json_fail(&optimizer, err, "\"%s\" is no optimizer (adamw, adam, sgd, lamb, lars)", name);
+    return json_fail(&optimizer, err, "\"%s\" is no optimizer (adamw, adam, sgd, lamb, lars)",
+                     name);
 }
 
 void parallel_write(struct json_writer *writer, const char *key, const struct parallel *parallel)
@@ -125,7 +126,8 @@ static bool read_order(const struct json *object, struct parallel *parallel, str
         if (err->kind) return false;
         enum axis axis = AXIS_TP;
         if (!axis_from_name(name, &axis) || !axis_takes_ranks(axis) || seen[axis]) {
-            return json_fail(&item, err, "expected each of tp, cp, dp, pp once, found \"%s\"", name);
+            return json_fail(&item, err, "expected each of tp, cp, dp, pp once, found \"%s\"",
+                             name);
         }
         seen[axis] = true;
         parallel->order[i] = axis;
@@ -151,16 +153,40 @@ static bool read_stage_layers(struct arena *arena, const struct json *object,
     return !err->kind;
 }
 
-// A word of a closed set; `find` looks it up.
-#define READ_WORD(object, member, find, parallel, err)                                             \
-    do {                                                                                           \
-        struct json value_ = json_get((object), #member, (err));                                   \
-        const char *word_ = json_text(&value_, (err));                                             \
-        if ((err)->kind) return false;                                                             \
-        if (!find(word_, &(parallel)->member)) {                                                   \
-            return json_fail(&value_, (err), "\"%s\" is not known", word_);                        \
-        }                                                                                          \
-    } while (0)
+// The text under `key`; NULL and a set `err` when there is none.
+static const char *word_of(const struct json *object, const char *key, struct json *value,
+                           struct err *err)
+{
+    *value = json_get(object, key, err);
+    const char *word = json_text(value, err);
+    return err->kind ? NULL : word;
+}
+
+static bool read_words(const struct json *object, struct parallel *parallel, struct err *err)
+{
+    struct json value;
+    const char *word = word_of(object, "recompute", &value, err);
+    if (word && !recompute_from_name(word, &parallel->recompute)) {
+        json_fail(&value, err, "\"%s\" is no recompute (none, selective, full)", word);
+    }
+    word = word_of(object, "schedule", &value, err);
+    if (word && !schedule_from_name(word, &parallel->schedule)) {
+        json_fail(&value, err, "\"%s\" is no schedule (gpipe, 1f1b, interleaved)", word);
+    }
+    word = word_of(object, "attention", &value, err);
+    if (word && !attention_from_name(word, &parallel->attention)) {
+        json_fail(&value, err, "\"%s\" is no attention (flash, unfused)", word);
+    }
+    word = word_of(object, "overlap", &value, err);
+    if (word && !overlap_parse(word, &parallel->overlap)) {
+        json_fail(&value, err, "\"%s\" is neither none nor a list of overlaps", word);
+    }
+    word = word_of(object, "offload", &value, err);
+    if (word && strcmp(word, "none") != 0) {
+        json_fail(&value, err, "\"%s\" is no offload (none)", word);
+    }
+    return !err->kind;
+}
 
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
@@ -171,11 +197,8 @@ bool parallel_read(struct arena *arena, const struct json *object, struct parall
         parallel->degree[axis] = (int)json_i64(&degree, 1, 1 << 30, err);
     }
     if (err->kind) return false;
-    READ_WORD(object, recompute, recompute_from_name, parallel, err);
-    READ_WORD(object, schedule, schedule_from_name, parallel, err);
-    READ_WORD(object, attention, attention_from_name, parallel, err);
-    READ_WORD(object, overlap, overlap_parse, parallel, err);
-    return read_order(object, parallel, err) && read_stage_layers(arena, object, parallel, err);
+    return read_words(object, parallel, err) && read_order(object, parallel, err) &&
+           read_stage_layers(arena, object, parallel, err);
 }
 
 static bool read_model(struct arena *arena, const struct json *object, struct plan *plan,

@@ -28,3 +28,7 @@ struct pair_times schedule_pair(const struct pipeline_times *times, int stage, i
 
 // Time between two stages: none when there is only one.
 double schedule_hop(const struct pipeline_times *times);
+
+// Duration of the interleaved order (plan/schedules/ring.c).
+enum { RING_CHUNKS = 32 };
+double ring_duration(const struct pipeline_times *times, double end_s[2]);

@@ -1,0 +1,159 @@
+#include "cli/commands.h"
+#include "cli/plan_options.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "core/version.h"
+#include "planner/batch.h"
+#include "planner/explain.h"
+#include "reports/plan_json.h"
+#include "reports/plan_table.h"
+#include "reports/why_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct output {
+    const char *path;
+    const char *why;
+    bool json;
+};
+
+static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
+{
+    progress_show(context, "search %3.0f %%  best %.4g s  %.0fk plans/s", 100 * done_ratio, best_s,
+                  plans_per_s / 1000);
+}
+
+// A layout whose degrees and micro-batch are pinned is a question about that plan: it is written
+// even when it does not fit.
+static bool is_pinned(const struct pins *pins)
+{
+    const struct int_range *ranges[] = {&pins->degree[AXIS_TP], &pins->degree[AXIS_PP],
+                                        &pins->degree[AXIS_DP]};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (!ranges[i]->set || ranges[i]->low != ranges[i]->high) return false;
+    }
+    return true;
+}
+
+static bool evaluate_candidate(struct arena *arena, const struct search_request *request,
+                               const struct candidate *candidate,
+                               struct evaluation_request *evaluation_request,
+                               struct evaluation *evaluation, struct err *err)
+{
+    *evaluation_request = (struct evaluation_request){
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .bands = bands_load(arena, err),
+        .workload = request->workload,
+        .parallel = candidate->parallel,
+    };
+    if (!evaluation_request->bands) return false;
+    struct arena scratch = {0};
+    bool done = evaluate(arena, &scratch, evaluation_request, evaluation, err);
+    arena_free(&scratch);
+    return done;
+}
+
+static bool write_plan(struct arena *arena, const struct search_request *request,
+                       const struct search_result *result, const struct candidate *candidate,
+                       const struct output *output, struct err *err)
+{
+    struct evaluation_request evaluation_request;
+    struct evaluation evaluation;
+    if (!evaluate_candidate(arena, request, candidate, &evaluation_request, &evaluation, err)) {
+        return false;
+    }
+    struct plan_document document = {
+        .request = &evaluation_request,
+        .evaluation = &evaluation,
+        .search = result,
+        .device_bytes = cluster_device_bytes(request->cluster),
+        .version = MESHWRIGHT_VERSION,
+    };
+    char *text = plan_document_text(arena, &document);
+    if (!file_write(output->path, text, strlen(text), err)) return false;
+    if (output->json) {
+        fputs(text, stdout);
+    } else if (result->best_count > 0) {
+        fputs(plan_table_text(arena, request, result, &evaluation), stdout);
+        printf("Wrote %s.   Next: meshwright simulate %s --trace trace.json\n", output->path,
+               output->path);
+    }
+    return true;
+}
+
+static int answer_nothing(struct arena *arena, const struct search_request *request,
+                          const struct search_result *result, const struct output *output,
+                          struct err *err)
+{
+    if (is_pinned(&request->pins) &&
+        !write_plan(arena, request, result, &result->closest, output, err)) {
+        return exit_status(err);
+    }
+    fprintf(stderr, "meshwright plan: %s\n", plan_nothing_text(arena, request, result));
+    return 1;
+}
+
+static bool answer_why(struct arena *arena, const struct search_request *request,
+                       const struct search_result *result, const char *why, struct err *err)
+{
+    const char *equals = strchr(why, '=');
+    if (!equals) return err_set(err, ERR_USAGE, "--why: expected KEY=VALUE, found \"%s\"", why);
+    char *key = arena_print(arena, "%.*s", (int)(equals - why), why);
+    struct explanation explanation = {0};
+    if (!explain_why(arena, request, result, key, equals + 1, &explanation, err)) return false;
+    printf("\n%s", explanation_text(arena, why, &explanation));
+    return true;
+}
+
+static int run(struct arena *arena, const struct plan_arguments *arguments,
+               const struct output *output, struct err *err)
+{
+    struct search_request request = {0};
+    if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
+    const char *warning = batch_warning(arena, &request.workload);
+    if (warning) fprintf(stderr, "warning: %s\n", warning);
+
+    struct progress progress = progress_start();
+    request.progress = show_progress;
+    request.progress_context = &progress;
+    struct search_result result = {0};
+    bool done = search_plans(arena, &request, &result, err);
+    progress_end(&progress);
+    if (!done) return exit_status(err);
+    if (result.status == SEARCH_NOTHING_FITS) {
+        return answer_nothing(arena, &request, &result, output, err);
+    }
+    if (!write_plan(arena, &request, &result, &result.best[0], output, err)) {
+        return exit_status(err);
+    }
+    if (output->why && !output->json && !answer_why(arena, &request, &result, output->why, err)) {
+        return exit_status(err);
+    }
+    return 0;
+}
+
+int plan_command(int argc, char **argv, struct err *err)
+{
+    struct plan_arguments arguments = plan_arguments_default();
+    struct output output = {.path = "plan.json"};
+    struct option options[PLAN_OPTION_COUNT + 8] = {0};
+    int count = plan_options(&arguments, options);
+    const struct option rows[] = {
+        {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
+        {"Output", OPTION_GROUP, NULL, "the table on stdout, the best plan in a file", NULL, 0, 0},
+        {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
+        {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},
+    };
+    memcpy(options + count, rows, sizeof rows);
+    if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+
+    struct arena arena = {0};
+    int status = run(&arena, &arguments, &output, err);
+    arena_free(&arena);
+    return status;
+}

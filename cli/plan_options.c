@@ -1,0 +1,245 @@
+#include "cli/plan_options.h"
+#include "planner/choice.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Without --global-batch: the sequences nearest to this many tokens a step, the batch that most
+// published runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M).
+static const int64_t DEFAULT_BATCH_TOKENS = 4 << 20;
+static const int64_t DEFAULT_SEQ_LEN_MOST = 4096;
+
+struct plan_arguments plan_arguments_default(void)
+{
+    return (struct plan_arguments){.stack = "meshwright",
+                                   .precision = "bf16",
+                                   .optimizer = "adamw",
+                                   .objective = "time",
+                                   .offload = "none",
+                                   .top = 5};
+}
+
+static int put_workload(struct plan_arguments *a, struct option *options)
+{
+    const struct option rows[] = {
+        {"MODEL", OPTION_TEXT, &a->model,
+         "Hugging Face config.json, or the name of a shipped model", NULL, 0, 0},
+        {"CLUSTER", OPTION_TEXT, &a->cluster,
+         "cluster file, or the name of a shipped one; NAME-xN has N nodes", NULL, 0, 0},
+        {"--nodes", OPTION_I64, &a->nodes, "override the number of nodes", "N", 0, 0},
+        {"--gpus", OPTION_I64, &a->gpus, "use only the first N GPUs", "N", 0, 0},
+        {"Workload", OPTION_GROUP, NULL, "what is trained; never changed by the search", NULL, 0,
+         0},
+        {"--seq-len", OPTION_I64, &a->seq_len, "tokens of a sequence", "N", 0, 0},
+        {"--global-batch", OPTION_I64, &a->global_batch, "sequences of a step", "N", 0, 0},
+        {"--precision", OPTION_CHOICE, &a->precision, "of the matrix products (default bf16)",
+         "fp32|fp16|bf16|fp8|fp4", 0, 0},
+        {"--optimizer", OPTION_CHOICE, &a->optimizer, "(default adamw)", "adamw|adam|sgd|lamb|lars",
+         0, 0},
+        {"--tokens", OPTION_F64, &a->tokens, "to train in all, for time and money to finish", "N",
+         0, 0},
+    };
+    memcpy(options, rows, sizeof rows);
+    return sizeof rows / sizeof *rows;
+}
+
+static int put_pins(struct plan_arguments *a, struct option *options)
+{
+    const struct option rows[] = {
+        {"Pins", OPTION_GROUP, NULL,
+         "what is pinned is kept, what is not is searched; N or LOW..HIGH", NULL, 0, 0},
+        {"--dp", OPTION_RANGE, &a->degree[AXIS_DP], "data parallel size", NULL, 0, 0},
+        {"--tp", OPTION_RANGE, &a->degree[AXIS_TP], "tensor parallel size", NULL, 0, 0},
+        {"--sp", OPTION_CHOICE, &a->sp, "sequence parallel beside tp", "on|off", 0, 0},
+        {"--cp", OPTION_RANGE, &a->degree[AXIS_CP], "context parallel size", NULL, 0, 0},
+        {"--pp", OPTION_RANGE, &a->degree[AXIS_PP], "pipeline stages", NULL, 0, 0},
+        {"--vpp", OPTION_RANGE, &a->vpp, "model chunks of a stage", NULL, 0, 0},
+        {"--ep", OPTION_RANGE, &a->degree[AXIS_EP], "expert parallel size", NULL, 0, 0},
+        {"--etp", OPTION_RANGE, &a->degree[AXIS_ETP], "tensor parallel size inside an expert", NULL,
+         0, 0},
+        {"--micro-batch", OPTION_RANGE, &a->micro_batch, "sequences of a micro-batch", NULL, 0, 0},
+        {"--zero", OPTION_RANGE, &a->zero, "sharding: 1 optimizer, 2 gradients, 3 parameters", NULL,
+         0, 3},
+        {"--zero-group", OPTION_RANGE, &a->zero_group, "ranks a shard group spans (0: all of dp)",
+         NULL, 0, 1 << 30},
+        {"--recompute", OPTION_CHOICE, &a->recompute, "activations computed again in backward",
+         "none|selective|full", 0, 0},
+        {"--recompute-layers", OPTION_RANGE, &a->recompute_layers,
+         "only in the first N layers of each stage", NULL, 0, 1 << 20},
+        {"--schedule", OPTION_CHOICE, &a->schedule, "pipeline schedule", "gpipe|1f1b|interleaved",
+         0, 0},
+        {"--offload", OPTION_CHOICE, &a->offload, "to host memory", "none", 0, 0},
+        {"--stages", OPTION_TEXT, &a->stages, "layers of each stage", "10,12,12,10", 0, 0},
+        {"--attention", OPTION_CHOICE, &a->attention, "attention kernel", "flash|unfused", 0, 0},
+        {"--overlap", OPTION_WORDS, &a->overlap, "communication beside compute",
+         "none|grad-reduce|param-gather|tp|pp|cp|ep", 0, 0},
+        {"--forbid", OPTION_TEXTS, &a->forbid, "exclude a value, may be repeated", "KEY=VALUE", 0,
+         0},
+    };
+    memcpy(options, rows, sizeof rows);
+    return sizeof rows / sizeof *rows;
+}
+
+static int put_search(struct plan_arguments *a, struct option *options)
+{
+    const struct option rows[] = {
+        {"Search", OPTION_GROUP, NULL, "what is wanted of it", NULL, 0, 0},
+        {"--stack", OPTION_TEXT, &a->stack, "software that will run it: a file or a shipped name",
+         "NAME", 0, 0},
+        {"--objective", OPTION_CHOICE, &a->objective, "(default time)", "time|cost|memory", 0, 0},
+        {"--top", OPTION_INT, &a->top, "plans to show, best first (default 5)", "N", 1, 100},
+        {"--exhaustive", OPTION_FLAG, &a->exhaustive, "price every plan; the answer is the same",
+         NULL, 0, 0},
+    };
+    memcpy(options, rows, sizeof rows);
+    return sizeof rows / sizeof *rows;
+}
+
+int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OPTION_COUNT])
+{
+    int count = put_workload(arguments, options);
+    count += put_pins(arguments, options + count);
+    count += put_search(arguments, options + count);
+    assert(count <= PLAN_OPTION_COUNT);
+    return count;
+}
+
+static void warn(void *context, const char *line)
+{
+    (void)context;
+    fprintf(stderr, "warning: %s\n", line);
+}
+
+// "10,12,12,10"
+static bool read_stages(struct arena *arena, const char *text, struct pins *pins, struct err *err)
+{
+    int count = 1;
+    for (const char *at = text; *at; at++) {
+        count += *at == ',';
+    }
+    int *layers = ARENA_NEW(arena, int, count);
+    const char *at = text;
+    for (int i = 0; i < count; i++) {
+        char word[32];
+        size_t length = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        int64_t number = 0;
+        if (!units_parse_i64(word, "--stages", 0, 1 << 20, &number, err)) return false;
+        layers[i] = (int)number;
+        at += length + 1;
+    }
+    pins->stage_layers = layers;
+    pins->stage_layers_count = count;
+    return true;
+}
+
+// "tp=16"
+static bool read_forbidden(struct arena *arena, const char *text, struct pins *pins,
+                           struct err *err)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals) return err_set(err, ERR_USAGE, "--forbid: expected KEY=VALUE, found \"%s\"", text);
+    char *name = arena_print(arena, "%.*s", (int)(equals - text), text);
+    enum choice choice = CHOICE_TP;
+    int64_t value = 0;
+    if (!choice_from_name(name, &choice, err)) return false;
+    if (!choice_parse(choice, equals + 1, &value, err)) return false;
+    int most = (int)(sizeof pins->forbidden / sizeof *pins->forbidden);
+    if (pins->forbidden_count == most) {
+        return err_set(err, ERR_USAGE, "--forbid: at most %d are allowed", most);
+    }
+    pins->forbidden[pins->forbidden_count].key = choice_name(choice);
+    pins->forbidden[pins->forbidden_count++].value = value;
+    return true;
+}
+
+static bool pin_word(struct pins *pins, enum choice choice, const char *word, struct err *err)
+{
+    int64_t value = 0;
+    if (!word) return true;
+    if (!choice_parse(choice, word, &value, err)) return false;
+    pins_set(pins, choice, value, value);
+    return true;
+}
+
+static bool read_pins(struct arena *arena, const struct plan_arguments *arguments,
+                      struct pins *pins, struct err *err)
+{
+    *pins = pins_none();
+    memcpy(pins->degree, arguments->degree, sizeof pins->degree);
+    pins->vpp = arguments->vpp;
+    pins->micro_batch = arguments->micro_batch;
+    pins->zero = arguments->zero;
+    pins->zero_group = arguments->zero_group;
+    pins->recompute_layers = arguments->recompute_layers;
+    unsigned overlap = 0;
+    if (arguments->overlap) {
+        if (!overlap_parse(arguments->overlap, &overlap)) {
+            return err_set(err, ERR_USAGE, "--overlap: \"none\" stands alone");
+        }
+        pins->overlap = (int)overlap;
+    }
+    for (int i = 0; i < arguments->forbid.count; i++) {
+        if (!read_forbidden(arena, arguments->forbid.items[i], pins, err)) return false;
+    }
+    if (arguments->stages && !read_stages(arena, arguments->stages, pins, err)) return false;
+    return pin_word(pins, CHOICE_SP, arguments->sp, err) &&
+           pin_word(pins, CHOICE_RECOMPUTE, arguments->recompute, err) &&
+           pin_word(pins, CHOICE_SCHEDULE, arguments->schedule, err) &&
+           pin_word(pins, CHOICE_ATTENTION, arguments->attention, err);
+}
+
+// What was not given is filled in and said.
+static void read_workload(struct arena *arena, const struct plan_arguments *arguments,
+                          struct search_request *request)
+{
+    struct workload *workload = &request->workload;
+    workload->seq_len = arguments->seq_len;
+    workload->global_batch = arguments->global_batch;
+    workload->tokens = arguments->tokens;
+    if (!workload->seq_len) {
+        struct import_options options = {.flash = true};
+        int64_t most = model_graph(arena, request->model, &options)->seq_len_max;
+        workload->seq_len = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
+        fprintf(stderr, "note: --seq-len not given, taking %lld\n", (long long)workload->seq_len);
+    }
+    if (!workload->global_batch) {
+        int64_t ranks = request->cluster->rank_count;
+        int64_t batch = DEFAULT_BATCH_TOKENS / workload->seq_len / ranks * ranks;
+        workload->global_batch = batch > 0 ? batch : ranks;
+        fprintf(stderr, "note: --global-batch not given, taking %lld sequences\n",
+                (long long)workload->global_batch);
+    }
+    bool known = precision_from_name(arguments->precision, &workload->precision) &&
+                 optimizer_from_name(arguments->optimizer, &workload->optimizer);
+    assert(known);  // the option table allows no other word
+    (void)known;
+}
+
+static enum objective objective_from_name(const char *name)
+{
+    if (strcmp(name, "cost") == 0) return OBJECTIVE_COST;
+    return strcmp(name, "memory") == 0 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+}
+
+bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
+                  struct search_request *request, struct err *err)
+{
+    if (!read_pins(arena, arguments, &request->pins, err)) return false;
+    request->model = model_load(arena, arguments->model, warn, NULL, err);
+    if (!request->model) return false;
+    struct cluster *cluster = cluster_load(arena, arguments->cluster, err);
+    if (!cluster) return false;
+    if (arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err)) return false;
+    if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return false;
+    request->cluster = cluster;
+    request->stack = stack_load(arena, arguments->stack, err);
+    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
+    if (!request->fabrics) return false;
+    request->objective = objective_from_name(arguments->objective);
+    request->top = arguments->top;
+    request->exhaustive = arguments->exhaustive;
+    read_workload(arena, arguments, request);
+    return true;
+}

@@ -1,0 +1,34 @@
+#pragma once
+#include "cli/options.h"
+#include "planner/search.h"
+
+// The arguments that say what is asked for and what is pinned; `plan` takes them now, other commands
+// that search take the same.
+
+struct plan_arguments {
+    const char *model, *cluster;
+    const char *stack;
+    int64_t nodes, gpus;             // 0 = as the cluster file says
+    int64_t seq_len, global_batch;   // 0 = not given
+    double tokens;
+    const char *precision, *optimizer;
+    struct int_range degree[AXIS_COUNT];
+    struct int_range vpp, micro_batch, zero, zero_group, recompute_layers;
+    const char *sp, *recompute, *schedule, *attention, *overlap, *offload, *stages;
+    struct text_list forbid;
+    const char *objective;
+    int top;
+    bool exhaustive;
+};
+
+enum { PLAN_OPTION_COUNT = 36 };
+
+struct plan_arguments plan_arguments_default(void);
+
+// The rows of the table, without the end row. Returns how many were written.
+int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OPTION_COUNT]);
+
+// Loads what the arguments name and fills the request (not `progress`). Notes about defaults taken
+// and near misses in the config go to stderr. False and a set `err`.
+MUST_CHECK bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
+                             struct search_request *request, struct err *err);

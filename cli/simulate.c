@@ -1,0 +1,100 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "plan/plan.h"
+#include "reports/plan_json.h"
+#include "reports/step_table.h"
+
+#include <stdio.h>
+
+struct arguments {
+    const char *plan;
+    const char *trace;
+    bool all_ranks, json;
+};
+
+static bool load(struct arena *arena, const char *path, struct evaluation_request *request,
+                 struct err *err)
+{
+    const struct plan *plan = plan_load(arena, path, err);
+    if (!plan) return false;
+    request->model = plan->model;
+    request->cluster = plan->cluster;
+    request->workload = plan->workload;
+    request->parallel = plan->parallel;
+    request->stack = stack_read(arena, &plan->stack, err);
+    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
+    request->bands = request->fabrics ? bands_load(arena, err) : NULL;
+    return request->bands != NULL;
+}
+
+static void unfold(struct arena *arena, const struct parallel *parallel, int64_t kv_head_count,
+                   struct engine_options *options)
+{
+    struct mesh mesh = mesh_make(parallel, kv_head_count);
+    options->all_ranks = true;
+    options->rank_count = mesh.rank_count;
+    options->stage_of_rank = ARENA_NEW(arena, int, mesh.rank_count);
+    for (int axis = 0; axis < mesh.axis_count; axis++) {
+        if (mesh.axes[axis].parent != AXIS_PP) continue;
+        for (int rank = 0; rank < mesh.rank_count; rank++) {
+            options->stage_of_rank[rank] = mesh_coordinate(&mesh, axis, rank);
+        }
+    }
+}
+
+static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
+{
+    struct evaluation_request request = {0};
+    if (!load(arena, arguments->plan, &request, err)) return exit_status(err);
+    request.engine.want_trace = arguments->trace != NULL;
+    if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
+
+    struct arena scratch = {0};
+    struct evaluation evaluation = {0};
+    bool done = evaluate(arena, &scratch, &request, &evaluation, err);
+    arena_free(&scratch);
+    if (!done) {
+        // The plan file says what cannot be: a wrong file, not a wrong command line.
+        if (err->kind == ERR_USAGE) {
+            struct err place = *err;
+            *err = (struct err){0};
+            err_set(err, ERR_INPUT, "%s: %s", arguments->plan, place.text);
+        }
+        return exit_status(err);
+    }
+    if (arguments->trace && !trace_write(&evaluation.simulation->trace, arguments->trace, err)) {
+        return exit_status(err);
+    }
+    if (arguments->json) {
+        struct json_writer writer = {.arena = arena};
+        json_open(&writer, NULL, '{');
+        prediction_write(&writer, "prediction", &evaluation.prediction);
+        json_close(&writer, '}');
+        fputs(writer.text, stdout);
+    } else {
+        fputs(step_table_text(arena, &request, &evaluation), stdout);
+    }
+    return 0;
+}
+
+int simulate_command(int argc, char **argv, struct err *err)
+{
+    struct arguments arguments = {0};
+    const struct option options[] = {
+        {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
+         0},
+        {"--trace", OPTION_TEXT, &arguments.trace,
+         "write the timeline for Perfetto or chrome://tracing", "FILE", 0, 0},
+        {"--all-ranks", OPTION_FLAG, &arguments.all_ranks, "simulate each rank, not one a stage",
+         NULL, 0, 0},
+        {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, "simulate", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+
+    struct arena arena = {0};
+    int status = run(&arena, &arguments, err);
+    arena_free(&arena);
+    return status;
+}

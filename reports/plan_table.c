@@ -1,0 +1,199 @@
+#include "reports/plan_table.h"
+#include "core/table.h"
+
+#include <string.h>
+
+const char *parallel_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = "";
+    static const enum axis SHOWN[] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_ETP, AXIS_PP, AXIS_DP};
+    for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
+        int degree = parallel->degree[SHOWN[i]];
+        bool always = SHOWN[i] == AXIS_TP || SHOWN[i] == AXIS_PP || SHOWN[i] == AXIS_DP;
+        if (degree == 1 && !always) continue;
+        text = arena_print(arena, "%s%s%d%s ", text, axis_name(SHOWN[i]), degree,
+                           SHOWN[i] == AXIS_TP && parallel->sp ? " sp" : "");
+    }
+    text = arena_print(arena, "%smb%d z%d", text, parallel->micro_batch, parallel->zero);
+    if (parallel->vpp > 1) text = arena_print(arena, "%s v%d", text, parallel->vpp);
+    if (parallel->degree[AXIS_PP] > 1 && parallel->schedule == SCHEDULE_GPIPE) {
+        text = arena_print(arena, "%s gpipe", text);
+    }
+    if (parallel->recompute != RECOMPUTE_NONE) {
+        text = arena_print(arena, "%s %s", text, recompute_name(parallel->recompute));
+        if (parallel->recompute_layers >= 0) {
+            text = arena_print(arena, "%s:%d", text, parallel->recompute_layers);
+        }
+    }
+    return text;
+}
+
+const char *cluster_text(struct arena *arena, const struct cluster *cluster)
+{
+    const char *text = "";
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct node_group *group = &cluster->nodes[i];
+        text = arena_print(arena, "%s%s%d x %d %s", text, i ? " + " : "", group->count, group->gpus,
+                           group->device->name);
+    }
+    int64_t all = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        all += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
+    }
+    if (all == cluster->rank_count) return text;
+    return arena_print(arena, "%d GPUs of %s", cluster->rank_count, text);
+}
+
+int64_t cluster_device_bytes(const struct cluster *cluster)
+{
+    int64_t bytes = cluster->nodes[0].device->memory_bytes;
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        int64_t other = cluster->nodes[i].device->memory_bytes;
+        if (other < bytes) bytes = other;
+    }
+    return bytes;
+}
+
+static double gib(int64_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024.0 * 1024.0);
+}
+
+// The term that costs the loser most over the winner, as a share of the winner's step.
+static const char *lost_to(struct arena *arena, const struct cost *loser, const struct cost *winner)
+{
+    const struct {
+        const char *name;
+        double loser_s, winner_s;
+    } terms[] = {
+        {"compute", loser->compute_s, winner->compute_s},
+        {"recompute", loser->recompute_s, winner->recompute_s},
+        {"tp comm", loser->exposed_s[PART_TP], winner->exposed_s[PART_TP]},
+        {"dp comm", loser->exposed_s[PART_DP], winner->exposed_s[PART_DP]},
+        {"cp comm", loser->exposed_s[PART_CP], winner->exposed_s[PART_CP]},
+        {"ep comm", loser->exposed_s[PART_EP], winner->exposed_s[PART_EP]},
+        {"pp comm", loser->exposed_pp_s, winner->exposed_pp_s},
+        {"bubble", loser->bubble_s, winner->bubble_s},
+        {"update", loser->update_s, winner->update_s},
+    };
+    const char *name = "-";
+    double most = 0;
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+        double more = terms[i].loser_s - terms[i].winner_s;
+        if (more <= most) continue;
+        most = more;
+        name = terms[i].name;
+    }
+    if (most <= 0) return "-";
+    return arena_print(arena, "%s %.1f%%", name, 100 * most / winner->step_s);
+}
+
+static void add_row(struct table *table, struct arena *arena, const struct search_request *request,
+                    const struct search_result *result, const struct evaluation *best, int i)
+{
+    const struct candidate *candidate = &result->best[i];
+    const struct candidate *winner = &result->best[0];
+    double device_gib = gib(cluster_device_bytes(request->cluster));
+    double mfu = best->prediction.mfu_ratio * best->prediction.step_s / candidate->cost.step_s *
+                 (double)parallel_rank_count(&winner->parallel) /
+                 (double)parallel_rank_count(&candidate->parallel);
+    const char *more = i == 0
+                           ? "-"
+                           : arena_print(arena, "%+.1f%%",
+                                         100 * (candidate->cost.step_s / winner->cost.step_s - 1));
+    const char *cells[] = {
+        arena_print(arena, "%d", i + 1),
+        parallel_text(arena, &candidate->parallel),
+        arena_print(arena, "%.4g", candidate->cost.step_s),
+        arena_print(arena, "%.1f%%", 100 * mfu),
+        arena_print(arena, "%.0f/%.0f", gib(candidate->memory.reserved_bytes), device_gib),
+        i == 0 ? "-" : lost_to(arena, &candidate->cost, &winner->cost),
+        more,
+    };
+    table_row(table, cells);
+}
+
+static const char *certainty(struct arena *arena, const struct search_result *result)
+{
+    double best_s = result->best[0].cost.step_s;
+    switch (result->status) {
+    case SEARCH_OPTIMAL:
+        return arena_print(arena, "Proven optimal in this space (bound %s).",
+                           units_seconds(arena, result->bound_s));
+    case SEARCH_FEASIBLE:
+        if (result->bound_s <= 0) return "Heuristic: no bound is proven.";
+        return arena_print(arena, "Within %.1f %% of optimal in this space (bound %s).",
+                           100 * (best_s / result->bound_s - 1),
+                           units_seconds(arena, result->bound_s));
+    case SEARCH_NOTHING_FITS:
+        break;
+    }
+    return "";
+}
+
+static const char *rejected(struct arena *arena, const struct search_request *request,
+                            const struct search_result *result)
+{
+    if (result->dropped[DROP_MEMORY] <= 0) return "";
+    return arena_print(arena, "   %s of %s need more than %s\n",
+                       units_count(arena, result->dropped[DROP_MEMORY]),
+                       units_count(arena, result->considered_count),
+                       units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
+}
+
+static const char *band_sentence(struct arena *arena, const struct prediction *prediction)
+{
+    if (!prediction->band) return "";
+    return arena_print(arena, ", 90 %% band %s to %s from %d measured runs",
+                       units_seconds(arena, prediction->step_s_low),
+                       units_seconds(arena, prediction->step_s_high), prediction->band->row_count);
+}
+
+char *plan_table_text(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct evaluation *best)
+{
+    static const char *const HEADER[] = {"#",       "layout",  "step s", "MFU",
+                                         "mem GiB", "lost to", "vs #1"};
+    struct table table = table_new(arena, "rlrrrlr");
+    table_row(&table, HEADER);
+    for (int i = 0; i < result->best_count; i++) {
+        add_row(&table, arena, request, result, best, i);
+    }
+    const struct prediction *prediction = &best->prediction;
+    return arena_print(
+        arena,
+        "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%sBest: %s: %s a step%s\n"
+        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s\n",
+        request->model->name, cluster_text(arena, request->cluster),
+        (long long)request->workload.seq_len, (long long)request->workload.global_batch,
+        precision_name(request->workload.precision), units_count(arena, result->considered_count),
+        table_text(&table), rejected(arena, request, result),
+        parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
+        band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
+        units_count(arena, prediction->tokens_per_s_per_gpu),
+        units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
+        units_ratio(arena, prediction->mfu_ratio), certainty(arena, result));
+}
+
+char *plan_nothing_text(struct arena *arena, const struct search_request *request,
+                        const struct search_result *result)
+{
+    const struct memory_parts *memory = &result->closest.memory;
+    char *text = arena_print(
+        arena,
+        "nothing fits: the closest plan (%s) needs %s of %s, %s too much on stage %d "
+        "(weights %s, gradients %s, optimizer %s, activations %s)",
+        parallel_text(arena, &result->closest.parallel),
+        units_bytes(arena, (double)memory->reserved_bytes),
+        units_bytes(arena, (double)cluster_device_bytes(request->cluster)),
+        units_bytes(arena, (double)result->shortfall_bytes), result->closest.worst_stage,
+        units_bytes(arena, (double)memory->weights_bytes),
+        units_bytes(arena, (double)memory->gradients_bytes),
+        units_bytes(arena, (double)memory->optimizer_bytes),
+        units_bytes(arena, (double)(memory->activations_bytes + memory->transient_bytes)));
+    for (int i = 0; i < result->remedy_count; i++) {
+        text =
+            arena_print(arena, "%s%s%s", text, i ? ", or " : "; would fit: ", result->remedies[i]);
+    }
+    return text;
+}

@@ -1,0 +1,21 @@
+#pragma once
+#include "planner/search.h"
+#include "simulator/evaluate.h"
+
+// What `plan` prints for people: the ranked table, what was rejected and why, how sure the answer
+// is.
+
+// "tp8 sp pp4 dp4 z1 mb2 v2 full": only what differs from 1, off and none is named.
+const char *parallel_text(struct arena *arena, const struct parallel *parallel);
+// "16 x 8 a100-sxm4-80g"
+const char *cluster_text(struct arena *arena, const struct cluster *cluster);
+
+// Tables and sentences of a search that found something. `best` is the evaluation of the first.
+char *plan_table_text(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct evaluation *best);
+// Why nothing fits, which limit failed by how much, and the smallest changes that would fit.
+char *plan_nothing_text(struct arena *arena, const struct search_request *request,
+                        const struct search_result *result);
+
+// Bytes of the smallest device in use: what every rank must fit into.
+int64_t cluster_device_bytes(const struct cluster *cluster);

@@ -1,0 +1,83 @@
+#include "reports/step_table.h"
+#include "core/table.h"
+#include "reports/plan_table.h"
+
+static void add_part(struct table *table, const char *name, double seconds, double step_s)
+{
+    struct arena *arena = table->arena;
+    if (seconds <= 0) return;
+    const char *cells[] = {name, units_seconds(arena, seconds),
+                           arena_print(arena, "%.1f%%", 100 * seconds / step_s)};
+    table_row(table, cells);
+}
+
+static char *breakdown_text(struct arena *arena, const struct cost *cost)
+{
+    struct table table = table_new(arena, "lrr");
+    static const char *const HEADER[] = {"part of the step", "time", "share"};
+    table_row(&table, HEADER);
+    add_part(&table, "compute", cost->compute_s, cost->step_s);
+    add_part(&table, "recompute", cost->recompute_s, cost->step_s);
+    add_part(&table, "exposed tp communication", cost->exposed_s[PART_TP], cost->step_s);
+    add_part(&table, "exposed cp communication", cost->exposed_s[PART_CP], cost->step_s);
+    add_part(&table, "exposed ep communication", cost->exposed_s[PART_EP], cost->step_s);
+    add_part(&table, "exposed dp communication", cost->exposed_s[PART_DP], cost->step_s);
+    add_part(&table, "exposed pp communication", cost->exposed_pp_s, cost->step_s);
+    add_part(&table, "bubble", cost->bubble_s, cost->step_s);
+    add_part(&table, "update", cost->update_s, cost->step_s);
+    add_part(&table, "overhead", cost->overhead_s, cost->step_s);
+    add_part(&table, "step", cost->step_s, cost->step_s);
+    return table_text(&table);
+}
+
+enum { STAGE_ROWS_MAX = 16 };
+
+static char *memory_text(struct arena *arena, const struct evaluation *evaluation)
+{
+    struct table table = table_new(arena, "rrrrrrrrr");
+    static const char *const HEADER[] = {"stage",     "weights",     "grads",
+                                         "optimizer", "activations", "working",
+                                         "logits",    "buffers",     "allocated"};
+    table_row(&table, HEADER);
+    int stage_count = evaluation->program->shape.stage_count;
+    for (int stage = 0; stage < stage_count && stage < STAGE_ROWS_MAX; stage++) {
+        const struct memory_parts *memory = &evaluation->stage_memory[stage];
+        const char *cells[] = {
+            arena_print(arena, "%d", stage),
+            units_bytes(arena, (double)memory->weights_bytes),
+            units_bytes(arena, (double)memory->gradients_bytes),
+            units_bytes(arena, (double)memory->optimizer_bytes),
+            units_bytes(arena, (double)memory->activations_bytes),
+            units_bytes(arena, (double)memory->transient_bytes),
+            units_bytes(arena, (double)memory->logits_bytes),
+            units_bytes(arena, (double)memory->buffers_bytes),
+            units_bytes(arena, (double)memory->peak_bytes),
+        };
+        table_row(&table, cells);
+    }
+    char *text = table_text(&table);
+    if (stage_count <= STAGE_ROWS_MAX) return text;
+    return arena_print(arena, "%s... %d more stages\n", text, stage_count - STAGE_ROWS_MAX);
+}
+
+char *step_table_text(struct arena *arena, const struct evaluation_request *request,
+                      const struct evaluation *evaluation)
+{
+    const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
+    const struct prediction *prediction = &evaluation->prediction;
+    return arena_print(
+        arena,
+        "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
+        "MFU %s\n\n%s\n%sStage %d needs most: %s allocated + %s reserve = %s of %s.\n",
+        request->model->name, cluster_text(arena, request->cluster),
+        (long long)request->workload.seq_len, (long long)request->workload.global_batch,
+        precision_name(request->workload.precision), request->stack->name,
+        parallel_text(arena, &request->parallel), units_seconds(arena, prediction->step_s),
+        units_count(arena, prediction->tokens_per_s_per_gpu),
+        units_ratio(arena, prediction->mfu_ratio), breakdown_text(arena, &prediction->cost),
+        memory_text(arena, evaluation), evaluation->worst_stage,
+        units_bytes(arena, (double)worst->peak_bytes),
+        units_bytes(arena, (double)worst->reserve_bytes),
+        units_bytes(arena, (double)worst->reserved_bytes),
+        units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
+}

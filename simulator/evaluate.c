@@ -1,0 +1,116 @@
+#include "simulator/evaluate.h"
+
+#include <assert.h>
+
+// Megatron pads the vocabulary so that every tensor rank holds a multiple of 128 rows.
+static const int64_t VOCAB_MULTIPLE = 128;
+
+struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
+                               const struct stack *stack, const struct parallel *parallel)
+{
+    struct import_options options = {
+        .flash = parallel->attention == ATTENTION_FLASH,
+        .dropout = stack->dropout,
+        .vocab_multiple = VOCAB_MULTIPLE * parallel->degree[AXIS_TP],
+    };
+    return model_graph(arena, model, &options);
+}
+
+// The slowest device sets the pace of a synchronous step.
+static const struct device *slowest_device(const struct cluster *cluster, enum precision precision)
+{
+    const struct device *slowest = cluster->nodes[0].device;
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        const struct device *device = cluster->nodes[i].device;
+        if (device->peak_flop_per_s[precision] < slowest->peak_flop_per_s[precision]) {
+            slowest = device;
+        }
+    }
+    return slowest;
+}
+
+// Matrix flops of one step over all ranks, as the instructions say them.
+static double hardware_flop(const struct program *program)
+{
+    double stage_flop = 0;
+    int chunk_count = program->shape.stage_count * program->shape.chunk_count;
+    for (int i = 0; i < chunk_count; i++) {
+        const struct program_chunk *chunk = &program->chunks[program->class_of[i]];
+        for (int u = 0; u < chunk->use_count; u++) {
+            const struct block_program *block = program->blocks[chunk->uses[u].block_program];
+            for (int k = 0; k < block->instr_count; k++) {
+                const struct instr *instr = &block->instrs[k];
+                bool matrix = instr->kind == OP_CONTRACT || instr->kind == OP_ATTENTION ||
+                              instr->kind == OP_ATTENTION_BACKWARD;
+                if (instr->collective != COLLECTIVE_NONE || !matrix) continue;
+                stage_flop += instr->flop * chunk->uses[u].count;
+            }
+        }
+    }
+    int ranks_per_stage = program->mesh.rank_count / program->shape.stage_count;
+    return stage_flop * ranks_per_stage * program->shape.micro_batch_count;
+}
+
+static struct prediction predict(const struct evaluation_request *request,
+                                 const struct evaluation *evaluation, const struct device *device)
+{
+    const struct workload *workload = &request->workload;
+    double gpus = (double)parallel_rank_count(&request->parallel);
+    double sequences = (double)workload->global_batch;
+    struct prediction out = {.cost = evaluation->simulation->cost};
+    out.step_s = out.cost.step_s;
+    out.tokens_per_s = sequences * (double)workload->seq_len / out.step_s;
+    out.tokens_per_s_per_gpu = out.tokens_per_s / gpus;
+    double model_flop = graph_model_flop(evaluation->graph, workload->seq_len) * sequences;
+    out.model_flop_per_s_per_gpu = model_flop / out.step_s / gpus;
+    out.hardware_flop_per_s_per_gpu = hardware_flop(evaluation->program) / out.step_s / gpus;
+    out.mfu_ratio = out.model_flop_per_s_per_gpu / device->peak_flop_per_s[workload->precision];
+    out.money = money_of(request->cluster, out.tokens_per_s, workload->tokens);
+    const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
+    out.peak_bytes = worst->peak_bytes;
+    out.reserved_bytes = worst->reserved_bytes;
+    if (request->bands) {
+        out.band = bands_find(request->bands, device->name, request->stack->name);
+        out.step_s_low = out.step_s * out.band->low_ratio;
+        out.step_s_high = out.step_s * out.band->high_ratio;
+    }
+    return out;
+}
+
+bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
+              struct evaluation *evaluation, struct err *err)
+{
+    const struct parallel *parallel = &request->parallel;
+    const struct workload *workload = &request->workload;
+    const struct stack *stack = request->stack;
+    const char *why = NULL;
+    if (!stack_can_run(stack, parallel, arena, &why)) return err_set(err, ERR_USAGE, "%s", why);
+
+    struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
+    if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
+    const struct device *device = slowest_device(request->cluster, workload->precision);
+    if (device->peak_flop_per_s[workload->precision] <= 0) {
+        return err_set(err, ERR_USAGE, "--precision %s: device %s has no matrix units for it",
+                       precision_name(workload->precision), device->name);
+    }
+    struct price_context context = {
+        .compute = {.device = device, .stack = stack, .precision = workload->precision},
+        .fabrics = request->fabrics,
+        .cluster = request->cluster,
+    };
+    struct program *program = program_lower(arena, graph, request->cluster, workload, parallel,
+                                            stack->merge_contractions);
+    struct step_price *price = step_price(arena, &context, program);
+    evaluation->graph = graph;
+    evaluation->program = program;
+    evaluation->price = price;
+    evaluation->simulation = simulate_step(arena, scratch, price, &request->engine);
+    int stage_count = program->shape.stage_count;
+    evaluation->stage_memory = ARENA_NEW(arena, struct memory_parts, stage_count);
+    for (int stage = 0; stage < stage_count; stage++) {
+        evaluation->stage_memory[stage] = memory_of_stage(program, stack, stage);
+    }
+    memory_worst(program, stack, &evaluation->worst_stage);
+    evaluation->prediction = predict(request, evaluation, device);
+    return true;
+}

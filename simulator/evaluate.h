@@ -1,0 +1,55 @@
+#pragma once
+#include "cost_models/band.h"
+#include "cost_models/memory.h"
+#include "cost_models/money.h"
+#include "models/import.h"
+#include "simulator/engine.h"
+
+// From choices to an answer: graph, program, prices, events, memory, and the figures that people
+// read. The one path that `plan`, `simulate` and later commands share.
+
+struct evaluation_request {
+    const struct model_config *model;
+    const struct cluster *cluster;
+    const struct stack *stack;
+    const struct fabrics *fabrics;
+    const struct bands *bands;  // NULL: no band
+    struct workload workload;
+    struct parallel parallel;
+    struct engine_options engine;
+};
+
+// plan.json's "prediction"; ratios and rates are per GPU where they say so.
+struct prediction {
+    double step_s;
+    double step_s_low, step_s_high;  // 90 % of the measured runs fell between; 0 without bands
+    const struct band *band;
+    double tokens_per_s, tokens_per_s_per_gpu;
+    double model_flop_per_s_per_gpu;     // graph_model_flop: recompute never counted
+    double hardware_flop_per_s_per_gpu;  // what the matrix units really do, recompute included
+    double mfu_ratio;                    // model flop over the dense peak of the precision
+    struct cost cost;
+    struct money money;
+    int64_t peak_bytes, reserved_bytes;  // worst rank
+};
+
+struct evaluation {
+    const struct graph *graph;
+    const struct program *program;
+    const struct step_price *price;
+    const struct simulation *simulation;
+    struct memory_parts *stage_memory;  // one a stage
+    int worst_stage;                    // of the largest reserved_bytes
+    struct prediction prediction;
+};
+
+// The graph as these choices and this stack train it: fused or unfused attention, vocabulary padded
+// to a multiple of 128 * tp, dropout only where the stack trains with it.
+struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
+                               const struct stack *stack, const struct parallel *parallel);
+
+// ERR_USAGE when the choices do not divide or the stack cannot run them. Everything returned lives
+// in `arena`; `scratch` is reset.
+MUST_CHECK bool evaluate(struct arena *arena, struct arena *scratch,
+                         const struct evaluation_request *request, struct evaluation *evaluation,
+                         struct err *err);
