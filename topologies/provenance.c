@@ -45,10 +45,10 @@ static bool kind_from_name(const char *name, enum provenance_kind *kind)
 static bool is_constant(const struct json *value)
 {
     if (json_is_number(value)) return true;
-    if (!json_is_array(value)) return false;
     struct err ignored = {0};
+    if (!json_is_array(value) || json_count(value, &ignored) == 0) return false;
     struct json first = json_item(value, 0);
-    return json_count(value, &ignored) > 0 && json_is_object(&first);  // a table of numbers
+    return json_is_object(&first);  // a table of numbers
 }
 
 // Is there a constant, or an object of constants, at the dotted `key`?

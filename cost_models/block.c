@@ -1,0 +1,207 @@
+#include "cost_models/step.h"
+
+#include <assert.h>
+#include <math.h>
+
+// One micro-batch through one block: its instructions priced and added up by phase, then what
+// communication hides behind compute, then what the host cannot launch in time.
+
+enum { GROUP_MAX = 16, PRICE_MAX = 48 };
+
+// Groups and collectives that this call has already looked up: a layer repeats few of them.
+struct memo {
+    const struct price_context *context;
+    const struct mesh *mesh;
+    int group_count, price_count;
+    struct {
+        unsigned axes;
+        struct group_shape shape;
+    } groups[GROUP_MAX];
+    struct {
+        enum collective collective;
+        unsigned axes;
+        double bytes, s;
+    } prices[PRICE_MAX];
+};
+
+// Seconds of one phase by kind.
+struct tally {
+    double compute_s, recompute_s;
+    double attention_s;          // of the two above
+    double comm_s[PART_COUNT];   // activations
+    double ring_s;               // of them, neighbour exchanges that attention can hide
+    double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
+    double kernel_count;
+};
+
+static const struct group_shape *find_group(struct memo *memo, unsigned axes)
+{
+    for (int i = 0; i < memo->group_count; i++) {
+        if (memo->groups[i].axes == axes) return &memo->groups[i].shape;
+    }
+    int at = memo->group_count < GROUP_MAX ? memo->group_count++ : GROUP_MAX - 1;
+    memo->groups[at].axes = axes;
+    memo->groups[at].shape = mesh_group(memo->mesh, memo->context->cluster, axes);
+    return &memo->groups[at].shape;
+}
+
+static double collective_s(struct memo *memo, const struct instr *instr, double bytes)
+{
+    for (int i = 0; i < memo->price_count; i++) {
+        if (memo->prices[i].collective == instr->collective &&
+            memo->prices[i].axes == instr->axes && memo->prices[i].bytes == bytes) {
+            return memo->prices[i].s;
+        }
+    }
+    const struct stack *stack = memo->context->compute.stack;
+    double s = collective_price(memo->context->fabrics, find_group(memo, instr->axes),
+                                instr->collective, bytes, stack->network_scale)
+                   .s;
+    if (memo->price_count < PRICE_MAX) {
+        int at = memo->price_count++;
+        memo->prices[at].collective = instr->collective;
+        memo->prices[at].axes = instr->axes;
+        memo->prices[at].bytes = bytes;
+        memo->prices[at].s = s;
+    }
+    return s;
+}
+
+static enum part part_of(enum axis parent)
+{
+    static const enum part PARTS[AXIS_COUNT] = {
+        [AXIS_TP] = PART_TP,  [AXIS_CP] = PART_CP, [AXIS_EP] = PART_EP,
+        [AXIS_ETP] = PART_EP, [AXIS_DP] = PART_DP, [AXIS_PP] = PART_DP,
+    };
+    return PARTS[parent];
+}
+
+// Gradients travel in the width in which the stack keeps them, parameters in the run's.
+static double reduced_bytes(const struct price_context *context, const struct instr *instr)
+{
+    double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
+    return (double)instr->bytes * context->compute.stack->gradient_bytes / width;
+}
+
+static void add_collective(struct memo *memo, const struct instr *instr, struct tally *tally)
+{
+    if (instr->collective == COLLECTIVE_SLICE) return;
+    tally->kernel_count++;
+    if (!instr->parameter) {
+        double s = collective_s(memo, instr, (double)instr->bytes);
+        tally->comm_s[part_of(instr->parent)] += s;
+        if (instr->collective == COLLECTIVE_SEND_RECV) tally->ring_s += s;
+    } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
+        tally->gather_s += collective_s(memo, instr, (double)instr->bytes);
+    } else {
+        tally->scatter_s += collective_s(memo, instr, reduced_bytes(memo->context, instr));
+    }
+}
+
+static void add_compute(const struct price_context *context, const struct block_program *program,
+                        const struct instr *instr, struct tally *tally)
+{
+    struct compute_cost cost = compute_price(&context->compute, program, instr);
+    bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
+    *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
+    if (attends) tally->attention_s += cost.s;
+    tally->kernel_count += cost.kernel_count;
+}
+
+static double hide(double *exposed_s, double most_s)
+{
+    double hidden_s = fmin(*exposed_s, most_s);
+    *exposed_s -= hidden_s;
+    return hidden_s;
+}
+
+// Parameters are gathered ahead and gradients scattered behind, while the phases from `first` to
+// `last` compute; what does not fit is exposed. Compute beside communication is slower.
+static void overlap_parameters(const struct stack *stack, unsigned overlap, struct tally *tallies,
+                               int first, int last)
+{
+    double window_s = 0, wanted_s = 0;
+    bool gathers = overlap & OVERLAP_PARAM_GATHER, scatters = overlap & OVERLAP_GRAD_REDUCE;
+    for (int phase = first; phase <= last; phase++) {
+        const struct tally *tally = &tallies[phase];
+        window_s += tally->compute_s + tally->recompute_s;
+        wanted_s += (gathers ? tally->gather_s : 0) + (scatters ? tally->scatter_s : 0);
+    }
+    if (wanted_s <= 0) return;
+    double hidden_ratio = fmin(1, stack->overlap_ratio * window_s / wanted_s);
+    double slowed_s = 0;
+    for (int phase = first; phase <= last; phase++) {
+        struct tally *tally = &tallies[phase];
+        if (gathers) slowed_s += hide(&tally->gather_s, tally->gather_s * hidden_ratio);
+        if (scatters) slowed_s += hide(&tally->scatter_s, tally->scatter_s * hidden_ratio);
+    }
+    tallies[last].compute_s += slowed_s * stack->contention_ratio;
+}
+
+static void overlap_activations(const struct stack *stack, unsigned overlap, struct tally *tally)
+{
+    double slowed_s = 0;
+    if (overlap & OVERLAP_TP) {
+        tally->comm_s[PART_TP] *= 1 - stack->tp_overlap_ratio;
+    }
+    if (overlap & OVERLAP_CP) {
+        double most_s = fmin(tally->ring_s, stack->overlap_ratio * tally->attention_s);
+        slowed_s += hide(&tally->comm_s[PART_CP], most_s);
+    }
+    if (overlap & OVERLAP_EP) {
+        double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
+        slowed_s += hide(&tally->comm_s[PART_EP], most_s);
+    }
+    tally->compute_s += slowed_s * stack->contention_ratio;
+}
+
+// The device waits where the host launches more slowly: close to the larger of the two, with a soft
+// corner because kernels are not alike (6-norm, costmodel study section 3.1).
+static double host_wait_s(double device_s, double host_s)
+{
+    if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
+    double large = fmax(device_s, host_s), ratio = fmin(device_s, host_s) / large;
+    double ratio_cubed = ratio * ratio * ratio;
+    return large * pow(1 + ratio_cubed * ratio_cubed, 1.0 / 6) - device_s;
+}
+
+static void write_phase(const struct stack *stack, struct tally *tally, double phase_s[PART_COUNT])
+{
+    double device_s = tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s;
+    for (int part = 0; part < PART_COUNT; part++) {
+        phase_s[part] = tally->comm_s[part];
+        device_s += tally->comm_s[part];
+    }
+    phase_s[PART_COMPUTE] +=
+        tally->compute_s + host_wait_s(device_s, tally->kernel_count * stack->host_op_s);
+    phase_s[PART_RECOMPUTE] += tally->recompute_s;
+    phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
+}
+
+struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
+                               const struct block_program *program, unsigned overlap)
+{
+    struct memo memo;
+    memo.context = context;
+    memo.mesh = mesh;
+    memo.group_count = memo.price_count = 0;
+    struct tally tallies[PHASE_COUNT] = {0};
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        struct tally *tally = &tallies[instr->phase];
+        if (instr->collective != COLLECTIVE_NONE) {
+            add_collective(&memo, instr, tally);
+        } else {
+            add_compute(context, program, instr, tally);
+        }
+    }
+    const struct stack *stack = context->compute.stack;
+    overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
+    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
+    struct block_price price = {0};
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        overlap_activations(stack, overlap, &tallies[phase]);
+        write_phase(stack, &tallies[phase], price.phase_s[phase]);
+    }
+    return price;
+}

@@ -1,0 +1,283 @@
+#include "cost_models/collective.h"
+
+#include <assert.h>
+#include <math.h>
+
+// The group and its two kinds of link, as every algorithm sees them.
+struct paths {
+    double rank_count, node_count;
+    double ranks_per_node;  // the least: a step waits for the node with fewest rails
+    bool even;              // every node holds as many ranks
+    const struct group_shape *group;
+    const struct fabric *intra, *network;  // NULL where no message takes that kind of link
+    double intra_latency_ratio, network_latency_ratio;  // of the link over the row's
+    double intra_bytes_per_s, network_bytes_per_s;      // raw: of one rank's link, of its NIC share
+    double network_scale;
+};
+
+static const char *const ALGORITHM_NAMES[ALGORITHM_COUNT] = {
+    [ALGORITHM_RING] = "ring",
+    [ALGORITHM_TREE] = "tree",
+    [ALGORITHM_HIERARCHICAL] = "hierarchical",
+    [ALGORITHM_IN_NETWORK] = "in-network",
+    [ALGORITHM_DIRECT] = "direct",
+};
+
+static const struct collective_cost IMPOSSIBLE = {.s = INFINITY};
+
+const char *algorithm_name(enum algorithm algorithm)
+{
+    assert(algorithm >= 0 && algorithm < ALGORITHM_COUNT);
+    return ALGORITHM_NAMES[algorithm];
+}
+
+static struct paths paths_of(const struct fabrics *fabrics, const struct group_shape *group,
+                             double network_scale)
+{
+    struct paths paths = {
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .ranks_per_node = group->ranks_per_node_least,
+        .even = group->ranks_per_node == group->ranks_per_node_least,
+        .group = group,
+        .network_scale = network_scale,
+    };
+    if (group->ranks_per_node > 1) {
+        paths.intra_bytes_per_s = group->intra->bandwidth_bytes_per_s;
+        paths.intra = fabrics_find(fabrics, group->intra->kind, paths.intra_bytes_per_s);
+        assert(paths.intra && "fabrics_cover was asked");
+        paths.intra_latency_ratio = group->intra->latency_s / paths.intra->latency_s;
+    }
+    if (group->node_count > 1) {
+        paths.network_bytes_per_s = group->network_bytes_per_s_per_rank;
+        paths.network = fabrics_find(fabrics, group->network->kind, paths.network_bytes_per_s);
+        assert(paths.network && "fabrics_cover was asked");
+        paths.network_latency_ratio = group->network->latency_s / paths.network->latency_s;
+    }
+    return paths;
+}
+
+// The share of its link that a ring in one node reaches; more ranks use more of the wires.
+static double group_efficiency(const struct fabric *fabric, int rank_count)
+{
+    const struct group_efficiency *points = fabric->group_efficiency;
+    int count = fabric->group_efficiency_count;
+    if (count == 0) return fabric->efficiency_ratio;
+    int next = 0;
+    while (next < count && points[next].rank_count < rank_count)
+        next++;
+    if (next == 0) return points[0].ratio;
+    if (next == count) return points[count - 1].ratio;
+    const struct group_efficiency *low = &points[next - 1], *high = &points[next];
+    double part = (double)(rank_count - low->rank_count) / (high->rank_count - low->rank_count);
+    return low->ratio + part * (high->ratio - low->ratio);
+}
+
+// Infinite where no message passes, so that the slower of two links is their minimum.
+static double intra_bus_bytes_per_s(const struct paths *paths, enum protocol protocol)
+{
+    if (!paths->intra) return INFINITY;
+    double ratio = group_efficiency(paths->intra, paths->group->ranks_per_node);
+    return paths->intra_bytes_per_s * ratio * paths->intra->protocols[protocol].bandwidth_ratio;
+}
+
+static double network_bus_bytes_per_s(const struct paths *paths, enum protocol protocol)
+{
+    if (!paths->network) return INFINITY;
+    double ratio = paths->network->efficiency_ratio * paths->network_scale;
+    return paths->ranks_per_node * paths->network_bytes_per_s * ratio *
+           paths->network->protocols[protocol].bandwidth_ratio;
+}
+
+static bool protocol_runs(const struct paths *paths, enum protocol protocol)
+{
+    bool in_node = !paths->intra || paths->intra->protocols[protocol].bandwidth_ratio > 0;
+    bool between = !paths->network || paths->network->protocols[protocol].bandwidth_ratio > 0;
+    return in_node && between;
+}
+
+static double base_latency_s(const struct paths *paths, enum protocol protocol)
+{
+    double intra = paths->intra ? paths->intra->protocols[protocol].base_latency_s : 0;
+    double network = paths->network ? paths->network->protocols[protocol].base_latency_s : 0;
+    return fmax(intra, network);
+}
+
+static double ring_latency_s(const struct paths *paths, enum protocol protocol, double intra_steps,
+                             double network_steps)
+{
+    double latency_s = 0;
+    if (paths->intra) {
+        latency_s += intra_steps * paths->intra_latency_ratio *
+                     paths->intra->protocols[protocol].ring_step_latency_s;
+    }
+    if (paths->network) {
+        latency_s += network_steps * paths->network_latency_ratio *
+                     paths->network->protocols[protocol].ring_step_latency_s;
+    }
+    return latency_s;
+}
+
+static struct collective_cost cost_of(enum algorithm algorithm, double latency_s,
+                                      double bandwidth_s)
+{
+    return (struct collective_cost){latency_s + bandwidth_s, algorithm, latency_s, bandwidth_s};
+}
+
+// Once around for a gather or a scatter, twice for an all-reduce.
+static double rounds_of(enum collective collective)
+{
+    return collective == COLLECTIVE_ALL_REDUCE ? 2 : 1;
+}
+
+static struct collective_cost price_ring(const struct paths *paths, enum collective collective,
+                                         double bytes, enum protocol protocol)
+{
+    double rounds = rounds_of(collective);
+    double network_steps = rounds * (paths->node_count - 1);
+    double intra_steps = rounds * (paths->rank_count - 1) - network_steps;
+    double bus =
+        fmin(intra_bus_bytes_per_s(paths, protocol), network_bus_bytes_per_s(paths, protocol));
+    double sent_bytes = rounds * (paths->rank_count - 1) / paths->rank_count * bytes;
+    double latency_s = base_latency_s(paths, protocol) +
+                       ring_latency_s(paths, protocol, intra_steps, network_steps);
+    return cost_of(ALGORITHM_RING, latency_s, sent_bytes / bus);
+}
+
+// NCCL's double binary tree: a chain inside the node, a tree between nodes, up and down.
+static struct collective_cost price_tree(const struct paths *paths, enum collective collective,
+                                         double bytes, enum protocol protocol)
+{
+    if (collective != COLLECTIVE_ALL_REDUCE) return IMPOSSIBLE;
+    double latency_s = base_latency_s(paths, protocol), ratio = 1;
+    if (paths->intra) {
+        ratio = paths->intra->tree_bandwidth_ratio;
+        latency_s += 2 * (paths->group->ranks_per_node - 1) * paths->intra_latency_ratio *
+                     paths->intra->protocols[protocol].tree_step_latency_s;
+    }
+    if (paths->network) {
+        ratio = fmin(ratio, paths->network->tree_bandwidth_ratio);
+        latency_s += 2 * ceil(log2(paths->node_count)) * paths->network_latency_ratio *
+                     paths->network->protocols[protocol].tree_step_latency_s;
+    }
+    double bus =
+        fmin(intra_bus_bytes_per_s(paths, protocol), network_bus_bytes_per_s(paths, protocol));
+    return cost_of(ALGORITHM_TREE, latency_s, 2 * bytes / (ratio * bus));
+}
+
+// Reduce-scatter in the node, the collective between nodes on every rank's part, all-gather in the
+// node; a gather or scatter alone does one of the two inner steps.
+static struct collective_cost price_hierarchical(const struct paths *paths,
+                                                 enum collective collective, double bytes,
+                                                 enum protocol protocol)
+{
+    if (!paths->intra || !paths->network || !paths->even) return IMPOSSIBLE;
+    double rounds = rounds_of(collective);
+    double nodes = paths->node_count, ranks = paths->ranks_per_node;
+    double bandwidth_s =
+        rounds * (ranks - 1) / ranks * bytes / intra_bus_bytes_per_s(paths, protocol) +
+        rounds * (nodes - 1) / nodes * bytes / network_bus_bytes_per_s(paths, protocol);
+    double latency_s = (rounds + 1) * base_latency_s(paths, protocol) +
+                       ring_latency_s(paths, protocol, rounds * (ranks - 1), rounds * (nodes - 1));
+    return cost_of(ALGORITHM_HIERARCHICAL, latency_s, bandwidth_s);
+}
+
+// The switch adds up: in one node NVLS, whose published bus bandwidth is counted as a ring's;
+// between nodes SHARP, where every byte goes up and down once while the node's own ring runs.
+static struct collective_cost price_in_network(const struct paths *paths,
+                                               enum collective collective, double bytes)
+{
+    if (collective != COLLECTIVE_ALL_REDUCE) return IMPOSSIBLE;
+    const struct fabric *fabric = paths->network ? paths->network : paths->intra;
+    assert(fabric && "a group of more than one rank has links");
+    bool offered = paths->network ? paths->group->network->in_network_reduction
+                                  : paths->group->intra->in_network_reduction;
+    if (!offered || fabric->reduce_efficiency_ratio <= 0 ||
+        paths->rank_count < fabric->in_network_ranks_least) {
+        return IMPOSSIBLE;
+    }
+    double latency_s = base_latency_s(paths, PROTOCOL_SIMPLE) + fabric->reduce_latency_s;
+    double around = 2 * (paths->rank_count - 1) / paths->rank_count * bytes;
+    if (!paths->network) {
+        double bus = paths->intra_bytes_per_s * fabric->reduce_efficiency_ratio;
+        return cost_of(ALGORITHM_IN_NETWORK, latency_s, around / bus);
+    }
+    double steps = 2 * (paths->ranks_per_node - 1);
+    double bus = paths->ranks_per_node * paths->network_bytes_per_s *
+                 fabric->reduce_efficiency_ratio * paths->network_scale;
+    latency_s += ring_latency_s(paths, PROTOCOL_SIMPLE, steps, 0);
+    double in_node_s = around / intra_bus_bytes_per_s(paths, PROTOCOL_SIMPLE);
+    return cost_of(ALGORITHM_IN_NETWORK, latency_s, fmax(in_node_s, bytes / bus));
+}
+
+// Every rank sends to every other at once; the parts inside the node and between nodes proceed
+// side by side, so the slower one decides.
+static struct collective_cost price_all_to_all(const struct paths *paths, double bytes,
+                                               enum protocol protocol)
+{
+    double intra_s = 0, network_s = 0;
+    double ranks = paths->ranks_per_node;
+    if (paths->intra) {
+        double ratio = paths->intra->all_to_all_efficiency_ratio *
+                       paths->intra->protocols[protocol].bandwidth_ratio;
+        intra_s = (paths->group->ranks_per_node - 1) / paths->rank_count * bytes /
+                  (paths->intra_bytes_per_s * ratio);
+    }
+    if (paths->network) {
+        double ratio = paths->network->all_to_all_efficiency_ratio * paths->network_scale *
+                       paths->network->protocols[protocol].bandwidth_ratio;
+        network_s = (paths->rank_count - ranks) / paths->rank_count * bytes /
+                    (paths->network_bytes_per_s * ratio);
+    }
+    double latency_s =
+        base_latency_s(paths, protocol) + (paths->network ? ring_latency_s(paths, protocol, 0, 1)
+                                                          : ring_latency_s(paths, protocol, 1, 0));
+    return cost_of(ALGORITHM_DIRECT, latency_s, fmax(intra_s, network_s));
+}
+
+// One message to the neighbour; in a group over several nodes some neighbour is in another node.
+static struct collective_cost price_send(const struct paths *paths, double bytes,
+                                         enum protocol protocol)
+{
+    const struct fabric *fabric = paths->network ? paths->network : paths->intra;
+    assert(fabric && "a group of more than one rank has links");
+    double bytes_per_s = paths->network ? paths->network_bytes_per_s * paths->network_scale
+                                        : paths->intra_bytes_per_s;
+    double ratio = fabric->send_efficiency_ratio * fabric->protocols[protocol].bandwidth_ratio;
+    double latency_s =
+        base_latency_s(paths, protocol) + (paths->network ? ring_latency_s(paths, protocol, 0, 1)
+                                                          : ring_latency_s(paths, protocol, 1, 0));
+    return cost_of(ALGORITHM_DIRECT, latency_s, bytes / (bytes_per_s * ratio));
+}
+
+static void keep_faster(struct collective_cost *best, struct collective_cost cost)
+{
+    if (cost.s < best->s) *best = cost;
+}
+
+struct collective_cost collective_price(const struct fabrics *fabrics,
+                                        const struct group_shape *group, enum collective collective,
+                                        double bytes, double network_scale)
+{
+    assert(bytes >= 0 && network_scale > 0 && group->rank_count >= 1);
+    bool is_free = collective == COLLECTIVE_NONE || collective == COLLECTIVE_SLICE;
+    if (group->rank_count == 1 || bytes <= 0 || is_free) return (struct collective_cost){0};
+    struct paths paths = paths_of(fabrics, group, network_scale);
+    bool is_direct = collective == COLLECTIVE_ALL_TO_ALL || collective == COLLECTIVE_SEND_RECV;
+    struct collective_cost best =
+        is_direct ? IMPOSSIBLE : price_in_network(&paths, collective, bytes);
+    for (enum protocol protocol = PROTOCOL_LL; protocol < PROTOCOL_COUNT; protocol++) {
+        if (!protocol_runs(&paths, protocol)) continue;
+        if (collective == COLLECTIVE_ALL_TO_ALL) {
+            keep_faster(&best, price_all_to_all(&paths, bytes, protocol));
+        } else if (collective == COLLECTIVE_SEND_RECV) {
+            keep_faster(&best, price_send(&paths, bytes, protocol));
+        } else {
+            keep_faster(&best, price_ring(&paths, collective, bytes, protocol));
+            keep_faster(&best, price_tree(&paths, collective, bytes, protocol));
+            keep_faster(&best, price_hierarchical(&paths, collective, bytes, protocol));
+        }
+    }
+    assert(isfinite(best.s) && best.s == best.latency_s + best.bandwidth_s);
+    return best;
+}

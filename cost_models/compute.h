@@ -1,0 +1,42 @@
+#pragma once
+#include "cost_models/stack.h"
+#include "plan/lower.h"
+
+// Seconds of one operator on one device under one stack. Formulas (costmodel study, section 3.1):
+//   GEMM: over tiles 256x128 .. 64x64 and split-K 1, 2, 4 the fastest of
+//     wave * (SMs * 2 a b K') / (P * ge * te) * (1 + k0 / K'),
+//     wave = (1-s) ceil(T/SMs) + s max(T/SMs, 1), te = min(1, ((ab/(a+b)) / 85.3)^tile_exponent),
+//   then the memory bound, then the gap between kernels. fp32-accumulated weight gradients read and
+//   write 4 M N bytes more.
+//   Attention: flop at the device's attention ratio * s / (s + half_seq), backward 2.5 x forward;
+//   unfused: batched GEMMs (head_dim not a multiple of 8: slower) and softmax at memory speed.
+//   Everything else: bytes * element_wise_scale / (memory bandwidth * memory_ratio).
+
+enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
+
+struct compute_cost {
+    double s;
+    enum bound bound;
+    double kernel_count;  // that the host launches; 0 for views, a fraction where fused
+};
+
+struct compute_context {
+    const struct device *device;
+    const struct stack *stack;
+    enum precision precision;
+};
+
+// One GEMM in the context's precision, the gap before it included. A `batch` above 1 is a batched
+// product of activations.
+double gemm_s(const struct compute_context *context, const struct gemm *gemm, bool accumulate_fp32,
+              enum bound *bound);
+// A compute instruction. Where the stack merges contractions that share an input, the first of them
+// in the program costs all of it, as one GEMM, and the others nothing; so does the sum of their
+// input gradients.
+struct compute_cost compute_price(const struct compute_context *context,
+                                  const struct block_program *program, const struct instr *instr);
+// Bytes read and written at the rate of element-wise kernels.
+double stream_s(const struct compute_context *context, double bytes);
+// Reading and writing parameters, gradients and state of `elements` parameters in one update; the
+// gradient a second time, for its norm.
+double update_s(const struct compute_context *context, enum optimizer optimizer, double elements);

@@ -1,0 +1,221 @@
+#include "cost_models/memory.h"
+#include "cost_models/parameters.h"
+
+#include <assert.h>
+
+enum { WEIGHT_MAX = 64 };
+
+// What one stage holds while its worst micro-batch runs.
+struct holding {
+    double elements;               // parameters, local under the compute layout
+    double saved_bytes;            // of all micro-batches in flight, logits apart
+    double layer_transient_bytes;  // the worst block but the head
+    double head_transient_bytes;   // of the head, logits apart
+    double logits_bytes;
+    double block_bytes;     // the widest block's weights, and as many of its gradients
+    double boundary_bytes;  // what a neighbouring stage sends
+};
+
+struct logits {
+    double bytes;  // in the run's precision
+    double gradient_bytes;
+    bool saved;
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+// The scores over the vocabulary, which the loss reads; several copies of them live at once.
+static struct logits logits_of(const struct block_program *block)
+{
+    struct logits logits = {0};
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE) continue;
+        if (instr->kind == OP_LOSS && !instr->recompute) {
+            const struct buffer *scores = &block->buffers[instr->inputs[0]];
+            logits.bytes = (double)scores->bytes;
+            logits.saved = scores->saved;
+        } else if (instr->kind == OP_LOSS_BACKWARD) {
+            logits.gradient_bytes = (double)block->buffers[instr->outputs[0]].bytes;
+        }
+    }
+    return logits;
+}
+
+// Two moments of the last stage are not the same: its head with all copies of the logits, and a
+// layer's backward, when they are gone but for those of other micro-batches.
+static void hold_head(const struct block_program *block, const struct stack *stack,
+                      double weight_bytes, int in_flight, struct holding *holding)
+{
+    struct logits logits = logits_of(block);
+    double kept = logits.saved ? logits.bytes : 0;
+    double elements = logits.bytes / weight_bytes;
+    holding->saved_bytes += ((double)block->saved_bytes - kept) * in_flight;
+    holding->logits_bytes += kept * (in_flight - 1) + elements * stack->logits_bytes_per_element;
+    double transient =
+        larger((double)block->forward_transient_bytes, (double)block->backward_transient_bytes);
+    double others = transient - logits.gradient_bytes - (logits.bytes - kept);
+    holding->head_transient_bytes = larger(holding->head_transient_bytes, others);
+}
+
+// The mark of the forward contraction that reads a parameter; 0: it is a GEMM of its own.
+static int merge_of(const struct block *block, int tensor)
+{
+    for (int i = 0; i < block->op_count; i++) {
+        const struct op *op = &block->ops[i];
+        if (op->phase != PHASE_FORWARD || op->kind != OP_CONTRACT) continue;
+        for (int k = 0; k < op->input_count; k++) {
+            if (op->inputs[k] == tensor) return op->merge;
+        }
+    }
+    return 0;
+}
+
+// The matrices of a layer as the stack stores them: those whose contractions it merges are one.
+struct weights {
+    struct {
+        int merge;
+        int64_t elements;
+    } list[WEIGHT_MAX];
+    int count;
+};
+
+static void add_weight(struct weights *weights, int merge, int64_t elements)
+{
+    int i = 0;
+    while (i < weights->count && (merge == 0 || weights->list[i].merge != merge))
+        i++;
+    if (i == weights->count) {
+        assert(i < WEIGHT_MAX);
+        weights->list[weights->count++].merge = merge;
+        weights->list[i].elements = 0;
+    }
+    weights->list[i].elements += elements;
+}
+
+// Transformer Engine's fused weight gradients keep a placeholder of every distinct weight shape
+// (costmodel study, section 5).
+static double placeholder_bytes(const struct block_program *block, const struct stack *stack,
+                                double weight_bytes)
+{
+    struct weights weights;
+    weights.count = 0;
+    for (int i = 0; i < block->parameter_count; i++) {
+        const struct parameter *parameter = &block->parameters[i];
+        if (!parameter->decayed) continue;
+        int merge = stack->merge_contractions ? merge_of(block->block, parameter->tensor) : 0;
+        add_weight(&weights, merge, parameter->elements);
+    }
+    double bytes = 0;
+    for (int i = 0; i < weights.count; i++) {
+        bool is_new = true;
+        for (int k = 0; k < i && is_new; k++) {
+            is_new = weights.list[k].elements != weights.list[i].elements;
+        }
+        if (is_new) bytes += (double)weights.list[i].elements * weight_bytes;
+    }
+    return bytes;
+}
+
+static void hold_block(const struct program *program, const struct stack *stack,
+                       const struct block_use *use, int in_flight, struct holding *holding)
+{
+    const struct block_program *block = program->blocks[use->block_program];
+    double weight_bytes = parameter_weight_bytes(program->workload.precision);
+    double block_bytes = (double)block->parameter_elements * weight_bytes;
+    holding->block_bytes = larger(holding->block_bytes, block_bytes);
+    holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
+    if (block->block->role == BLOCK_HEAD) {
+        assert(use->count == 1);
+        return hold_head(block, stack, weight_bytes, in_flight, holding);
+    }
+    holding->saved_bytes += (double)block->saved_bytes * use->count * in_flight;
+    double backward = (double)block->backward_transient_bytes;
+    bool has_placeholders = stack->dummy_gradient && block->block->role == BLOCK_LAYER;
+    if (has_placeholders) backward += placeholder_bytes(block, stack, weight_bytes);
+    double transient = larger((double)block->forward_transient_bytes, backward);
+    holding->layer_transient_bytes = larger(holding->layer_transient_bytes, transient);
+}
+
+static struct holding holding_of(const struct program *program, const struct stack *stack,
+                                 int stage)
+{
+    int chunk_count = program->shape.chunk_count;
+    int in_flight[UINT8_MAX + 1];
+    assert(chunk_count <= UINT8_MAX);
+    // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
+    for (int chunk = 0; chunk < chunk_count; chunk++)
+        in_flight[chunk] = 1;
+    if (program->shape.stage_count > 1) {
+        schedule_row(program->parallel.schedule)->in_flight(&program->shape, stage, in_flight);
+    }
+    struct holding holding = {0};
+    for (int i = 0; i < chunk_count; i++) {
+        int class = program->class_of[stage * chunk_count + i];
+        const struct program_chunk *chunk = &program->chunks[class];
+        holding.elements += parameter_sums(program, chunk).elements;
+        for (int u = 0; u < chunk->use_count; u++) {
+            hold_block(program, stack, &chunk->uses[u], in_flight[i], &holding);
+        }
+    }
+    return holding;
+}
+
+// Two blocks' weights, one in use and one gathered ahead; one block's gradients on their way to the
+// shard; a message from each neighbour.
+static double buffer_bytes(const struct program *program, const struct holding *holding)
+{
+    double bytes = 0;
+    if (program->storage.weight_axes) bytes += 2 * holding->block_bytes;
+    if (program->storage.gradient_axes) bytes += holding->block_bytes;
+    if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
+    return bytes;
+}
+
+struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
+                                    int stage)
+{
+    assert(stage >= 0 && stage < program->shape.stage_count);
+    const struct mesh *mesh = &program->mesh;
+    const struct storage *storage = &program->storage;
+    enum precision precision = program->workload.precision;
+    struct holding holding = holding_of(program, stack, stage);
+    double weights = holding.elements / mesh_size(mesh, storage->weight_axes);
+    double gradients = holding.elements / mesh_size(mesh, storage->gradient_axes);
+    double states = holding.elements / mesh_size(mesh, storage->optimizer_axes);
+    double state_bytes = optimizer_state_bytes(program->workload.optimizer, precision);
+    double transient =
+        larger(holding.layer_transient_bytes - holding.logits_bytes, holding.head_transient_bytes);
+    struct memory_parts parts = {
+        .weights_bytes = (int64_t)(weights * parameter_weight_bytes(precision)),
+        .gradients_bytes = (int64_t)(gradients * stack->gradient_bytes),
+        .optimizer_bytes = (int64_t)(states * state_bytes),
+        .activations_bytes = (int64_t)holding.saved_bytes,
+        .transient_bytes = (int64_t)larger(transient, 0),
+        .logits_bytes = (int64_t)holding.logits_bytes,
+        .buffers_bytes = (int64_t)buffer_bytes(program, &holding),
+    };
+    int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
+    parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                       live_bytes + parts.buffers_bytes;
+    parts.reserve_bytes =
+        stack->reserve_bytes + (int64_t)((double)live_bytes * stack->reserve_ratio);
+    parts.reserved_bytes = parts.peak_bytes + parts.reserve_bytes;
+    return parts;
+}
+
+struct memory_parts memory_worst(const struct program *program, const struct stack *stack,
+                                 int *stage)
+{
+    struct memory_parts worst = {.reserved_bytes = -1};
+    for (int i = 0; i < program->shape.stage_count; i++) {
+        struct memory_parts parts = memory_of_stage(program, stack, i);
+        if (parts.reserved_bytes <= worst.reserved_bytes) continue;
+        worst = parts;
+        *stage = i;
+    }
+    return worst;
+}

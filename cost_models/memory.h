@@ -1,0 +1,23 @@
+#pragma once
+#include "cost_models/stack.h"
+#include "plan/program.h"
+
+// Bytes of the worst rank of each stage, by class. `peak_bytes` is what an allocator has handed
+// out; the reserve (context, communicators, workspaces, slack) is printed apart, because half of
+// the published numbers mean the one and half the other.
+struct memory_parts {
+    int64_t weights_bytes, gradients_bytes, optimizer_bytes;
+    int64_t activations_bytes;  // saved, of all micro-batches in flight
+    int64_t transient_bytes;    // the larger of forward and backward working memory
+    int64_t logits_bytes;       // last stage: logits and their gradient
+    int64_t buffers_bytes;      // gradient buckets, gathered layers (ZeRO 3), receive buffers
+    int64_t reserve_bytes;
+    int64_t peak_bytes;      // all of the above but the reserve
+    int64_t reserved_bytes;  // with the reserve: must not exceed the device
+};
+
+struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
+                                    int stage);
+// The stage with the largest reserved_bytes.
+struct memory_parts memory_worst(const struct program *program, const struct stack *stack,
+                                 int *stage);

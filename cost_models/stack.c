@@ -1,0 +1,274 @@
+#include "cost_models/stack.h"
+#include "core/file.h"
+#include "topologies/provenance.h"
+
+#include <assert.h>
+#include <string.h>
+
+// What a stack can run are texts and flags; how fast it runs it are the numbers, each with a
+// provenance. Limits are those of sense: a scale above 4 is a slip of the pen.
+static const struct json_field FIELDS[] = {
+    {JSON_TEXT(struct stack, name)},
+    {JSON_TEXT(struct stack, description)},
+    {JSON_ANY("schedules")},
+    {JSON_ANY("zero_stages")},
+    {JSON_ANY("zero_stages_with_pipeline")},
+    {JSON_ANY("recompute")},
+    {JSON_ANY("attention")},
+    {JSON_ANY("axes")},
+    {JSON_BOOL(struct stack, sequence_parallel)},
+    {JSON_ANY("overlap")},
+    {JSON_ANY("overlap_default")},
+    {JSON_F64(struct stack, gemm_scale, 0.05, 4)},
+    {JSON_F64(struct stack, attention_forward_scale, 0.05, 4)},
+    {JSON_F64(struct stack, attention_backward_scale, 0.05, 4)},
+    {JSON_F64(struct stack, attention_flop_per_s_most, 0, 1e18)},
+    {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
+    {JSON_F64(struct stack, host_op_s, 0, 1)},
+    {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
+    {JSON_F64(struct stack, cast_bytes, 0, 64)},
+    {JSON_F64(struct stack, gradient_passes, 0, 16)},
+    {JSON_F64(struct stack, overlap_ratio, 0, 1)},
+    {JSON_F64(struct stack, tp_overlap_ratio, 0, 1)},
+    {JSON_F64(struct stack, contention_ratio, 0, 1)},
+    {JSON_F64(struct stack, network_scale, 0.05, 4)},
+    {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
+    {JSON_BOOL(struct stack, merge_contractions)},
+    {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
+    {JSON_BOOL(struct stack, dropout)},
+    {JSON_BOOL(struct stack, vocab_parallel)},
+    {JSON_BOOL(struct stack, pipeline_scatter)},
+    {JSON_BOOL(struct stack, dummy_gradient)},
+    {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
+    {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},
+    {JSON_F64(struct stack, gradient_bytes, 1, 8)},
+    {JSON_F64(struct stack, logits_bytes_per_element, 2, 16)},
+    {JSON_I64(struct stack, reserve_bytes, 0, 1e12)},
+    {JSON_F64(struct stack, reserve_ratio, 0, 1)},
+    {JSON_ANY("provenance")},
+    {0},
+};
+
+static const char *schedule_text(int bit)
+{
+    return schedule_name((enum schedule_kind)bit);
+}
+
+static const char *recompute_text(int bit)
+{
+    return recompute_name((enum recompute)bit);
+}
+
+static const char *attention_text(int bit)
+{
+    return attention_name((enum attention)bit);
+}
+
+static const char *axis_text(int bit)
+{
+    return axis_name((enum axis)bit);
+}
+
+// Arrays of names, kept as a mask; without `name` of whole numbers.
+static const struct mask_field {
+    const char *key;
+    size_t offset;
+    int count;
+    const char *(*name)(int bit);
+    bool may_be_empty;
+} MASKS[] = {
+    {"schedules", offsetof(struct stack, schedules), SCHEDULE_KIND_COUNT, schedule_text, true},
+    {"zero_stages", offsetof(struct stack, zero_stages), 4, NULL, false},
+    {"zero_stages_with_pipeline", offsetof(struct stack, zero_stages_with_pipeline), 4, NULL, true},
+    {"recompute", offsetof(struct stack, recompute), RECOMPUTE_COUNT, recompute_text, false},
+    {"attention", offsetof(struct stack, attention), ATTENTION_COUNT, attention_text, false},
+    {"axes", offsetof(struct stack, axes), AXIS_COUNT, axis_text, true},
+};
+
+enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
+
+static unsigned *mask_of(struct stack *stack, const struct mask_field *field)
+{
+    return (unsigned *)((char *)stack + field->offset);
+}
+
+static unsigned read_bit(const struct json *item, const struct mask_field *field, struct err *err)
+{
+    if (!field->name) return 1u << json_i64(item, 0, field->count - 1, err);
+    const char *text = json_text(item, err);
+    for (int bit = 0; bit < field->count && !err->kind; bit++) {
+        if (strcmp(field->name(bit), text) == 0) return 1u << bit;
+    }
+    char known[256] = "";
+    for (int bit = 0; bit < field->count; bit++) {
+        if (bit) strncat(known, ", ", sizeof known - strlen(known) - 1);
+        strncat(known, field->name(bit), sizeof known - strlen(known) - 1);
+    }
+    json_fail(item, err, "expected one of %s, found \"%s\"", known, text ? text : "");
+    return 0;
+}
+
+static unsigned read_mask(const struct json *object, const struct mask_field *field,
+                          struct err *err)
+{
+    struct json list = json_get(object, field->key, err);
+    if (!err->kind && !json_is_array(&list)) json_fail(&list, err, "expected an array");
+    int count = err->kind ? 0 : json_count(&list, err);
+    unsigned mask = 0;
+    for (int i = 0; i < count && !err->kind; i++) {
+        struct json item = json_item(&list, i);
+        mask |= read_bit(&item, field, err);
+    }
+    return mask;
+}
+
+static unsigned read_overlap(const struct json *object, const char *key, struct err *err)
+{
+    struct json value = json_get(object, key, err);
+    const char *text = json_text(&value, err);
+    unsigned overlap = 0;
+    if (!err->kind && !overlap_parse(text, &overlap)) {
+        json_fail(&value, err,
+                  "expected none or some of grad-reduce,param-gather,tp,pp,cp,ep, found \"%s\"",
+                  text);
+    }
+    return overlap;
+}
+
+// What no single field can say.
+static void check(const struct stack *stack, const struct json *object, struct err *err)
+{
+    for (int i = 0; i < MASK_COUNT && !err->kind; i++) {
+        if (MASKS[i].may_be_empty || *mask_of((struct stack *)stack, &MASKS[i])) continue;
+        struct json at = json_get(object, MASKS[i].key, err);
+        json_fail(&at, err, "expected at least one");
+    }
+    if (!err->kind && stack->zero_stages_with_pipeline & ~stack->zero_stages) {
+        struct json at = json_get(object, "zero_stages_with_pipeline", err);
+        json_fail(&at, err, "expected a subset of zero_stages");
+    }
+    if (!err->kind && stack->overlap_default & ~stack->overlap) {
+        struct json at = json_get(object, "overlap_default", err);
+        json_fail(&at, err, "expected a subset of overlap");
+    }
+}
+
+const struct stack *stack_read(struct arena *arena, const struct json *object, struct err *err)
+{
+    struct stack *stack = ARENA_NEW(arena, struct stack, 1);
+    json_read(object, FIELDS, stack, err);
+    for (int i = 0; i < MASK_COUNT && !err->kind; i++) {
+        *mask_of(stack, &MASKS[i]) = read_mask(object, &MASKS[i], err);
+    }
+    if (!err->kind) stack->overlap = read_overlap(object, "overlap", err);
+    if (!err->kind) stack->overlap_default = read_overlap(object, "overlap_default", err);
+    if (!err->kind) check(stack, object, err);
+    struct provenance_list list = {0};
+    if (!err->kind) list = provenance_read(arena, object, "stack", err);
+    stack->provenance = list.entries;
+    stack->provenance_count = list.count;
+    return err->kind ? NULL : stack;
+}
+
+const struct stack *stack_load(struct arena *arena, const char *name, struct err *err)
+{
+    const char *path = file_find_data(arena, "cost_models/stacks", name, "stack", err);
+    struct json_document document;
+    if (!path || !json_load(arena, path, &document, err)) return NULL;
+    struct json root = json_root(&document);
+    return stack_read(arena, &root, err);
+}
+
+static void write_mask(struct json_writer *writer, const struct stack *stack,
+                       const struct mask_field *field)
+{
+    unsigned mask = *mask_of((struct stack *)stack, field);
+    json_open_flat(writer, field->key, '[');
+    for (int bit = 0; bit < field->count; bit++) {
+        if (!(mask >> bit & 1)) continue;
+        if (field->name) {
+            json_put_text(writer, NULL, field->name(bit));
+        } else {
+            json_put_i64(writer, NULL, bit);
+        }
+    }
+    json_close(writer, ']');
+}
+
+// The members that FIELDS leaves to be written by hand.
+static void write_any(struct json_writer *writer, const struct stack *stack, const char *key)
+{
+    struct arena *arena = writer->arena;
+    for (int i = 0; i < MASK_COUNT; i++) {
+        if (strcmp(MASKS[i].key, key) == 0) write_mask(writer, stack, &MASKS[i]);
+    }
+    if (strcmp(key, "overlap") == 0) {
+        json_put_text(writer, key, overlap_text(arena, stack->overlap));
+    } else if (strcmp(key, "overlap_default") == 0) {
+        json_put_text(writer, key, overlap_text(arena, stack->overlap_default));
+    } else if (strcmp(key, "provenance") == 0) {
+        provenance_write(writer, stack->provenance, stack->provenance_count);
+    }
+}
+
+void stack_write(struct json_writer *writer, const char *key, const struct stack *stack)
+{
+    json_open(writer, key, '{');
+    for (const struct json_field *field = FIELDS; field->key; field++) {
+        const void *member = (const char *)stack + field->offset;
+        switch (field->type) {
+        case JSON_TYPE_TEXT:
+            json_put_text(writer, field->key, *(const char *const *)member);
+            break;
+        case JSON_TYPE_BOOL:
+            json_put_bool(writer, field->key, *(const bool *)member);
+            break;
+        case JSON_TYPE_F64:
+            json_put_f64(writer, field->key, *(const double *)member);
+            break;
+        case JSON_TYPE_I64:
+            json_put_i64(writer, field->key, *(const int64_t *)member);
+            break;
+        case JSON_TYPE_ANY:
+            write_any(writer, stack, field->key);
+            break;
+        case JSON_TYPE_INT:
+            assert(false && "a stack has no such field");
+        }
+    }
+    json_close(writer, '}');
+}
+
+bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
+                   const char **why)
+{
+    *why = NULL;
+    bool pipelined = parallel->degree[AXIS_PP] > 1;
+    unsigned missing = parallel->overlap & ~stack->overlap;
+    for (int axis = 0; axis < AXIS_COUNT && !*why; axis++) {
+        if (parallel->degree[axis] == 1 || stack->axes >> axis & 1) continue;
+        *why = arena_print(arena, "stack %s cannot split over %s", stack->name, axis_text(axis));
+    }
+    if (*why) return false;
+    if (pipelined && !(stack->schedules >> parallel->schedule & 1)) {
+        *why = arena_print(arena, "stack %s has no schedule %s", stack->name,
+                           schedule_name(parallel->schedule));
+    } else if (!(stack->zero_stages >> parallel->zero & 1)) {
+        *why = arena_print(arena, "stack %s has no zero stage %d", stack->name, parallel->zero);
+    } else if (pipelined && !(stack->zero_stages_with_pipeline >> parallel->zero & 1)) {
+        *why = arena_print(arena, "stack %s has no zero stage %d together with a pipeline",
+                           stack->name, parallel->zero);
+    } else if (!(stack->recompute >> parallel->recompute & 1)) {
+        *why = arena_print(arena, "stack %s has no %s recompute", stack->name,
+                           recompute_name(parallel->recompute));
+    } else if (!(stack->attention >> parallel->attention & 1)) {
+        *why = arena_print(arena, "stack %s has no %s attention", stack->name,
+                           attention_name(parallel->attention));
+    } else if (parallel->sp && !stack->sequence_parallel) {
+        *why = arena_print(arena, "stack %s has no sequence parallelism", stack->name);
+    } else if (missing) {
+        *why = arena_print(arena, "stack %s cannot overlap %s", stack->name,
+                           overlap_text(arena, missing));
+    }
+    return !*why;
+}

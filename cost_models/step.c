@@ -1,0 +1,194 @@
+#include "cost_models/step.h"
+#include "cost_models/parameters.h"
+
+#include <assert.h>
+#include <math.h>
+
+// Once a step: reductions, gathers, update. The micro-batch is priced in block.c.
+
+static unsigned data_axes(const struct mesh *mesh)
+{
+    return mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
+}
+
+static double collective_s(const struct price_context *context, const struct mesh *mesh,
+                           enum collective collective, unsigned axes, double bytes)
+{
+    if (mesh_size(mesh, axes) == 1 || bytes <= 0) return 0;
+    struct group_shape group = mesh_group(mesh, context->cluster, axes);
+    double network_scale = context->compute.stack->network_scale;
+    return collective_price(context->fabrics, &group, collective, bytes, network_scale).s;
+}
+
+static int bucket_count_of(const struct stack *stack, double bytes, int rank_count)
+{
+    double bucket_bytes =
+        fmax((double)stack->bucket_bytes, stack->bucket_bytes_per_rank * rank_count);
+    double count = ceil(bytes / bucket_bytes);
+    return count > 1 ? (int)fmin(count, 1e6) : 1;
+}
+
+// The same payload in pieces: each pays its own latency.
+static double bucketed_s(const struct price_context *context, const struct mesh *mesh,
+                         enum collective collective, unsigned axes, double bytes, int count)
+{
+    return count * collective_s(context, mesh, collective, axes, bytes / count);
+}
+
+// Gradients partial over the data axes. Where storage is split over some of them, they are
+// scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
+// replicas of the shards.
+static double reduce_s(const struct price_context *context, const struct program *program,
+                       unsigned axes, double bytes)
+{
+    const struct mesh *mesh = &program->mesh;
+    int count = bucket_count_of(context->compute.stack, bytes, mesh_size(mesh, axes));
+    unsigned shard = program->storage.optimizer_axes & axes;
+    double total_s = 0;
+    if (shard) {
+        total_s += bucketed_s(context, mesh, COLLECTIVE_REDUCE_SCATTER, shard, bytes, count);
+        bytes /= mesh_size(mesh, shard);
+    } else {
+        bytes /= mesh_size(mesh, program->storage.gradient_axes);
+    }
+    return total_s + bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, axes & ~shard, bytes, count);
+}
+
+static struct chunk_price once_a_step(const struct price_context *context,
+                                      const struct program *program,
+                                      const struct program_chunk *chunk)
+{
+    const struct stack *stack = context->compute.stack;
+    const struct mesh *mesh = &program->mesh;
+    const struct storage *storage = &program->storage;
+    struct parameter_sums sums = parameter_sums(program, chunk);
+    struct chunk_price price = {0};
+    for (int i = 0; i < sums.partial_count; i++) {
+        double bytes = sums.partial[i].elements * stack->gradient_bytes;
+        unsigned data = sums.partial[i].axes & data_axes(mesh);
+        unsigned others = sums.partial[i].axes & ~data;
+        price.gradient_reduce_s += reduce_s(context, program, data, bytes);
+        price.small_reduce_s += collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes);
+    }
+    // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
+    bool is_reduced = storage->gradient_axes != 0;
+    double bucketed_bytes = is_reduced ? 0 : sums.elements * stack->gradient_bytes;
+    price.bucket_count = bucket_count_of(stack, bucketed_bytes, mesh_size(mesh, data_axes(mesh)));
+    if (storage->optimizer_axes && !storage->weight_axes) {
+        double bytes = sums.elements * parameter_weight_bytes(program->workload.precision);
+        price.parameter_gather_s = bucketed_s(context, mesh, COLLECTIVE_ALL_GATHER,
+                                              storage->optimizer_axes, bytes, price.bucket_count);
+    }
+    double kept_gradients = sums.elements / mesh_size(mesh, storage->gradient_axes);
+    price.update_s = update_s(&context->compute, program->workload.optimizer,
+                              sums.elements / mesh_size(mesh, storage->optimizer_axes)) +
+                     stream_s(&context->compute,
+                              kept_gradients * stack->gradient_bytes * stack->gradient_passes);
+    return price;
+}
+
+static struct chunk_price price_chunk(const struct price_context *context,
+                                      const struct program *program,
+                                      const struct program_chunk *chunk,
+                                      const struct block_price *blocks)
+{
+    struct chunk_price price = once_a_step(context, program, chunk);
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_price *block = &blocks[chunk->uses[u].block_program];
+        for (int phase = 0; phase < PHASE_COUNT; phase++) {
+            for (int part = 0; part < PART_COUNT; part++) {
+                price.phase_s[phase][part] += chunk->uses[u].count * block->phase_s[phase][part];
+            }
+        }
+    }
+    return price;
+}
+
+// Axes of a stage over which the outputs of a block are whole: as many equal copies would be sent.
+static unsigned copy_axes(const struct mesh *mesh, const struct layout *layout)
+{
+    unsigned axes = 0;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        bool is_copy = layout->of[i] == LAYOUT_WHOLE && mesh->axes[i].parent != AXIS_PP;
+        if (is_copy) axes |= 1u << i;
+    }
+    return axes;
+}
+
+static double hop_s(const struct price_context *context, const struct program *program)
+{
+    const struct mesh *mesh = &program->mesh;
+    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
+    double worst_s = 0;
+    for (int i = 0; stages && i < program->block_count; i++) {
+        const struct block_program *block = program->blocks[i];
+        double bytes = (double)block->output_bytes;
+        unsigned copies = 0;
+        if (context->compute.stack->pipeline_scatter) {
+            copies = copy_axes(mesh, &block->output_layout);
+        }
+        double one_s = collective_s(context, mesh, COLLECTIVE_SEND_RECV, stages,
+                                    bytes / mesh_size(mesh, copies)) +
+                       collective_s(context, mesh, COLLECTIVE_ALL_GATHER, copies, bytes);
+        worst_s = fmax(worst_s, one_s);
+    }
+    return worst_s;
+}
+
+// The first and the last stage add up their halves of a gradient, all other ranks of them at once.
+static double tied_reduce_s(const struct price_context *context, const struct program *program)
+{
+    const struct mesh *mesh = &program->mesh;
+    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
+    if (program->tied.elements == 0 || !stages) return 0;
+    struct group_shape pair = mesh_group(mesh, context->cluster, stages);
+    bool in_one_node = pair.node_count == 1;
+    pair.rank_count = 2;
+    pair.node_count = in_one_node ? 1 : 2;
+    pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
+    double bytes = (double)program->tied.elements * context->compute.stack->gradient_bytes /
+                   mesh_size(mesh, program->storage.gradient_axes);
+    return collective_price(context->fabrics, &pair, COLLECTIVE_ALL_REDUCE, bytes,
+                            context->compute.stack->network_scale)
+        .s;
+}
+
+struct step_price *step_price(struct arena *arena, const struct price_context *context,
+                              const struct program *program)
+{
+    const struct stack *stack = context->compute.stack;
+    const struct parallel *parallel = &program->parallel;
+    const struct mesh *mesh = &program->mesh;
+    struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
+    for (int i = 0; i < program->block_count; i++) {
+        blocks[i] = block_price(context, mesh, program->blocks[i], parallel->overlap);
+    }
+    struct chunk_price *classes = ARENA_NEW(arena, struct chunk_price, program->chunk_class_count);
+    for (int i = 0; i < program->chunk_class_count; i++) {
+        classes[i] = price_chunk(context, program, &program->chunks[i], blocks);
+    }
+    unsigned all_axes = (1u << mesh->axis_count) - 1;
+    struct step_price *price = ARENA_NEW(arena, struct step_price, 1);
+    *price = (struct step_price){
+        .shape = program->shape,
+        .schedule = parallel->schedule,
+        .classes = classes,
+        .class_count = program->chunk_class_count,
+        .class_of = program->class_of,
+        .hop_s = hop_s(context, program),
+        .hop_overlapped = parallel->overlap & OVERLAP_PP,
+        .reduce_overlapped = parallel->overlap & OVERLAP_GRAD_REDUCE,
+        .gather_overlapped = parallel->overlap & OVERLAP_PARAM_GATHER,
+        .overlap_ratio = stack->overlap_ratio,
+        .tied_reduce_s = tied_reduce_s(context, program),
+        .norm_s = collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float)),
+        .overhead_s = stack->step_overhead_s,
+    };
+    return price;
+}
+
+double cost_parts_sum(const struct cost *cost)
+{
+    return cost->compute_s + cost->recompute_s + cost->exposed_comm_s + cost->bubble_s +
+           cost->update_s + cost->overhead_s;
+}

@@ -1,0 +1,63 @@
+#pragma once
+#include "cost_models/collective.h"
+#include "cost_models/compute.h"
+#include "plan/program.h"
+
+// The priced program: what the closed form adds up and the event engine plays. Durations are sums
+// of the prices of instructions; nothing is priced twice.
+
+// Of what a task's seconds consist. Communication parts are the exposed ones.
+enum part { PART_COMPUTE, PART_RECOMPUTE, PART_TP, PART_CP, PART_EP, PART_DP, PART_COUNT };
+
+struct block_price {
+    double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through one block
+};
+
+struct chunk_price {                          // one class of chunks
+    double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through the chunk
+    double gradient_reduce_s;   // its gradients, once a step (0 when each micro-batch reduces)
+    double parameter_gather_s;  // its updated parameters, once a step (ZeRO 1 and 2)
+    double small_reduce_s;      // gradients partial over axes other than dp, cp: never overlapped
+    double update_s;
+    int bucket_count;  // pieces of the gradient reduction, each ready in turn during the
+                       // last backward of the chunk
+};
+
+struct step_price {
+    struct schedule_shape shape;
+    enum schedule_kind schedule;
+    const struct chunk_price *classes;
+    int class_count;
+    const int *class_of;            // [stage * chunk_count + chunk]
+    const struct stage_runs *runs;  // of class_of; NULL: the closed form makes them (slower)
+    double hop_s;                   // activation or gradient between neighbouring stages
+    bool hop_overlapped;
+    bool reduce_overlapped, gather_overlapped;
+    double overlap_ratio;  // speed of reduce and gather while compute runs beside them
+    double tied_reduce_s;  // tied parameters on two stages, after their gradient reduction
+    double norm_s;         // the global gradient norm: every rank waits for the slowest
+    double overhead_s;     // once a step
+};
+
+struct price_context {
+    struct compute_context compute;  // of the slowest device in use
+    const struct fabrics *fabrics;
+    const struct cluster *cluster;
+};
+
+// One micro-batch through one block (cost_models/block.c). What `overlap` names is hidden as far as
+// the stack's ratios and the compute of the phase allow; backward and weight gradients share their
+// compute, because ZeRO's gathers and scatters run beside both.
+struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
+                               const struct block_program *program, unsigned overlap);
+struct step_price *step_price(struct arena *arena, const struct price_context *context,
+                              const struct program *program);
+
+// What a step costs; the parts sum to step_s (asserted).
+struct cost {
+    double step_s;
+    double compute_s, recompute_s, exposed_comm_s, bubble_s, update_s, overhead_s;
+    double exposed_s[PART_COUNT];  // tp, cp, ep, dp parts of exposed_comm_s
+    double exposed_pp_s;           // the rest of exposed_comm_s
+};
+double cost_parts_sum(const struct cost *cost);

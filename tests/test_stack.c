@@ -1,0 +1,224 @@
+#include "core/file.h"
+#include "cost_models/stack.h"
+#include "tests/test.h"
+
+static const struct stack *load(struct arena *arena, const char *name)
+{
+    struct err err = {0};
+    const struct stack *stack = stack_load(arena, name, &err);
+    assert_string_equal(err.text, "");
+    assert_non_null(stack);
+    return stack;
+}
+
+static char *text_of(struct arena *arena, const struct stack *stack)
+{
+    struct json_writer writer = {.arena = arena};
+    stack_write(&writer, NULL, stack);
+    return writer.text;
+}
+
+// A choice without any degree above 1.
+static struct parallel plain(const struct stack *stack)
+{
+    struct parallel parallel = {.vpp = 1, .micro_batch = 1, .schedule = SCHEDULE_1F1B};
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        parallel.degree[axis] = 1;
+    bool flash = stack->attention >> ATTENTION_FLASH & 1;
+    parallel.attention = flash ? ATTENTION_FLASH : ATTENTION_UNFUSED;
+    parallel.zero = stack->zero_stages & 1 ? 0 : 3;
+    return parallel;
+}
+
+static void every_shipped_stack_reads_and_has_the_name_of_its_file(void **state)
+{
+    int count = 0;
+    const char **names = file_list_data(*state, "cost_models/stacks", &count);
+    assert_int_equal(count, 10);
+    for (int i = 0; i < count; i++) {
+        assert_string_equal(load(*state, names[i])->name, names[i]);
+    }
+}
+
+static void every_shipped_stack_is_written_as_it_was_read(void **state)
+{
+    struct arena *arena = *state;
+    int count = 0;
+    const char **names = file_list_data(arena, "cost_models/stacks", &count);
+    for (int i = 0; i < count; i++) {
+        struct err err = {0};
+        struct json_document document;
+        const char *text = text_of(arena, load(arena, names[i]));
+        assert_true(json_parse(arena, "copy", text, strlen(text), &document, &err));
+        struct json root = json_root(&document);
+        const struct stack *copy = stack_read(arena, &root, &err);
+        assert_string_equal(err.text, "");
+        assert_string_equal(text_of(arena, copy), text);
+    }
+}
+
+static void every_shipped_stack_runs_plain_data_parallelism(void **state)
+{
+    int count = 0;
+    const char **names = file_list_data(*state, "cost_models/stacks", &count);
+    for (int i = 0; i < count; i++) {
+        const struct stack *stack = load(*state, names[i]);
+        struct parallel parallel = plain(stack);
+        parallel.degree[AXIS_DP] = 8;
+        parallel.overlap = stack->overlap_default;
+        const char *why = NULL;
+        assert_true(stack_can_run(stack, &parallel, *state, &why));
+        assert_null(why);
+    }
+}
+
+// What the published runs of each stack used.
+static const struct run {
+    const char *stack;
+    int tp, pp, vpp, zero;
+    bool sp;
+    enum recompute recompute;
+    enum schedule_kind schedule;
+    enum attention attention;
+} RUNS[] = {
+    {"megatron-2021", 8, 8, 3, 0, true, RECOMPUTE_SELECTIVE, SCHEDULE_INTERLEAVED,
+     ATTENTION_UNFUSED},
+    {"megatron-2021", 8, 1, 1, 0, false, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_UNFUSED},
+    {"megatron-core", 4, 8, 6, 1, true, RECOMPUTE_NONE, SCHEDULE_INTERLEAVED, ATTENTION_FLASH},
+    {"megatron-core", 1, 16, 1, 0, false, RECOMPUTE_NONE, SCHEDULE_1F1B, ATTENTION_UNFUSED},
+    {"megatron-core", 1, 1, 1, 3, false, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_FLASH},
+    {"megatron-deepspeed", 8, 8, 1, 0, false, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_UNFUSED},
+    {"megatron-deepspeed", 4, 4, 1, 1, false, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_UNFUSED},
+    {"fsdp", 1, 1, 1, 3, false, RECOMPUTE_SELECTIVE, SCHEDULE_1F1B, ATTENTION_FLASH},
+    {"fsdp2", 4, 1, 1, 3, true, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_FLASH},
+    {"fsdp2", 4, 1, 1, 0, false, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_FLASH},
+    {"internevo", 2, 1, 1, 1, false, RECOMPUTE_FULL, SCHEDULE_1F1B, ATTENTION_FLASH},
+    {"xla", 1, 1, 1, 3, false, RECOMPUTE_NONE, SCHEDULE_1F1B, ATTENTION_FLASH},
+};
+
+static void every_stack_can_run_what_its_published_runs_used(void **state)
+{
+    for (size_t i = 0; i < sizeof RUNS / sizeof *RUNS; i++) {
+        const struct run *run = &RUNS[i];
+        const struct stack *stack = load(*state, run->stack);
+        struct parallel parallel = plain(stack);
+        parallel.degree[AXIS_TP] = run->tp;
+        parallel.degree[AXIS_PP] = run->pp;
+        parallel.degree[AXIS_DP] = 4;
+        parallel.vpp = run->vpp;
+        parallel.zero = run->zero;
+        parallel.sp = run->sp;
+        parallel.recompute = run->recompute;
+        parallel.schedule = run->schedule;
+        parallel.attention = run->attention;
+        const char *why = NULL;
+        bool can_run = stack_can_run(stack, &parallel, *state, &why);
+        assert_null(why);
+        assert_true(can_run);
+    }
+}
+
+static void check_refusal(struct arena *arena, const char *name, const struct parallel *parallel,
+                          const char *expected)
+{
+    const char *why = NULL;
+    assert_false(stack_can_run(load(arena, name), parallel, arena, &why));
+    assert_string_equal(why, expected);
+}
+
+static void what_a_stack_cannot_run_has_a_reason(void **state)
+{
+    struct arena *arena = *state;
+    const struct stack *old = load(arena, "megatron-2021");
+    struct parallel parallel = plain(old);
+    parallel.zero = 3;
+    check_refusal(arena, "megatron-2021", &parallel, "stack megatron-2021 has no zero stage 3");
+    parallel = plain(old);
+    parallel.attention = ATTENTION_FLASH;
+    check_refusal(arena, "megatron-2021", &parallel, "stack megatron-2021 has no flash attention");
+    parallel = plain(old);
+    parallel.overlap = OVERLAP_TP | OVERLAP_PP;
+    check_refusal(arena, "megatron-2021", &parallel, "stack megatron-2021 cannot overlap tp,pp");
+    parallel = plain(old);
+    parallel.degree[AXIS_CP] = 2;
+    check_refusal(arena, "megatron-2021", &parallel, "stack megatron-2021 cannot split over cp");
+    parallel = plain(old);
+    parallel.degree[AXIS_PP] = 2;
+    parallel.schedule = SCHEDULE_GPIPE;
+    check_refusal(arena, "megatron-2021", &parallel, "stack megatron-2021 has no schedule gpipe");
+    parallel = plain(load(arena, "megatron-core"));
+    parallel.degree[AXIS_PP] = 2;
+    parallel.zero = 3;
+    check_refusal(arena, "megatron-core", &parallel,
+                  "stack megatron-core has no zero stage 3 together with a pipeline");
+    parallel = plain(load(arena, "fsdp"));
+    parallel.sp = true;
+    check_refusal(arena, "fsdp", &parallel, "stack fsdp has no sequence parallelism");
+}
+
+// Without a pipeline its schedule is not asked for: no stack lists one for that.
+static void a_schedule_counts_only_in_a_pipeline(void **state)
+{
+    struct parallel parallel = plain(load(*state, "fsdp"));
+    parallel.schedule = SCHEDULE_GPIPE;
+    const char *why = NULL;
+    assert_true(stack_can_run(load(*state, "fsdp"), &parallel, *state, &why));
+}
+
+static const struct {
+    const char *name, *message;
+} BAD_FILES[] = {
+    {"hearsay", "40:35: $.provenance[0].kind: expected measured, published, "
+                "datasheet or estimated, found \"rumour\""},
+    {"missing_key", "1:1: $: missing \"host_op_s\""},
+    {"negative_scale", "17:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
+    {"no_attention", "8:16: $.attention: expected at least one"},
+    {"no_provenance", "18:16: $.host_op_s: expected an entry for \"host_op_s\" in "
+                      "provenance, found none"},
+    {"overlap", "11:14: $.overlap: expected none or some of "
+                "grad-reduce,param-gather,tp,pp,cp,ep, found \"grad-reduce,tensor\""},
+    {"overlap_default", "12:22: $.overlap_default: expected a subset of overlap"},
+    {"unknown_key", "13:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
+    {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
+                          "\"block\""},
+    {"wrong_provenance", "45:13: $.provenance[5].key: this stack has no constant called "
+                         "\"host_op\""},
+    {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
+    {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
+};
+
+static void each_bad_file_gets_its_message(void **state)
+{
+    for (size_t i = 0; i < sizeof BAD_FILES / sizeof *BAD_FILES; i++) {
+        struct err err = {0};
+        char *path = arena_print(*state, "tests/data/stack_%s.json", BAD_FILES[i].name);
+        assert_null(stack_load(*state, path, &err));
+        assert_string_equal(err.text, arena_print(*state, "%s:%s", path, BAD_FILES[i].message));
+        assert_int_equal(err.kind, ERR_INPUT);
+    }
+}
+
+static void an_unknown_stack_is_answered_with_the_nearest(void **state)
+{
+    static const char MESSAGE[] = "no stack is called \"megatron-cor\", did you mean "
+                                  "\"megatron-core\"? There are: colossalai, fsdp, fsdp2, ";
+    struct err err = {0};
+    assert_null(stack_load(*state, "megatron-cor", &err));
+    assert_memory_equal(err.text, MESSAGE, strlen(MESSAGE));
+    assert_int_equal(err.kind, ERR_INPUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shipped_stack_reads_and_has_the_name_of_its_file),
+        cmocka_unit_test(every_shipped_stack_is_written_as_it_was_read),
+        cmocka_unit_test(every_shipped_stack_runs_plain_data_parallelism),
+        cmocka_unit_test(every_stack_can_run_what_its_published_runs_used),
+        cmocka_unit_test(what_a_stack_cannot_run_has_a_reason),
+        cmocka_unit_test(a_schedule_counts_only_in_a_pipeline),
+        cmocka_unit_test(each_bad_file_gets_its_message),
+        cmocka_unit_test(an_unknown_stack_is_answered_with_the_nearest),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

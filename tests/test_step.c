@@ -1,0 +1,316 @@
+#include "cost_models/parameters.h"
+#include "tests/priced.h"
+#include "tests/test.h"
+
+#include <math.h>
+
+static double block_s(const struct block_price *price)
+{
+    double sum_s = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        for (int part = 0; part < PART_COUNT; part++)
+            sum_s += price->phase_s[phase][part];
+    }
+    return sum_s;
+}
+
+static double part_s(const double phase_s[PHASE_COUNT][PART_COUNT], enum part part)
+{
+    double sum_s = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        sum_s += phase_s[phase][part];
+    return sum_s;
+}
+
+static double chunk_s(const struct chunk_price *price)
+{
+    double sum_s = 0;
+    for (enum part part = 0; part < PART_COUNT; part++)
+        sum_s += part_s(price->phase_s, part);
+    return sum_s;
+}
+
+static struct block_price layer_price(const struct priced *of)
+{
+    return block_price(&of->context, &of->program->mesh, priced_block(of, BLOCK_LAYER),
+                       of->parallel.overlap);
+}
+
+static struct priced korthikanti_22b(struct arena *arena, bool selective)
+{
+    struct priced of = priced_start(arena, "megatron-22b", "dgx-a100-80g", "megatron-2021");
+    of.parallel.degree[AXIS_TP] = 8;
+    of.parallel.micro_batch = 4;
+    of.parallel.sp = selective;
+    of.parallel.recompute = selective ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+    of.workload.precision = PRECISION_FP16;
+    of.workload.global_batch = 4;
+    priced_finish(&of);
+    return of;
+}
+
+// Korthikanti et al. 2022, table 5: 1.42 s with full recompute, 1.10 s with sequence parallelism
+// and selective recompute. One micro-batch, no pipeline, no data parallelism: nothing but blocks.
+static void the_22b_model_on_8_a100_takes_its_published_time(void **state)
+{
+    static const double MEASURED_S[] = {1.42, 1.10};
+    for (int selective = 0; selective < 2; selective++) {
+        struct priced of = korthikanti_22b(*state, selective);
+        assert_int_equal(of.price->class_count, 1);
+        const struct chunk_price *chunk = &of.price->classes[0];
+        double step_s = chunk_s(chunk) + chunk->small_reduce_s + chunk->update_s +
+                        of.price->norm_s + of.price->overhead_s;
+        assert_true(fabs(step_s / MEASURED_S[selective] - 1) < 0.15);
+        assert_true(chunk->gradient_reduce_s == 0 && chunk->parameter_gather_s == 0);
+        assert_true((chunk->small_reduce_s > 0) == (selective == 1));
+    }
+}
+
+static void a_chunk_is_the_sum_of_its_blocks(void **state)
+{
+    struct priced of = korthikanti_22b(*state, true);
+    const struct program_chunk *chunk = &of.program->chunks[0];
+    double sum_s = 0;
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_program *block = of.program->blocks[chunk->uses[u].block_program];
+        struct block_price price = block_price(&of.context, &of.program->mesh, block, 0);
+        sum_s += chunk->uses[u].count * block_s(&price);
+    }
+    assert_true(fabs(chunk_s(&of.price->classes[0]) / sum_s - 1) < 1e-12);
+}
+
+static void full_recompute_repeats_forward_and_tp_communication(void **state)
+{
+    struct priced of = korthikanti_22b(*state, false);
+    struct block_price layer = layer_price(&of);
+    double forward_s = layer.phase_s[PHASE_FORWARD][PART_COMPUTE];
+    double again_s = layer.phase_s[PHASE_BACKWARD][PART_RECOMPUTE];
+    assert_true(fabs(again_s / forward_s - 1) < 0.02);
+    double forward_comm_s = layer.phase_s[PHASE_FORWARD][PART_TP];
+    assert_true(fabs(layer.phase_s[PHASE_BACKWARD][PART_TP] / forward_comm_s - 2) < 0.01);
+    assert_true(layer.phase_s[PHASE_FORWARD][PART_RECOMPUTE] == 0);
+}
+
+static void overlap_hides_the_stated_share_of_tp(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-70b", "dgx-h100", "megatron-core");
+    of.parallel.degree[AXIS_TP] = 8;
+    of.parallel.sp = true;
+    priced_finish(&of);
+    struct block_price plain = layer_price(&of);
+    of.parallel.overlap |= OVERLAP_TP;
+    struct block_price hidden = layer_price(&of);
+    double left = part_s(hidden.phase_s, PART_TP) / part_s(plain.phase_s, PART_TP);
+    assert_true(fabs(left - (1 - of.stack->tp_overlap_ratio)) < 1e-9);
+    assert_true(block_s(&hidden) < block_s(&plain));
+}
+
+static struct priced with_zero(struct arena *arena, int zero)
+{
+    const char *stack = zero == 0 || zero == 1 ? "megatron-core" : "fsdp";
+    struct priced of = priced_start(arena, "llama-2-7b", "dgx-a100-80g-x16", stack);
+    of.parallel.zero = zero;
+    of.parallel.micro_batch = 2;
+    of.workload.seq_len = 4096;
+    priced_finish(&of);
+    return of;
+}
+
+static void zero_moves_the_reduction_into_the_micro_batch(void **state)
+{
+    struct priced of[4];
+    for (int zero = 0; zero < 4; zero++)
+        of[zero] = with_zero(*state, zero);
+    const struct chunk_price *chunks[4];
+    for (int zero = 0; zero < 4; zero++)
+        chunks[zero] = &of[zero].price->classes[0];
+
+    // An all-reduce of 4 bytes; or a reduce-scatter of 4 and a gather of 2.
+    double reduced_s = chunks[0]->gradient_reduce_s;
+    assert_true(chunks[0]->parameter_gather_s == 0 && chunks[2]->parameter_gather_s > 0);
+    assert_true(fabs(chunks[1]->gradient_reduce_s / reduced_s - 0.5) < 0.1);
+    assert_true(fabs(chunks[1]->parameter_gather_s / reduced_s - 0.25) < 0.1);
+    for (int zero = 2; zero < 4; zero++) {
+        assert_true(chunks[zero]->gradient_reduce_s == 0);
+        assert_int_equal(chunks[zero]->bucket_count, 1);
+    }
+    assert_true(chunks[3]->parameter_gather_s == 0);
+    for (int zero = 0; zero < 2; zero++)
+        assert_true(part_s(chunks[zero]->phase_s, PART_DP) == 0);
+    assert_true(chunks[1]->update_s < 0.5 * chunks[0]->update_s);
+    assert_true(chunks[3]->update_s < chunks[1]->update_s);
+}
+
+// 16384 tokens hide the gathers of a 7B layer on 8 rails; a twentieth of the network does not.
+static void parameters_hide_behind_compute_as_far_as_it_lasts(void **state)
+{
+    struct priced of = with_zero(*state, 3);
+    struct stack stack = *of.stack;
+    of.context.compute.stack = &stack;
+    struct block_price fast = layer_price(&of);
+    assert_true(part_s(fast.phase_s, PART_DP) < 1e-9);
+    of.parallel.overlap = 0;
+    struct block_price exposed = layer_price(&of);
+    assert_true(part_s(exposed.phase_s, PART_DP) > 1e-3);
+    assert_true(block_s(&exposed) > block_s(&fast));
+
+    of.parallel.overlap = OVERLAP_GRAD_REDUCE | OVERLAP_PARAM_GATHER;
+    stack.network_scale = 0.05;
+    struct block_price slow = layer_price(&of);
+    of.parallel.overlap = 0;
+    struct block_price all = layer_price(&of);
+    double hidden_s = part_s(all.phase_s, PART_DP) - part_s(slow.phase_s, PART_DP);
+    double window_s = part_s(all.phase_s, PART_COMPUTE);
+    assert_true(part_s(slow.phase_s, PART_DP) > 0);
+    assert_true(fabs(hidden_s / (stack.overlap_ratio * window_s) - 1) < 0.01);
+}
+
+static void gradients_in_buckets_cost_more_latency(void **state)
+{
+    struct priced of = priced_start(*state, "gpt2-xl", "dgx-a100-80g-x16", "megatron-core");
+    struct stack stack = *of.stack;
+    of.stack = &stack;
+    of.workload.seq_len = 1024;
+    stack.bucket_bytes_per_rank = 0;
+    double before_s = 0;
+    int before_count = 0;
+    for (stack.bucket_bytes = (int64_t)1e11; stack.bucket_bytes >= 100000;
+         stack.bucket_bytes /= 10) {
+        priced_finish(&of);
+        const struct chunk_price *chunk = &of.price->classes[0];
+        assert_true(chunk->bucket_count >= before_count);
+        assert_true(chunk->gradient_reduce_s >= before_s);
+        before_count = chunk->bucket_count;
+        before_s = chunk->gradient_reduce_s;
+    }
+    assert_true(before_count > 10000);
+}
+
+// Megatron-Core: no fewer than a million elements a data rank, so that 128 ranks take 512 MB
+// pieces.
+static void buckets_grow_with_the_ranks_that_reduce(void **state)
+{
+    struct priced near = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "megatron-core");
+    priced_finish(&near);
+    struct priced far = with_zero(*state, 0);
+    double bytes = 4 * (double)graph_parameter_count(near.graph);
+    assert_int_equal(near.price->classes[0].bucket_count, (int)ceil(bytes / 160e6));
+    assert_int_equal(far.price->classes[0].bucket_count, (int)ceil(bytes / 512e6));
+}
+
+// A host that needs 1 ms an operator decides alone; one that needs 1 ns does not count.
+static void a_slow_host_sets_the_pace(void **state)
+{
+    struct priced of = priced_start(*state, "gpt2", "dgx-h100", "megatron-deepspeed");
+    struct stack stack = *of.stack;
+    of.stack = &stack;
+    of.workload.seq_len = 128;
+    stack.host_op_s = 0;
+    priced_finish(&of);
+    struct block_price free_host = layer_price(&of);
+    stack.host_op_s = 1e-9;
+    struct block_price fast_host = layer_price(&of);
+    stack.host_op_s = 1e-3;
+    struct block_price slow_host = layer_price(&of);
+    assert_true(fabs(block_s(&fast_host) / block_s(&free_host) - 1) < 1e-6);
+    double kernels = 0;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    for (int i = 0; i < layer->instr_count; i++) {
+        if (layer->instrs[i].collective != COLLECTIVE_NONE) continue;
+        kernels += compute_price(&of.context.compute, layer, &layer->instrs[i]).kernel_count;
+    }
+    assert_true(fabs(block_s(&slow_host) / (kernels * 1e-3) - 1) < 0.01);
+}
+
+static struct priced pipelined(struct arena *arena, const char *stack, bool sp)
+{
+    struct priced of = priced_start(arena, "megatron-175b", "dgx-a100-80g-x16", stack);
+    of.parallel.degree[AXIS_TP] = 8;
+    of.parallel.degree[AXIS_PP] = 8;
+    of.parallel.sp = sp;
+    of.workload.precision = PRECISION_FP16;
+    priced_finish(&of);
+    return of;
+}
+
+// 2048 * 12288 fp16 are 50 MB; a rank owns one NIC of 25 GB/s.
+static void a_hop_sends_the_boundary_over_the_rail_of_each_rank(void **state)
+{
+    struct priced whole = pipelined(*state, "megatron-deepspeed", false);
+    struct priced scattered = pipelined(*state, "megatron-2021", false);
+    struct priced split = pipelined(*state, "megatron-2021", true);
+    double bytes = 2.0 * 2048 * 12288;
+    assert_true(whole.price->hop_s > bytes / 25e9 && whole.price->hop_s < 1.5 * bytes / 25e9);
+    assert_true(split.price->hop_s > bytes / 8 / 25e9);
+    assert_true(split.price->hop_s < scattered.price->hop_s);
+    assert_true(scattered.price->hop_s < 0.4 * whole.price->hop_s);
+    assert_false(whole.price->hop_overlapped);
+}
+
+static void tied_tables_on_two_stages_are_added_up(void **state)
+{
+    struct priced of = pipelined(*state, "megatron-2021", true);
+    assert_true(of.program->tied.elements > 0);
+    double bytes = 4.0 * (double)of.program->tied.elements;
+    assert_true(of.price->tied_reduce_s > bytes / 25e9);
+    assert_true(of.price->tied_reduce_s < 2 * bytes / 25e9);
+    struct priced one_stage = korthikanti_22b(*state, true);
+    assert_true(one_stage.price->tied_reduce_s == 0);
+}
+
+// On one stage the table is one parameter: counted, reduced and updated once.
+static void tied_tables_on_one_stage_count_once(void **state)
+{
+    struct priced of = priced_start(*state, "gpt2", "dgx-a100-80g", "megatron-core");
+    of.workload.seq_len = 1024;
+    priced_finish(&of);
+    struct parameter_sums sums = parameter_sums(of.program, &of.program->chunks[0]);
+    assert_true(sums.elements == (double)graph_parameter_count(of.graph));
+    assert_int_equal(sums.partial_count, 1);
+    assert_true(sums.partial[0].elements == sums.elements);
+}
+
+static void hybrid_shards_are_gathered_in_the_group_and_summed_over_the_replicas(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g-x16", "fsdp");
+    of.parallel.zero = 3;
+    of.parallel.zero_group = 8;
+    of.workload.seq_len = 4096;
+    priced_finish(&of);
+    const struct chunk_price *chunk = &of.price->classes[0];
+    struct priced full = with_zero(*state, 3);
+    assert_true(chunk->gradient_reduce_s > 0);
+    of.parallel.overlap = full.parallel.overlap = 0;
+    struct block_price near = layer_price(&of), far = layer_price(&full);
+    assert_true(part_s(near.phase_s, PART_DP) < part_s(far.phase_s, PART_DP));
+}
+
+static void equal_inputs_give_equal_prices(void **state)
+{
+    struct priced a = pipelined(*state, "megatron-2021", true);
+    struct priced b = pipelined(*state, "megatron-2021", true);
+    assert_int_equal(a.price->class_count, b.price->class_count);
+    assert_memory_equal(a.price->classes, b.price->classes,
+                        (size_t)a.price->class_count * sizeof *a.price->classes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_22b_model_on_8_a100_takes_its_published_time),
+        cmocka_unit_test(a_chunk_is_the_sum_of_its_blocks),
+        cmocka_unit_test(full_recompute_repeats_forward_and_tp_communication),
+        cmocka_unit_test(overlap_hides_the_stated_share_of_tp),
+        cmocka_unit_test(zero_moves_the_reduction_into_the_micro_batch),
+        cmocka_unit_test(parameters_hide_behind_compute_as_far_as_it_lasts),
+        cmocka_unit_test(gradients_in_buckets_cost_more_latency),
+        cmocka_unit_test(buckets_grow_with_the_ranks_that_reduce),
+        cmocka_unit_test(a_slow_host_sets_the_pace),
+        cmocka_unit_test(a_hop_sends_the_boundary_over_the_rail_of_each_rank),
+        cmocka_unit_test(tied_tables_on_two_stages_are_added_up),
+        cmocka_unit_test(tied_tables_on_one_stage_count_once),
+        cmocka_unit_test(hybrid_shards_are_gathered_in_the_group_and_summed_over_the_replicas),
+        cmocka_unit_test(equal_inputs_give_equal_prices),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
