@@ -16,7 +16,7 @@ FOLDERS = core topologies models plan cost_models simulator planner executor rep
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices models models/zoo plan \
                   cost_models cost_models/stacks))
 
-WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror -Wno-missing-field-initializers
+WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm

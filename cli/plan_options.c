@@ -66,7 +66,8 @@ static int put_pins(struct plan_arguments *a, struct option *options)
         {"--recompute", OPTION_CHOICE, &a->recompute, "activations computed again in backward",
          "none|selective|full", 0, 0},
         {"--recompute-layers", OPTION_RANGE, &a->recompute_layers,
-         "only in the first N layers of each stage", NULL, 0, 1 << 20},
+         "only in the first N layers of each stage (default with --recompute: all)", NULL, 0,
+         1 << 20},
         {"--schedule", OPTION_CHOICE, &a->schedule, "pipeline schedule", "gpipe|1f1b|interleaved",
          0, 0},
         {"--offload", OPTION_CHOICE, &a->offload, "to host memory", "none", 0, 0},
@@ -173,6 +174,10 @@ static bool read_pins(struct arena *arena, const struct plan_arguments *argument
     pins->zero = arguments->zero;
     pins->zero_group = arguments->zero_group;
     pins->recompute_layers = arguments->recompute_layers;
+    // "--recompute full" alone means every layer, as every framework has it.
+    if (arguments->recompute && !arguments->recompute_layers.set) {
+        pins_set(pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
+    }
     unsigned overlap = 0;
     if (arguments->overlap) {
         if (!overlap_parse(arguments->overlap, &overlap)) {
@@ -236,7 +241,7 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
     request->cluster = cluster;
     request->stack = stack_load(arena, arguments->stack, err);
     request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
-    if (!request->fabrics) return false;
+    if (!request->fabrics || !fabrics_cover(request->fabrics, cluster, err)) return false;
     request->objective = objective_from_name(arguments->objective);
     request->top = arguments->top;
     request->exhaustive = arguments->exhaustive;

@@ -23,7 +23,8 @@ static bool load(struct arena *arena, const char *path, struct evaluation_reques
     request->parallel = plan->parallel;
     request->stack = stack_read(arena, &plan->stack, err);
     request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
-    request->bands = request->fabrics ? bands_load(arena, err) : NULL;
+    if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return false;
+    request->bands = bands_load(arena, err);
     return request->bands != NULL;
 }
 

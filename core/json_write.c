@@ -143,8 +143,9 @@ static void put_tree(struct json_writer *writer, const char *key, const cJSON *t
     if (cJSON_IsObject(tree) || cJSON_IsArray(tree)) {
         bool is_object = cJSON_IsObject(tree);
         json_open(writer, key, is_object ? '{' : '[');
-        for (const cJSON *child = tree->child; child; child = child->next) {
-            put_tree(writer, is_object ? child->string : NULL, child);
+        // A document's members stand side by side, and `valueint` counts them (core/json.c).
+        for (int i = 0; i < tree->valueint; i++) {
+            put_tree(writer, is_object ? tree->child[i].string : NULL, &tree->child[i]);
         }
         json_close(writer, is_object ? '}' : ']');
     } else if (cJSON_IsString(tree)) {

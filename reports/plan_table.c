@@ -1,12 +1,13 @@
 #include "reports/plan_table.h"
 #include "core/table.h"
+#include "planner/explain.h"
 
 #include <string.h>
 
-const char *parallel_text(struct arena *arena, const struct parallel *parallel)
+static const char *degrees_text(struct arena *arena, const struct parallel *parallel)
 {
-    const char *text = "";
     static const enum axis SHOWN[] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_ETP, AXIS_PP, AXIS_DP};
+    const char *text = "";
     for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
         int degree = parallel->degree[SHOWN[i]];
         bool always = SHOWN[i] == AXIS_TP || SHOWN[i] == AXIS_PP || SHOWN[i] == AXIS_DP;
@@ -14,7 +15,32 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
         text = arena_print(arena, "%s%s%d%s ", text, axis_name(SHOWN[i]), degree,
                            SHOWN[i] == AXIS_TP && parallel->sp ? " sp" : "");
     }
-    text = arena_print(arena, "%smb%d z%d", text, parallel->micro_batch, parallel->zero);
+    return text;
+}
+
+// " tp>pp>dp" where the axes do not lie in the default order; axes of one rank are left out.
+static const char *order_text(struct arena *arena, const struct parallel *parallel)
+{
+    struct parallel other = *parallel;
+    parallel_default_order(&other);
+    bool is_default = true;
+    const char *text = "";
+    for (int i = 0, j = 0; i < parallel->order_count; i++) {
+        if (parallel->degree[parallel->order[i]] == 1) continue;
+        while (parallel->degree[other.order[j]] == 1) {
+            j++;
+        }
+        is_default = is_default && parallel->order[i] == other.order[j++];
+        text = arena_print(arena, "%s%s%s", text, *text ? ">" : " ", axis_name(parallel->order[i]));
+    }
+    return is_default ? "" : text;
+}
+
+const char *parallel_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = arena_print(arena, "%smb%d z%d", degrees_text(arena, parallel),
+                                   parallel->micro_batch, parallel->zero);
+    if (parallel->zero_group > 0) text = arena_print(arena, "%s/%d", text, parallel->zero_group);
     if (parallel->vpp > 1) text = arena_print(arena, "%s v%d", text, parallel->vpp);
     if (parallel->degree[AXIS_PP] > 1 && parallel->schedule == SCHEDULE_GPIPE) {
         text = arena_print(arena, "%s gpipe", text);
@@ -25,7 +51,8 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
             text = arena_print(arena, "%s:%d", text, parallel->recompute_layers);
         }
     }
-    return text;
+    if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
+    return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }
 
 const char *cluster_text(struct arena *arena, const struct cluster *cluster)
@@ -62,30 +89,18 @@ static double gib(int64_t bytes)
 // The term that costs the loser most over the winner, as a share of the winner's step.
 static const char *lost_to(struct arena *arena, const struct cost *loser, const struct cost *winner)
 {
-    const struct {
-        const char *name;
-        double loser_s, winner_s;
-    } terms[] = {
-        {"compute", loser->compute_s, winner->compute_s},
-        {"recompute", loser->recompute_s, winner->recompute_s},
-        {"tp comm", loser->exposed_s[PART_TP], winner->exposed_s[PART_TP]},
-        {"dp comm", loser->exposed_s[PART_DP], winner->exposed_s[PART_DP]},
-        {"cp comm", loser->exposed_s[PART_CP], winner->exposed_s[PART_CP]},
-        {"ep comm", loser->exposed_s[PART_EP], winner->exposed_s[PART_EP]},
-        {"pp comm", loser->exposed_pp_s, winner->exposed_pp_s},
-        {"bubble", loser->bubble_s, winner->bubble_s},
-        {"update", loser->update_s, winner->update_s},
-    };
-    const char *name = "-";
-    double most = 0;
-    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
-        double more = terms[i].loser_s - terms[i].winner_s;
-        if (more <= most) continue;
-        most = more;
+    struct explanation_term terms[EXPLANATION_TERM_MAX];
+    int count = explain_terms(winner, loser, terms);
+    const char *name = NULL;
+    double most_s = 0;
+    for (int i = 0; i < count; i++) {
+        double more_s = terms[i].other_s - terms[i].winner_s;
+        if (more_s <= most_s) continue;
+        most_s = more_s;
         name = terms[i].name;
     }
-    if (most <= 0) return "-";
-    return arena_print(arena, "%s %.1f%%", name, 100 * most / winner->step_s);
+    if (!name) return "-";
+    return arena_print(arena, "%s %.1f%%", name, 100 * most_s / winner->step_s);
 }
 
 static void add_row(struct table *table, struct arena *arena, const struct search_request *request,
@@ -115,7 +130,8 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
 
 static const char *certainty(struct arena *arena, const struct search_result *result)
 {
-    double best_s = result->best[0].cost.step_s;
+    // What is proven is proven of the closed form; the events only rank its best few.
+    double best_s = result->best[0].closed_form_s;
     switch (result->status) {
     case SEARCH_OPTIMAL:
         return arena_print(arena, "Proven optimal in this space (bound %s).",
@@ -149,6 +165,20 @@ static const char *band_sentence(struct arena *arena, const struct prediction *p
                        units_seconds(arena, prediction->step_s_high), prediction->band->row_count);
 }
 
+// Time and money for the tokens asked for; the price only where the cluster file has one.
+static const char *money_sentence(struct arena *arena, const struct search_request *request,
+                                  const struct money *money)
+{
+    if (request->workload.tokens <= 0) return "";
+    const char *days = arena_print(arena, "      %s tokens take %.1f days, %s GPU-hours",
+                                   units_count(arena, request->workload.tokens),
+                                   money->train_s / 86400, units_count(arena, money->gpu_hours));
+    if (!money->currency || money->total <= 0) return arena_print(arena, "%s\n", days);
+    return arena_print(arena, "%s, %s %s (%.0f %s per 1B tokens)\n", days,
+                       units_count(arena, money->total), money->currency, money->per_billion_tokens,
+                       money->currency);
+}
+
 char *plan_table_text(struct arena *arena, const struct search_request *request,
                       const struct search_result *result, const struct evaluation *best)
 {
@@ -163,7 +193,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%sBest: %s: %s a step%s\n"
-        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s\n",
+        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s\n",
         request->model->name, cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), units_count(arena, result->considered_count),
@@ -172,7 +202,8 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
-        units_ratio(arena, prediction->mfu_ratio), certainty(arena, result));
+        units_ratio(arena, prediction->mfu_ratio),
+        money_sentence(arena, request, &prediction->money), certainty(arena, result));
 }
 
 char *plan_nothing_text(struct arena *arena, const struct search_request *request,

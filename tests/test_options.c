@@ -17,19 +17,19 @@ enum { ROW_COUNT = 12, ARGUMENT_COUNT_MAX = 100 };
 static void make_table(struct values *values, struct option options[ROW_COUNT])
 {
     const struct option rows[ROW_COUNT] = {
-        {"MODEL", OPTION_TEXT, &values->model, "model"},
-        {"[CLUSTER...]", OPTION_TEXTS, &values->clusters, "clusters"},
-        {"-o", OPTION_TEXT, &values->output, "where the plan goes", "FILE"},
-        {"--json", OPTION_FLAG, &values->json, "for programs"},
-        {"--global-batch", OPTION_INT, &values->batch, "sequences a step"},
-        {"--tokens", OPTION_I64, &values->tokens, "tokens to train on"},
+        {"MODEL", OPTION_TEXT, &values->model, "model", NULL, 0, 0},
+        {"[CLUSTER...]", OPTION_TEXTS, &values->clusters, "clusters", NULL, 0, 0},
+        {"-o", OPTION_TEXT, &values->output, "where the plan goes", "FILE", 0, 0},
+        {"--json", OPTION_FLAG, &values->json, "for programs", NULL, 0, 0},
+        {"--global-batch", OPTION_INT, &values->batch, "sequences a step", NULL, 0, 0},
+        {"--tokens", OPTION_I64, &values->tokens, "tokens to train on", NULL, 0, 0},
         {"--bandwidth", OPTION_F64, &values->bandwidth, "bytes a second", "N", 1, 1e15},
-        {"Pins", OPTION_GROUP, NULL, "what is pinned is kept, what is not is searched"},
-        {"--tp", OPTION_RANGE, &values->tp, "tensor parallel size"},
+        {"Pins", OPTION_GROUP, NULL, "what is pinned is kept, what is not is searched", NULL, 0, 0},
+        {"--tp", OPTION_RANGE, &values->tp, "tensor parallel size", NULL, 0, 0},
         {"--schedule", OPTION_CHOICE, &values->schedule,
          "a pipeline schedule with an explanation that does not fit on one line of help",
-         "gpipe|1f1b|zb-h1"},
-        {"--overlap", OPTION_WORDS, &values->overlap, "overlapped", "none|tp|grad-reduce"},
+         "gpipe|1f1b|zb-h1", 0, 0},
+        {"--overlap", OPTION_WORDS, &values->overlap, "overlapped", "none|tp|grad-reduce", 0, 0},
     };
     memcpy(options, rows, sizeof rows);
 }
@@ -40,7 +40,7 @@ static const char *parse(struct arena *arena, struct values *values, const char 
     struct option options[ROW_COUNT + 1] = {0};
     make_table(values, options);
     options[ROW_COUNT - 1] =
-        (struct option){"--forbid", OPTION_TEXTS, &values->forbid, "exclude", "KEY=VALUE"};
+        (struct option){"--forbid", OPTION_TEXTS, &values->forbid, "exclude", "KEY=VALUE", 0, 0};
     char *argv[ARGUMENT_COUNT_MAX] = {arena_copy(arena, "plan")};
     int argc = 1;
     char *rest = arena_copy(arena, line);
@@ -118,7 +118,7 @@ static void an_argument_too_many_is_named(void **state)
 {
     (void)state;
     const char *path = NULL;
-    const struct option options[] = {{"PLAN", OPTION_TEXT, &path, "plan"}, {0}};
+    const struct option options[] = {{"PLAN", OPTION_TEXT, &path, "plan", NULL, 0, 0}, {0}};
     char name[] = "simulate", first[] = "a", second[] = "b";
     char *argv[] = {name, first, second, NULL};
     struct err err = {0};

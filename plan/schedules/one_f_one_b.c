@@ -1,5 +1,7 @@
 #include "plan/schedules/common.h"
 
+#include <assert.h>
+
 // 1F1B (PipeDream-flush, Narayanan et al. 2021): stage i runs ahead by p - i - 1 forwards, then one
 // forward and one backward in turn. At most p - i micro-batches are alive.
 
@@ -21,97 +23,170 @@ static void in_flight(const struct schedule_shape *shape, int stage, int *per_ch
     schedule_count(shape, alive < most ? alive : most, per_chunk);
 }
 
-// One more micro-batch through a run of `count` equal stages. Going up and down n stages in a row
-// takes n (f + b) + 2 (n-1) h and is back n micro-batches later, so a run's period is
-//   f + b + 2 h (n-1) / n,
-// n bounded by the micro-batches there are. With blocking hops every task pays its own: 2 h a pair,
-// h on the end stages, which have one neighbour.
-static double run_period_s(const struct pipeline_times *times, const struct stage_run *run)
+// The longest path goes up through forwards, dwells on one stage, and goes down through backwards.
+// With w = p-1-i, f and b of stage i, h a hop, stage i
+//   is through with its w warm-up forwards at  A_i = sum_{s<i} (f_s + h) + up_i, and needs
+//   Z_i = sum_{s<i} (b_s + h) + down_i         from its last forward but w to the end of the step;
+// between them it runs m - w forwards and as many backwards. up_i is the wait for the first gradient:
+// micro-batch 0 goes on to a stage j >= i, there behind j's own warm-up forwards, and comes back,
+//   up_i = max_j (sum_{i<s<=j} (f_s + b_s + 2h) + (p-1-j) max_{s<=j} f_s),
+// and down_i the same in reverse, with b. So
+//   T = max_i (A_i + (m - w) period_i + Z_i), w < m,
+// where w = m - 1 leaves room for one turn above stage i, not for two.
+// period_i is f + b of the stage; with hops beside compute, n stages in a row pass n micro-batches up
+// and down in n (f + b) + 2 (n-1) h, which makes it f + b + 2h (n-1)/n over the best n stages above.
+// A blocking hop lengthens every task it stands between instead: 2h a pair, h on the end stages.
+
+struct run_times {
+    struct pair_times pair;
+    double forward_most_s, backward_most_s;  // up to this run, with what blocking adds
+    double period_s;
+};
+
+static struct run_times run_times(const struct pipeline_times *times, int index)
 {
-    struct pair_times pair = schedule_pair(times, run->first, 0);
+    const struct stage_run *run = &times->runs->runs[index];
     double hop_s = schedule_hop(times);
-    int last = times->shape.stage_count - 1;
-    double hops = 0;
-    if (times->hop_overlapped) {
-        int rounds = times->shape.micro_batch_count - 1;
-        int window = run->count < rounds ? run->count : rounds;
-        if (window > 0) hops = 2 - 2.0 / window;
-    } else {
-        bool middle = run->count > 2 || (run->first > 0 && run->first + run->count <= last);
-        hops = middle ? 2 : 1;
-    }
-    return pair.forward_s + pair.backward_s + hops * hop_s;
+    double gap_s = times->hop_overlapped ? 0 : hop_s;
+    struct run_times own = {.pair = schedule_pair(times, run->first, 0)};
+    bool inner = run->count > 2 ||
+                 (run->first > 0 && run->first + run->count < times->shape.stage_count);
+    own.period_s = own.pair.forward_s + own.pair.backward_s + (inner ? 2 : 1) * gap_s;
+    own.forward_most_s = own.pair.forward_s + gap_s;
+    own.backward_most_s = own.pair.backward_s + gap_s;
+    return own;
 }
 
-// Two neighbouring runs whose periods differ by less than a hop make one slower cycle together; the
-// best window over whole runs, by its mean (Dinkelbach: the best sum of excesses over the mean found
-// so far, until none is left). Only hops beside compute: blocking ones add up stage by stage.
-static double window_period_s(const struct pipeline_times *times, double period_s)
+// The best mean of a window that starts at `first` of run `index`, of at most `most` stages.
+static double window_period_s(const struct pipeline_times *times, int index, int count, int most)
 {
-    double hop_s = schedule_hop(times);
-    for (bool better = true; better;) {
-        better = false;
-        double sum_s = 0, count = 0;
-        for (int i = 0; i < times->runs->run_count; i++) {
-            const struct stage_run *run = &times->runs->runs[i];
-            struct pair_times pair = schedule_pair(times, run->first, 0);
-            if (sum_s <= count * (period_s - 2 * hop_s)) sum_s = count = 0;
-            sum_s += run->count * (pair.forward_s + pair.backward_s);
-            count += run->count;
-            if (count >= times->shape.micro_batch_count) continue;
-            double mean_s = (sum_s + 2 * (count - 1) * hop_s) / count;
-            if (mean_s > period_s * (1 + 1e-9)) {
-                period_s = mean_s;
-                better = true;
-            }
-        }
+    double hop_s = schedule_hop(times), sum_s = 0, period_s = 0;
+    for (int stages = 0; stages < most && index < times->runs->run_count; index++) {
+        struct pair_times pair = schedule_pair(times, times->runs->runs[index].first, 0);
+        double own_s = pair.forward_s + pair.backward_s;
+        if (own_s + 2 * hop_s <= period_s) break;
+        int taken = count < most - stages ? count : most - stages;
+        stages += taken;
+        sum_s += taken * own_s;
+        double mean_s = (sum_s + 2 * (stages - 1) * hop_s) / stages;
+        if (mean_s > period_s) period_s = mean_s;
+        if (index + 1 < times->runs->run_count) count = times->runs->runs[index + 1].count;
     }
     return period_s;
 }
 
-// A path that takes the first micro-batch up and down, sum_i (f_i + b_i) + 2 (p-1) h, must then gain
-// m - 1 micro-batches. Stage i, or a window with stage i on top, can repeat only once it has p - i - 1
-// micro-batches ahead; until then the path gains them higher up, or by warm-up forwards alone (and
-// cool-down backwards alone). Hence the k-th costs the longest period among the last k + 1 stages.
-static double gain_s(const struct pipeline_times *times)
+// up and down of the last and then of the lowest stage of a run, from those of the run above.
+struct turn {
+    double up_s, down_s;
+};
+
+static struct turn turn_at(const struct run_times *own, struct turn above, int steps, double hop_s,
+                           int warm_up)
 {
-    const struct stage_runs *runs = times->runs;
-    int left = times->shape.micro_batch_count - 1;
-    double sum_s = 0, period_s = 0;
-    for (int i = runs->run_count - 1; i >= 0 && left > 0; i--) {
-        double own_s = run_period_s(times, &runs->runs[i]);
-        if (own_s > period_s) period_s = own_s;
-        int take = runs->runs[i].count < left ? runs->runs[i].count : left;
-        if (i == 0) take = left;
-        if (i == 0 && times->hop_overlapped) period_s = window_period_s(times, period_s);
-        double single_s = period_s;
-        for (int below = 0; below < i; below++) {
-            struct pair_times pair = schedule_pair(times, runs->runs[below].first, 0);
-            if (pair.forward_s > single_s) single_s = pair.forward_s;
-            if (pair.backward_s > single_s) single_s = pair.backward_s;
-        }
-        sum_s += take * single_s;
-        left -= take;
-    }
-    return sum_s;
+    double chain_s = steps * (own->pair.forward_s + own->pair.backward_s + 2 * hop_s);
+    struct turn turn = {above.up_s + chain_s, above.down_s + chain_s};
+    double forward_s = warm_up * own->forward_most_s, backward_s = warm_up * own->backward_most_s;
+    if (forward_s > turn.up_s) turn.up_s = forward_s;
+    if (backward_s > turn.down_s) turn.down_s = backward_s;
+    return turn;
 }
 
+// With m - w = 1 there is room for one turn above stage i, and warm-up or cool-down for the other.
+static struct turn single_turn(const struct run_times *own, struct turn turn, int warm_up)
+{
+    double forward_s = warm_up * own->forward_most_s, backward_s = warm_up * own->backward_most_s;
+    bool up = turn.up_s - forward_s > turn.down_s - backward_s;
+    return up ? (struct turn){turn.up_s, backward_s} : (struct turn){forward_s, turn.down_s};
+}
+
+enum { RUNS = STAGE_MAX };
+
+struct path {
+    const struct pipeline_times *times;
+    struct run_times own[RUNS];
+    double rise_s;            // forwards and hops from stage 0 to the last
+    double forward_s, backward_s;  // of the stages below a run, with their hops
+    double step_s, last_s;    // longest so far: to the end, and to the end of the last stage
+};
+
+// The path that dwells on `stage` of a run.
+static void try_stage(struct path *path, int run, int stage, struct turn turn)
+{
+    const struct pipeline_times *times = path->times;
+    const struct run_times *own = &path->own[run];
+    struct stage_run at = times->runs->runs[run];
+    int last = times->shape.stage_count - 1, warm_up = last - stage;
+    int left = times->shape.micro_batch_count - warm_up;
+    double hop_s = schedule_hop(times), period_s = own->period_s;
+    if (times->hop_overlapped)
+        period_s = window_period_s(times, run, at.first + at.count - stage, left);
+    if (left == 1) turn = single_turn(own, turn, warm_up);
+    int below = stage - at.first;
+    double up_s = path->forward_s + below * (own->pair.forward_s + hop_s);
+    double down_s = path->backward_s + below * (own->pair.backward_s + hop_s);
+    double dwelt_s = up_s + turn.up_s + left * period_s;
+    if (dwelt_s + turn.down_s + down_s > path->step_s)
+        path->step_s = dwelt_s + turn.down_s + down_s;
+    // Up again from here to the last stage, by the last micro-batch, and its backward there.
+    struct pair_times top = schedule_pair(times, last, 0);
+    if (stage < last) dwelt_s += path->rise_s - up_s - own->pair.forward_s + top.backward_s;
+    if (stage < last) dwelt_s -= own->pair.backward_s;
+    if (dwelt_s > path->last_s) path->last_s = dwelt_s;
+}
+
+static void start(struct path *path, const struct pipeline_times *times)
+{
+    path->times = times;
+    path->step_s = path->last_s = path->forward_s = path->backward_s = 0;
+    double hop_s = schedule_hop(times);
+    assert(times->runs->run_count <= RUNS);
+    for (int i = 0; i < times->runs->run_count; i++) {
+        path->own[i] = run_times(times, i);
+        path->forward_s += times->runs->runs[i].count * (path->own[i].pair.forward_s + hop_s);
+        path->backward_s += times->runs->runs[i].count * (path->own[i].pair.backward_s + hop_s);
+        if (i == 0) continue;
+        const struct run_times *below = &path->own[i - 1];
+        struct run_times *own = &path->own[i];
+        if (below->forward_most_s > own->forward_most_s) own->forward_most_s = below->forward_most_s;
+        if (below->backward_most_s > own->backward_most_s)
+            own->backward_most_s = below->backward_most_s;
+    }
+    path->rise_s = path->forward_s - hop_s;
+}
+
+// Within a run the lowest stage that m allows makes the longest path.
 static double duration(const struct pipeline_times *times, double end_s[2])
 {
+    int stage_count = times->shape.stage_count;
+    int least = stage_count - times->shape.micro_batch_count;  // m - w = 1
     double hop_s = schedule_hop(times);
-    int last = times->shape.stage_count - 1;
-    double sum_s = 0, down_s = -schedule_pair(times, last, 0).backward_s;
-    for (int i = 0; i < times->runs->run_count; i++) {
-        struct pair_times pair = schedule_pair(times, times->runs->runs[i].first, 0);
-        sum_s += times->runs->runs[i].count * (pair.forward_s + pair.backward_s);
-        down_s += times->runs->runs[i].count * pair.backward_s;
+    struct path path;  // large, used only as far as there are runs
+    start(&path, times);
+    struct turn turn = {0, 0};
+    for (int i = times->runs->run_count - 1; i >= 0; i--) {
+        struct stage_run run = times->runs->runs[i];
+        const struct run_times *own = &path.own[i];
+        int last = run.first + run.count - 1;
+        if (last < least) break;
+        path.forward_s -= run.count * (own->pair.forward_s + hop_s);
+        path.backward_s -= run.count * (own->pair.backward_s + hop_s);
+        if (last < stage_count - 1) turn = turn_at(own + 1, turn, 1, hop_s, 0);
+        turn = turn_at(own, turn, 0, hop_s, stage_count - 1 - last);
+        int first = run.first > least ? run.first : least + 1;
+        if (first <= last) {
+            turn = turn_at(own, turn, last - first, hop_s, stage_count - 1 - first);
+            try_stage(&path, i, first, turn);
+            last = first;
+        }
+        if (run.first > least) continue;
+        turn = turn_at(own, turn, last - least, hop_s, stage_count - 1 - least);
+        try_stage(&path, i, least, turn);
     }
-    double step_s = sum_s + 2 * last * hop_s + gain_s(times);
     if (end_s) {
-        end_s[0] = step_s;
-        end_s[1] = step_s - down_s - last * hop_s;
+        end_s[0] = path.step_s;
+        end_s[1] = path.last_s;
     }
-    return step_s;
+    return path.step_s;
 }
 
 const struct schedule_row ONE_F_ONE_B_ROW = {

@@ -23,10 +23,11 @@
 
 enum {
     STOPS = 32,                     // stages where a path may dwell, at most
+    FEW_STAGES = 4,                 // all ends of runs are stops
     MOVES = 4 * STOPS,              // in a block
     AHEAD = 4 * MOVES,              // moves that another may arrive behind: a power of two
     GROUPS = 3,                     // in the tables: start, repeated, end
-    GROUPS_REPEATED = 32,
+    GROUPS_REPEATED = 64,
     BEFORE = 3,                     // blocks in the tables before the first forward
     BLOCKS = (GROUPS + 2) * RING_CHUNKS + 8,
 };
@@ -95,8 +96,9 @@ static void find_stops(struct ring *ring)
         for (int end = 0; end < (run.count > 1 ? 2 : 1); end++) {
             int stage = ends[end];
             if (stage == 0 || stage == last || ring->stop_count == STOPS - 1) continue;
-            if (ring->p > 4 && stage == run.first && covers(ring->times, stage - 1, stage)) continue;
-            if (ring->p > 4 && stage == ends[1] && covers(ring->times, stage + 1, stage)) continue;
+            bool covered = (stage == run.first && covers(ring->times, stage - 1, stage)) ||
+                           (stage == ends[1] && covers(ring->times, stage + 1, stage));
+            if (covered && ring->p > FEW_STAGES) continue;
             ring->stops[ring->stop_count++].stage = stage;
         }
     }
@@ -231,7 +233,6 @@ static void find_moves(struct ring *ring)
 {
     for (int from = 0; from < ring->stop_count; from++) {
         int stage = ring->stops[from].stage;
-        if(ring->p<=4) for(int k=0;k<ring->p;k++) add_move(ring,from,true,k),add_move(ring,from,false,k);
         add_move(ring, from, true, stage + 1);
         add_move(ring, from, true, stage + 2);
         add_move(ring, from, false, -stage);

@@ -1,0 +1,265 @@
+#include "planner/choice.h"
+#include "core/units.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// How the values of a choice are written.
+enum form { FORM_NUMBER, FORM_SWITCH, FORM_RECOMPUTE, FORM_SCHEDULE, FORM_ATTENTION, FORM_OVERLAP };
+
+// `range` and `word` are offsets in struct pins; a choice has one of them (-1: not this one).
+struct choice_row {
+    const char *name;
+    enum form form;
+    long range, word;
+};
+
+#define PIN_AT(member) (long)offsetof(struct pins, member)
+#define DEGREE_AT(axis) (long)(offsetof(struct pins, degree) + (axis) * sizeof(struct int_range))
+
+static const struct choice_row ROWS[CHOICE_COUNT] = {
+    [CHOICE_TP] = {"tp", FORM_NUMBER, DEGREE_AT(AXIS_TP), -1},
+    [CHOICE_SP] = {"sp", FORM_SWITCH, -1, PIN_AT(sp)},
+    [CHOICE_CP] = {"cp", FORM_NUMBER, DEGREE_AT(AXIS_CP), -1},
+    [CHOICE_PP] = {"pp", FORM_NUMBER, DEGREE_AT(AXIS_PP), -1},
+    [CHOICE_DP] = {"dp", FORM_NUMBER, DEGREE_AT(AXIS_DP), -1},
+    [CHOICE_EP] = {"ep", FORM_NUMBER, DEGREE_AT(AXIS_EP), -1},
+    [CHOICE_ETP] = {"etp", FORM_NUMBER, DEGREE_AT(AXIS_ETP), -1},
+    [CHOICE_VPP] = {"vpp", FORM_NUMBER, PIN_AT(vpp), -1},
+    [CHOICE_MICRO_BATCH] = {"micro_batch", FORM_NUMBER, PIN_AT(micro_batch), -1},
+    [CHOICE_ZERO] = {"zero", FORM_NUMBER, PIN_AT(zero), -1},
+    [CHOICE_ZERO_GROUP] = {"zero_group", FORM_NUMBER, PIN_AT(zero_group), -1},
+    [CHOICE_RECOMPUTE] = {"recompute", FORM_RECOMPUTE, -1, PIN_AT(recompute)},
+    [CHOICE_RECOMPUTE_LAYERS] = {"recompute_layers", FORM_NUMBER, PIN_AT(recompute_layers), -1},
+    [CHOICE_SCHEDULE] = {"schedule", FORM_SCHEDULE, -1, PIN_AT(schedule)},
+    [CHOICE_ATTENTION] = {"attention", FORM_ATTENTION, -1, PIN_AT(attention)},
+    [CHOICE_OVERLAP] = {"overlap", FORM_OVERLAP, -1, PIN_AT(overlap)},
+};
+
+const char *choice_name(enum choice choice)
+{
+    assert((unsigned)choice < CHOICE_COUNT);
+    return ROWS[choice].name;
+}
+
+const char *choice_option(struct arena *arena, enum choice choice)
+{
+    char *option = arena_print(arena, "--%s", choice_name(choice));
+    for (char *at = option; *at; at++) {
+        if (*at == '_') *at = '-';
+    }
+    return option;
+}
+
+// "micro-batch" and "--micro-batch" are "micro_batch".
+static bool find_choice(const char *name, enum choice *choice)
+{
+    char plain[32];
+    while (*name == '-') {
+        name++;
+    }
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *at = plain; *at; at++) {
+        if (*at == '-') *at = '_';
+    }
+    for (int i = 0; i < CHOICE_COUNT; i++) {
+        if (strcmp(ROWS[i].name, plain) != 0) continue;
+        *choice = (enum choice)i;
+        return true;
+    }
+    return false;
+}
+
+bool choice_from_name(const char *name, enum choice *choice, struct err *err)
+{
+    if (find_choice(name, choice)) return true;
+    struct units_guess guess = {.text = name};
+    for (int i = 0; i < CHOICE_COUNT; i++) {
+        units_guess_offer(&guess, ROWS[i].name);
+    }
+    return guess.best
+               ? err_set(err, ERR_USAGE, "unknown choice \"%s\": did you mean \"%s\"?", name,
+                         guess.best)
+               : err_set(err, ERR_USAGE, "unknown choice \"%s\": expected a pin such as tp", name);
+}
+
+int64_t choice_value(const struct parallel *parallel, enum choice choice)
+{
+    switch (choice) {
+    case CHOICE_TP:
+        return parallel->degree[AXIS_TP];
+    case CHOICE_SP:
+        return parallel->sp;
+    case CHOICE_CP:
+        return parallel->degree[AXIS_CP];
+    case CHOICE_PP:
+        return parallel->degree[AXIS_PP];
+    case CHOICE_DP:
+        return parallel->degree[AXIS_DP];
+    case CHOICE_EP:
+        return parallel->degree[AXIS_EP];
+    case CHOICE_ETP:
+        return parallel->degree[AXIS_ETP];
+    case CHOICE_VPP:
+        return parallel->vpp;
+    case CHOICE_MICRO_BATCH:
+        return parallel->micro_batch;
+    case CHOICE_ZERO:
+        return parallel->zero;
+    case CHOICE_ZERO_GROUP:
+        return parallel->zero_group;
+    case CHOICE_RECOMPUTE:
+        return parallel->recompute;
+    case CHOICE_RECOMPUTE_LAYERS:
+        return parallel->recompute_layers;
+    case CHOICE_SCHEDULE:
+        return parallel->schedule;
+    case CHOICE_ATTENTION:
+        return parallel->attention;
+    case CHOICE_OVERLAP:
+        return parallel->overlap;
+    case CHOICE_COUNT:
+        break;
+    }
+    assert(0 && "a choice is a row of the table");
+    return 0;
+}
+
+const char *choice_text(struct arena *arena, enum choice choice, int64_t value)
+{
+    switch (ROWS[choice].form) {
+    case FORM_NUMBER:
+        break;
+    case FORM_SWITCH:
+        return value ? "on" : "off";
+    case FORM_RECOMPUTE:
+        return recompute_name((enum recompute)value);
+    case FORM_SCHEDULE:
+        return schedule_name((enum schedule_kind)value);
+    case FORM_ATTENTION:
+        return attention_name((enum attention)value);
+    case FORM_OVERLAP:
+        return overlap_text(arena, (unsigned)value);
+    }
+    if (choice == CHOICE_RECOMPUTE_LAYERS && value < 0) return "all";
+    return arena_print(arena, "%lld", (long long)value);
+}
+
+static bool parse_word(enum form form, const char *text, int64_t *value)
+{
+    enum recompute recompute;
+    enum schedule_kind schedule;
+    enum attention attention;
+    unsigned overlap;
+    switch (form) {
+    case FORM_SWITCH:
+        *value = strcmp(text, "on") == 0;
+        return *value || strcmp(text, "off") == 0;
+    case FORM_RECOMPUTE:
+        if (!recompute_from_name(text, &recompute)) return false;
+        return *value = recompute, true;
+    case FORM_SCHEDULE:
+        if (!schedule_from_name(text, &schedule)) return false;
+        return *value = schedule, true;
+    case FORM_ATTENTION:
+        if (!attention_from_name(text, &attention)) return false;
+        return *value = attention, true;
+    case FORM_OVERLAP:
+        if (!overlap_parse(text, &overlap)) return false;
+        return *value = overlap, true;
+    case FORM_NUMBER:
+        break;
+    }
+    return false;
+}
+
+bool choice_parse(enum choice choice, const char *text, int64_t *value, struct err *err)
+{
+    enum form form = ROWS[choice].form;
+    if (form == FORM_NUMBER) {
+        int64_t low = choice == CHOICE_ZERO || choice == CHOICE_RECOMPUTE_LAYERS ||
+                              choice == CHOICE_ZERO_GROUP
+                          ? 0
+                          : 1;
+        return units_parse_i64(text, ROWS[choice].name, low, INT_MAX, value, err);
+    }
+    if (parse_word(form, text, value)) return true;
+    return err_set(err, ERR_USAGE, "%s: \"%s\" is none of its values", ROWS[choice].name, text);
+}
+
+struct pins pins_none(void)
+{
+    return (struct pins){.sp = -1, .recompute = -1, .schedule = -1, .attention = -1, .overlap = -1};
+}
+
+struct int_range pins_get(const struct pins *pins, enum choice choice)
+{
+    const struct choice_row *row = &ROWS[choice];
+    if (row->range >= 0) return *(const struct int_range *)((const char *)pins + row->range);
+    int word = *(const int *)((const char *)pins + row->word);
+    return (struct int_range){word, word, word >= 0};
+}
+
+void pins_set(struct pins *pins, enum choice choice, int64_t low, int64_t high)
+{
+    const struct choice_row *row = &ROWS[choice];
+    assert(low <= high);
+    if (row->range >= 0) {
+        *(struct int_range *)((char *)pins + row->range) = (struct int_range){low, high, true};
+    } else {
+        assert(low == high && "a word has no range");
+        *(int *)((char *)pins + row->word) = (int)low;
+    }
+}
+
+void pins_clear(struct pins *pins, enum choice choice)
+{
+    const struct choice_row *row = &ROWS[choice];
+    if (row->range >= 0) {
+        *(struct int_range *)((char *)pins + row->range) = (struct int_range){0};
+    } else {
+        *(int *)((char *)pins + row->word) = -1;
+    }
+    int kept = 0;
+    for (int i = 0; i < pins->forbidden_count; i++) {
+        enum choice of;
+        if (find_choice(pins->forbidden[i].key, &of) && of == choice) continue;
+        pins->forbidden[kept++] = pins->forbidden[i];
+    }
+    pins->forbidden_count = kept;
+}
+
+bool pins_allow(const struct pins *pins, enum choice choice, int64_t value)
+{
+    struct int_range range = pins_get(pins, choice);
+    if (range.set && (value < range.low || value > range.high)) return false;
+    for (int i = 0; i < pins->forbidden_count; i++) {
+        enum choice of;
+        if (pins->forbidden[i].value != value) continue;
+        if (find_choice(pins->forbidden[i].key, &of) && of == choice) return false;
+    }
+    return true;
+}
+
+bool pins_allow_all(const struct pins *pins, const struct parallel *parallel, enum choice *broken)
+{
+    for (int i = 0; i < CHOICE_COUNT; i++) {
+        enum choice choice = (enum choice)i;
+        if (pins_allow(pins, choice, choice_value(parallel, choice))) continue;
+        if (broken) *broken = choice;
+        return false;
+    }
+    return true;
+}
+
+bool pins_check(const struct pins *pins, struct err *err)
+{
+    for (int i = 0; i < pins->forbidden_count; i++) {
+        enum choice choice;
+        if (!choice_from_name(pins->forbidden[i].key, &choice, err)) return false;
+    }
+    return true;
+}

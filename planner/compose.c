@@ -1,0 +1,412 @@
+#include "planner/compose.h"
+
+#include "planner/partition.h"
+#include "simulator/closed_form.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { SHARDING_COUNT = 3, BALANCE_MAX = 4096 };
+
+// Blocks of the group in one way of sharding and recompute, by kind.
+struct variant {
+    bool known;
+    const struct memo_block *blocks[DIVISION_KIND_MAX];
+};
+
+struct phases {
+    double s[PHASE_COUNT][PART_COUNT];
+};
+
+// Chunks of the division at hand, one micro-batch, in one way of sharding and recompute.
+struct chunk_phases {
+    bool known;
+    int capacity;
+    struct phases *classes;
+};
+
+// What happens once a step is known by mesh, division and ZeRO; what neighbours send (no division)
+// by mesh and micro-batch. Compared byte by byte.
+struct once_key {
+    const struct division *division;
+    const struct graph *graph;
+    int number;  // ZeRO, or the micro-batch
+    int sp, axis_count, reserved;
+    struct {
+        int parent, part, size, stride;
+    } axes[MESH_AXIS_MAX];
+};
+
+struct once_entry {
+    struct once_key key;
+    const struct step_price *price;  // its classes have no phases
+};
+
+struct composer {
+    struct arena *arena, *scratch;
+    struct memo *memo;
+    const struct search_request *request;
+    struct divisions divisions;
+    struct index onces;
+    const int *balances[BALANCE_MAX];  // with the number of stages first
+    int balance_count;
+    // of the group
+    const struct graph *graph;
+    struct parallel group;
+    struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
+    const struct step_price *hop;  // NULL: not asked yet
+    struct variant variants[SHARDING_COUNT][RECOMPUTE_COUNT];
+    // of the division at hand
+    const struct division *division;
+    struct chunk_phases phases[SHARDING_COUNT][RECOMPUTE_COUNT];
+    struct chunk_price *classes;
+    int class_capacity;
+};
+
+struct composer *composer_new(struct arena *arena, struct arena *scratch, struct memo *memo)
+{
+    struct composer *composer = ARENA_NEW(arena, struct composer, 1);
+    composer->arena = arena;
+    composer->scratch = scratch;
+    composer->memo = memo;
+    composer->request = memo_request(memo);
+    composer->divisions.arena = arena;
+    composer->onces.key_bytes = sizeof(struct once_key);
+    return composer;
+}
+
+void composer_group(struct composer *composer, const struct parallel *parallel)
+{
+    struct parallel sharded = *parallel, whole = *parallel;
+    composer->group = *parallel;
+    composer->graph = memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    whole.zero = whole.zero_group = 0;
+    if (sharded.zero == 0) sharded.zero = 1;
+    composer->mesh[0] = memo_mesh(composer->graph, &whole);
+    composer->mesh[1] = memo_mesh(composer->graph, &sharded);
+    composer->hop = NULL;
+    composer->division = NULL;
+    for (int i = 0; i < SHARDING_COUNT; i++) {
+        for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+            composer->variants[i][recompute].known = false;
+        }
+    }
+}
+
+// ZeRO 0 and 1 run the same micro-batches; 2 and 3 communicate in them.
+static int sharding_of(const struct parallel *parallel)
+{
+    return parallel->zero < 2 ? 0 : parallel->zero - 1;
+}
+
+static const struct mesh *mesh_for(const struct composer *composer, const struct parallel *parallel)
+{
+    return &composer->mesh[parallel->zero > 0];
+}
+
+static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
+                                        enum recompute recompute)
+{
+    struct variant *variant = &composer->variants[sharding_of(parallel)][recompute];
+    if (variant->known) return variant;
+    const struct graph *graph = composer->graph;
+    const struct mesh *mesh = mesh_for(composer, parallel);
+    for (int kind = 0; kind < graph->block_count; kind++) {
+        bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
+        variant->blocks[kind] = memo_block(composer->memo, graph, kind, mesh, parallel,
+                                           is_layer ? recompute : RECOMPUTE_NONE);
+    }
+    variant->known = true;
+    return variant;
+}
+
+const struct division *composer_division(struct composer *composer, const struct parallel *parallel)
+{
+    int layers = parallel->recompute == RECOMPUTE_NONE ? 0 : parallel->recompute_layers;
+    return division_get(&composer->divisions, composer->graph, parallel, layers);
+}
+
+static void use_division(struct composer *composer, const struct division *division)
+{
+    if (composer->division == division) return;
+    composer->division = division;
+    for (int i = 0; i < SHARDING_COUNT; i++) {
+        for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+            composer->phases[i][recompute].known = false;
+        }
+    }
+    if (division->class_count <= composer->class_capacity) return;
+    composer->class_capacity = 2 * division->class_count;
+    composer->classes = ARENA_NEW(composer->arena, struct chunk_price, composer->class_capacity);
+}
+
+static void add_phases(struct phases *sum, const struct block_price *price, int count)
+{
+    double *into = &sum->s[0][0];
+    const double *from = &price->phase_s[0][0];
+    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++) {
+        into[i] += count * from[i];
+    }
+}
+
+static const struct phases *phases_of(struct composer *composer, const struct parallel *parallel)
+{
+    const struct division *division = composer->division;
+    struct chunk_phases *phases = &composer->phases[sharding_of(parallel)][parallel->recompute];
+    if (phases->known) return phases->classes;
+    if (phases->capacity < division->class_count) {
+        phases->capacity = 2 * division->class_count;
+        phases->classes = ARENA_NEW(composer->arena, struct phases, phases->capacity);
+    }
+    const struct variant *plain = variant_of(composer, parallel, RECOMPUTE_NONE);
+    const struct variant *redone = variant_of(composer, parallel, parallel->recompute);
+    for (int i = 0; i < division->class_count; i++) {
+        const struct program_chunk *chunk = &division->chunks[i];
+        phases->classes[i] = (struct phases){0};
+        for (int u = 0; u < chunk->use_count; u++) {
+            int block = chunk->uses[u].block_program;
+            const struct variant *variant = block % 2 ? redone : plain;
+            add_phases(&phases->classes[i], &variant->blocks[block / 2]->price,
+                       chunk->uses[u].count);
+        }
+    }
+    phases->known = true;
+    return phases->classes;
+}
+
+static struct storage storage_of(const struct mesh *mesh, const struct parallel *parallel)
+{
+    unsigned axes = mesh_shard_axes(mesh, parallel);
+    return (struct storage){
+        .weight_axes = parallel->zero >= 3 ? axes : 0,
+        .gradient_axes = parallel->zero >= 2 ? axes : 0,
+        .optimizer_axes = parallel->zero >= 1 ? axes : 0,
+    };
+}
+
+// Elements of a table that the first and the last block share.
+static int64_t tied_elements(const struct block_program *embedding,
+                             const struct block_program *head)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < embedding->parameter_count; i++) {
+        const char *tie = embedding->parameters[i].tie;
+        for (int k = 0; k < head->parameter_count && tie; k++) {
+            const char *other = head->parameters[k].tie;
+            if (other && strcmp(other, tie) == 0) elements += head->parameters[k].elements;
+        }
+    }
+    return elements;
+}
+
+// The program of a plan in memoised blocks; `blocks` holds two of each kind.
+static struct program program_of(struct composer *composer, const struct parallel *parallel,
+                                 const struct division *division, struct block_program **blocks)
+{
+    const struct search_request *request = composer->request;
+    const struct graph *graph = composer->graph;
+    const struct variant *plain = variant_of(composer, parallel, RECOMPUTE_NONE);
+    const struct variant *redone = variant_of(composer, parallel, parallel->recompute);
+    for (int kind = 0; kind < graph->block_count; kind++) {
+        blocks[2 * kind] = plain->blocks[kind]->light;
+        blocks[2 * kind + 1] = redone->blocks[kind]->light;
+    }
+    struct program program = {
+        .graph = graph,
+        .cluster = request->cluster,
+        .workload = request->workload,
+        .parallel = *parallel,
+        .mesh = *mesh_for(composer, parallel),
+        .blocks = blocks,
+        .block_count = 2 * graph->block_count,
+        .chunks = division->chunks,
+        .chunk_class_count = division->class_count,
+        .class_of = division->class_of,
+        .shape = {division->stage_count, division->chunk_count,
+                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
+    };
+    program.storage = storage_of(&program.mesh, parallel);
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    int last = division->stage_count * division->chunk_count - 1;
+    program.tied.first_stage = row->stage_of(&program.shape, 0);
+    program.tied.last_stage = row->stage_of(&program.shape, last);
+    if (program.tied.first_stage != program.tied.last_stage) {
+        program.tied.elements = tied_elements(
+            blocks[2 * graph->sequence[0]], blocks[2 * graph->sequence[graph->sequence_count - 1]]);
+    }
+    return program;
+}
+
+static struct once_key once_key(const struct composer *composer, const struct parallel *parallel,
+                                const struct division *division, int number)
+{
+    const struct mesh *mesh = mesh_for(composer, parallel);
+    struct once_key key;
+    memset(&key, 0, sizeof key);
+    key.division = division;
+    key.graph = composer->graph;
+    key.number = number;
+    key.sp = parallel->sp;
+    key.axis_count = mesh->axis_count;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        const struct mesh_axis *axis = &mesh->axes[i];
+        key.axes[i].parent = (int)axis->parent;
+        key.axes[i].part = axis->part;
+        key.axes[i].size = axis->size;
+        key.axes[i].stride = axis->stride;
+    }
+    return key;
+}
+
+static const struct step_price *once_put(struct composer *composer, const struct once_key *key,
+                                         const struct program *program)
+{
+    struct once_entry *entry = ARENA_NEW(composer->arena, struct once_entry, 1);
+    entry->key = *key;
+    entry->price = step_price(composer->arena, memo_context(composer->memo), program);
+    index_put(composer->arena, &composer->onces, entry);
+    return entry->price;
+}
+
+static const struct step_price *hop_of(struct composer *composer, const struct parallel *parallel,
+                                       const struct division *division)
+{
+    if (composer->hop) return composer->hop;
+    struct once_key key = once_key(composer, parallel, NULL, parallel->micro_batch);
+    const struct once_entry *found = index_find(&composer->onces, &key);
+    if (found) return composer->hop = found->price;
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct program program = program_of(composer, parallel, division, blocks);
+    program.chunk_class_count = 0;
+    return composer->hop = once_put(composer, &key, &program);
+}
+
+static const struct step_price *once_of(struct composer *composer, const struct parallel *parallel,
+                                        const struct division *division)
+{
+    struct once_key key = once_key(composer, parallel, division->base, parallel->zero);
+    const struct once_entry *found = index_find(&composer->onces, &key);
+    if (found) return found->price;
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct program program = program_of(composer, parallel, division->base, blocks);
+    return once_put(composer, &key, &program);
+}
+
+// The step of a plan without what happens once a step.
+static struct step_price steady_price(struct composer *composer, const struct parallel *parallel)
+{
+    const struct division *division = composer_division(composer, parallel);
+    use_division(composer, division);
+    struct step_price price = *hop_of(composer, parallel, division);
+    const struct phases *phases = phases_of(composer, parallel);
+    for (int i = 0; i < division->class_count; i++) {
+        struct chunk_price *class = &composer->classes[i];
+        *class = (struct chunk_price){.bucket_count = 1};
+        memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
+    }
+    int64_t batch = composer->request->workload.global_batch;
+    price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
+                                          (int)parallel_micro_batch_count(parallel, batch)};
+    price.schedule = parallel->schedule;
+    price.classes = composer->classes;
+    price.class_count = division->class_count;
+    price.class_of = division->class_of;
+    price.runs = division->runs;
+    price.tied_reduce_s = 0;
+    return price;
+}
+
+struct cost composer_cost(struct composer *composer, const struct parallel *parallel)
+{
+    struct step_price price = steady_price(composer, parallel);
+    const struct division *division = composer->division;
+    const struct step_price *once = once_of(composer, parallel, division);
+    for (int i = 0; i < division->class_count; i++) {
+        struct chunk_price *class = &composer->classes[i];
+        const struct chunk_price *step = &once->classes[division->base_class[i]];
+        class->gradient_reduce_s = step->gradient_reduce_s;
+        class->parameter_gather_s = step->parameter_gather_s;
+        class->small_reduce_s = step->small_reduce_s;
+        class->update_s = step->update_s;
+        class->bucket_count = step->bucket_count;
+    }
+    price.tied_reduce_s = once->tied_reduce_s;
+    price.norm_s = once->norm_s;
+    return closed_form(&price);
+}
+
+double composer_bound(struct composer *composer, const struct parallel *parallel)
+{
+    struct step_price price = steady_price(composer, parallel);
+    return closed_form(&price).step_s;
+}
+
+struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
+                                    int *stage)
+{
+    const struct division *division = composer_division(composer, parallel);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct program program = program_of(composer, parallel, division, blocks);
+    struct memory_parts worst = {.reserved_bytes = -1};
+    for (int i = 0; i < division->head_count; i++) {
+        struct memory_parts parts =
+            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+        if (parts.reserved_bytes <= worst.reserved_bytes) continue;
+        worst = parts;
+        *stage = division->heads[i];
+    }
+    return worst;
+}
+
+static const int *balance_intern(struct composer *composer, const int *layers, int stage_count)
+{
+    size_t bytes = (size_t)stage_count * sizeof *layers;
+    for (int i = 0; i < composer->balance_count; i++) {
+        const int *known = composer->balances[i];
+        if (known[0] == stage_count && memcmp(known + 1, layers, bytes) == 0) return known + 1;
+    }
+    if (composer->balance_count == BALANCE_MAX) return NULL;
+    int *copy = ARENA_NEW(composer->arena, int, stage_count + 1);
+    copy[0] = stage_count;
+    memcpy(copy + 1, layers, bytes);
+    composer->balances[composer->balance_count++] = copy;
+    return copy + 1;
+}
+
+static double block_s(const struct memo_block *block)
+{
+    double total_s = 0;
+    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++) {
+        total_s += (&block->price.phase_s[0][0])[i];
+    }
+    return total_s;
+}
+
+const int *composer_balance(struct composer *composer, const struct parallel *parallel)
+{
+    const struct graph *graph = composer->graph;
+    const struct division *even = composer_division(composer, parallel);
+    const struct variant *variant = variant_of(composer, parallel, parallel->recompute);
+    const struct step_price *hop = hop_of(composer, parallel, even);
+    struct arena_mark mark = arena_mark(composer->scratch);
+    double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);
+    struct partition_request request = {.stage_count = even->stage_count, .layer_s = layer_s};
+    for (int i = 0; i < graph->sequence_count; i++) {
+        double s = block_s(variant->blocks[graph->sequence[i]]);
+        enum block_role role = graph->blocks[graph->sequence[i]].role;
+        if (role == BLOCK_LAYER) layer_s[request.layer_count++] = s;
+        if (role == BLOCK_EMBEDDING) request.first_s += s;
+        if (role == BLOCK_HEAD) request.last_s += s;
+    }
+    if (!hop->hop_overlapped) request.cut_s = 2 * hop->hop_s;
+    int *layers = ARENA_NEW(composer->scratch, int, even->stage_count);
+    double slowest_s = 0;
+    const int *found = NULL;
+    bool balanced = partition_balance(composer->scratch, &request, layers, &slowest_s);
+    // Sums in another order differ in the last bits: only a real gain counts.
+    if (balanced && slowest_s < partition_slowest(&request, even->stage_layers) * (1 - 1e-9)) {
+        found = balance_intern(composer, layers, even->stage_count);
+    }
+    arena_reset(composer->scratch, mark);
+    return found;
+}

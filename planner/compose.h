@@ -1,0 +1,29 @@
+#pragma once
+#include "planner/division.h"
+#include "planner/memo.h"
+
+// A plan's price and memory, composed of memoised blocks. The formulas stay where they are: the
+// composer hands a program of memoised blocks to the functions of cost_models/ and simulator/ that
+// also judge whole programs, and keeps what many plans share. It gives the same answer as lowering
+// the plan anew, to the last bits of rounding (tests/test_search.c), in less than a microsecond.
+
+struct composer;
+struct composer *composer_new(struct arena *arena, struct arena *scratch, struct memo *memo);
+
+// The plans that follow have these degrees, axis order, attention, sequence parallelism and
+// micro-batch; the other members of `parallel` may differ from call to call.
+void composer_group(struct composer *composer, const struct parallel *parallel);
+
+// The division of a plan of the group: its stages, chunks and `recompute_layers`.
+const struct division *composer_division(struct composer *composer,
+                                         const struct parallel *parallel);
+struct cost composer_cost(struct composer *composer, const struct parallel *parallel);
+struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
+                                    int *stage);
+// Seconds that no plan with this division, schedule and block prices goes below: the closed form
+// without anything that happens once a step.
+double composer_bound(struct composer *composer, const struct parallel *parallel);
+
+// The fastest split of the layers over the stages of the group, when it is faster than the even
+// one; NULL when it is not. Equal splits have one address.
+const int *composer_balance(struct composer *composer, const struct parallel *parallel);

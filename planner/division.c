@@ -1,0 +1,146 @@
+#include "planner/division.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool is_layer(const struct graph *graph, int position)
+{
+    return graph->blocks[graph->sequence[position]].role == BLOCK_LAYER;
+}
+
+// The counts of one chunk; `*left` is the number of layers of its stage still to be recomputed.
+static struct division_class class_from(const struct graph *graph, const struct chunk_span *span,
+                                        int *left)
+{
+    struct division_class class = {0};
+    for (int i = span->first; i < span->first + span->count; i++) {
+        bool recomputed = is_layer(graph, i) && *left > 0;
+        int *counts = recomputed ? class.recomputed : class.plain;
+        counts[graph->sequence[i]]++;
+        if (recomputed) (*left)--;
+    }
+    class.first = span->count > 0 && span->first == 0;
+    class.last = span->count > 0 && span->first + span->count == graph->sequence_count;
+    return class;
+}
+
+static int class_find(struct division *division, const struct division_class *class)
+{
+    // Neighbours are mostly equal: the newest class is the likeliest.
+    for (int i = division->class_count - 1; i >= 0; i--) {
+        if (memcmp(&division->classes[i], class, sizeof *class) == 0) return i;
+    }
+    memcpy(&division->classes[division->class_count], class, sizeof *class);
+    return division->class_count++;
+}
+
+static void find_heads(struct division *division)
+{
+    size_t row_bytes = (size_t)division->chunk_count * sizeof *division->class_of;
+    for (int stage = 0; stage < division->stage_count; stage++) {
+        const int *row = &division->class_of[stage * division->chunk_count];
+        bool repeats = stage > 0 && memcmp(row - division->chunk_count, row, row_bytes) == 0;
+        if (!repeats || stage == division->stage_count - 1) {
+            division->heads[division->head_count++] = stage;
+        }
+    }
+}
+
+static struct division *division_new(struct arena *arena, const struct graph *graph, int stages,
+                                     int chunks)
+{
+    struct division *division = ARENA_NEW(arena, struct division, 1);
+    assert(graph->block_count <= DIVISION_KIND_MAX);
+    *division = (struct division){
+        .stage_count = stages, .chunk_count = chunks, .kind_count = graph->block_count};
+    division->classes = ARENA_NEW(arena, struct division_class, stages * chunks);
+    division->class_of = ARENA_NEW(arena, int, stages *chunks);
+    division->stage_layers = ARENA_NEW(arena, int, stages);
+    division->heads = ARENA_NEW(arena, int, stages);
+    return division;
+}
+
+static void add_stage(struct division *division, const struct graph *graph,
+                      const struct chunk_span *spans, int stage, int layers)
+{
+    int left = layers < 0 ? graph->layer_count : layers;
+    for (int chunk = 0; chunk < division->chunk_count; chunk++) {
+        const struct chunk_span *span = &spans[chunk];
+        struct division_class class = class_from(graph, span, &left);
+        division->class_of[stage * division->chunk_count + chunk] = class_find(division, &class);
+        for (int i = span->first; i < span->first + span->count; i++) {
+            division->stage_layers[stage] += is_layer(graph, i);
+        }
+    }
+    if (division->stage_layers[stage] > division->layers_most) {
+        division->layers_most = division->stage_layers[stage];
+    }
+}
+
+static void add_uses(struct arena *arena, struct division *division, int index)
+{
+    const struct division_class *class = &division->classes[index];
+    struct program_chunk *chunk = &division->chunks[index];
+    chunk->uses = ARENA_NEW(arena, struct block_use, 2 * division->kind_count);
+    chunk->first = class->first;
+    chunk->last = class->last;
+    for (int block = 0; block < 2 * division->kind_count; block++) {
+        int count = (block % 2 ? class->recomputed : class->plain)[block / 2];
+        if (count > 0) chunk->uses[chunk->use_count++] = (struct block_use){block, count};
+    }
+}
+
+static struct division *division_make(struct arena *arena, const struct graph *graph,
+                                      const struct parallel *parallel, int layers)
+{
+    int stages = parallel->degree[AXIS_PP], chunks = parallel->vpp;
+    struct chunk_span *spans = ARENA_NEW(arena, struct chunk_span, stages * chunks);
+    struct err err = {0};
+    bool ok = stages_split(graph, parallel, spans, &err);
+    assert(ok && "the plan is legal");
+    (void)ok;
+    struct division *division = division_new(arena, graph, stages, chunks);
+    for (int stage = 0; stage < stages; stage++) {
+        add_stage(division, graph, &spans[stage * chunks], stage, layers);
+    }
+    find_heads(division);
+    division->chunks = ARENA_NEW(arena, struct program_chunk, division->class_count);
+    for (int i = 0; i < division->class_count; i++) {
+        add_uses(arena, division, i);
+    }
+    struct schedule_shape shape = {stages, chunks, 1};
+    division->runs = stage_runs_make(arena, &shape, division->class_of, division->class_count);
+    return division;
+}
+
+// Keys are compared byte by byte.
+struct division_key {
+    const int *stage_layers;
+    int stage_count, chunk_count, layers, reserved;
+};
+
+struct division_entry {
+    struct division_key key;
+    struct division *division;
+};
+
+const struct division *division_get(struct divisions *divisions, const struct graph *graph,
+                                    const struct parallel *parallel, int layers)
+{
+    struct division_key key = {parallel->stage_layers_count > 0 ? parallel->stage_layers : NULL,
+                               parallel->degree[AXIS_PP], parallel->vpp, layers, 0};
+    divisions->index.key_bytes = sizeof key;
+    const struct division_entry *found = index_find(&divisions->index, &key);
+    if (found) return found->division;
+    struct division_entry *entry = ARENA_NEW(divisions->arena, struct division_entry, 1);
+    struct division *division = division_make(divisions->arena, graph, parallel, layers);
+    int *base_class = ARENA_NEW(divisions->arena, int, division->class_count);
+    division->base = layers == 0 ? division : division_get(divisions, graph, parallel, 0);
+    for (int i = 0; i < division->stage_count * division->chunk_count; i++) {
+        base_class[division->class_of[i]] = division->base->class_of[i];
+    }
+    division->base_class = base_class;
+    *entry = (struct division_entry){key, division};
+    index_put(divisions->arena, &divisions->index, entry);
+    return division;
+}

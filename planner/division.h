@@ -1,0 +1,48 @@
+#pragma once
+#include "plan/program.h"
+#include "planner/index.h"
+
+// How the blocks of a model are divided over stages and chunks, as counts: what a chunk costs does
+// not depend on the order of its blocks. Chunks with equal counts are one class. The same for every
+// micro-batch and ZeRO stage, so one division serves many plans.
+
+enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
+
+struct division_class {
+    int plain[DIVISION_KIND_MAX];  // blocks of each kind that keep their activations
+    int recomputed[DIVISION_KIND_MAX];
+    int first, last;  // holds the embedding / the head
+};
+
+struct division {
+    int stage_count, chunk_count;
+    int class_count, kind_count;
+    struct division_class *classes;
+    // The classes as a program says them: block 2 * kind keeps its activations, 2 * kind + 1 is the
+    // recomputed one.
+    struct program_chunk *chunks;
+    int *class_of;  // [stage * chunk_count + chunk]
+    const struct stage_runs *runs;
+    // The same division without recompute, and for each class the class of the same blocks there:
+    // what happens once a step does not depend on recompute. Itself when nothing is recomputed.
+    const struct division *base;
+    const int *base_class;
+    int *stage_layers;  // layers of each stage
+    int layers_most;    // of them
+    // Stages whose memory can be the largest: of each row of equal stages the first, which has the
+    // most micro-batches in flight, and the last stage.
+    int *heads;
+    int head_count;
+};
+
+// Divisions made so far. Starts as {.arena = arena}; holds those of one model.
+struct divisions {
+    struct arena *arena;
+    struct index index;
+};
+
+// `layers` is the number of layers of each stage that are recomputed, -1 = all, 0 = none. The plan
+// must be legal. Of `parallel` only pp, vpp and the stage layers count; an array of stage layers is
+// known by its address. Lives as long as the arena.
+const struct division *division_get(struct divisions *divisions, const struct graph *graph,
+                                    const struct parallel *parallel, int layers);

@@ -1,0 +1,39 @@
+#pragma once
+#include "planner/search.h"
+
+// What the search has lowered and priced so far. A model has few distinct blocks and a search few
+// distinct ways to split one, so each is lowered once and priced once per set of links; all plans
+// are composed of these. Meshes are kept in one canonical axis order (tp, cp, dp, pp, with the
+// strides of the order chosen), so that plans that differ only in placement share their lowering.
+
+struct memo_block {
+    const struct block_program *program;
+    // The same block cut down to what memory and the once-a-step prices read: sums, like parameters
+    // as one, the loss. Asked about a whole program they give the same answers, faster.
+    struct block_program *light;
+    struct block_price price;
+};
+
+struct memo;
+struct memo *memo_new(struct arena *arena, struct arena *scratch,
+                      const struct search_request *request);
+const struct price_context *memo_context(const struct memo *memo);
+const struct search_request *memo_request(const struct memo *memo);
+
+// The graph of a tensor-parallel degree (its vocabulary is padded to it).
+const struct graph *memo_graph(struct memo *memo, enum attention attention, int tp);
+// The same with the memo as a void pointer: struct space_graphs' `of`.
+const struct graph *memo_graph_of(void *memo, enum attention attention, int tp);
+
+// The mesh of these choices with its axes in canonical order.
+struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel);
+
+// A block kind under these choices; `recompute` is the block's own. Lives as long as the memo.
+const struct memo_block *memo_block(struct memo *memo, const struct graph *graph, int kind,
+                                    const struct mesh *mesh, const struct parallel *parallel,
+                                    enum recompute recompute);
+
+struct memo_counts {
+    int graph_count, lowered_count, priced_count;
+};
+struct memo_counts memo_counts(const struct memo *memo);

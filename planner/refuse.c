@@ -1,0 +1,143 @@
+#include "planner/refuse.h"
+
+#include "planner/memo.h"
+
+#include <string.h>
+
+enum { VALUE_MAX = 256, SHOWN_MAX = 8 };
+
+// The values of one choice among the legal plans.
+struct values {
+    int64_t items[VALUE_MAX];
+    int count;
+};
+
+static void add_value(struct values *values, int64_t value)
+{
+    int at = values->count;
+    for (int i = 0; i < values->count; i++) {
+        if (values->items[i] == value) return;
+    }
+    if (values->count == VALUE_MAX) return;
+    while (at > 0 && values->items[at - 1] > value) {
+        values->items[at] = values->items[at - 1];
+        at--;
+    }
+    values->items[at] = value;
+    values->count++;
+}
+
+static struct values legal_values(const struct search_request *request, enum choice choice)
+{
+    struct arena work = {0}, scratch = {0};
+    struct memo *memo = memo_new(&work, &scratch, request);
+    struct space_graphs graphs = {memo_graph_of, memo};
+    struct space *space = space_make(&work, request, &graphs);
+    struct values values = {0};
+    struct space_tail *tails = NULL;
+    int capacity = 0;
+    for (int i = 0; i < space->group_count; i++) {
+        const struct space_group *group = &space->groups[i];
+        int count = space_tails(&work, space, &graphs, group, &tails, &capacity);
+        for (int k = 0; k < count; k++) {
+            struct parallel parallel = space_parallel(space, group, &tails[k], tails[k].layers_low);
+            add_value(&values, choice_value(&parallel, choice));
+        }
+    }
+    arena_free(&scratch);
+    arena_free(&work);
+    return values;
+}
+
+// "1, 2, 4, 8": those around `wanted` when there are many.
+static const char *values_text(struct arena *arena, enum choice choice, const struct values *values,
+                               int64_t wanted)
+{
+    int first = 0;
+    while (first + SHOWN_MAX < values->count && values->items[first + SHOWN_MAX / 2] < wanted) {
+        first++;
+    }
+    const char *text = "";
+    for (int i = first; i < values->count && i < first + SHOWN_MAX; i++) {
+        const char *value = choice_text(arena, choice, values->items[i]);
+        text = arena_print(arena, "%s%s%s", text, i > first ? ", " : "", value);
+    }
+    return text;
+}
+
+static bool is_pinned(const struct pins *pins, enum choice choice)
+{
+    struct pins without = *pins;
+    pins_clear(&without, choice);
+    return pins_get(pins, choice).set || without.forbidden_count < pins->forbidden_count;
+}
+
+// The first refusal may be about a plan that another pin rules out anyway: only one that names the
+// option, or the stack, is the reason.
+static bool speaks_of(const char *reason, const char *option)
+{
+    size_t length = strlen(option);
+    if (strncmp(reason, "stack ", 6) == 0) return true;
+    return strncmp(reason, option, length) == 0 && (reason[length] == ' ' || reason[length] == ':');
+}
+
+// "4", "2..8"
+static const char *pinned_text(struct arena *arena, const struct pins *pins, enum choice choice)
+{
+    struct int_range range = pins_get(pins, choice);
+    if (!range.set) return "as forbidden";
+    const char *low = choice_text(arena, choice, range.low);
+    if (range.low == range.high) return low;
+    return arena_print(arena, "%s..%s", low, choice_text(arena, choice, range.high));
+}
+
+// Without any pin in the way it is the number of GPUs: fewer may do.
+static bool refuse_gpus(struct arena *arena, const struct search_request *request,
+                        const char *reason, struct err *err)
+{
+    enum { TRY_MAX = 64 };
+    int ranks = request->cluster->rank_count;
+    for (int gpus = ranks - 1; gpus >= 1 && gpus >= ranks - TRY_MAX; gpus--) {
+        struct cluster fewer = *request->cluster;
+        struct search_request smaller = *request;
+        fewer.nodes = ARENA_NEW(arena, struct node_group, fewer.node_group_count);
+        memcpy(fewer.nodes, request->cluster->nodes,
+               (size_t)fewer.node_group_count * sizeof *fewer.nodes);
+        struct err refused = {0};
+        smaller.cluster = &fewer;
+        if (!cluster_take_gpus(&fewer, gpus, &refused)) break;
+        if (legal_values(&smaller, CHOICE_TP).count == 0) continue;
+        return err_set(err, ERR_USAGE, "no plan uses all %d GPUs (%s); --gpus %d has one", ranks,
+                       reason, gpus);
+    }
+    return err_set(err, ERR_USAGE, "no plan uses all %d GPUs: %s", ranks, reason);
+}
+
+bool refuse_empty(struct arena *arena, const struct search_request *request,
+                  const struct space *space, struct err *err)
+{
+    const char *reason = space->refused.kind ? space->refused.text : NULL;
+    bool any_pin = false;
+    for (int i = 0; i < CHOICE_COUNT; i++) {
+        enum choice choice = (enum choice)i;
+        struct search_request relaxed = *request;
+        struct int_range range = pins_get(&request->pins, choice);
+        if (!is_pinned(&request->pins, choice)) continue;
+        any_pin = true;
+        pins_clear(&relaxed.pins, choice);
+        struct values values = legal_values(&relaxed, choice);
+        if (values.count == 0) continue;
+        const char *option = choice_option(arena, choice);
+        if (!reason || !speaks_of(reason, option)) {
+            reason = arena_print(arena, "%s %s: no plan of batch %lld on %d GPUs has it", option,
+                                 pinned_text(arena, &request->pins, choice),
+                                 (long long)request->workload.global_batch,
+                                 request->cluster->rank_count);
+        }
+        return err_set(err, ERR_USAGE, "%s; with all else as it is, %s may be %s", reason, option,
+                       values_text(arena, choice, &values, range.low));
+    }
+    if (!reason) reason = any_pin ? "the pins contradict each other" : "nothing divides";
+    if (any_pin) return err_set(err, ERR_USAGE, "no plan is left: %s", reason);
+    return refuse_gpus(arena, request, reason, err);
+}

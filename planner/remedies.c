@@ -1,0 +1,133 @@
+#include "planner/remedies.h"
+
+#include "core/units.h"
+#include "planner/scan.h"
+
+struct remedy {
+    const char *text;
+    double step_s;
+};
+
+enum { REMEDY_MAX = sizeof((struct search_result *)0)->remedies / sizeof(const char *) };
+
+// "(+3 % time)" beside the plan that does not fit.
+static const char *time_text(struct arena *arena, double step_s, double reference_s)
+{
+    double ratio = step_s / reference_s - 1;
+    return arena_print(arena, "%s%s time", ratio < 0 ? "" : "+", units_ratio(arena, ratio));
+}
+
+// The values of these choices as options: "--tp 4 --dp 2".
+static const char *options_text(struct arena *arena, const struct parallel *parallel,
+                                const enum choice *choices, int count)
+{
+    const char *text = "";
+    for (int i = 0; i < count; i++) {
+        const char *option = choice_option(arena, choices[i]);
+        const char *value = choice_text(arena, choices[i], choice_value(parallel, choices[i]));
+        text = arena_print(arena, "%s%s%s %s", text, i ? " " : "", option, value);
+    }
+    return text;
+}
+
+static void insert(struct remedy *remedies, int *count, int most, const struct remedy *remedy)
+{
+    int at = *count;
+    while (at > 0 && remedies[at - 1].step_s > remedy->step_s) {
+        at--;
+    }
+    if (at == most) return;
+    if (*count < most) (*count)++;
+    for (int i = *count - 1; i > at; i--) {
+        remedies[i] = remedies[i - 1];
+    }
+    remedies[at] = *remedy;
+}
+
+// Gives up the pins of these choices; true when that leaves a plan that fits.
+static bool try_free(struct arena *arena, const struct search_request *request,
+                     const struct search_result *result, const enum choice *choices, int count,
+                     struct remedy *remedy)
+{
+    struct search_request freed = *request;
+    struct candidate best;
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        any |= pins_get(&request->pins, choices[i]).set;
+        pins_clear(&freed.pins, choices[i]);
+    }
+    if (!any || !scan_best(arena, &freed, &best)) return false;
+    const char *options = options_text(arena, &best.parallel, choices, count);
+    remedy->step_s = best.cost.step_s;
+    remedy->text = arena_print(arena, "%s needs %s (%s)", options,
+                               units_bytes(arena, (double)best.memory.reserved_bytes),
+                               time_text(arena, best.cost.step_s, result->closest.cost.step_s));
+    return true;
+}
+
+static int free_pins(struct arena *arena, const struct search_request *request,
+                     const struct search_result *result, struct remedy *remedies, int most)
+{
+    static const enum choice SINGLES[] = {
+        CHOICE_ZERO, CHOICE_RECOMPUTE, CHOICE_RECOMPUTE_LAYERS, CHOICE_MICRO_BATCH,
+        CHOICE_SP,   CHOICE_VPP,       CHOICE_SCHEDULE,         CHOICE_ATTENTION};
+    static const enum choice DEGREES[] = {CHOICE_TP, CHOICE_PP, CHOICE_DP};
+    int count = 0;
+    struct remedy remedy;
+    for (size_t i = 0; i < sizeof SINGLES / sizeof *SINGLES; i++) {
+        if (!try_free(arena, request, result, &SINGLES[i], 1, &remedy)) continue;
+        insert(remedies, &count, most, &remedy);
+    }
+    if (try_free(arena, request, result, DEGREES, 3, &remedy)) {
+        insert(remedies, &count, most, &remedy);
+    }
+    return count;
+}
+
+// The next numbers of nodes that hold the model; a pinned dp follows them, since more GPUs leave
+// nothing else to grow.
+static bool try_nodes(struct arena *arena, const struct search_request *request,
+                      struct remedy *remedy)
+{
+    static const int FACTORS_X4[] = {5,  6,  7,  8,  10, 12, 14,  16,  20,  24,
+                                     28, 32, 40, 48, 64, 96, 128, 256, 512, 1024};
+    const struct cluster *cluster = request->cluster;
+    if (cluster->node_group_count != 1) return false;
+    int64_t tried = cluster->node_count;
+    for (size_t i = 0; i < sizeof FACTORS_X4 / sizeof *FACTORS_X4; i++) {
+        int64_t nodes = (int64_t)cluster->node_count * FACTORS_X4[i] / 4;
+        if (nodes <= tried || nodes > CLUSTER_NODES_MAX) continue;
+        tried = nodes;
+        struct node_group group = cluster->nodes[0];
+        struct cluster larger = *cluster;
+        struct search_request more = *request;
+        struct err refused = {0};
+        struct candidate best;
+        larger.nodes = &group;
+        more.cluster = &larger;
+        pins_clear(&more.pins, CHOICE_DP);
+        if (!cluster_set_nodes(&larger, nodes, &refused)) return false;
+        if (!scan_best(arena, &more, &best)) continue;
+        remedy->step_s = best.cost.step_s;
+        remedy->text = arena_print(arena, "%lld GPUs (--nodes %lld) need %s each",
+                                   (long long)larger.rank_count, (long long)nodes,
+                                   units_bytes(arena, (double)best.memory.reserved_bytes));
+        return true;
+    }
+    return false;
+}
+
+void remedies_find(struct arena *arena, const struct search_request *request,
+                   struct search_result *result)
+{
+    struct remedy remedies[REMEDY_MAX];
+    int count = free_pins(arena, request, result, remedies, REMEDY_MAX - 2);
+    if (try_nodes(arena, request, &remedies[count])) count++;
+    remedies[count++].text =
+        arena_print(arena, "devices with %s of memory",
+                    units_bytes(arena, (double)result->closest.memory.reserved_bytes));
+    for (int i = 0; i < count; i++) {
+        result->remedies[i] = remedies[i].text;
+    }
+    result->remedy_count = count;
+}

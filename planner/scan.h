@@ -1,0 +1,37 @@
+#pragma once
+#include "planner/compose.h"
+#include "planner/ranking.h"
+
+// Walks a space and keeps the best plans that fit. Pruned: groups whose smallest plan does not fit
+// are dropped with all larger micro-batches, the others are sorted by a lower bound on their time
+// and priced best first until the bound passes the worst plan kept. Exhaustive: every plan is
+// priced. Both keep the same plans. Of the plans of one tail (numbers of recomputed layers, even or
+// balanced stages) only the best is kept.
+
+struct scan_request {
+    const struct search_request *search;
+    struct space *space;
+    struct space_graphs graphs;
+    struct memo *memo;
+    int keep;           // plans
+    bool ignore_limit;  // keep what does not fit, too
+    enum objective objective;
+};
+
+struct scan_result {
+    struct ranking ranking;
+    double considered_count, priced_count, unfit_count;
+    double bound_s;  // no plan that fits is faster; the weak bound of the groups
+};
+
+struct scan_result scan_space(struct arena *arena, struct arena *scratch,
+                              const struct scan_request *request);
+
+// The memory of the smallest device in use.
+int64_t scan_limit_bytes(const struct cluster *cluster);
+
+// The best plan of a request by the closed form, alone: no events, no remedies. False when no plan
+// is legal or none fits. The plan lives in `arena`, all else is given back.
+bool scan_best(struct arena *arena, const struct search_request *request, struct candidate *best);
+// A copy of the plan whose texts and arrays live in `arena`.
+struct candidate candidate_copy(struct arena *arena, const struct candidate *plan);

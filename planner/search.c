@@ -1,0 +1,192 @@
+#include "planner/search.h"
+
+#include "core/progress.h"
+#include "planner/refuse.h"
+#include "planner/remedies.h"
+#include "planner/scan.h"
+#include "simulator/closed_form.h"
+#include "simulator/evaluate.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// How many plans the events judge, whatever number is wanted.
+enum { FINAL_COUNT = 20 };
+
+// One call's working memory; freed at its end.
+struct search {
+    struct arena *arena;  // of the result
+    struct arena work, scratch;
+    const struct search_request *request;
+    struct search_result *result;
+    struct space *space;
+    struct scan_request scan;
+};
+
+static bool check_request(const struct search_request *request, struct err *err)
+{
+    enum precision precision = request->workload.precision;
+    assert(request->workload.seq_len > 0 && request->workload.global_batch > 0);
+    if (!pins_check(&request->pins, err)) return false;
+    for (int i = 0; i < request->cluster->node_group_count; i++) {
+        const struct device *device = request->cluster->nodes[i].device;
+        if (device->peak_flop_per_s[precision] > 0) continue;
+        return err_set(err, ERR_USAGE, "--precision %s: device %s has no matrix units for it",
+                       precision_name(precision), device->name);
+    }
+    return true;
+}
+
+// The whole plan, lowered anew and played event by event. What the search composed must be what the
+// whole program says.
+static void simulate(struct search *search, struct candidate *plan)
+{
+    const struct search_request *request = search->request;
+    struct evaluation_request evaluation_request = {
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .workload = request->workload,
+        .parallel = plan->parallel,
+    };
+    struct evaluation evaluation = {0};
+    struct err err = {0};
+    struct arena_mark mark = arena_mark(&search->work);
+    bool ok = evaluate(&search->work, &search->scratch, &evaluation_request, &evaluation, &err);
+    assert(ok && "every plan of the space is legal");
+    (void)ok;
+    double whole_s = closed_form(evaluation.price).step_s;
+    assert(fabs(whole_s - plan->closed_form_s) <= 1e-9 * whole_s);
+    (void)whole_s;
+    const struct memory_parts *memory = &evaluation.stage_memory[evaluation.worst_stage];
+    assert(memory->reserved_bytes == plan->memory.reserved_bytes);
+    plan->cost = evaluation.simulation->cost;
+    plan->memory = *memory;
+    plan->worst_stage = evaluation.worst_stage;
+    plan->simulated = true;
+    arena_reset(&search->work, mark);
+}
+
+// The finals: events judge the best plans of the closed form.
+static void judge(struct search *search, struct ranking *ranking, double bound_s)
+{
+    struct search_result *result = search->result;
+    result->bound_s = ranking->items[0].closed_form_s;
+    if (search->request->objective == OBJECTIVE_MEMORY) {
+        result->bound_bytes = ranking->items[0].memory.reserved_bytes;
+        result->bound_s = bound_s;
+    }
+    for (int i = 0; i < ranking->count; i++) {
+        simulate(search, &ranking->items[i]);
+    }
+    ranking_sort(ranking);
+    int wanted = search->request->top > 0 ? search->request->top : 1;
+    result->best_count = wanted < ranking->count ? wanted : ranking->count;
+    result->best = ARENA_NEW(search->arena, struct candidate, result->best_count);
+    for (int i = 0; i < result->best_count; i++) {
+        result->best[i] = candidate_copy(search->arena, &ranking->items[i]);
+    }
+    // The certificate, in whole nanoseconds and bytes.
+    const struct candidate *best = &result->best[0];
+    bool proven = search->request->objective == OBJECTIVE_MEMORY
+                      ? best->memory.reserved_bytes == result->bound_bytes
+                      : step_ns(best->closed_form_s) == step_ns(result->bound_s);
+    result->status = proven ? SEARCH_OPTIMAL : SEARCH_FEASIBLE;
+}
+
+static const char *largest_part(const struct memory_parts *memory)
+{
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } parts[] = {
+        {"weights", memory->weights_bytes},
+        {"gradients", memory->gradients_bytes},
+        {"optimizer", memory->optimizer_bytes},
+        {"activations", memory->activations_bytes + memory->transient_bytes + memory->logits_bytes},
+        {"buffers", memory->buffers_bytes},
+        {"reserve", memory->reserve_bytes},
+    };
+    size_t largest = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].bytes > parts[largest].bytes) largest = i;
+    }
+    return parts[largest].name;
+}
+
+// Nothing fits: the smallest plan, by how much it misses, and what would help.
+static void answer_closest(struct search *search)
+{
+    struct search_result *result = search->result;
+    struct scan_request scan = search->scan;
+    struct search_request quiet = *search->request;
+    quiet.progress = NULL;
+    quiet.exhaustive = false;
+    scan.search = &quiet;
+    scan.ignore_limit = true;
+    scan.objective = OBJECTIVE_MEMORY;
+    scan.keep = 1;
+    struct scan_result found = scan_space(&search->work, &search->scratch, &scan);
+    assert(found.ranking.count == 1);
+    simulate(search, &found.ranking.items[0]);
+    result->status = SEARCH_NOTHING_FITS;
+    result->closest = candidate_copy(search->arena, &found.ranking.items[0]);
+    result->shortfall_bytes =
+        result->closest.memory.reserved_bytes - scan_limit_bytes(search->request->cluster);
+    result->limit = largest_part(&result->closest.memory);
+    assert(result->shortfall_bytes > 0);
+    remedies_find(search->arena, search->request, result);
+}
+
+static void count(struct search *search, const struct scan_result *scanned)
+{
+    struct search_result *result = search->result;
+    result->considered_count = scanned->considered_count;
+    result->priced_count = scanned->priced_count;
+    memcpy(result->dropped, search->space->dropped, sizeof result->dropped);
+    result->dropped[DROP_MEMORY] = scanned->unfit_count;
+    result->dropped[DROP_BOUND] =
+        scanned->considered_count - scanned->unfit_count - scanned->ranking.count;
+}
+
+static bool search_space(struct search *search, struct err *err)
+{
+    const struct search_request *request = search->request;
+    struct memo *memo = memo_new(&search->work, &search->scratch, request);
+    search->scan = (struct scan_request){
+        .search = request,
+        .graphs = {memo_graph_of, memo},
+        .memo = memo,
+        .keep = request->top > FINAL_COUNT ? request->top : FINAL_COUNT,
+        .objective = request->objective,
+    };
+    search->space = space_make(&search->work, request, &search->scan.graphs);
+    search->scan.space = search->space;
+    struct scan_result scanned = scan_space(&search->work, &search->scratch, &search->scan);
+    count(search, &scanned);
+    if (scanned.considered_count == 0) {
+        return refuse_empty(search->arena, request, search->space, err);
+    }
+    if (scanned.ranking.count > 0) {
+        judge(search, &scanned.ranking, scanned.bound_s);
+    } else {
+        answer_closest(search);
+    }
+    return true;
+}
+
+bool search_plans(struct arena *arena, const struct search_request *request,
+                  struct search_result *result, struct err *err)
+{
+    double start_s = clock_s();
+    *result = (struct search_result){0};
+    if (!check_request(request, err)) return false;
+    struct search search = {.arena = arena, .request = request, .result = result};
+    bool ok = search_space(&search, err);
+    arena_free(&search.scratch);
+    arena_free(&search.work);
+    result->search_s = clock_s() - start_s;
+    return ok;
+}

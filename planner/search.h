@@ -1,0 +1,92 @@
+#pragma once
+#include "core/units.h"
+#include "cost_models/memory.h"
+#include "cost_models/money.h"
+#include "cost_models/stack.h"
+#include "cost_models/step.h"
+#include "models/import.h"
+
+// The search: enumerates degrees, sequence parallelism, chunks, ZeRO, recompute, micro-batch,
+// schedule, axis order and uneven stages; kills by memory, then by an admissible bound on time,
+// then prices by the closed form; the best few are simulated event by event. What is pinned is
+// kept.
+
+// What the user fixed. A value outside a set range, or forbidden, is never proposed.
+struct pins {
+    struct int_range degree[AXIS_COUNT];
+    struct int_range vpp, micro_batch, zero, recompute_layers, zero_group;
+    int sp;         // -1 not pinned, 0, 1
+    int recompute;  // -1 or enum recompute
+    int schedule;   // -1 or enum schedule_kind
+    int attention;  // -1 or enum attention
+    int overlap;    // -1 or a mask
+    const int *stage_layers;
+    int stage_layers_count;
+    struct {
+        const char *key;
+        int64_t value;
+    } forbidden[32];
+    int forbidden_count;
+};
+
+// Every plan uses all GPUs of the cluster, so on one cluster the cheapest plan is the fastest:
+// fewer GPUs are another cluster (`--gpus`, `whatif`). Memory: the smallest reserved_bytes, ties by
+// time.
+enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY };
+
+struct search_request {
+    const struct model_config *model;
+    const struct cluster *cluster;
+    const struct stack *stack;
+    const struct fabrics *fabrics;
+    struct workload workload;
+    struct pins pins;
+    enum objective objective;
+    int top;          // plans wanted, best first
+    bool exhaustive;  // no bounds: prices every legal plan; proves the pruned search
+    void (*progress)(void *context, double done_ratio, double best_s, double plans_per_s);
+    void *progress_context;
+};
+
+struct candidate {
+    struct parallel parallel;
+    struct cost cost;            // events for the final ones, else closed form
+    double closed_form_s;        // what the search compared
+    struct memory_parts memory;  // worst stage
+    int worst_stage;
+    bool simulated;
+};
+
+// Two statuses: the call's (err) and the answer's. Optimal means optimal in this space and under
+// the closed form, by certificate: no plan of the space is a nanosecond faster (smaller, when
+// memory is the objective) than the best one. Feasible means that the events put another plan
+// first; then bound_s says how much the closed form could still gain.
+enum search_status { SEARCH_OPTIMAL, SEARCH_FEASIBLE, SEARCH_NOTHING_FITS };
+
+// Why choices were dropped, counted.
+enum drop { DROP_MEMORY, DROP_BOUND, DROP_STACK, DROP_DIVIDE, DROP_COUNT };
+
+struct search_result {
+    enum search_status status;
+    struct candidate *best;  // best first
+    int best_count;
+    double bound_s;           // proven: no plan in the space that fits is faster (closed form)
+    int64_t bound_bytes;      // objective memory: none is smaller; else 0
+    double considered_count;  // plans the space holds
+    double priced_count;      // of them through the closed form
+    // considered = memory + bound + those kept. Stack and divide count meshes and schedules that
+    // hold no plan at all and are not among the considered ones.
+    double dropped[DROP_COUNT];
+    // nothing fits: the plan that misses by least, and the smallest changes that would fit
+    struct candidate closest;
+    int64_t shortfall_bytes;
+    const char *limit;  // the largest part of its memory: "weights", "activations", ...
+    const char *remedies[6];
+    int remedy_count;
+    double search_s;  // clock; never written to a file
+};
+
+// The result lives in `arena`. False and ERR_USAGE when the pins contradict each other or the
+// model.
+MUST_CHECK bool search_plans(struct arena *arena, const struct search_request *request,
+                             struct search_result *result, struct err *err);

@@ -1,0 +1,301 @@
+#include "simulator/closed_form.h"
+
+#include <assert.h>
+
+// The search's hot path: the work is in the runs of equal stages and their chunks, not in stages or
+// micro-batches. Rules as in simulator/walk.h and simulator/reduce.c.
+
+enum { CLASSES = 32 };  // more of them (mixed clusters) take memory from an arena
+
+struct form {
+    const struct step_price *price;
+    const struct stage_runs *runs;
+    const struct chunk_times *times;  // [class]
+    double hop_s, gap_s;
+    double round_f_s[256], round_b_s[256];  // [chunk]: all stages' first, or last, turn at it
+};
+
+static double phase_s(const double part_s[PART_COUNT])
+{
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++) sum_s += part_s[part];
+    return sum_s;
+}
+
+static void fill_times(const struct step_price *price, struct chunk_times *times)
+{
+    for (int i = 0; i < price->class_count; i++) {
+        const struct chunk_price *class = &price->classes[i];
+        times[i] = (struct chunk_times){phase_s(class->phase_s[TASK_FORWARD]),
+                                        phase_s(class->phase_s[TASK_BACKWARD]),
+                                        phase_s(class->phase_s[TASK_WEIGHT])};
+    }
+}
+
+static int class_at(const struct form *form, int stage, int chunk)
+{
+    return form->price->class_of[stage * form->price->shape.chunk_count + chunk];
+}
+
+static double backward_s(const struct form *form, int class)
+{
+    return form->times[class].backward_s + form->times[class].weight_s;
+}
+
+// While the pipeline fills, and while it drains, p micro-batches pass a chunk in p times its slowest
+// task, or in the time that the first of them takes round all stages.
+static void fill_rounds(struct form *form)
+{
+    int p = form->price->shape.stage_count;
+    for (int chunk = 0; chunk < form->price->shape.chunk_count; chunk++) {
+        double f_s = 0, b_s = 0, f_most_s = 0, b_most_s = 0;
+        for (int i = 0; i < form->runs->run_count; i++) {
+            struct stage_run run = form->runs->runs[i];
+            int class = class_at(form, run.first, chunk);
+            double own_f_s = form->times[class].forward_s, own_b_s = backward_s(form, class);
+            f_s += run.count * (own_f_s + form->hop_s);
+            b_s += run.count * (own_b_s + form->hop_s);
+            if (own_f_s > f_most_s) f_most_s = own_f_s;
+            if (own_b_s > b_most_s) b_most_s = own_b_s;
+        }
+        form->round_f_s[chunk] = f_s > p * f_most_s ? f_s : p * f_most_s;
+        form->round_b_s[chunk] = b_s > p * b_most_s ? b_s : p * b_most_s;
+    }
+}
+
+static int buckets_of(const struct chunk_price *class)
+{
+    return class->bucket_count > 1 ? class->bucket_count : 1;
+}
+
+// What is left of n equal pieces of `work_s`, ready or needed one by one through `window_s` of
+// compute, outside of it: one piece, or what does not fit into the rest of the window.
+static double outside_s(double work_s, double before_s, double window_s, int buckets, double speed)
+{
+    double first_s = speed * window_s / buckets;
+    before_s = before_s > first_s ? before_s - first_s : 0;
+    double left_s = before_s + work_s - (speed * window_s - first_s);
+    return left_s > work_s / buckets ? left_s : work_s / buckets;
+}
+
+// Gradient reduction of one stage behind its last backward. From the last chunk's last backward on,
+// what is not done waits for the next chunk's; between two of them the stage computes p - 1 backwards.
+static double reduce_outside_s(const struct form *form, int stage)
+{
+    const struct step_price *price = form->price;
+    int p = price->shape.stage_count;
+    double left_s = 0;
+    for (int chunk = price->shape.chunk_count - 1; chunk >= 0; chunk--) {
+        int at = class_at(form, stage, chunk);
+        const struct chunk_price *class = &price->classes[at];
+        if (!price->reduce_overlapped) {
+            left_s += class->gradient_reduce_s;
+            continue;
+        }
+        double window_s = backward_s(form, at);
+        if (chunk + 1 < price->shape.chunk_count) {
+            double busy_s = (p - 1) * window_s;
+            double idle_s = form->round_b_s[chunk] - window_s - busy_s;
+            left_s -= idle_s + price->overlap_ratio * busy_s;
+            if (left_s < 0) left_s = 0;
+        }
+        left_s = outside_s(class->gradient_reduce_s, left_s, window_s, buckets_of(class),
+                           price->overlap_ratio);
+    }
+    return left_s;
+}
+
+// How much later the first forward of any chunk on any stage of a run can go through than without
+// parameters to wait for; `rise_s` is when the first micro-batch reaches the run.
+static double gather_delay_s(const struct form *form, int stage, double rise_s)
+{
+    const struct step_price *price = form->price;
+    int p = price->shape.stage_count;
+    double done_s = rise_s, before_s = 0, delay_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int at = class_at(form, stage, chunk);
+        const struct chunk_price *class = &price->classes[at];
+        double busy_s = p * form->times[at].forward_s, gather_s = class->parameter_gather_s;
+        if (gather_s > 0) {
+            double needed_s = before_s + outside_s(gather_s, 0, form->times[at].forward_s,
+                                                   buckets_of(class), price->overlap_ratio);
+            if (needed_s - done_s > delay_s) delay_s = needed_s - done_s;
+        }
+        before_s += gather_s;
+        done_s += form->round_f_s[chunk] - busy_s + price->overlap_ratio * busy_s;
+    }
+    return delay_s;
+}
+
+static double gather_wait_s(const struct form *form)
+{
+    double rise_s = 0, wait_s = 0;
+    if (!form->price->gather_overlapped) return 0;
+    for (int i = 0; i < form->runs->run_count; i++) {
+        struct stage_run run = form->runs->runs[i];
+        double delay_s = gather_delay_s(form, run.first, rise_s);
+        if (delay_s > wait_s) wait_s = delay_s;
+        int class = class_at(form, run.first, 0);
+        rise_s += run.count * (form->times[class].forward_s + form->hop_s);
+    }
+    return wait_s;
+}
+
+struct tail {
+    double reduce_s, small_s, update_s;  // of one stage; update with what is gathered behind it
+};
+
+static struct tail tail_of(const struct form *form, int stage)
+{
+    const struct step_price *price = form->price;
+    struct tail tail = {.reduce_s = reduce_outside_s(form, stage)};
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        const struct chunk_price *class = &price->classes[class_at(form, stage, chunk)];
+        tail.small_s += class->small_reduce_s;
+        tail.update_s += class->update_s;
+        if (!price->gather_overlapped) tail.update_s += class->parameter_gather_s;
+    }
+    return tail;
+}
+
+// From the ends of the stages' compute to the step's end.
+struct finish {
+    double norm_at_s;   // all gradients are reduced
+    double update_s;    // the slowest
+    double reduce_s;    // exposed, summed over stages
+};
+
+// Stage i ends its last backward a gradient's way down before stage 0, or earlier: `end_s` has the
+// last stage's exactly, and stages between are taken to be early in proportion. Of equal stages the
+// first is the last to end.
+static struct finish finish_of(const struct form *form, const double end_s[2])
+{
+    const struct step_price *price = form->price;
+    int last = price->shape.stage_count - 1;
+    struct finish finish = {0};
+    double way_s = 0, all_way_s = 0, pair_s = 0;
+    for (int i = 0; i < form->runs->run_count; i++) {
+        struct stage_run run = form->runs->runs[i];
+        all_way_s += run.count * (backward_s(form, class_at(form, run.first, 0)) + form->hop_s);
+    }
+    all_way_s -= backward_s(form, class_at(form, last, 0)) + form->hop_s;
+    double early_s = end_s[0] - all_way_s - end_s[1];
+    if (early_s < 0) early_s = 0;
+    for (int i = 0; i < form->runs->run_count; i++) {
+        struct stage_run run = form->runs->runs[i];
+        struct tail tail = tail_of(form, run.first);
+        double send_s = run.first > 0 ? form->gap_s : 0;
+        double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
+        finish.reduce_s += run.count * exposed_s;
+        if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
+        double share = last > 0 ? (double)run.first / last : 0;
+        double ready_s = end_s[0] - way_s - early_s * share + send_s + exposed_s + tail.small_s;
+        if (ready_s > finish.norm_at_s) finish.norm_at_s = ready_s;
+        bool ties = run.first == 0 || run.first + run.count > last;
+        if (ties) {
+            bool is_first = run.first == 0;
+            double own_s = is_first ? ready_s : end_s[1] + send_s + exposed_s + tail.small_s;
+            if (own_s > pair_s) pair_s = own_s;
+        }
+        way_s += run.count * (backward_s(form, class_at(form, run.first, 0)) + form->hop_s);
+    }
+    if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
+        finish.norm_at_s = pair_s + price->tied_reduce_s;
+    return finish;
+}
+
+// Sums over all chunks of what tasks consist of, and of what comes once a step.
+static void add_parts(const struct form *form, struct cost *cost)
+{
+    const struct step_price *price = form->price;
+    double rounds = price->shape.micro_batch_count;
+    for (int i = 0; i < price->class_count; i++) {
+        const struct chunk_price *class = &price->classes[i];
+        double uses = form->runs->class_uses[i], times = uses * rounds;
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            const double *part_s = class->phase_s[kind];
+            cost->compute_s += times * part_s[PART_COMPUTE];
+            cost->recompute_s += times * part_s[PART_RECOMPUTE];
+            for (int part = PART_TP; part < PART_COUNT; part++)
+                cost->exposed_s[part] += times * part_s[part];
+        }
+        cost->exposed_s[PART_TP] += uses * class->small_reduce_s;
+        cost->update_s += uses * class->update_s;
+        if (!price->gather_overlapped)
+            cost->exposed_s[PART_DP] += uses * class->parameter_gather_s;
+    }
+}
+
+// Blocking hops stop every stage twice a micro-batch and chunk; in 1F1B the end stages once.
+static double blocked_s(const struct form *form)
+{
+    const struct schedule_shape *shape = &form->price->shape;
+    double hops = 2.0 * shape->chunk_count * shape->micro_batch_count * form->gap_s;
+    bool ends_once = form->price->schedule == SCHEDULE_1F1B && shape->stage_count > 1;
+    return hops * (shape->stage_count - (ends_once ? 1 : 0));
+}
+
+static struct cost cost_of(struct form *form)
+{
+    const struct step_price *price = form->price;
+    struct pipeline_times times = {
+        .shape = price->shape,
+        .classes = form->times,
+        .class_count = price->class_count,
+        .class_of = price->class_of,
+        .runs = form->runs,
+        .hop_s = form->hop_s,
+        .hop_overlapped = price->hop_overlapped,
+    };
+    double end_s[2], stages = price->shape.stage_count;
+    schedule_row(price->schedule)->duration(&times, end_s);
+    fill_rounds(form);
+    double wait_s = gather_wait_s(form);
+    end_s[0] += wait_s;
+    end_s[1] += wait_s;
+    struct finish finish = finish_of(form, end_s);
+
+    struct cost cost = {.overhead_s = price->overhead_s};
+    add_parts(form, &cost);
+    cost.exposed_s[PART_DP] += finish.reduce_s + wait_s + stages * price->norm_s;
+    cost.compute_s /= stages;
+    cost.recompute_s /= stages;
+    cost.update_s /= stages;
+    double tied_s = stages > 1 ? 2 * price->tied_reduce_s : 0;
+    cost.exposed_pp_s = (blocked_s(form) + tied_s) / stages;
+    for (int part = PART_TP; part < PART_COUNT; part++) {
+        cost.exposed_s[part] /= stages;
+        cost.exposed_comm_s += cost.exposed_s[part];
+    }
+    cost.step_s = finish.norm_at_s + price->norm_s + finish.update_s + price->overhead_s;
+    cost.bubble_s = cost.step_s - cost.compute_s - cost.recompute_s - cost.exposed_comm_s -
+                    cost.update_s - cost.overhead_s - cost.exposed_pp_s;
+    // Waiting is what remains; where the sum of small estimates leaves less than none, hops give.
+    if (cost.bubble_s < 0) {
+        cost.exposed_pp_s += cost.bubble_s;
+        cost.bubble_s = 0;
+    }
+    cost.exposed_comm_s += cost.exposed_pp_s;
+    return cost;
+}
+
+struct cost closed_form(const struct step_price *price)
+{
+    struct arena spare = {0};
+    struct chunk_times few[CLASSES], *times = few;
+    if (price->class_count > CLASSES)
+        times = ARENA_NEW(&spare, struct chunk_times, price->class_count);
+    fill_times(price, times);
+    struct form form;
+    form.price = price;
+    form.times = times;
+    form.runs = price->runs;
+    if (!form.runs)
+        form.runs = stage_runs_make(&spare, &price->shape, price->class_of, price->class_count);
+    form.hop_s = price->shape.stage_count > 1 ? price->hop_s : 0;
+    form.gap_s = price->hop_overlapped ? 0 : form.hop_s;
+    assert(price->shape.chunk_count <= 256);
+    struct cost cost = cost_of(&form);
+    if (spare.last) arena_free(&spare);
+    return cost;
+}

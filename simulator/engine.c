@@ -1,0 +1,365 @@
+#include "simulator/engine.h"
+
+#include "simulator/walk.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// The step, in order: the pipelines (walk.c), each stage's gradient reductions (reduce.c), the small
+// reductions, the tied parameters, the norm, the update, the parameter gathering unless it runs in
+// the next step's forward, the overhead. Pipeline q is the q-th rank of every stage, in rank order; the
+// ranks of a stage reduce together.
+
+struct stage_end {
+    int64_t walk_ns;    // the slowest rank's last task, and blocking send
+    int64_t reduce_ns;  // reductions done; the step's synchronisation
+    int64_t exposed_ns[PART_COUNT], exposed_pp_ns;  // of each rank, between the two
+};
+
+struct engine {
+    const struct step_price *price;
+    const struct engine_options *options;
+    struct walk *walk;
+    int pipeline_count;
+    int *rank_of;             // [pipeline * stage_count + stage]
+    int *ranks_of;            // [stage * pipeline_count + pipeline], the same ranks
+    struct stage_end *ends;   // [stage]
+    int64_t busy_ns, blocked_ns, gather_wait_ns;  // over all ranks
+    double *slow_sum;         // [stage] over its ranks
+    double *slow_most;        // [stage]
+    double chain_s;           // slowest pipeline's longest chain
+    int64_t *stage_busy_ns;   // [stage], the busiest rank
+};
+
+static void make_ranks(struct arena *scratch, struct engine *engine)
+{
+    int stage_count = engine->price->shape.stage_count;
+    const struct engine_options *options = engine->options;
+    int rank_count = options->all_ranks ? options->rank_count : stage_count;
+    assert(rank_count > 0 && rank_count % stage_count == 0);
+    engine->pipeline_count = rank_count / stage_count;
+    engine->rank_of = ARENA_NEW(scratch, int, rank_count);
+    engine->ranks_of = ARENA_NEW(scratch, int, rank_count);
+    int *filled = ARENA_NEW(scratch, int, stage_count);
+    for (int rank = 0; rank < rank_count; rank++) {
+        int stage = options->all_ranks ? options->stage_of_rank[rank] : rank;
+        int pipeline = filled[stage]++;
+        assert(pipeline < engine->pipeline_count && "stages of different rank counts");
+        engine->rank_of[pipeline * stage_count + stage] = rank;
+        engine->ranks_of[stage * engine->pipeline_count + pipeline] = rank;
+    }
+}
+
+static double slowdown_of(const struct engine *engine, int rank)
+{
+    const struct engine_options *options = engine->options;
+    return options->all_ranks && options->slowdown_of_rank ? options->slowdown_of_rank[rank] : 1;
+}
+
+static int stage_buckets(const struct step_price *price, int stage)
+{
+    int sum = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int class = price->class_of[stage * price->shape.chunk_count + chunk];
+        int buckets = price->classes[class].bucket_count;
+        sum += buckets < 1 ? 1 : buckets;
+    }
+    return sum;
+}
+
+// Room for every span there can be: slots, two ends of two messages each way, reductions, and the
+// handful at the end of the step.
+static struct spans *make_spans(struct arena *arena, const struct engine *engine)
+{
+    if (!engine->options->want_trace) return NULL;
+    struct spans *spans = ARENA_NEW(arena, struct spans, 1);
+    const struct schedule_shape *shape = &engine->price->shape;
+    int64_t messages = 4 * (int64_t)shape->chunk_count * shape->micro_batch_count;
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        int64_t rank_spans = engine->walk->slot_count + messages +
+                             stage_buckets(engine->price, stage) + ENGINE_TASK_KIND_COUNT;
+        spans->capacity += rank_spans * engine->pipeline_count;
+    }
+    spans->list = ARENA_NEW(arena, struct span, spans->capacity);
+    return spans;
+}
+
+// No pipeline is faster than one micro-batch up and down, nor than its busiest stage.
+static double pipeline_chain_s(const struct engine *engine, const double *slowdown)
+{
+    const struct step_price *price = engine->price;
+    const struct schedule_shape *shape = &price->shape;
+    double chain_s = 0, busiest_s = 0;
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        double work_s = 0;
+        for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
+            int at = stage * shape->chunk_count + chunk;
+            const struct chunk_price *class = &price->classes[price->class_of[at]];
+            bool last_weight = engine->walk->row->backward_fused;
+            for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+                double task_s = phase_compute_s(class->phase_s[kind]) * slowdown[stage] +
+                                phase_exposed_s(class->phase_s[kind]);
+                work_s += task_s;
+                if (kind != TASK_WEIGHT || last_weight) chain_s += task_s;
+            }
+            bool first = engine->walk->virtual_of[at] == 0;
+            int before = engine->walk->virtual_of[at] - 1;
+            if (!first && engine->walk->stage_of[before] != stage) chain_s += 2 * price->hop_s;
+        }
+        work_s *= shape->micro_batch_count;
+        if (work_s > busiest_s) busiest_s = work_s;
+    }
+    return chain_s > busiest_s ? chain_s : busiest_s;
+}
+
+static void run_pipelines(struct arena *scratch, struct engine *engine)
+{
+    int stage_count = engine->price->shape.stage_count;
+    double *slowdown = ARENA_NEW(scratch, double, stage_count);
+    for (int pipeline = 0; pipeline < engine->pipeline_count; pipeline++) {
+        const int *ranks = engine->rank_of + (ptrdiff_t)pipeline * stage_count;
+        for (int stage = 0; stage < stage_count; stage++)
+            slowdown[stage] = slowdown_of(engine, ranks[stage]);
+        engine->walk->rank_of_stage = ranks;
+        walk_run(engine->walk, slowdown);
+        double chain_s = pipeline_chain_s(engine, slowdown);
+        if (chain_s > engine->chain_s) engine->chain_s = chain_s;
+        for (int stage = 0; stage < stage_count; stage++) {
+            const struct stage_walk *own = &engine->walk->stages[stage];
+            engine->busy_ns += own->busy_ns;
+            engine->blocked_ns += own->blocked_ns;
+            engine->gather_wait_ns += own->gather_wait_ns;
+            engine->slow_sum[stage] += slowdown[stage];
+            if (slowdown[stage] > engine->slow_most[stage])
+                engine->slow_most[stage] = slowdown[stage];
+            if (own->busy_ns > engine->stage_busy_ns[stage])
+                engine->stage_busy_ns[stage] = own->busy_ns;
+            if (own->end_ns > engine->ends[stage].walk_ns) engine->ends[stage].walk_ns = own->end_ns;
+        }
+    }
+}
+
+// Sums of a stage's chunks, once a step.
+struct stage_once {
+    int64_t small_ns, update_ns, gather_ns;
+};
+
+static struct stage_once stage_once(const struct engine *engine, int stage)
+{
+    const struct step_price *price = engine->price;
+    struct stage_once once = {0};
+    double update_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int at = stage * price->shape.chunk_count + chunk;
+        const struct chunk_price *class = &price->classes[price->class_of[at]];
+        once.small_ns += walk_ns(class->small_reduce_s);
+        update_s += class->update_s;
+        if (!price->gather_overlapped) once.gather_ns += engine->walk->gather_ns[at];
+    }
+    once.update_ns = walk_ns(update_s);
+    return once;
+}
+
+static void add_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
+                      int64_t start_ns, int64_t end_ns)
+{
+    struct spans *spans = engine->walk->spans;
+    engine->walk->event_count += engine->pipeline_count;
+    if (!spans || start_ns == end_ns) return;
+    struct task_id id = {kind, 0, 0};
+    for (int i = 0; i < engine->pipeline_count; i++) {
+        int rank = engine->ranks_of[stage * engine->pipeline_count + i];
+        int task = task_number(&engine->price->shape, &id);
+        spans_add(spans, &(struct span){rank, stream, task, start_ns, end_ns});
+    }
+}
+
+// From the last backward to the norm, when every rank waits for the slowest; returns that time.
+static int64_t reduce_all(struct engine *engine)
+{
+    int stage_count = engine->price->shape.stage_count;
+    int64_t tied_ns = stage_count > 1 ? walk_ns(engine->price->tied_reduce_s) : 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        struct stage_end *end = &engine->ends[stage];
+        const int *ranks = engine->ranks_of + (ptrdiff_t)stage * engine->pipeline_count;
+        int64_t reduced_ns = reduce_end_ns(engine->walk, stage, ranks, engine->pipeline_count);
+        if (reduced_ns < end->walk_ns) reduced_ns = end->walk_ns;
+        int64_t small_ns = stage_once(engine, stage).small_ns;
+        end->exposed_ns[PART_DP] = reduced_ns - end->walk_ns;
+        end->exposed_ns[PART_TP] = small_ns;
+        end->reduce_ns = reduced_ns + small_ns;
+        add_spans(engine, stage, ENGINE_SMALL_REDUCE, STREAM_TP, reduced_ns, end->reduce_ns);
+    }
+    if (tied_ns > 0) {
+        struct stage_end *pair[] = {&engine->ends[0], &engine->ends[stage_count - 1]};
+        int64_t start_ns = pair[0]->reduce_ns > pair[1]->reduce_ns ? pair[0]->reduce_ns
+                                                                   : pair[1]->reduce_ns;
+        for (int i = 0; i < 2; i++) {
+            pair[i]->reduce_ns = start_ns + tied_ns;
+            pair[i]->exposed_pp_ns = tied_ns;
+            add_spans(engine, i ? stage_count - 1 : 0, ENGINE_TIED_REDUCE, STREAM_DP, start_ns,
+                      start_ns + tied_ns);
+        }
+    }
+    int64_t all_ns = 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        if (engine->ends[stage].reduce_ns > all_ns) all_ns = engine->ends[stage].reduce_ns;
+    }
+    return all_ns;
+}
+
+// Norm, update and parameter gathering; returns the end of the step without its overhead.
+static int64_t update_all(struct engine *engine, int64_t sync_ns)
+{
+    int64_t norm_ns = walk_ns(engine->price->norm_s), end_ns = sync_ns + norm_ns;
+    int64_t start_ns = end_ns;
+    for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
+        struct stage_once once = stage_once(engine, stage);
+        add_spans(engine, stage, ENGINE_NORM, STREAM_DP, sync_ns, start_ns);
+        int64_t update_ns = llround((double)once.update_ns * engine->slow_most[stage]);
+        int64_t updated_ns = start_ns + update_ns;
+        add_spans(engine, stage, ENGINE_UPDATE, STREAM_COMPUTE, start_ns, updated_ns);
+        add_spans(engine, stage, ENGINE_PARAMETER_GATHER, STREAM_DP, updated_ns,
+                  updated_ns + once.gather_ns);
+        if (updated_ns + once.gather_ns > end_ns) end_ns = updated_ns + once.gather_ns;
+    }
+    return end_ns;
+}
+
+// The mean over ranks of what each did with the step. What is not accounted for is waiting.
+static struct cost cost_of(const struct engine *engine, int64_t end_ns)
+{
+    const struct step_price *price = engine->price;
+    const struct schedule_shape *shape = &price->shape;
+    double ranks = (double)engine->pipeline_count * shape->stage_count, *exposed_s;
+    struct cost cost = {.overhead_s = price->overhead_s};
+    exposed_s = cost.exposed_s;
+    for (int at = 0; at < shape->stage_count * shape->chunk_count; at++) {
+        const struct chunk_price *class = &price->classes[price->class_of[at]];
+        double slow = engine->slow_sum[at / shape->chunk_count];
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            const double *part_s = class->phase_s[kind];
+            double times = shape->micro_batch_count;
+            cost.recompute_s += part_s[PART_RECOMPUTE] * times * slow;
+            for (int part = PART_TP; part < PART_COUNT; part++)
+                exposed_s[part] += part_s[part] * times * engine->pipeline_count;
+        }
+    }
+    double task_s = (double)engine->busy_ns * 1e-9 - cost.recompute_s;
+    for (int part = PART_TP; part < PART_COUNT; part++) task_s -= exposed_s[part];
+    cost.compute_s = task_s;
+
+    exposed_s[PART_DP] += (double)engine->gather_wait_ns * 1e-9 + price->norm_s * ranks;
+    double pp_s = (double)engine->blocked_ns * 1e-9;
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        const struct stage_end *end = &engine->ends[stage];
+        struct stage_once once = stage_once(engine, stage);
+        double each_s = 1e-9 * engine->pipeline_count;
+        for (int part = PART_TP; part < PART_COUNT; part++)
+            exposed_s[part] += (double)end->exposed_ns[part] * each_s;
+        pp_s += (double)end->exposed_pp_ns * each_s;
+        exposed_s[PART_DP] += (double)once.gather_ns * each_s;
+        // The update of a stage's fast ranks ends with its slowest, which the gathering waits for.
+        cost.update_s += (double)once.update_ns * each_s * engine->slow_most[stage];
+    }
+    cost.compute_s /= ranks;
+    cost.recompute_s /= ranks;
+    cost.update_s /= ranks;
+    cost.exposed_pp_s = pp_s / ranks;
+    cost.exposed_comm_s = cost.exposed_pp_s;
+    for (int part = PART_TP; part < PART_COUNT; part++) {
+        exposed_s[part] /= ranks;
+        cost.exposed_comm_s += exposed_s[part];
+    }
+    cost.step_s = (double)end_ns * 1e-9 + price->overhead_s;
+    cost.bubble_s = cost.step_s - cost.compute_s - cost.recompute_s - cost.exposed_comm_s -
+                    cost.update_s - cost.overhead_s;
+    // Each part of each task is rounded to a nanosecond; beyond that, waiting is never negative.
+    assert(cost.bubble_s > -1e-6 * cost.step_s - 1e-8);
+    if (cost.bubble_s < 0) cost.compute_s += cost.bubble_s, cost.bubble_s = 0;
+    assert(fabs(cost_parts_sum(&cost) - cost.step_s) <= 1e-9 * cost.step_s + 1e-12);
+    return cost;
+}
+
+static const char *task_name(const void *context, const struct span *span, struct arena *scratch)
+{
+    static const char *const NAMES[ENGINE_TASK_KIND_COUNT] = {
+        "F", "B", "W", "send F", "send B", "receive F", "receive B", "reduce gradients",
+        "gather parameters", "reduce small gradients", "reduce tied gradients", "norm", "update"};
+    const struct schedule_shape *shape = context;
+    struct task_id id = task_id_of(shape, span->task);
+    if (id.kind >= ENGINE_PARAMETER_GATHER) return NAMES[id.kind];
+    const char *item = id.kind == ENGINE_GRADIENT_REDUCE ? "bucket " : "";
+    if (shape->chunk_count == 1) return arena_print(scratch, "%s %s%d", NAMES[id.kind], item, id.item);
+    return arena_print(scratch, "%s %s%d chunk %d", NAMES[id.kind], item, id.item, id.chunk);
+}
+
+static bool before(const struct span *a, const struct span *b)
+{
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns;
+    if (a->rank != b->rank) return a->rank < b->rank;
+    return a->stream < b->stream;
+}
+
+// A stable merge sort: spans were added stream by stream in their order, so that ties end on it.
+static struct span *sort_spans(struct arena *scratch, struct span *spans, int64_t count)
+{
+    struct span *from = spans, *to = ARENA_NEW(scratch, struct span, count);
+    for (int64_t width = 1; width < count; width *= 2) {
+        for (int64_t low = 0; low < count; low += 2 * width) {
+            int64_t middle = low + width < count ? low + width : count;
+            int64_t high = middle + width < count ? middle + width : count;
+            int64_t left = low, right = middle;
+            for (int64_t at = low; at < high; at++) {
+                bool take_right = left == middle || (right < high && before(&from[right], &from[left]));
+                to[at] = take_right ? from[right++] : from[left++];
+            }
+        }
+        struct span *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+static void keep_trace(struct arena *arena, struct arena *scratch, const struct engine *engine,
+                       struct trace *trace)
+{
+    const struct spans *spans = engine->walk->spans;
+    struct span *sorted = sort_spans(scratch, spans->list, spans->count);
+    if (sorted != spans->list) memcpy(spans->list, sorted, (size_t)spans->count * sizeof *sorted);
+    struct schedule_shape *shape = ARENA_NEW(arena, struct schedule_shape, 1);
+    *shape = engine->price->shape;
+    *trace = (struct trace){spans->list, spans->count,
+                            engine->pipeline_count * shape->stage_count, task_name, shape};
+}
+
+struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
+                                 const struct step_price *price,
+                                 const struct engine_options *options)
+{
+    struct simulation *simulation = ARENA_NEW(arena, struct simulation, 1);
+    int stage_count = price->shape.stage_count;
+    simulation->stage_busy_s = ARENA_NEW(arena, double, stage_count);
+    struct arena_mark mark = arena_mark(scratch);
+    struct engine engine = {.price = price, .options = options};
+    engine.walk = walk_new(scratch, price);
+    make_ranks(scratch, &engine);
+    engine.ends = ARENA_NEW(scratch, struct stage_end, stage_count);
+    engine.slow_sum = ARENA_NEW(scratch, double, stage_count);
+    engine.slow_most = ARENA_NEW(scratch, double, stage_count);
+    engine.stage_busy_ns = ARENA_NEW(scratch, int64_t, stage_count);
+    engine.walk->spans = make_spans(arena, &engine);
+    run_pipelines(scratch, &engine);
+    int64_t end_ns = update_all(&engine, reduce_all(&engine));
+
+    simulation->cost = cost_of(&engine, end_ns);
+    simulation->event_count = engine.walk->event_count;
+    simulation->critical_path_s = engine.chain_s + price->norm_s + price->overhead_s;
+    for (int stage = 0; stage < stage_count; stage++)
+        simulation->stage_busy_s[stage] = (double)engine.stage_busy_ns[stage] * 1e-9;
+    if (options->want_trace) keep_trace(arena, scratch, &engine, &simulation->trace);
+    arena_reset(scratch, mark);
+    return simulation;
+}

@@ -1,0 +1,35 @@
+#pragma once
+#include "core/trace.h"
+#include "cost_models/step.h"
+
+// The event engine plays the priced program: every stage runs its schedule's slots in order on the
+// compute stream; activations and gradients travel on the pp stream; gradient buckets and parameter
+// gathers run on the dp stream beside compute. Times are whole nanoseconds; ties break on (time,
+// rank, sequence), so equal inputs give equal traces.
+
+// Tasks beyond the schedule's slots.
+enum engine_task { ENGINE_SEND_FORWARD = TASK_KIND_COUNT, ENGINE_SEND_BACKWARD,
+                   ENGINE_RECEIVE_FORWARD, ENGINE_RECEIVE_BACKWARD,
+                   ENGINE_GRADIENT_REDUCE, ENGINE_PARAMETER_GATHER, ENGINE_SMALL_REDUCE,
+                   ENGINE_TIED_REDUCE, ENGINE_NORM, ENGINE_UPDATE, ENGINE_TASK_KIND_COUNT };
+
+struct simulation {
+    struct cost cost;
+    struct trace trace;        // empty unless asked for
+    int64_t event_count;
+    double *stage_busy_s;      // compute of each stage
+    double critical_path_s;    // lower bound: no step is shorter
+};
+
+struct engine_options {
+    bool want_trace;
+    bool all_ranks;            // one timeline a rank instead of one a stage; `rank_count` of them
+    int rank_count;
+    int *stage_of_rank;        // all_ranks: pipeline stage of each rank
+    double *slowdown_of_rank;  // all_ranks: compute of rank r takes this factor longer; NULL = 1
+};
+
+// The simulation lives in `arena`. `scratch` is reset before returning.
+struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
+                                 const struct step_price *price,
+                                 const struct engine_options *options);

@@ -1,0 +1,315 @@
+#include "simulator/walk.h"
+
+#include <assert.h>
+#include <math.h>
+
+int64_t walk_ns(double seconds)
+{
+    assert(seconds >= 0 && seconds < 9e9);
+    return llround(seconds * 1e9);
+}
+
+double phase_compute_s(const double part_s[PART_COUNT])
+{
+    return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
+}
+
+double phase_exposed_s(const double part_s[PART_COUNT])
+{
+    double sum_s = 0;
+    for (int part = PART_TP; part < PART_COUNT; part++) sum_s += part_s[part];
+    return sum_s;
+}
+
+void spans_add(struct spans *spans, const struct span *span)
+{
+    assert(spans->count < spans->capacity && span->start_ns <= span->end_ns);
+    spans->list[spans->count++] = *span;
+}
+
+// The first slot of a chunk's last backward: its last W, with the B in front of it where W follows at
+// once.
+static int last_backward(const struct walk *walk, int stage, int chunk)
+{
+    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
+    int n = walk->slot_count - 1;
+    while (slots[n].kind != TASK_WEIGHT || slots[n].chunk != chunk) n--;
+    return walk->row->backward_fused ? n - 1 : n;
+}
+
+static void make_tail(struct arena *scratch, struct walk *walk, int stage)
+{
+    int first = walk->slot_count;
+    for (int chunk = 0; chunk < walk->price->shape.chunk_count; chunk++) {
+        int slot = last_backward(walk, stage, chunk);
+        if (slot < first) first = slot;
+    }
+    walk->tail_first[stage] = first;
+    walk->tail_start_ns[stage] = ARENA_NEW(scratch, int64_t, walk->slot_count - first);
+    walk->tail_end_ns[stage] = ARENA_NEW(scratch, int64_t, walk->slot_count - first);
+}
+
+static void make_stages(struct arena *scratch, struct walk *walk)
+{
+    const struct step_price *price = walk->price;
+    const struct schedule_shape *shape = &price->shape;
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        walk->row->order(shape, stage, walk->slots + (ptrdiff_t)stage * walk->slot_count);
+        make_tail(scratch, walk, stage);
+        for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
+            int at = stage * shape->chunk_count + chunk;
+            const struct chunk_price *class = &price->classes[price->class_of[at]];
+            walk->gather_ns[at] = walk_ns(class->parameter_gather_s);
+            if (price->gather_overlapped) walk->gather_sum_ns[stage] += walk->gather_ns[at];
+        }
+    }
+}
+
+struct walk *walk_new(struct arena *scratch, const struct step_price *price)
+{
+    const struct schedule_shape *shape = &price->shape;
+    int stages = shape->stage_count;
+    int virtuals = stages * shape->chunk_count;
+    struct walk *walk = ARENA_NEW(scratch, struct walk, 1);
+    walk->price = price;
+    walk->row = schedule_row(price->schedule);
+    walk->hop_ns = walk_ns(price->hop_s);
+    walk->virtual_count = virtuals;
+    walk->slot_count = TASK_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
+    walk->slots = ARENA_NEW(scratch, struct slot, (size_t)stages * (size_t)walk->slot_count);
+    walk->virtual_of = ARENA_NEW(scratch, int, virtuals);
+    walk->stage_of = ARENA_NEW(scratch, int, virtuals);
+    walk->chunk_of = ARENA_NEW(scratch, int, virtuals);
+    for (int at = 0; at < virtuals; at++) {
+        walk->stage_of[at] = walk->row->stage_of(shape, at);
+        walk->chunk_of[at] = walk->row->chunk_of(shape, at);
+        walk->virtual_of[walk->stage_of[at] * shape->chunk_count + walk->chunk_of[at]] = at;
+    }
+    size_t messages = (size_t)virtuals * (size_t)shape->micro_batch_count;
+    for (int i = 0; i < 2; i++) walk->arrive_ns[i] = ARENA_NEW(scratch, int64_t, messages);
+    walk->duration_ns = ARENA_NEW(scratch, int64_t, virtuals * TASK_KIND_COUNT);
+    walk->gather_ns = ARENA_NEW(scratch, int64_t, virtuals);
+    walk->gather_sum_ns = ARENA_NEW(scratch, int64_t, stages);
+    walk->queue = ARENA_NEW(scratch, int, stages);
+    walk->queued = ARENA_NEW(scratch, bool, stages);
+    walk->stages = ARENA_NEW(scratch, struct stage_walk, stages);
+    walk->tail_first = ARENA_NEW(scratch, int, stages);
+    walk->tail_start_ns = ARENA_NEW(scratch, int64_t *, stages);
+    walk->tail_end_ns = ARENA_NEW(scratch, int64_t *, stages);
+    make_stages(scratch, walk);
+    return walk;
+}
+
+static void set_durations(struct walk *walk, const double *slowdown)
+{
+    const struct step_price *price = walk->price;
+    int chunk_count = price->shape.chunk_count;
+    for (int at = 0; at < walk->virtual_count; at++) {
+        const struct chunk_price *class = &price->classes[price->class_of[at]];
+        double slow = slowdown ? slowdown[at / chunk_count] : 1;
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            const double *part_s = class->phase_s[kind];
+            walk->duration_ns[at * TASK_KIND_COUNT + kind] =
+                walk_ns(phase_compute_s(part_s) * slow + phase_exposed_s(part_s));
+        }
+    }
+}
+
+// Counts what the dp stream gathered while compute waited from `gather_seen_ns` to `start_ns`.
+static void gather_idle(struct stage_walk *stage, int64_t start_ns)
+{
+    stage->gather_done_ns += (double)(start_ns - stage->gather_seen_ns);
+    stage->gather_seen_ns = start_ns;
+}
+
+static void gather_busy(struct stage_walk *stage, double speed, int64_t end_ns)
+{
+    stage->gather_done_ns += speed * (double)(end_ns - stage->gather_seen_ns);
+    stage->gather_seen_ns = end_ns;
+}
+
+// The first forward of a chunk, stopped wherever its next bucket is not there. Returns its end;
+// `*start_ns` moves to the arrival of the first bucket.
+static int64_t gather_forward(struct walk *walk, int stage, int chunk, int64_t *start_ns,
+                              int64_t length_ns)
+{
+    const struct step_price *price = walk->price;
+    struct stage_walk *own = &walk->stages[stage];
+    int first = stage * price->shape.chunk_count, at = first + chunk;
+    int buckets = price->classes[price->class_of[at]].bucket_count;
+    if (buckets < 1) buckets = 1;
+    double before_ns = 0;
+    for (int i = first; i < at; i++) before_ns += (double)walk->gather_ns[i];
+
+    int64_t now_ns = *start_ns, asked_ns = now_ns;
+    for (int bucket = 0; bucket < buckets; bucket++) {
+        int64_t needed_ns = walk->gather_ns[at] * (bucket + 1) / buckets;
+        double missing_ns = before_ns + (double)needed_ns - own->gather_done_ns;
+        if (missing_ns > 0) {
+            now_ns += llround(missing_ns);
+            gather_idle(own, now_ns);
+        }
+        if (bucket == 0) *start_ns = now_ns;
+        now_ns += length_ns * (bucket + 1) / buckets - length_ns * bucket / buckets;
+        gather_busy(own, price->overlap_ratio, now_ns);
+    }
+    own->gather_wait_ns += now_ns - asked_ns - length_ns;
+    return now_ns;
+}
+
+static void wake(struct walk *walk, int stage, int *queue_end, int *queue_count)
+{
+    if (walk->queued[stage]) return;
+    walk->queued[stage] = true;
+    walk->queue[*queue_end] = stage;
+    *queue_end = (*queue_end + 1) % walk->price->shape.stage_count;
+    ++*queue_count;
+}
+
+static void add_span(struct walk *walk, int stage, enum stream stream, struct task_id id,
+                     int64_t start_ns, int64_t end_ns)
+{
+    if (!walk->spans) return;
+    struct span span = {walk->rank_of_stage[stage], stream,
+                        task_number(&walk->price->shape, &id), start_ns, end_ns};
+    spans_add(walk->spans, &span);
+}
+
+// Hands the result of a slot to virtual stage `to`; false where the schedule has none behind it.
+// Returns the stage to wake, or -1.
+static int send(struct walk *walk, int stage, const struct slot *slot, int to, int direction)
+{
+    struct stage_walk *own = &walk->stages[stage];
+    if (to < 0 || to >= walk->virtual_count) return -1;
+    int64_t *arrive_ns = walk->arrive_ns[direction];
+    int64_t at = (int64_t)to * walk->price->shape.micro_batch_count + slot->micro_batch;
+    assert(arrive_ns[at] < 0);
+    if (walk->stage_of[to] == stage) {
+        arrive_ns[at] = own->end_ns;
+        return -1;
+    }
+    int64_t start_ns = own->end_ns;
+    if (walk->price->hop_overlapped) {
+        if (own->link_ns[direction] > start_ns) start_ns = own->link_ns[direction];
+        own->link_ns[direction] = start_ns + walk->hop_ns;
+    }
+    own->sends = !walk->price->hop_overlapped;
+    arrive_ns[at] = start_ns + walk->hop_ns;
+    walk->event_count++;
+    struct task_id id = {direction ? ENGINE_SEND_BACKWARD : ENGINE_SEND_FORWARD, slot->chunk,
+                         slot->micro_batch};
+    add_span(walk, stage, STREAM_PP, id, start_ns, start_ns + walk->hop_ns);
+    if (!own->sends) {  // a blocking receiver takes it when it is ready to
+        id.kind = direction ? ENGINE_RECEIVE_BACKWARD : ENGINE_RECEIVE_FORWARD;
+        id.chunk = walk->chunk_of[to];
+        add_span(walk, walk->stage_of[to], STREAM_PP, id, start_ns, start_ns + walk->hop_ns);
+    }
+    return walk->stage_of[to];
+}
+
+// Where a slot's input comes from: a neighbouring stage, this stage, or nowhere.
+struct input {
+    bool received;
+    int64_t arrive_ns;  // -1: not yet
+};
+
+static struct input input_of(const struct walk *walk, int stage, const struct slot *slot)
+{
+    if (slot->kind == TASK_WEIGHT) return (struct input){false, 0};
+    int direction = slot->kind == TASK_BACKWARD;
+    int at = walk->virtual_of[stage * walk->price->shape.chunk_count + slot->chunk];
+    int from = direction ? at + 1 : at - 1;
+    if (from < 0 || from >= walk->virtual_count) return (struct input){false, 0};
+    int64_t index = (int64_t)at * walk->price->shape.micro_batch_count + slot->micro_batch;
+    return (struct input){walk->stage_of[from] != stage, walk->arrive_ns[direction][index]};
+}
+
+static void keep_tail(struct walk *walk, int stage, int64_t start_ns, int64_t end_ns)
+{
+    int at = walk->stages[stage].next - walk->tail_first[stage];
+    if (at < 0) return;
+    if (start_ns > walk->tail_start_ns[stage][at]) walk->tail_start_ns[stage][at] = start_ns;
+    if (end_ns > walk->tail_end_ns[stage][at]) walk->tail_end_ns[stage][at] = end_ns;
+}
+
+// Runs one slot whose input is there.
+static void run_slot(struct walk *walk, int stage, const struct slot *slot, struct input input)
+{
+    struct stage_walk *own = &walk->stages[stage];
+    bool blocks = !walk->price->hop_overlapped;
+    bool gap = own->sends || (blocks && input.received);
+    int64_t start_ns = own->end_ns + (gap ? walk->hop_ns : 0);
+    if (gap) own->blocked_ns += walk->hop_ns;
+    if (input.arrive_ns > start_ns) start_ns = input.arrive_ns;
+    struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
+    if (blocks && input.received) {
+        struct task_id receive = id;
+        receive.kind = slot->kind == TASK_FORWARD ? ENGINE_RECEIVE_FORWARD : ENGINE_RECEIVE_BACKWARD;
+        add_span(walk, stage, STREAM_PP, receive, start_ns - walk->hop_ns, start_ns);
+    }
+    int at = stage * walk->price->shape.chunk_count + slot->chunk;
+    int64_t length_ns = walk->duration_ns[at * TASK_KIND_COUNT + slot->kind];
+    int64_t end_ns = start_ns + length_ns;
+    if (own->gather_done_ns < (double)walk->gather_sum_ns[stage]) {
+        gather_idle(own, start_ns);
+        if (slot->kind == TASK_FORWARD && slot->micro_batch == 0) {
+            end_ns = gather_forward(walk, stage, slot->chunk, &start_ns, length_ns);
+        } else {
+            gather_busy(own, walk->price->overlap_ratio, end_ns);
+        }
+    }
+    keep_tail(walk, stage, start_ns, end_ns);
+    add_span(walk, stage, STREAM_COMPUTE, id, start_ns, end_ns);
+    own->busy_ns += length_ns;
+    own->end_ns = end_ns;
+    own->sends = false;
+    own->next++;
+    walk->event_count++;
+}
+
+// Runs a stage until a slot waits for its input; wakes the stages it sends to.
+static void run_stage(struct walk *walk, int stage, int *queue_end, int *queue_count)
+{
+    struct stage_walk *own = &walk->stages[stage];
+    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
+    int backward_kind = walk->row->backward_fused ? TASK_WEIGHT : TASK_BACKWARD;
+    while (own->next < walk->slot_count) {
+        const struct slot *slot = &slots[own->next];
+        struct input input = input_of(walk, stage, slot);
+        if (input.arrive_ns < 0) return;
+        run_slot(walk, stage, slot, input);
+        int at = walk->virtual_of[stage * walk->price->shape.chunk_count + slot->chunk];
+        int woken = -1;
+        if (slot->kind == TASK_FORWARD) woken = send(walk, stage, slot, at + 1, 0);
+        if (slot->kind == backward_kind) woken = send(walk, stage, slot, at - 1, 1);
+        if (woken >= 0) wake(walk, woken, queue_end, queue_count);
+    }
+    if (own->sends) {
+        own->end_ns += walk->hop_ns;
+        own->blocked_ns += walk->hop_ns;
+        own->sends = false;
+    }
+}
+
+void walk_run(struct walk *walk, const double *slowdown)
+{
+    int stage_count = walk->price->shape.stage_count;
+    int64_t messages = (int64_t)walk->virtual_count * walk->price->shape.micro_batch_count;
+    for (int direction = 0; direction < 2; direction++) {
+        for (int64_t i = 0; i < messages; i++) walk->arrive_ns[direction][i] = -1;
+    }
+    for (int stage = 0; stage < stage_count; stage++) walk->stages[stage] = (struct stage_walk){0};
+    set_durations(walk, slowdown);
+
+    int queue_first = 0, queue_end = 0, queue_count = 0;
+    for (int stage = 0; stage < stage_count; stage++) wake(walk, stage, &queue_end, &queue_count);
+    while (queue_count > 0) {
+        int stage = walk->queue[queue_first];
+        queue_first = (queue_first + 1) % stage_count;
+        queue_count--;
+        walk->queued[stage] = false;
+        run_stage(walk, stage, &queue_end, &queue_count);
+    }
+    for (int stage = 0; stage < stage_count; stage++)
+        assert(walk->stages[stage].next == walk->slot_count && "the schedule deadlocks");
+}

@@ -1,0 +1,134 @@
+#include "core/progress.h"
+#include "planner/choice.h"
+#include "planner/compose.h"
+#include "planner/scan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// Speed of the search. Prints one line a fact; nothing here is a test.
+
+// Calculon on the same kind of core: 20,000 of its 7,126,368 executions of GPT3-175B on 4096 A100
+// took 84.8 CPU-seconds (costmodel study, section 1, measured with its own Python API).
+static const double CALCULON_PLANS_PER_S = 236;
+
+struct bench_case {
+    const char *model, *cluster, *stack;
+    int64_t nodes, seq_len, global_batch;
+};
+
+static struct search_request request_of(struct arena *arena, const struct bench_case *bench)
+{
+    struct err err = {0};
+    struct search_request request = {.pins = pins_none(), .top = 5};
+    request.model = model_load(arena, bench->model, NULL, NULL, &err);
+    struct cluster *cluster = cluster_load(arena, bench->cluster, &err);
+    if (cluster && !cluster_set_nodes(cluster, bench->nodes, &err)) cluster = NULL;
+    request.cluster = cluster;
+    request.stack = stack_load(arena, bench->stack, &err);
+    request.fabrics = fabrics_load(arena, &err);
+    if (err.kind) {
+        fprintf(stderr, "bench_search: %s\n", err.text);
+        exit(1);
+    }
+    request.workload = (struct workload){.seq_len = bench->seq_len,
+                                         .global_batch = bench->global_batch,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    return request;
+}
+
+// Every tail of every group once; returns how many.
+static double price_all(struct arena *arena, struct space *space, const struct space_graphs *graphs,
+                        struct composer *composer, double *sum_s)
+{
+    struct space_tail *tails = NULL;
+    int capacity = 0;
+    double plans = 0, pricing_s = 0;
+    for (int g = 0; g < space->group_count; g++) {
+        const struct space_group *group = &space->groups[g];
+        int count = space_tails(arena, space, graphs, group, &tails, &capacity);
+        double start_s = clock_s();
+        for (int i = 0; i < count; i++) {
+            struct parallel parallel = space_parallel(space, group, &tails[i], tails[i].layers_low);
+            if (i == 0) composer_group(composer, &parallel);
+            *sum_s += composer_cost(composer, &parallel).step_s;
+        }
+        pricing_s += clock_s() - start_s;
+        plans += count;
+    }
+    return plans / pricing_s;
+}
+
+// Closed forms a second over a whole space, first with an empty memo, then with a full one.
+static void bench_closed_form(const struct bench_case *bench, enum schedule_kind schedule)
+{
+    struct arena arena = {0}, scratch = {0};
+    struct search_request request = request_of(&arena, bench);
+    pins_set(&request.pins, CHOICE_SCHEDULE, schedule, schedule);
+    pins_set(&request.pins, CHOICE_PP, 2, STAGE_MAX);
+    struct memo *memo = memo_new(&arena, &scratch, &request);
+    struct space_graphs graphs = {memo_graph_of, memo};
+    struct space *space = space_make(&arena, &request, &graphs);
+    struct composer *composer = composer_new(&arena, &scratch, memo);
+    double sum_s = 0;
+    double cold = price_all(&arena, space, &graphs, composer, &sum_s);
+    double warm = price_all(&arena, space, &graphs, composer, &sum_s);
+    struct memo_counts counts = memo_counts(memo);
+    printf("closed form of %s, %s on %d GPUs: %.3g plans/s, %.3g while the memo fills (%d graphs, "
+           "%d blocks lowered, %d priced; sum %.6g s)\n",
+           schedule_name(schedule), bench->model, request.cluster->rank_count, warm, cold,
+           counts.graph_count, counts.lowered_count, counts.priced_count, sum_s);
+    printf("  %.3g x Calculon's %.0f plans/s\n", warm / CALCULON_PLANS_PER_S, CALCULON_PLANS_PER_S);
+    arena_free(&scratch);
+    arena_free(&arena);
+}
+
+static void bench_search(const struct bench_case *bench, bool exhaustive)
+{
+    struct arena arena = {0};
+    struct err err = {0};
+    struct search_request request = request_of(&arena, bench);
+    struct search_result result = {0};
+    request.exhaustive = exhaustive;
+    double start_s = clock_s();
+    bool ok = search_plans(&arena, &request, &result, &err);
+    double wall_s = clock_s() - start_s;
+    if (!ok) {
+        fprintf(stderr, "bench_search: %s\n", err.text);
+        exit(1);
+    }
+    const struct candidate *best = result.best_count ? &result.best[0] : &result.closest;
+    printf("%s on %d %s, batch %lld, %s: %.3f s, %.0f plans, %.0f priced (%.3g %%), "
+           "best %.4f s: tp %d pp %d dp %d vpp %d mb %d zero %d recompute %s %s\n",
+           bench->model, request.cluster->rank_count, bench->cluster,
+           (long long)bench->global_batch, exhaustive ? "exhaustive" : "pruned", wall_s,
+           result.considered_count, result.priced_count,
+           100 * result.priced_count / result.considered_count, best->cost.step_s,
+           best->parallel.degree[AXIS_TP], best->parallel.degree[AXIS_PP],
+           best->parallel.degree[AXIS_DP], best->parallel.vpp, best->parallel.micro_batch,
+           best->parallel.zero, recompute_name(best->parallel.recompute),
+           schedule_name(best->parallel.schedule));
+    printf("  searched at %.3g plans/s, %.3g x Calculon's pricing of every plan\n",
+           result.considered_count / wall_s,
+           result.considered_count / wall_s / CALCULON_PLANS_PER_S);
+    arena_free(&arena);
+}
+
+int main(void)
+{
+    static const struct bench_case LARGE = {"megatron-1t", "dgx-a100-80g", "megatron-core",
+                                            2048,          2048,           3072};
+    static const struct bench_case MIDDLE = {"gpt3-175b", "dgx-a100-80g", "megatron-core",
+                                             128,         2048,           1536};
+    static const struct bench_case SMALL = {"llama-2-7b", "dgx-h100", "meshwright", 2, 4096, 128};
+    bench_closed_form(&LARGE, SCHEDULE_1F1B);
+    bench_closed_form(&LARGE, SCHEDULE_INTERLEAVED);
+    bench_closed_form(&MIDDLE, SCHEDULE_1F1B);
+    bench_closed_form(&MIDDLE, SCHEDULE_INTERLEAVED);
+    bench_search(&LARGE, false);
+    bench_search(&MIDDLE, false);
+    bench_search(&SMALL, false);
+    bench_search(&SMALL, true);
+    return 0;
+}

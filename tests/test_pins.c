@@ -1,0 +1,275 @@
+#include "tests/test.h"
+
+#include "planner/choice.h"
+#include "planner/scan.h"
+
+// What is pinned is kept, what is forbidden is never proposed, and a pin that leaves no plan is
+// answered with the values that would.
+
+static struct search_request request_of(struct arena *arena, const char *model, const char *cluster,
+                                        int64_t gpus, const char *stack, int64_t global_batch)
+{
+    struct err err = {0};
+    struct search_request request = {.pins = pins_none(), .top = 10};
+    request.model = model_load(arena, model, NULL, NULL, &err);
+    struct cluster *loaded = cluster_load(arena, cluster, &err);
+    assert_string_equal(err.text, "");
+    assert_true(gpus == 0 || cluster_take_gpus(loaded, gpus, &err));
+    request.cluster = loaded;
+    request.stack = stack_load(arena, stack, &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload = (struct workload){.seq_len = 2048,
+                                         .global_batch = global_batch,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    return request;
+}
+
+static struct search_result search(struct arena *arena, const struct search_request *request)
+{
+    struct search_result result = {0};
+    struct err err = {0};
+    bool ok = search_plans(arena, request, &result, &err);
+    assert_string_equal(err.text, "");
+    assert_true(ok);
+    return result;
+}
+
+static const char *refusal(struct arena *arena, const struct search_request *request)
+{
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_false(search_plans(arena, request, &result, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    return arena_copy(arena, err.text);
+}
+
+static void every_pin_is_kept(void **state)
+{
+    struct arena *arena = *state;
+    static const struct {
+        enum choice choice;
+        int64_t value;
+    } PINS[] = {{CHOICE_TP, 2},
+                {CHOICE_SP, 0},
+                {CHOICE_SP, 1},
+                {CHOICE_PP, 4},
+                {CHOICE_DP, 2},
+                {CHOICE_VPP, 2},
+                {CHOICE_MICRO_BATCH, 4},
+                {CHOICE_ZERO, 1},
+                {CHOICE_ZERO, 0},
+                {CHOICE_RECOMPUTE, RECOMPUTE_FULL},
+                {CHOICE_RECOMPUTE, RECOMPUTE_NONE},
+                {CHOICE_RECOMPUTE_LAYERS, 3},
+                {CHOICE_SCHEDULE, SCHEDULE_1F1B},
+                {CHOICE_SCHEDULE, SCHEDULE_INTERLEAVED},
+                {CHOICE_OVERLAP, 0}};
+    for (size_t i = 0; i < sizeof PINS / sizeof *PINS; i++) {
+        struct search_request request =
+            request_of(arena, "llama-2-7b", "dgx-a100-80g-x2", 0, "megatron-core", 64);
+        pins_set(&request.pins, PINS[i].choice, PINS[i].value, PINS[i].value);
+        struct search_result result = search(arena, &request);
+        assert_true(result.best_count > 0);
+        for (int k = 0; k < result.best_count; k++) {
+            assert_true(choice_value(&result.best[k].parallel, PINS[i].choice) == PINS[i].value);
+        }
+    }
+}
+
+static void ranges_and_forbidden_values_are_kept(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g-x2", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_TP, 2, 8);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 2, 4);
+    request.pins.forbidden[0].key = "tp";
+    request.pins.forbidden[0].value = 4;
+    request.pins.forbidden[1].key = "zero";
+    request.pins.forbidden[1].value = 1;
+    request.pins.forbidden_count = 2;
+    struct search_result result = search(arena, &request);
+    assert_true(result.best_count > 1);
+    for (int k = 0; k < result.best_count; k++) {
+        const struct parallel *parallel = &result.best[k].parallel;
+        assert_true(pins_allow_all(&request.pins, parallel, NULL));
+        assert_true(parallel->degree[AXIS_TP] == 2 || parallel->degree[AXIS_TP] == 8);
+        assert_int_not_equal(parallel->zero, 1);
+    }
+}
+
+static void a_pin_never_gives_a_faster_plan(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-13b", "dgx-a100-80g-x2", 0, "megatron-core", 64);
+    int64_t best_ns = step_ns(search(arena, &request).bound_s);
+    for (int tp = 1; tp <= 8; tp *= 2) {
+        pins_set(&request.pins, CHOICE_TP, tp, tp);
+        assert_true(step_ns(search(arena, &request).bound_s) >= best_ns);
+    }
+}
+
+static void any_whole_number_of_gpus_has_a_plan(void **state)
+{
+    struct arena *arena = *state;
+    static const int GPUS[] = {1, 3, 5, 6, 7, 12, 100, 384};
+    for (size_t i = 0; i < sizeof GPUS / sizeof *GPUS; i++) {
+        struct search_request request =
+            request_of(arena, "gpt3-1.3b", "dgx-a100-80g-x48", GPUS[i], "megatron-core", 9600);
+        request.workload.global_batch = GPUS[i] == 7 ? 56 : 9600;
+        struct search_result result = search(arena, &request);
+        assert_true(result.best_count > 0);
+        assert_int_equal(parallel_rank_count(&result.best[0].parallel), GPUS[i]);
+    }
+}
+
+static void pinned_stages_are_kept(void **state)
+{
+    struct arena *arena = *state;
+    static const int LAYERS[] = {7, 9, 9, 7};
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    request.pins.stage_layers = LAYERS;
+    request.pins.stage_layers_count = 4;
+    struct search_result result = search(arena, &request);
+    assert_true(result.best_count > 0);
+    for (int k = 0; k < result.best_count; k++) {
+        assert_int_equal(result.best[k].parallel.degree[AXIS_PP], 4);
+        assert_memory_equal(result.best[k].parallel.stage_layers, LAYERS, sizeof LAYERS);
+    }
+}
+
+static void a_fully_pinned_plan_is_answered_also_when_it_does_not_fit(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-70b", "dgx-a100-80g", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_TP, 8, 8);
+    pins_set(&request.pins, CHOICE_SP, 1, 1);
+    pins_set(&request.pins, CHOICE_PP, 1, 1);
+    pins_set(&request.pins, CHOICE_DP, 1, 1);
+    pins_set(&request.pins, CHOICE_ZERO, 0, 0);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 2, 2);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_FULL, RECOMPUTE_FULL);
+    pins_set(&request.pins, CHOICE_RECOMPUTE_LAYERS, 80, 80);
+    struct search_result result = search(arena, &request);
+    assert_true(result.considered_count == 1);
+    assert_int_equal(result.status, SEARCH_NOTHING_FITS);
+    assert_true(pins_allow_all(&request.pins, &result.closest.parallel, NULL));
+    assert_true(result.closest.simulated);
+    assert_string_equal(result.limit, "optimizer");
+}
+
+static void a_pin_that_does_not_divide_names_the_values_that_do(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 6, "megatron-core", 60);
+    pins_set(&request.pins, CHOICE_TP, 3, 3);
+    assert_string_equal(refusal(arena, &request),
+                        "--tp 3: 32 heads cannot be split by 3; the nearest that divide are 2 and "
+                        "4; with all else as it is, --tp may be 1, 2");
+}
+
+static void a_micro_batch_that_does_not_divide_names_those_that_do(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 5, 5);
+    assert_string_equal(refusal(arena, &request),
+                        "--micro-batch 5: no plan of batch 64 on 8 GPUs has it; with all else as "
+                        "it is, --micro-batch may be 1, 2, 4, 8, 16, 32, 64");
+}
+
+static void degrees_that_do_not_use_all_gpus_are_refused(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    pins_set(&request.pins, CHOICE_DP, 4, 4);
+    assert_string_equal(
+        refusal(arena, &request),
+        "--tp 2: no plan of batch 64 on 8 GPUs has it; with all else as it is, --tp "
+        "may be 1");
+}
+
+static void what_the_stack_cannot_run_is_refused_with_its_reason(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-2021", 64);
+    pins_set(&request.pins, CHOICE_ZERO, 3, 3);
+    assert_string_equal(refusal(arena, &request),
+                        "stack megatron-2021 has no zero stage 3; with all else as it is, --zero "
+                        "may be 0");
+}
+
+static void a_number_of_gpus_that_nothing_divides_is_refused_with_one_that_works(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "gpt3-1.3b", "dgx-a100-80g-x8", 61, "megatron-core", 64);
+    const char *text = refusal(arena, &request);
+    assert_memory_equal(text, "no plan uses all 61 GPUs (", 26);
+    assert_non_null(strstr(text, "); --gpus 60 has one"));
+}
+
+static void an_unknown_forbidden_key_is_refused(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    request.pins.forbidden[0].key = "zer";
+    request.pins.forbidden_count = 1;
+    assert_string_equal(refusal(arena, &request), "unknown choice \"zer\": did you mean \"zero\"?");
+}
+
+static void every_choice_reads_back_what_it_writes(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    struct parallel parallel = search(arena, &request).best[0].parallel;
+    parallel.recompute_layers = 3;
+    for (int i = 0; i < CHOICE_COUNT; i++) {
+        enum choice choice = (enum choice)i, found;
+        struct err err = {0};
+        int64_t value = choice_value(&parallel, choice), again = -2;
+        assert_true(choice_from_name(choice_name(choice), &found, &err));
+        assert_int_equal(found, choice);
+        assert_true(choice_parse(choice, choice_text(arena, choice, value), &again, &err));
+        assert_true(again == value);
+        struct pins pins = pins_none();
+        assert_false(pins_get(&pins, choice).set);
+        pins_set(&pins, choice, value, value);
+        assert_true(pins_allow(&pins, choice, value) && !pins_allow(&pins, choice, value + 1));
+        pins_clear(&pins, choice);
+        assert_true(pins_allow(&pins, choice, value + 1));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pin_is_kept),
+        cmocka_unit_test(ranges_and_forbidden_values_are_kept),
+        cmocka_unit_test(a_pin_never_gives_a_faster_plan),
+        cmocka_unit_test(any_whole_number_of_gpus_has_a_plan),
+        cmocka_unit_test(pinned_stages_are_kept),
+        cmocka_unit_test(a_fully_pinned_plan_is_answered_also_when_it_does_not_fit),
+        cmocka_unit_test(a_pin_that_does_not_divide_names_the_values_that_do),
+        cmocka_unit_test(a_micro_batch_that_does_not_divide_names_those_that_do),
+        cmocka_unit_test(degrees_that_do_not_use_all_gpus_are_refused),
+        cmocka_unit_test(what_the_stack_cannot_run_is_refused_with_its_reason),
+        cmocka_unit_test(a_number_of_gpus_that_nothing_divides_is_refused_with_one_that_works),
+        cmocka_unit_test(an_unknown_forbidden_key_is_refused),
+        cmocka_unit_test(every_choice_reads_back_what_it_writes),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
