@@ -2,14 +2,14 @@
 #include "cli/options.h"
 #include "planner/search.h"
 
-// The arguments that say what is asked for and what is pinned; `plan` takes them now, other commands
-// that search take the same.
+// The arguments that say what is asked for and what is pinned; `plan` takes them now, other
+// commands that search take the same.
 
 struct plan_arguments {
     const char *model, *cluster;
     const char *stack;
-    int64_t nodes, gpus;             // 0 = as the cluster file says
-    int64_t seq_len, global_batch;   // 0 = not given
+    int64_t nodes, gpus;            // 0 = as the cluster file says
+    int64_t seq_len, global_batch;  // 0 = not given
     double tokens;
     const char *precision, *optimizer;
     struct int_range degree[AXIS_COUNT];

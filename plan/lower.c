@@ -1,3 +1,5 @@
+#include "plan/lower.h"
+
 #include "plan/lowering.h"
 
 #include <assert.h>

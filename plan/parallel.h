@@ -16,13 +16,25 @@ bool axis_takes_ranks(enum axis axis);  // ep and etp fold into dp, cp, tp; the 
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
 enum attention { ATTENTION_FLASH, ATTENTION_UNFUSED, ATTENTION_COUNT };
-enum optimizer { OPTIMIZER_ADAMW, OPTIMIZER_ADAM, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS,
-                 OPTIMIZER_COUNT };
+enum optimizer {
+    OPTIMIZER_ADAMW,
+    OPTIMIZER_ADAM,
+    OPTIMIZER_SGD,
+    OPTIMIZER_LAMB,
+    OPTIMIZER_LARS,
+    OPTIMIZER_COUNT
+};
 enum schedule_kind { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED, SCHEDULE_KIND_COUNT };
 
 // What may run beside compute; a plan holds a mask of these, bounded by what the stack can do.
-enum overlap { OVERLAP_GRAD_REDUCE = 1, OVERLAP_PARAM_GATHER = 2, OVERLAP_TP = 4, OVERLAP_PP = 8,
-               OVERLAP_CP = 16, OVERLAP_EP = 32 };
+enum overlap {
+    OVERLAP_GRAD_REDUCE = 1,
+    OVERLAP_PARAM_GATHER = 2,
+    OVERLAP_TP = 4,
+    OVERLAP_PP = 8,
+    OVERLAP_CP = 16,
+    OVERLAP_EP = 32
+};
 
 const char *recompute_name(enum recompute recompute);
 const char *attention_name(enum attention attention);
@@ -32,7 +44,6 @@ bool recompute_from_name(const char *name, enum recompute *recompute);
 bool attention_from_name(const char *name, enum attention *attention);
 bool optimizer_from_name(const char *name, enum optimizer *optimizer);
 bool schedule_from_name(const char *name, enum schedule_kind *kind);
-
 
 // A mask of overlaps as the command line writes it: "none" or names joined by commas, and back.
 // plan/overlap.c
@@ -48,7 +59,7 @@ struct workload {
     int64_t global_batch;  // sequences a step
     enum precision precision;
     enum optimizer optimizer;
-    double tokens;         // to train in all, for time and money to finish; 0 = not asked
+    double tokens;  // to train in all, for time and money to finish; 0 = not asked
 };
 
 enum { STAGE_MAX = 1024 };
@@ -61,14 +72,14 @@ struct parallel {
     int zero;                // 0..3
     int zero_group;          // ranks a shard group spans; 0 = all of dp (and cp)
     enum recompute recompute;
-    int recompute_layers;    // the first N layers of each stage; -1 = all of them
+    int recompute_layers;  // the first N layers of each stage; -1 = all of them
     enum schedule_kind schedule;
     enum attention attention;
-    unsigned overlap;        // of enum overlap
+    unsigned overlap;             // of enum overlap
     enum axis order[AXIS_COUNT];  // axes that take ranks, innermost first
     int order_count;
-    int stage_layers_count;       // 0 = as even as possible (plan/stages.h)
-    const int *stage_layers;      // layers (BLOCK_LAYER) of each stage, when pinned or searched
+    int stage_layers_count;   // 0 = as even as possible (plan/stages.h)
+    const int *stage_layers;  // layers (BLOCK_LAYER) of each stage, when pinned or searched
 };
 
 // The default order: tp, cp, dp, pp, innermost first.

@@ -15,7 +15,7 @@ struct plan {
     const struct model_config *model;
     struct json config;  // the Hugging Face object that `model` was read from
     const struct cluster *cluster;
-    struct json stack;   // the embedded stack object; value NULL when the plan was built in memory
+    struct json stack;  // the embedded stack object; value NULL when the plan was built in memory
     struct workload workload;
     struct parallel parallel;
 };

@@ -4,18 +4,19 @@
 #include <stdint.h>
 
 // A pipeline schedule: the order of tasks on every stage. One file a schedule under
-// plan/schedules/, one row each in the table of plan/schedule.c. F, B (input gradient) and W (weight
-// gradient) are separate tasks; a schedule that runs W right behind B says so, and the gradient is
-// then sent after W, as autograd does.
+// plan/schedules/, one row each in the table of plan/schedule.c. F, B (input gradient) and W
+// (weight gradient) are separate tasks; a schedule that runs W right behind B says so, and the
+// gradient is then sent after W, as autograd does.
 //
 // A model of `stage_count * chunk_count` chunks: virtual stage s = chunk * stage_count + stage
-// unless the schedule places chunks otherwise (V shapes). Forward of chunk s needs s-1, backward s+1.
+// unless the schedule places chunks otherwise (V shapes). Forward of chunk s needs s-1, backward
+// s+1.
 
 enum task_kind { TASK_FORWARD, TASK_BACKWARD, TASK_WEIGHT, TASK_KIND_COUNT };
 
 struct slot {
-    uint8_t kind;      // enum task_kind
-    uint8_t chunk;     // on this stage
+    uint8_t kind;   // enum task_kind
+    uint8_t chunk;  // on this stage
     int32_t micro_batch;
 };
 
@@ -23,21 +24,21 @@ struct schedule_shape {
     int stage_count, chunk_count, micro_batch_count;
 };
 
-// Durations for the closed form. Stages of equal cost share a class, so that the formula's work does
-// not grow with the number of stages.
+// Durations for the closed form. Stages of equal cost share a class, so that the formula's work
+// does not grow with the number of stages.
 struct chunk_times {
     double forward_s, backward_s, weight_s;  // of one micro-batch
 };
-// Stages in a row whose chunks are of the same classes. The formulas walk runs, not stages; a search
-// makes the runs once for each way to cut the model (the first, the last and the middle stages: three
-// or four runs however many stages there are).
+// Stages in a row whose chunks are of the same classes. The formulas walk runs, not stages; a
+// search makes the runs once for each way to cut the model (the first, the last and the middle
+// stages: three or four runs however many stages there are).
 struct stage_run {
     int first, count;
 };
 struct stage_runs {
     const struct stage_run *runs;  // from stage 0 up
     int run_count;
-    const int *class_uses;         // [class]: chunks of that class, over all stages
+    const int *class_uses;  // [class]: chunks of that class, over all stages
 };
 const struct stage_runs *stage_runs_make(struct arena *arena, const struct schedule_shape *shape,
                                          const int *class_of, int class_count);
@@ -46,10 +47,10 @@ struct pipeline_times {
     struct schedule_shape shape;
     const struct chunk_times *classes;
     int class_count;
-    const int *class_of;  // [stage * chunk_count + chunk]
+    const int *class_of;            // [stage * chunk_count + chunk]
     const struct stage_runs *runs;  // of class_of
-    double hop_s;         // activation or gradient to the next stage
-    bool hop_overlapped;  // sent beside compute; else both ends wait for it
+    double hop_s;                   // activation or gradient to the next stage
+    bool hop_overlapped;            // sent beside compute; else both ends wait for it
 };
 
 struct schedule_row {
@@ -66,9 +67,9 @@ struct schedule_row {
     // chunks at the worst moment (what memory needs): writes one count a chunk.
     void (*in_flight)(const struct schedule_shape *shape, int stage, int *per_chunk);
     // Seconds from the first forward to the last backward; a formula, agreeing with the event
-    // engine to 1 % mean, 3 % worst over random plans. Fills end_s[0] (first stage's end) and
-    // end_s[1] (last stage's end) if not NULL.
-    double (*duration)(const struct pipeline_times *times, double end_s[2]);
+    // engine to 1 % mean, 3 % worst over random plans. If not NULL, `end_s` is filled with the end
+    // of the last backward on the first stage of each run, and behind them that of the last stage.
+    double (*duration)(const struct pipeline_times *times, double *end_s);
 };
 
 const struct schedule_row *schedule_row(enum schedule_kind kind);

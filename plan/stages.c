@@ -10,10 +10,11 @@ static bool check_layers(const struct graph *graph, const struct parallel *paral
     // Embedding and head count as a layer each: the first and the last chunk may hold nothing else.
     layers += 2;
     if (stages > layers) {
-        return err_set(err, ERR_USAGE,
-                       "--pp %d: %d layers, embedding and head included, cannot fill %d stages; the "
-                       "most is %d",
-                       stages, layers, stages, layers);
+        return err_set(
+            err, ERR_USAGE,
+            "--pp %d: %d layers, embedding and head included, cannot fill %d stages; the "
+            "most is %d",
+            stages, layers, stages, layers);
     }
     if ((int64_t)stages * chunks > layers) {
         return err_set(err, ERR_USAGE,

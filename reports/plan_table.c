@@ -159,10 +159,13 @@ static const char *rejected(struct arena *arena, const struct search_request *re
 
 static const char *band_sentence(struct arena *arena, const struct prediction *prediction)
 {
-    if (!prediction->band) return "";
-    return arena_print(arena, ", 90 %% band %s to %s from %d measured runs",
-                       units_seconds(arena, prediction->step_s_low),
-                       units_seconds(arena, prediction->step_s_high), prediction->band->row_count);
+    const struct band *band = prediction->band;
+    if (!band) return "";
+    const char *device = strcmp(band->device, "*") == 0 ? "any device" : band->device;
+    const char *stack = strcmp(band->stack, "*") == 0 ? "any stack" : band->stack;
+    return arena_print(arena, "      90 %% of %d measured runs (%s, %s) lie within %s to %s\n",
+                       band->row_count, device, stack, units_seconds(arena, prediction->step_s_low),
+                       units_seconds(arena, prediction->step_s_high));
 }
 
 // Time and money for the tokens asked for; the price only where the cluster file has one.

@@ -165,39 +165,25 @@ struct finish {
     double reduce_s;    // exposed, summed over stages
 };
 
-// Stage i ends its last backward a gradient's way down before stage 0, or earlier: `end_s` has the
-// last stage's exactly, and stages between are taken to be early in proportion. Of equal stages the
-// first is the last to end.
-static struct finish finish_of(const struct form *form, const double end_s[2])
+// Of equal stages the first is the last to end.
+static struct finish finish_of(const struct form *form, const double *end_s, double wait_s)
 {
     const struct step_price *price = form->price;
-    int last = price->shape.stage_count - 1;
+    int last = price->shape.stage_count - 1, run_count = form->runs->run_count;
     struct finish finish = {0};
-    double way_s = 0, all_way_s = 0, pair_s = 0;
-    for (int i = 0; i < form->runs->run_count; i++) {
-        struct stage_run run = form->runs->runs[i];
-        all_way_s += run.count * (backward_s(form, class_at(form, run.first, 0)) + form->hop_s);
-    }
-    all_way_s -= backward_s(form, class_at(form, last, 0)) + form->hop_s;
-    double early_s = end_s[0] - all_way_s - end_s[1];
-    if (early_s < 0) early_s = 0;
-    for (int i = 0; i < form->runs->run_count; i++) {
+    double pair_s = 0;
+    for (int i = 0; i < run_count; i++) {
         struct stage_run run = form->runs->runs[i];
         struct tail tail = tail_of(form, run.first);
         double send_s = run.first > 0 ? form->gap_s : 0;
         double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
+        double after_s = wait_s + send_s + exposed_s + tail.small_s;
         finish.reduce_s += run.count * exposed_s;
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
-        double share = last > 0 ? (double)run.first / last : 0;
-        double ready_s = end_s[0] - way_s - early_s * share + send_s + exposed_s + tail.small_s;
-        if (ready_s > finish.norm_at_s) finish.norm_at_s = ready_s;
-        bool ties = run.first == 0 || run.first + run.count > last;
-        if (ties) {
-            bool is_first = run.first == 0;
-            double own_s = is_first ? ready_s : end_s[1] + send_s + exposed_s + tail.small_s;
-            if (own_s > pair_s) pair_s = own_s;
-        }
-        way_s += run.count * (backward_s(form, class_at(form, run.first, 0)) + form->hop_s);
+        if (end_s[i] + after_s > finish.norm_at_s) finish.norm_at_s = end_s[i] + after_s;
+        if (i == 0 && end_s[i] + after_s > pair_s) pair_s = end_s[i] + after_s;
+        if (i == run_count - 1 && end_s[run_count] + after_s > pair_s)
+            pair_s = end_s[run_count] + after_s;
     }
     if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
         finish.norm_at_s = pair_s + price->tied_reduce_s;
@@ -235,7 +221,7 @@ static double blocked_s(const struct form *form)
     return hops * (shape->stage_count - (ends_once ? 1 : 0));
 }
 
-static struct cost cost_of(struct form *form)
+static struct cost cost_of(struct form *form, double *end_s)
 {
     const struct step_price *price = form->price;
     struct pipeline_times times = {
@@ -247,13 +233,11 @@ static struct cost cost_of(struct form *form)
         .hop_s = form->hop_s,
         .hop_overlapped = price->hop_overlapped,
     };
-    double end_s[2], stages = price->shape.stage_count;
+    double stages = price->shape.stage_count;
     schedule_row(price->schedule)->duration(&times, end_s);
     fill_rounds(form);
     double wait_s = gather_wait_s(form);
-    end_s[0] += wait_s;
-    end_s[1] += wait_s;
-    struct finish finish = finish_of(form, end_s);
+    struct finish finish = finish_of(form, end_s, wait_s);
 
     struct cost cost = {.overhead_s = price->overhead_s};
     add_parts(form, &cost);
@@ -295,7 +279,9 @@ struct cost closed_form(const struct step_price *price)
     form.hop_s = price->shape.stage_count > 1 ? price->hop_s : 0;
     form.gap_s = price->hop_overlapped ? 0 : form.hop_s;
     assert(price->shape.chunk_count <= 256);
-    struct cost cost = cost_of(&form);
+    double end_s[STAGE_MAX + 1];
+    assert(form.runs->run_count <= STAGE_MAX);
+    struct cost cost = cost_of(&form, end_s);
     if (spare.last) arena_free(&spare);
     return cost;
 }

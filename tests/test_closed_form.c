@@ -6,7 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PLANS = 10000, SEED = 20260101 };
+enum { PLANS = 10000 };
+#ifndef SEED
+#define SEED 20260101
+#endif
 
 struct agreement {
     double sum, worst;

@@ -114,12 +114,24 @@ static void pinned_layers_are_kept_and_spread_over_chunks(void **state)
     check(8, parallel, (const int[]){4, 2, 2, 2});
 }
 
+// 22 layers over 24 chunks, as zero-bubble's 1.5B runs them: the embedding and the head stand
+// alone.
+static void the_ends_may_hold_no_layer(void **state)
+{
+    (void)state;
+    check(22, pipeline(8, 3),
+          (const int[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+}
+
 static void errors_name_what_would_work(void **state)
 {
     (void)state;
-    check_error(4, pipeline(5, 1), "--pp 5: 4 layers cannot fill 5 stages; the most is 4");
-    check_error(7, pipeline(2, 4),
-                "--vpp 4: 7 layers cannot fill 4 chunks on each of 2 stages; the most is 3");
+    check_error(
+        4, pipeline(7, 1),
+        "--pp 7: 6 layers, embedding and head included, cannot fill 7 stages; the most is 6");
+    check_error(7, pipeline(2, 5),
+                "--vpp 5: 9 layers, embedding and head included, cannot fill 5 chunks on each of 2 "
+                "stages; the most is 4");
     struct parallel parallel = pipeline(2, 1);
     parallel.stage_layers_count = 3;
     parallel.stage_layers = (const int[]){2, 2, 2};
@@ -139,6 +151,7 @@ int main(void)
         cmocka_unit_test(layers_that_do_not_divide_count_embedding_and_head_as_layers),
         cmocka_unit_test(every_block_is_in_one_span_and_no_stage_is_much_larger),
         cmocka_unit_test(pinned_layers_are_kept_and_spread_over_chunks),
+        cmocka_unit_test(the_ends_may_hold_no_layer),
         cmocka_unit_test(errors_name_what_would_work),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

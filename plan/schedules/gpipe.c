@@ -14,12 +14,29 @@ static void in_flight(const struct schedule_shape *shape, int stage, int *per_ch
     schedule_count(shape, shape->micro_batch_count, per_chunk);
 }
 
+// A stage ends its backwards by the same path from the turn on, over the stages above it.
+static void fill_ends(const struct pipeline_times *times, double turn_s, double *end_s)
+{
+    const struct stage_runs *runs = times->runs;
+    double hop_s = schedule_hop(times), gap_s = times->hop_overlapped ? 0 : hop_s;
+    int last = times->shape.stage_count - 1, rounds = times->shape.micro_batch_count - 1;
+    double sum_s = -hop_s, most_s = times->hop_overlapped ? hop_s : 0;
+    for (int i = runs->run_count - 1; i >= 0; i--) {
+        double own_s = schedule_pair(times, runs->runs[i].first, 0).backward_s;
+        sum_s += runs->runs[i].count * (own_s + hop_s);
+        if (own_s + gap_s > most_s) most_s = own_s + gap_s;
+        end_s[i] = turn_s + sum_s + rounds * most_s;
+    }
+    double last_s = schedule_pair(times, last, 0).backward_s;
+    end_s[runs->run_count] = turn_s + last_s + rounds * (last_s + gap_s);
+}
+
 // The longest path goes up with the first micro-batch, stays m - 1 forwards on the stage where a
 // forward takes longest, turns on the last stage, and likewise down:
 //   sum_i (f_i + b_i) + 2 (p-1) h + (m-1) (max f + max b).
 // A hop that blocks adds h to each task it stands between; one beside compute takes turns on its link,
 // so that tasks cannot follow each other faster than h.
-static double duration(const struct pipeline_times *times, double end_s[2])
+static double duration(const struct pipeline_times *times, double *end_s)
 {
     double hop_s = schedule_hop(times);
     double gap_s = times->hop_overlapped ? 0 : hop_s;
@@ -38,12 +55,8 @@ static double duration(const struct pipeline_times *times, double end_s[2])
     int rounds = times->shape.micro_batch_count - 1;
     int last = times->shape.stage_count - 1;
     double turn_s = forward_s + last * hop_s + rounds * forward_max_s;
-    double last_s = schedule_pair(times, last, 0).backward_s;
     double step_s = turn_s + backward_s + last * hop_s + rounds * backward_max_s;
-    if (end_s) {
-        end_s[0] = step_s;
-        end_s[1] = turn_s + last_s + rounds * (last_s + gap_s);
-    }
+    if (end_s) fill_ends(times, turn_s, end_s);
     return step_s;
 }
 

@@ -155,7 +155,7 @@ static void start(struct path *path, const struct pipeline_times *times)
 }
 
 // Within a run the lowest stage that m allows makes the longest path.
-static double duration(const struct pipeline_times *times, double end_s[2])
+static double duration(const struct pipeline_times *times, double *end_s)
 {
     int stage_count = times->shape.stage_count;
     int least = stage_count - times->shape.micro_batch_count;  // m - w = 1
@@ -182,10 +182,7 @@ static double duration(const struct pipeline_times *times, double end_s[2])
         turn = turn_at(own, turn, last - least, hop_s, stage_count - 1 - least);
         try_stage(&path, i, least, turn);
     }
-    if (end_s) {
-        end_s[0] = path.step_s;
-        end_s[1] = path.last_s;
-    }
+    if (end_s) schedule_ends(times, path.step_s, path.last_s, end_s);
     return path.step_s;
 }
 

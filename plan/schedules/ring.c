@@ -42,6 +42,7 @@ struct stop {
     int stage;
     int up_steps, down_steps;  // stages to the next stop and to the one before
     double group_s;            // dwelling through one group
+    double end_s;              // of its last backward
     struct line forward[BLOCKS], backward[BLOCKS];  // sum of dwells before the block, and of each step
     double up_s[BLOCKS], down_s[BLOCKS];            // moves, NEVER_S where there is none
 };
@@ -339,7 +340,37 @@ static void start(struct ring *ring, const struct pipeline_times *times, int gro
     ring->u_s[0] = 0;
 }
 
-double ring_duration(const struct pipeline_times *times, double end_s[2])
+// Stage i ends at t = m v - i, which is where the last gradient may leave it: a move.
+static void pass_last_block(struct ring *ring, int block)
+{
+    for (int i = 0; i < ring->move_count; i++) {
+        const struct move *move = &ring->moves[i];
+        struct stop *stop = &ring->stops[move->from];
+        pass_move(ring, block, move);
+        if (!move->up && move->offset == ring->p - stop->stage)
+            stop->end_s = ring->u_s[move->from] + dwelt_s(&move->start, block) - ring->gap_s;
+    }
+}
+
+// A run whose first stage is no stop has its slower neighbour before it, and follows that one.
+static void fill_ends(const struct ring *ring, double *end_s)
+{
+    const struct pipeline_times *times = ring->times;
+    const struct stage_runs *runs = times->runs;
+    const struct stop *stop = ring->stops, *last = &ring->stops[ring->stop_count - 1];
+    double way_s = stop->end_s, early_s = 0;
+    for (int i = 0; i < runs->run_count; i++) {
+        struct stage_run run = runs->runs[i];
+        double step_s = schedule_pair(times, run.first, 0).backward_s + ring->hop_s;
+        while (stop < last && stop->stage < run.first) stop++;
+        if (stop->stage == run.first) early_s = way_s - stop->end_s;
+        end_s[i] = way_s - early_s;
+        way_s -= run.count * step_s;
+    }
+    end_s[runs->run_count] = last->end_s;
+}
+
+double ring_duration(const struct pipeline_times *times, double *end_s)
 {
     struct ring ring;  // large, used only as far as there are stops
     int groups = times->shape.micro_batch_count / times->shape.stage_count;
@@ -353,18 +384,9 @@ double ring_duration(const struct pipeline_times *times, double end_s[2])
     }
     pass_blocks(&ring, next, blocks - 1);
 
-    // The last stage ends at t = m v - (p-1), one step into the last block.
-    int last = ring.stop_count - 1, i = 0;
-    for (; ring.moves[i].offset < 1 || ring.moves[i].from != last; i++)
-        pass_move(&ring, blocks - 1, &ring.moves[i]);
-    keep_longer(&ring.u_s[last], ring.coming_s[ring.now]);
-    double last_s = ring.u_s[last] + dwelt_s(&ring.moves[i].start, blocks - 1);
-    for (; i < ring.move_count; i++) pass_move(&ring, blocks - 1, &ring.moves[i]);
+    pass_last_block(&ring, blocks - 1);
     keep_longer(&ring.u_s[0], ring.coming_s[ring.now]);
-    double step_s = ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks);
-    if (end_s) {
-        end_s[0] = step_s - ring.gap_s;
-        end_s[1] = last_s - ring.gap_s;
-    }
-    return step_s - ring.gap_s;
+    ring.stops[0].end_s = ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks) - ring.gap_s;
+    if (end_s) fill_ends(&ring, end_s);
+    return ring.stops[0].end_s;
 }

@@ -1,0 +1,47 @@
+#include "cost_models/band.h"
+#include "tests/test.h"
+
+static struct band ROWS[] = {
+    {.device = "*", .stack = "*", .row_count = 1},
+    {.device = "*", .stack = "s", .row_count = 2},
+    {.device = "d", .stack = "*", .row_count = 3},
+    {.device = "d", .stack = "s", .row_count = 4},
+};
+
+static void the_most_particular_row_answers(void **state)
+{
+    (void)state;
+    struct bands bands = {ROWS, 4};
+    assert_int_equal(bands_find(&bands, "d", "s")->row_count, 4);
+    assert_int_equal(bands_find(&bands, "d", "t")->row_count, 3);
+    assert_int_equal(bands_find(&bands, "e", "s")->row_count, 2);
+    assert_int_equal(bands_find(&bands, "e", "t")->row_count, 1);
+}
+
+static void no_row_is_no_answer(void **state)
+{
+    (void)state;
+    struct bands bands = {ROWS + 3, 1};
+    assert_null(bands_find(&bands, "e", "s"));
+}
+
+static void every_shipped_row_says_where_it_comes_from(void **state)
+{
+    struct err err = {0};
+    const struct bands *bands = bands_load(*state, &err);
+    assert_string_equal(err.text, "");
+    for (int i = 0; i < bands->count; i++) {
+        assert_true(bands->rows[i].low_ratio <= 1 && bands->rows[i].high_ratio >= 1);
+        assert_true(bands->rows[i].row_count > 0 && *bands->rows[i].source);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_most_particular_row_answers),
+        cmocka_unit_test(no_row_is_no_answer),
+        cmocka_unit_test(every_shipped_row_says_where_it_comes_from),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
