@@ -109,7 +109,7 @@ struct graph_gradients {
     int block_count;
 };
 void block_differentiate(struct arena *arena, const struct block *forward,
-                         struct differentiated *differentiated);
+                         struct differentiated *facts);
 struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph);
 
 struct lower_request {

@@ -144,7 +144,7 @@ static void emit_sum(struct lowering *low, int index, const int *buffers, int co
     const struct buffer *to = &low->program->buffers[output];
     int64_t width =
         lowering_element_bytes(low, low->block->tensors[low->block->ops[index].outputs[0]].element);
-    instr->flop = (double)(count - 1) * (double)(to->bytes / width);
+    instr->flop = (double)(count - 1) * (double)to->bytes / (double)width;
     count_traffic(low, instr);
 }
 

@@ -44,7 +44,7 @@ void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layo
                           const struct layout *to);
 
 // plan/lower_op.c: one operator.
-void lowering_op(struct lowering *low, int op);
+void lowering_op(struct lowering *low, int index);
 
 // plan/lower_memory.c: lifetimes and the sums that follow from them.
 void lowering_memory(struct lowering *low);

@@ -168,7 +168,7 @@ static bool check_gpus(const struct question *question, int gpus, struct err *er
                    "--dp %d --tp %d --cp %d --pp %d: %lld ranks, the cluster has %d GPUs; the "
                    "nearest that --dp can use all of are %lld and %lld",
                    dp, tp, cp, pp, (long long)found, gpus, (long long)below,
-                   (long long)(below + each));
+                   (long long)below + (long long)each);
 }
 
 static bool check_tp(const struct question *question, struct err *err)

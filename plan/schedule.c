@@ -87,22 +87,6 @@ double schedule_hop(const struct pipeline_times *times)
     return times->shape.stage_count > 1 ? times->hop_s : 0;
 }
 
-void schedule_ends(const struct pipeline_times *times, double step_s, double last_s, double *end_s)
-{
-    const struct stage_runs *runs = times->runs;
-    int last = times->shape.stage_count - 1;
-    double hop_s = schedule_hop(times), way_s = 0;
-    for (int i = 0; i < runs->run_count; i++) {
-        end_s[i] = step_s - way_s;
-        way_s += runs->runs[i].count * (schedule_pair(times, runs->runs[i].first, 0).backward_s + hop_s);
-    }
-    way_s -= schedule_pair(times, last, 0).backward_s + hop_s;
-    double early_s = step_s - way_s - last_s;
-    for (int i = 1; i < runs->run_count && early_s > 0; i++)
-        end_s[i] -= early_s * runs->runs[i].first / last;
-    end_s[runs->run_count] = last_s;
-}
-
 static bool same_classes(const struct schedule_shape *shape, const int *class_of, int a, int b)
 {
     for (int chunk = 0; chunk < shape->chunk_count; chunk++) {

@@ -9,6 +9,7 @@
 int explain_terms(const struct cost *winner, const struct cost *other,
                   struct explanation_term terms[EXPLANATION_TERM_MAX])
 {
+    assert(winner && other);
     const struct explanation_term all[] = {
         {"compute", winner->compute_s, other->compute_s},
         {"recompute", winner->recompute_s, other->recompute_s},
@@ -75,6 +76,7 @@ static void explain_other(struct arena *arena, const char *what, const struct se
                         units_bytes(arena, (double)forced->shortfall_bytes));
         explanation->text = explanation->reason;
     }
+    assert(result->best_count == 0 || result->best);
     if (result->best_count == 0) {
         if (explanation->fits) explanation->text = arena_print(arena, "%s fits", what);
         return;
@@ -99,8 +101,8 @@ bool explain_why(struct arena *arena, const struct search_request *request,
     *explanation = (struct explanation){0};
     const char *what =
         arena_print(arena, "%s %s", choice_name(choice), choice_text(arena, choice, wanted));
-    const struct parallel *winner = result->best_count > 0 ? &result->best[0].parallel : NULL;
-    if (winner && choice_value(winner, choice) == wanted) {
+    assert(result->best_count == 0 || result->best);
+    if (result->best_count > 0 && choice_value(&result->best[0].parallel, choice) == wanted) {
         explanation->possible = explanation->fits = explanation->is_winner = true;
         explanation->other = result->best[0];
         explanation->term_count =

@@ -40,8 +40,11 @@ static struct values legal_values(const struct search_request *request, enum cho
         const struct space_group *group = &space->groups[i];
         int count = space_tails(&work, space, &graphs, group, &tails, &capacity);
         for (int k = 0; k < count; k++) {
-            struct parallel parallel = space_parallel(space, group, &tails[k], tails[k].layers_low);
-            add_value(&values, choice_value(&parallel, choice));
+            for (int layers = tails[k].layers_low; layers <= tails[k].layers_high; layers++) {
+                struct parallel parallel = space_parallel(space, group, &tails[k], layers);
+                add_value(&values, choice_value(&parallel, choice));
+                if (choice != CHOICE_RECOMPUTE_LAYERS) break;
+            }
         }
     }
     arena_free(&scratch);
@@ -91,6 +94,14 @@ static const char *pinned_text(struct arena *arena, const struct pins *pins, enu
     return arena_print(arena, "%s..%s", low, choice_text(arena, choice, range.high));
 }
 
+// All values of a choice are asked for, also where the search by itself would take only one.
+static void relax(const struct search_request *request, struct pins *pins, enum choice choice)
+{
+    pins_clear(pins, choice);
+    bool widens = choice == CHOICE_ZERO_GROUP || choice == CHOICE_CP;
+    if (widens) pins_set(pins, choice, 1, request->cluster->rank_count);
+}
+
 // Without any pin in the way it is the number of GPUs: fewer may do.
 static bool refuse_gpus(struct arena *arena, const struct search_request *request,
                         const char *reason, struct err *err)
@@ -117,14 +128,19 @@ bool refuse_empty(struct arena *arena, const struct search_request *request,
                   const struct space *space, struct err *err)
 {
     const char *reason = space->refused.kind ? space->refused.text : NULL;
-    bool any_pin = false;
+    bool any_pin = request->pins.stage_layers_count > 0;
+    if (any_pin && !reason) {
+        reason = arena_print(arena, "--stages: %d stages do not divide %d GPUs",
+                             request->pins.stage_layers_count, request->cluster->rank_count);
+    }
+    if (any_pin && speaks_of(reason, "--stages")) return err_set(err, ERR_USAGE, "%s", reason);
     for (int i = 0; i < CHOICE_COUNT; i++) {
         enum choice choice = (enum choice)i;
         struct search_request relaxed = *request;
         struct int_range range = pins_get(&request->pins, choice);
         if (!is_pinned(&request->pins, choice)) continue;
         any_pin = true;
-        pins_clear(&relaxed.pins, choice);
+        relax(request, &relaxed.pins, choice);
         struct values values = legal_values(&relaxed, choice);
         if (values.count == 0) continue;
         const char *option = choice_option(arena, choice);

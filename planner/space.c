@@ -254,6 +254,8 @@ static void add_meshes(struct build *build)
             for (int p = 0; p < pp_count; p++) {
                 struct space_mesh mesh = {0};
                 int64_t dp = rest / pps[p];
+                bool staged = pins->stage_layers_count > 0;
+                if (staged && pps[p] != pins->stage_layers_count) continue;
                 if (!pins_allow(pins, CHOICE_DP, dp) || pps[p] > STAGE_MAX) continue;
                 for (int axis = 0; axis < AXIS_COUNT; axis++) {
                     mesh.degree[axis] = 1;

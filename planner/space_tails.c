@@ -152,43 +152,69 @@ static bool worth_trying(const struct tails *tails, int vpp)
     return space->layer_count % chunks == 0 || (space->layer_count + 2) % chunks == 0 || vpp <= 2;
 }
 
-static bool add_chunks(struct tails *tails, enum schedule_kind schedule, int vpp)
+static struct space_tail bare_tail(const struct space *space, enum schedule_kind schedule, int vpp)
+{
+    return (struct space_tail){.vpp = vpp,
+                               .schedule = schedule,
+                               .zero = space->zeros.values[0],
+                               .layers_low = -1,
+                               .layers_high = -1};
+}
+
+// Whether everything divides with so many chunks; else the reason is kept.
+static bool divides(struct tails *tails, const struct parallel *parallel)
 {
     struct space *space = tails->space;
     const struct search_request *request = space->request;
-    const struct pins *pins = &request->pins;
-    if (!pins_allow(pins, CHOICE_VPP, vpp) || !worth_trying(tails, vpp)) return false;
-    struct space_tail tail = {.vpp = vpp,
-                              .schedule = schedule,
-                              .layers_low = -1,
-                              .layers_high = -1,
-                              .zero = space->zeros.values[0]};
-    struct parallel parallel = space_parallel(space, tails->group, &tail, -1);
     struct err err = {0};
-    if (!program_check(tails->graph, request->cluster, &request->workload, &parallel, &err)) {
-        space->dropped[DROP_DIVIDE] += 1;
-        if (!space->refused.kind) space->refused = err;
-        return false;
+    if (program_check(tails->graph, request->cluster, &request->workload, parallel, &err)) {
+        return true;
     }
+    if (!space->refused.kind) space->refused = err;
+    return false;
+}
+
+static bool schedule_allows(const struct tails *tails, enum schedule_kind schedule, int vpp)
+{
+    const struct space_mesh *mesh = &tails->space->meshes[tails->group->mesh];
+    int64_t batch = tails->space->request->workload.global_batch;
+    int64_t micro_batches = batch / mesh->degree[AXIS_DP] / tails->group->micro_batch;
+    struct schedule_shape shape = {mesh->degree[AXIS_PP], vpp, (int)micro_batches};
+    const char *why = NULL;
+    return schedule_row(schedule)->legal(&shape, &why);
+}
+
+static bool add_chunks(struct tails *tails, enum schedule_kind schedule, int vpp)
+{
+    struct space *space = tails->space;
+    const struct pins *pins = &space->request->pins;
+    struct space_tail tail = bare_tail(space, schedule, vpp);
+    struct parallel parallel = space_parallel(space, tails->group, &tail, -1);
+    if (!pins_allow(pins, CHOICE_VPP, vpp) || !worth_trying(tails, vpp)) return false;
+    if (!schedule_allows(tails, schedule, vpp) || !divides(tails, &parallel)) return false;
     int before = tails->count;
     add_sharding(tails, tail, stage_layers_most(tails, &parallel));
     return tails->count > before;
 }
 
-// Interleaving needs two chunks to be different from 1F1B; the others have one.
+// Every number of chunks that the schedule takes; one chunk interleaved is 1F1B again, so only a
+// pin asks for it.
 static bool add_schedule(struct tails *tails, enum schedule_kind schedule)
 {
-    const struct space *space = tails->space;
+    struct space *space = tails->space;
+    struct int_range pinned = pins_get(&space->request->pins, CHOICE_VPP);
     int stages = space->meshes[tails->group->mesh].degree[AXIS_PP];
-    bool chunked = schedule == SCHEDULE_INTERLEAVED;
-    bool pinned = pins_get(&space->request->pins, CHOICE_VPP).set;
-    int low = chunked && !pinned ? 2 : 1;
-    int high = chunked ? (space->layer_count + 2) / stages : 1;
+    int low = schedule == SCHEDULE_INTERLEAVED && !pinned.set ? 2 : 1;
+    int high = (space->layer_count + 2) / stages;
     bool any = false;
     for (int vpp = low; vpp <= high; vpp++) {
         any |= add_chunks(tails, schedule, vpp);
     }
-    return any;
+    if (any) return true;
+    struct space_tail tail = bare_tail(space, schedule, pinned.set ? (int)pinned.low : low);
+    struct parallel parallel = space_parallel(space, tails->group, &tail, -1);
+    if (!divides(tails, &parallel)) space->dropped[DROP_DIVIDE] += 1;
+    return false;
 }
 
 int space_tails(struct arena *arena, struct space *space, const struct space_graphs *graphs,
@@ -199,11 +225,15 @@ int space_tails(struct arena *arena, struct space *space, const struct space_gra
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     build.graph = graphs->of(graphs->context, group->attention, mesh->degree[AXIS_TP]);
     // Without a pipeline all schedules are one: the plain one, or the first that is left.
-    static const enum schedule_kind FIRST[] = {SCHEDULE_1F1B, SCHEDULE_GPIPE, SCHEDULE_INTERLEAVED};
-    for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) {
-        if (!pins_allow(&space->request->pins, CHOICE_SCHEDULE, FIRST[i])) continue;
-        bool any = space->zeros.count > 0 && add_schedule(&build, FIRST[i]);
-        if (any && mesh->degree[AXIS_PP] == 1) break;
+    const struct pins *pins = &space->request->pins;
+    bool plain = space->zeros.count > 0 && pins_allow(pins, CHOICE_SCHEDULE, SCHEDULE_1F1B) &&
+                 add_schedule(&build, SCHEDULE_1F1B);
+    bool more = mesh->degree[AXIS_PP] > 1 || !plain;
+    for (int i = 0; i < space->schedules.count && space->zeros.count > 0 && more; i++) {
+        enum schedule_kind schedule = (enum schedule_kind)space->schedules.values[i];
+        if (schedule == SCHEDULE_1F1B) continue;
+        bool any = add_schedule(&build, schedule);
+        more = mesh->degree[AXIS_PP] > 1 || !any;
     }
     *tails = build.items;
     *capacity = build.capacity;

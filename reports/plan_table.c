@@ -195,7 +195,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     const struct prediction *prediction = &best->prediction;
     return arena_print(
         arena,
-        "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%sBest: %s: %s a step%s\n"
+        "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%sBest: %s: %s a step\n%s"
         "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s\n",
         request->model->name, cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,

@@ -5,14 +5,15 @@
 // The search's hot path: the work is in the runs of equal stages and their chunks, not in stages or
 // micro-batches. Rules as in simulator/walk.h and simulator/reduce.c.
 
-enum { CLASSES = 32 };  // more of them (mixed clusters) take memory from an arena
+enum { CLASSES = 32, ENDS = 1024 };  // more of them (mixed clusters) take memory from an arena
+enum { CHUNKS = 256 };               // a slot's chunk is a byte
 
 struct form {
     const struct step_price *price;
     const struct stage_runs *runs;
     const struct chunk_times *times;  // [class]
     double hop_s, gap_s;
-    double round_f_s[256], round_b_s[256];  // [chunk]: all stages' first, or last, turn at it
+    double round_s[CHUNKS];  // [chunk]: the first turn of all stages at it
 };
 
 static double phase_s(const double part_s[PART_COUNT])
@@ -42,24 +43,20 @@ static double backward_s(const struct form *form, int class)
     return form->times[class].backward_s + form->times[class].weight_s;
 }
 
-// While the pipeline fills, and while it drains, p micro-batches pass a chunk in p times its slowest
-// task, or in the time that the first of them takes round all stages.
+// While the pipeline fills, p micro-batches pass a chunk in p times its longest forward, or in the
+// time that the first of them takes round all stages.
 static void fill_rounds(struct form *form)
 {
     int p = form->price->shape.stage_count;
     for (int chunk = 0; chunk < form->price->shape.chunk_count; chunk++) {
-        double f_s = 0, b_s = 0, f_most_s = 0, b_most_s = 0;
+        double sum_s = 0, most_s = 0;
         for (int i = 0; i < form->runs->run_count; i++) {
             struct stage_run run = form->runs->runs[i];
-            int class = class_at(form, run.first, chunk);
-            double own_f_s = form->times[class].forward_s, own_b_s = backward_s(form, class);
-            f_s += run.count * (own_f_s + form->hop_s);
-            b_s += run.count * (own_b_s + form->hop_s);
-            if (own_f_s > f_most_s) f_most_s = own_f_s;
-            if (own_b_s > b_most_s) b_most_s = own_b_s;
+            double own_s = form->times[class_at(form, run.first, chunk)].forward_s;
+            sum_s += run.count * (own_s + form->hop_s);
+            if (own_s > most_s) most_s = own_s;
         }
-        form->round_f_s[chunk] = f_s > p * f_most_s ? f_s : p * f_most_s;
-        form->round_b_s[chunk] = b_s > p * b_most_s ? b_s : p * b_most_s;
+        form->round_s[chunk] = sum_s > p * most_s ? sum_s : p * most_s;
     }
 }
 
@@ -78,9 +75,10 @@ static double outside_s(double work_s, double before_s, double window_s, int buc
     return left_s > work_s / buckets ? left_s : work_s / buckets;
 }
 
-// Gradient reduction of one stage behind its last backward. From the last chunk's last backward on,
-// what is not done waits for the next chunk's; between two of them the stage computes p - 1 backwards.
-static double reduce_outside_s(const struct form *form, int stage)
+// Gradient reduction of one stage behind its last backward; `end_s` has its chunks' last backwards.
+// What is not done by the end of one waits for the next chunk's; between two of them the stage
+// computes p - 1 other backwards of that chunk.
+static double reduce_outside_s(const struct form *form, int stage, const double *end_s)
 {
     const struct step_price *price = form->price;
     int p = price->shape.stage_count;
@@ -92,15 +90,14 @@ static double reduce_outside_s(const struct form *form, int stage)
             left_s += class->gradient_reduce_s;
             continue;
         }
-        double window_s = backward_s(form, at);
-        if (chunk + 1 < price->shape.chunk_count) {
-            double busy_s = (p - 1) * window_s;
-            double idle_s = form->round_b_s[chunk] - window_s - busy_s;
-            left_s -= idle_s + price->overlap_ratio * busy_s;
+        double window_s = backward_s(form, at), speed = price->overlap_ratio;
+        if (left_s > 0) {
+            double idle_s = end_s[chunk] - end_s[chunk + 1] - p * window_s;
+            if (idle_s > 0) left_s -= idle_s;
+            left_s -= speed * (p - 1) * window_s;
             if (left_s < 0) left_s = 0;
         }
-        left_s = outside_s(class->gradient_reduce_s, left_s, window_s, buckets_of(class),
-                           price->overlap_ratio);
+        left_s = outside_s(class->gradient_reduce_s, left_s, window_s, buckets_of(class), speed);
     }
     return left_s;
 }
@@ -122,15 +119,16 @@ static double gather_delay_s(const struct form *form, int stage, double rise_s)
             if (needed_s - done_s > delay_s) delay_s = needed_s - done_s;
         }
         before_s += gather_s;
-        done_s += form->round_f_s[chunk] - busy_s + price->overlap_ratio * busy_s;
+        done_s += form->round_s[chunk] - busy_s + price->overlap_ratio * busy_s;
     }
     return delay_s;
 }
 
-static double gather_wait_s(const struct form *form)
+static double gather_wait_s(struct form *form)
 {
     double rise_s = 0, wait_s = 0;
     if (!form->price->gather_overlapped) return 0;
+    fill_rounds(form);
     for (int i = 0; i < form->runs->run_count; i++) {
         struct stage_run run = form->runs->runs[i];
         double delay_s = gather_delay_s(form, run.first, rise_s);
@@ -145,10 +143,10 @@ struct tail {
     double reduce_s, small_s, update_s;  // of one stage; update with what is gathered behind it
 };
 
-static struct tail tail_of(const struct form *form, int stage)
+static struct tail tail_of(const struct form *form, int stage, const double *end_s)
 {
     const struct step_price *price = form->price;
-    struct tail tail = {.reduce_s = reduce_outside_s(form, stage)};
+    struct tail tail = {.reduce_s = reduce_outside_s(form, stage, end_s)};
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         const struct chunk_price *class = &price->classes[class_at(form, stage, chunk)];
         tail.small_s += class->small_reduce_s;
@@ -172,18 +170,18 @@ static struct finish finish_of(const struct form *form, const double *end_s, dou
     int last = price->shape.stage_count - 1, run_count = form->runs->run_count;
     struct finish finish = {0};
     double pair_s = 0;
-    for (int i = 0; i < run_count; i++) {
+    for (int i = 0; i < run_count; i++, end_s += price->shape.chunk_count) {
         struct stage_run run = form->runs->runs[i];
-        struct tail tail = tail_of(form, run.first);
+        struct tail tail = tail_of(form, run.first, end_s);
         double send_s = run.first > 0 ? form->gap_s : 0;
         double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
         double after_s = wait_s + send_s + exposed_s + tail.small_s;
         finish.reduce_s += run.count * exposed_s;
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
-        if (end_s[i] + after_s > finish.norm_at_s) finish.norm_at_s = end_s[i] + after_s;
-        if (i == 0 && end_s[i] + after_s > pair_s) pair_s = end_s[i] + after_s;
-        if (i == run_count - 1 && end_s[run_count] + after_s > pair_s)
-            pair_s = end_s[run_count] + after_s;
+        if (end_s[0] + after_s > finish.norm_at_s) finish.norm_at_s = end_s[0] + after_s;
+        if (i == 0 && end_s[0] + after_s > pair_s) pair_s = end_s[0] + after_s;
+        double last_s = end_s[price->shape.chunk_count] + after_s;
+        if (i == run_count - 1 && last_s > pair_s) pair_s = last_s;
     }
     if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
         finish.norm_at_s = pair_s + price->tied_reduce_s;
@@ -235,7 +233,6 @@ static struct cost cost_of(struct form *form, double *end_s)
     };
     double stages = price->shape.stage_count;
     schedule_row(price->schedule)->duration(&times, end_s);
-    fill_rounds(form);
     double wait_s = gather_wait_s(form);
     struct finish finish = finish_of(form, end_s, wait_s);
 
@@ -278,9 +275,10 @@ struct cost closed_form(const struct step_price *price)
         form.runs = stage_runs_make(&spare, &price->shape, price->class_of, price->class_count);
     form.hop_s = price->shape.stage_count > 1 ? price->hop_s : 0;
     form.gap_s = price->hop_overlapped ? 0 : form.hop_s;
-    assert(price->shape.chunk_count <= 256);
-    double end_s[STAGE_MAX + 1];
-    assert(form.runs->run_count <= STAGE_MAX);
+    assert(price->shape.chunk_count <= CHUNKS);
+    double few_s[ENDS], *end_s = few_s;
+    int end_count = (form.runs->run_count + 1) * price->shape.chunk_count;
+    if (end_count > ENDS) end_s = ARENA_NEW(&spare, double, end_count);
     struct cost cost = cost_of(&form, end_s);
     if (spare.last) arena_free(&spare);
     return cost;

@@ -142,6 +142,31 @@ static void pinned_stages_are_kept(void **state)
     }
 }
 
+static void stages_that_do_not_add_up_are_refused(void **state)
+{
+    struct arena *arena = *state;
+    static const int LAYERS[] = {7, 9, 9, 8};
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    request.pins.stage_layers = LAYERS;
+    request.pins.stage_layers_count = 4;
+    assert_string_equal(refusal(arena, &request),
+                        "--stages: the numbers add up to 33; the model has 32 layers");
+    request.pins.stage_layers_count = 3;
+    assert_string_equal(refusal(arena, &request), "--stages: 3 stages do not divide 8 GPUs");
+}
+
+static void a_shard_group_that_does_not_divide_names_those_that_do(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_ZERO_GROUP, 5, 5);
+    assert_string_equal(refusal(arena, &request),
+                        "--zero-group 5: no plan of batch 64 on 8 GPUs has it; with all else as it "
+                        "is, --zero-group may be 1, 2, 4, 8");
+}
+
 static void a_fully_pinned_plan_is_answered_also_when_it_does_not_fit(void **state)
 {
     struct arena *arena = *state;
@@ -262,6 +287,8 @@ int main(void)
         cmocka_unit_test(a_pin_never_gives_a_faster_plan),
         cmocka_unit_test(any_whole_number_of_gpus_has_a_plan),
         cmocka_unit_test(pinned_stages_are_kept),
+        cmocka_unit_test(stages_that_do_not_add_up_are_refused),
+        cmocka_unit_test(a_shard_group_that_does_not_divide_names_those_that_do),
         cmocka_unit_test(a_fully_pinned_plan_is_answered_also_when_it_does_not_fit),
         cmocka_unit_test(a_pin_that_does_not_divide_names_the_values_that_do),
         cmocka_unit_test(a_micro_batch_that_does_not_divide_names_those_that_do),

@@ -29,11 +29,6 @@ struct pair_times schedule_pair(const struct pipeline_times *times, int stage, i
 // Time between two stages: none when there is only one.
 double schedule_hop(const struct pipeline_times *times);
 
-// Fills end_s from the ends of the first and the last stage. The last gradient reaches a stage before
-// stage 0 by its way down; where the last stage is earlier than that, stages between are early in
-// proportion.
-void schedule_ends(const struct pipeline_times *times, double step_s, double last_s, double *end_s);
-
 // Duration of the interleaved order (plan/schedules/ring.c).
 enum { RING_CHUNKS = 32 };
 double ring_duration(const struct pipeline_times *times, double *end_s);

@@ -154,6 +154,26 @@ static void start(struct path *path, const struct pipeline_times *times)
     path->rise_s = path->forward_s - hop_s;
 }
 
+// The last gradient reaches a stage before stage 0 by its way down; where the last stage ends earlier
+// than that, stages between are taken to be early in proportion.
+static void fill_ends(const struct pipeline_times *times, double step_s, double last_s,
+                      double *end_s)
+{
+    const struct stage_runs *runs = times->runs;
+    int last = times->shape.stage_count - 1;
+    double hop_s = schedule_hop(times), way_s = 0;
+    for (int i = 0; i < runs->run_count; i++) {
+        end_s[i] = step_s - way_s;
+        double own_s = schedule_pair(times, runs->runs[i].first, 0).backward_s + hop_s;
+        way_s += runs->runs[i].count * own_s;
+    }
+    way_s -= schedule_pair(times, last, 0).backward_s + hop_s;
+    double early_s = step_s - way_s - last_s;
+    for (int i = 1; i < runs->run_count && early_s > 0; i++)
+        end_s[i] -= early_s * runs->runs[i].first / last;
+    end_s[runs->run_count] = last_s;
+}
+
 // Within a run the lowest stage that m allows makes the longest path.
 static double duration(const struct pipeline_times *times, double *end_s)
 {
@@ -182,7 +202,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
         turn = turn_at(own, turn, last - least, hop_s, stage_count - 1 - least);
         try_stage(&path, i, least, turn);
     }
-    if (end_s) schedule_ends(times, path.step_s, path.last_s, end_s);
+    if (end_s) fill_ends(times, path.step_s, path.last_s, end_s);
     return path.step_s;
 }
 

@@ -42,7 +42,7 @@ struct stop {
     int stage;
     int up_steps, down_steps;  // stages to the next stop and to the one before
     double group_s;            // dwelling through one group
-    double end_s;              // of its last backward
+    double end_s[RING_CHUNKS];  // of each chunk's last backward
     struct line forward[BLOCKS], backward[BLOCKS];  // sum of dwells before the block, and of each step
     double up_s[BLOCKS], down_s[BLOCKS];            // moves, NEVER_S where there is none
 };
@@ -137,38 +137,59 @@ static void sum_moves(const struct ring *ring, int at, double *up_s, double *dow
     down_s[0] = NEVER_S;
 }
 
-// Block e of a stop's forwards is entry e + BEFORE; of its backwards e + v + 2.
+// A row of the tables, for forwards or for backwards: `before` blocks without a task, the groups, and
+// blocks without a task up to `entries`.
+struct row {
+    int before, entries;
+    bool backward;  // from the last chunk to the first
+    struct line *lines;
+    double *moves_s;
+};
+
+static void fill_row(const struct ring *ring, const struct row *row, const double *slope_s,
+                     const double *move_s)
+{
+    double sum_s = 0;
+    int at = 0;
+    for (; at < row->before; at++) {
+        row->lines[at] = (struct line){0, 0};
+        row->moves_s[at] = NEVER_S;
+    }
+    for (int group = 0; group < ring->group_count; group++) {
+        for (int i = 0; i < ring->v; i++, at++) {
+            int chunk = row->backward ? ring->v - 1 - i : i;
+            row->lines[at] = (struct line){sum_s, slope_s[chunk]};
+            row->moves_s[at] = move_s[chunk];
+            sum_s += ring->p * slope_s[chunk];
+        }
+    }
+    for (; at < row->entries; at++) {
+        row->lines[at] = (struct line){sum_s, 0};
+        row->moves_s[at] = NEVER_S;
+    }
+}
+
 static void fill_stop(struct ring *ring, int at)
 {
     struct stop *stop = &ring->stops[at];
     double up_s[RING_CHUNKS], down_s[RING_CHUNKS];
+    double forward_s[RING_CHUNKS], backward_s[RING_CHUNKS];
     sum_moves(ring, at, up_s, down_s);
     bool is_last = at + 1 == ring->stop_count;
     stop->up_steps = is_last ? 1 : stop[1].stage - stop->stage;
     stop->down_steps = at == 0 ? 1 : stop->stage - stop[-1].stage;
-    struct pair_times pairs[RING_CHUNKS];
+    stop->group_s = 0;
     for (int chunk = 0; chunk < ring->v; chunk++) {
-        pairs[chunk] = schedule_pair(ring->times, stop->stage, chunk);
-        stop->group_s +=
-            ring->p * (pairs[chunk].forward_s + pairs[chunk].backward_s + 2 * ring->gap_s);
+        struct pair_times pair = schedule_pair(ring->times, stop->stage, chunk);
+        forward_s[chunk] = pair.forward_s + ring->gap_s;
+        backward_s[chunk] = pair.backward_s + ring->gap_s;
+        stop->group_s += ring->p * (forward_s[chunk] + backward_s[chunk]);
     }
-    double forward_s = 0, backward_s = 0;
     int entries = (ring->group_count + 1) * ring->v + BEFORE + 4;
-    for (int i = 0, f = -BEFORE, b = -ring->v - 2; i < entries; i++, f++, b++) {
-        bool sends = f >= 0 && f < ring->group_count * ring->v;
-        int chunk = sends ? f % ring->v : 0;
-        double slope_s = sends ? pairs[chunk].forward_s + ring->gap_s : 0;
-        stop->forward[i] = (struct line){forward_s, slope_s};
-        stop->up_s[i] = sends ? up_s[chunk] : NEVER_S;
-        forward_s += ring->p * slope_s;
-
-        sends = b >= 0 && b < ring->group_count * ring->v;
-        chunk = sends ? ring->v - 1 - b % ring->v : 0;
-        slope_s = sends ? pairs[chunk].backward_s + ring->gap_s : 0;
-        stop->backward[i] = (struct line){backward_s, slope_s};
-        stop->down_s[i] = sends ? down_s[chunk] : NEVER_S;
-        backward_s += ring->p * slope_s;
-    }
+    struct row up = {BEFORE, entries, false, stop->forward, stop->up_s};
+    struct row down = {ring->v + 2, entries, true, stop->backward, stop->down_s};
+    fill_row(ring, &up, forward_s, up_s);
+    fill_row(ring, &down, backward_s, down_s);
 }
 
 // The block that holds `step`, and how far in; within two blocks of 0.
@@ -249,9 +270,11 @@ static void fill_moves(struct ring *ring)
         int arrival = move->offset + move->steps;
         move->start = point_of(ring, move->offset, from);
         move->arrival = point_of(ring, arrival, &ring->stops[move->to]);
-        struct point before = point_of(ring, move->offset - 1, from);
-        move->gain_s = move->up ? from->up_s + (move->start.forward - from->forward)
-                                : from->down_s + (before.backward - from->backward);
+        // Up goes the forward that would come next, down the gradient of the backward before.
+        bool new_block = move->start.backward_rest < 1;
+        move->gain_s = move->up
+                           ? from->up_s + (move->start.forward - from->forward)
+                           : from->down_s + (move->start.backward - from->backward) - new_block;
         int next = i, base = 0;
         do {
             move->next_move++;
@@ -274,11 +297,14 @@ static void keep_longer(double *kept_s, double found_s)
 static void pass_move(struct ring *ring, int block, const struct move *move)
 {
     double u_s = ring->u_s[move->from], *coming_s = &ring->coming_s[ring->now];
+    double gain_s = move->gain_s[block];
+    int arrival = (ring->now + move->next_move) & (ring->ahead - 1);
     if (*coming_s > u_s) ring->u_s[move->from] = u_s = *coming_s;
     *coming_s = NEVER_S;
-    u_s += dwelt_s(&move->start, block) + move->gain_s[block] - dwelt_s(&move->arrival, block);
-    keep_longer(&ring->coming_s[(ring->now + move->next_move) & (ring->ahead - 1)], u_s);
     ring->now = (ring->now + 1) & (ring->ahead - 1);
+    if (gain_s < 0) return;
+    u_s += dwelt_s(&move->start, block) + gain_s - dwelt_s(&move->arrival, block);
+    keep_longer(&ring->coming_s[arrival], u_s);
 }
 
 static void pass_blocks(struct ring *ring, int first, int end)
@@ -297,8 +323,9 @@ static void shift(struct ring *ring, int at, double by_s)
     }
 }
 
-// The tables' middle group over again, until it stands for all `more` groups that they leave out.
-static void repeat_group(struct ring *ring, int more)
+// Passes the tables' second group over and over for all `more` groups that they leave out. Returns how
+// many groups of the tables are passed: 2, or 3 once V grows alike on all stages.
+static int repeat_group(struct ring *ring, int more)
 {
     int first = ring->v + 1, count = ring->stop_count;
     double before_s[STOPS];
@@ -311,12 +338,14 @@ static void repeat_group(struct ring *ring, int more)
             if (grown_s < least_s) least_s = grown_s;
             if (grown_s > most_s) most_s = grown_s;
         }
-        if (repeated == more) return;
-        if (most_s - least_s < 1e-4 * most_s || repeated == GROUPS_REPEATED) {
-            for (int at = 0; at < count; at++) shift(ring, at, (more - repeated) * most_s);
-            return;
+        bool alike = most_s - least_s < 1e-4 * most_s || repeated == GROUPS_REPEATED;
+        if (!alike && repeated == more) return 2;
+        for (int at = 0; at < count; at++) {
+            double kept_s = alike ? (more - repeated + 1) * most_s - ring->stops[at].group_s
+                                  : ring->stops[at].group_s;
+            shift(ring, at, kept_s);
         }
-        for (int at = 0; at < count; at++) shift(ring, at, ring->stops[at].group_s);
+        if (alike) return 3;
     }
 }
 
@@ -331,7 +360,6 @@ static void start(struct ring *ring, const struct pipeline_times *times, int gro
     ring->stop_count = ring->move_count = ring->now = ring->ahead = 0;
     find_stops(ring);
     for (int at = 0; at < ring->stop_count; at++) {
-        ring->stops[at].group_s = 0;
         fill_stop(ring, at);
         ring->u_s[at] = NEVER_S;
     }
@@ -340,34 +368,37 @@ static void start(struct ring *ring, const struct pipeline_times *times, int gro
     ring->u_s[0] = 0;
 }
 
-// Stage i ends at t = m v - i, which is where the last gradient may leave it: a move.
-static void pass_last_block(struct ring *ring, int block)
+// The last backward of chunk c on stage i ends at t = m v - c p - i, in the block that is c + 1 from
+// the end, and there its gradient may leave: a move.
+static void pass_end_block(struct ring *ring, int block, int chunk)
 {
     for (int i = 0; i < ring->move_count; i++) {
         const struct move *move = &ring->moves[i];
         struct stop *stop = &ring->stops[move->from];
         pass_move(ring, block, move);
         if (!move->up && move->offset == ring->p - stop->stage)
-            stop->end_s = ring->u_s[move->from] + dwelt_s(&move->start, block) - ring->gap_s;
+            stop->end_s[chunk] = ring->u_s[move->from] + dwelt_s(&move->start, block) - ring->gap_s;
     }
 }
 
-// A run whose first stage is no stop has its slower neighbour before it, and follows that one.
+// A run whose first stage is no stop has its slower neighbour before it, to which its gradient goes.
 static void fill_ends(const struct ring *ring, double *end_s)
 {
     const struct pipeline_times *times = ring->times;
     const struct stage_runs *runs = times->runs;
     const struct stop *stop = ring->stops, *last = &ring->stops[ring->stop_count - 1];
-    double way_s = stop->end_s, early_s = 0;
-    for (int i = 0; i < runs->run_count; i++) {
+    double at_s[RING_CHUNKS];
+    for (int i = 0; i < runs->run_count; i++, end_s += ring->v) {
         struct stage_run run = runs->runs[i];
-        double step_s = schedule_pair(times, run.first, 0).backward_s + ring->hop_s;
         while (stop < last && stop->stage < run.first) stop++;
-        if (stop->stage == run.first) early_s = way_s - stop->end_s;
-        end_s[i] = way_s - early_s;
-        way_s -= run.count * step_s;
+        for (int chunk = 0; chunk < ring->v; chunk++) {
+            if (stop->stage == run.first) at_s[chunk] = stop->end_s[chunk];
+            double backward_s = schedule_pair(times, run.first, chunk).backward_s;
+            end_s[chunk] = at_s[chunk];
+            at_s[chunk] -= run.count * (backward_s + ring->hop_s);
+        }
     }
-    end_s[runs->run_count] = last->end_s;
+    for (int chunk = 0; chunk < ring->v; chunk++) end_s[chunk] = last->end_s[chunk];
 }
 
 double ring_duration(const struct pipeline_times *times, double *end_s)
@@ -379,14 +410,15 @@ double ring_duration(const struct pipeline_times *times, double *end_s)
     int blocks = (kept + 1) * ring.v + 1, next = 0;
     if (groups >= GROUPS) {
         pass_blocks(&ring, 0, ring.v + 1);
-        repeat_group(&ring, groups - GROUPS);
-        next = 2 * ring.v + 1;
+        next = repeat_group(&ring, groups - GROUPS) * ring.v + 1;
     }
-    pass_blocks(&ring, next, blocks - 1);
-
-    pass_last_block(&ring, blocks - 1);
-    keep_longer(&ring.u_s[0], ring.coming_s[ring.now]);
-    ring.stops[0].end_s = ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks) - ring.gap_s;
+    pass_blocks(&ring, next, blocks - ring.v);
+    struct stop *first = &ring.stops[0];
+    for (int chunk = ring.v - 1; chunk >= 0; chunk--) {
+        pass_end_block(&ring, blocks - 1 - chunk, chunk);
+        keep_longer(&ring.u_s[0], ring.coming_s[ring.now]);
+        first->end_s[chunk] = ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks - chunk) - ring.gap_s;
+    }
     if (end_s) fill_ends(&ring, end_s);
-    return ring.stops[0].end_s;
+    return first->end_s[0];
 }
