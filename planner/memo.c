@@ -53,19 +53,6 @@ struct memo {
     struct index lowered, priced;
 };
 
-// The slowest device sets the pace of a synchronous step.
-static const struct device *slowest_device(const struct cluster *cluster, enum precision precision)
-{
-    const struct device *slowest = cluster->nodes[0].device;
-    for (int i = 1; i < cluster->node_group_count; i++) {
-        const struct device *device = cluster->nodes[i].device;
-        if (device->peak_flop_per_s[precision] < slowest->peak_flop_per_s[precision]) {
-            slowest = device;
-        }
-    }
-    return slowest;
-}
-
 struct memo *memo_new(struct arena *arena, struct arena *scratch,
                       const struct search_request *request)
 {
@@ -75,7 +62,7 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
     memo->scratch = scratch;
     memo->request = request;
     memo->context = (struct price_context){
-        .compute = {.device = slowest_device(request->cluster, precision),
+        .compute = {.device = cluster_slowest_device(request->cluster, precision),
                     .stack = request->stack,
                     .precision = precision},
         .fabrics = request->fabrics,

@@ -28,16 +28,6 @@ struct scan {
     double progress_s, start_s;
 };
 
-int64_t scan_limit_bytes(const struct cluster *cluster)
-{
-    int64_t limit_bytes = INT64_MAX;
-    for (int i = 0; i < cluster->node_group_count; i++) {
-        int64_t bytes = cluster->nodes[i].device->memory_bytes;
-        if (bytes < limit_bytes) limit_bytes = bytes;
-    }
-    return limit_bytes;
-}
-
 // The best plan of one tail.
 struct pick {
     struct candidate plan;
@@ -334,7 +324,7 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
         .arena = arena, .scratch = scratch, .request = request, .space = request->space};
     scan.start_s = scan.progress_s = clock_s();
     scan.limit_bytes =
-        request->ignore_limit ? INT64_MAX : scan_limit_bytes(request->search->cluster);
+        request->ignore_limit ? INT64_MAX : cluster_device_bytes(request->search->cluster);
     scan.composer = composer_new(arena, scratch, request->memo);
     scan.result.ranking = ranking_new(arena, request->objective, request->keep);
     scan.groups = ARENA_NEW(arena, struct scan_group, request->space->group_count);

@@ -27,9 +27,6 @@ struct scan_result {
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
                               const struct scan_request *request);
 
-// The memory of the smallest device in use.
-int64_t scan_limit_bytes(const struct cluster *cluster);
-
 // The best plan of a request by the closed form, alone: no events, no remedies. False when no plan
 // is legal or none fits. The plan lives in `arena`, all else is given back.
 bool scan_best(struct arena *arena, const struct search_request *request, struct candidate *best);

@@ -134,7 +134,7 @@ static void answer_closest(struct search *search)
     result->status = SEARCH_NOTHING_FITS;
     result->closest = candidate_copy(search->arena, &found.ranking.items[0]);
     result->shortfall_bytes =
-        result->closest.memory.reserved_bytes - scan_limit_bytes(search->request->cluster);
+        result->closest.memory.reserved_bytes - cluster_device_bytes(search->request->cluster);
     result->limit = largest_part(&result->closest.memory);
     assert(result->shortfall_bytes > 0);
     remedies_find(search->arena, search->request, result);

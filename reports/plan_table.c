@@ -71,16 +71,6 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
     return arena_print(arena, "%d GPUs of %s", cluster->rank_count, text);
 }
 
-int64_t cluster_device_bytes(const struct cluster *cluster)
-{
-    int64_t bytes = cluster->nodes[0].device->memory_bytes;
-    for (int i = 1; i < cluster->node_group_count; i++) {
-        int64_t other = cluster->nodes[i].device->memory_bytes;
-        if (other < bytes) bytes = other;
-    }
-    return bytes;
-}
-
 static double gib(int64_t bytes)
 {
     return (double)bytes / (1024.0 * 1024.0 * 1024.0);

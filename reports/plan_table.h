@@ -16,6 +16,3 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
 // Why nothing fits, which limit failed by how much, and the smallest changes that would fit.
 char *plan_nothing_text(struct arena *arena, const struct search_request *request,
                         const struct search_result *result);
-
-// Bytes of the smallest device in use: what every rank must fit into.
-int64_t cluster_device_bytes(const struct cluster *cluster);

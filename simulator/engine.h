@@ -5,7 +5,12 @@
 // The event engine plays the priced program: every stage runs its schedule's slots in order on the
 // compute stream; activations and gradients travel on the pp stream; gradient buckets and parameter
 // gathers run on the dp stream beside compute. Times are whole nanoseconds; ties break on (time,
-// rank, sequence), so equal inputs give equal traces.
+// rank, sequence), so equal inputs give equal traces. The rules are in simulator/walk.h (pipeline,
+// hops, parameter gathering) and simulator/reduce.c (gradient buckets).
+//
+// One rank stands for each stage, or all ranks are played: the q-th ranks of all stages form pipeline
+// q, and the ranks of one stage reduce their gradients together, when the slowest has them ready.
+// The cost is the mean over ranks; the wait for others is bubble. Overhead comes last and has no span.
 
 // Tasks beyond the schedule's slots.
 enum engine_task { ENGINE_SEND_FORWARD = TASK_KIND_COUNT, ENGINE_SEND_BACKWARD,
@@ -18,7 +23,7 @@ struct simulation {
     struct trace trace;        // empty unless asked for
     int64_t event_count;
     double *stage_busy_s;      // compute of each stage
-    double critical_path_s;    // lower bound: no step is shorter
+    double critical_path_s;    // lower bound: one micro-batch up and down, or the busiest stage
 };
 
 struct engine_options {

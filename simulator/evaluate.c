@@ -16,19 +16,6 @@ struct graph *evaluation_graph(struct arena *arena, const struct model_config *m
     return model_graph(arena, model, &options);
 }
 
-// The slowest device sets the pace of a synchronous step.
-static const struct device *slowest_device(const struct cluster *cluster, enum precision precision)
-{
-    const struct device *slowest = cluster->nodes[0].device;
-    for (int i = 1; i < cluster->node_group_count; i++) {
-        const struct device *device = cluster->nodes[i].device;
-        if (device->peak_flop_per_s[precision] < slowest->peak_flop_per_s[precision]) {
-            slowest = device;
-        }
-    }
-    return slowest;
-}
-
 // Matrix flops of one step over all ranks, as the instructions say them.
 static double hardware_flop(const struct program *program)
 {
@@ -88,7 +75,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
 
     struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
-    const struct device *device = slowest_device(request->cluster, workload->precision);
+    const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
     if (device->peak_flop_per_s[workload->precision] <= 0) {
         return err_set(err, ERR_USAGE, "--precision %s: device %s has no matrix units for it",
                        precision_name(workload->precision), device->name);

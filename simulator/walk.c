@@ -115,17 +115,27 @@ static void set_durations(struct walk *walk, const double *slowdown)
     }
 }
 
-// Counts what the dp stream gathered while compute waited from `gather_seen_ns` to `start_ns`.
-static void gather_idle(struct stage_walk *stage, int64_t start_ns)
+static void add_span(struct walk *walk, int stage, enum stream stream, struct task_id id,
+                     int64_t start_ns, int64_t end_ns)
 {
-    stage->gather_done_ns += (double)(start_ns - stage->gather_seen_ns);
-    stage->gather_seen_ns = start_ns;
+    if (!walk->spans) return;
+    struct span span = {walk->rank_of_stage[stage], stream,
+                        task_number(&walk->price->shape, &id), start_ns, end_ns};
+    spans_add(walk->spans, &span);
 }
 
-static void gather_busy(struct stage_walk *stage, double speed, int64_t end_ns)
+// Counts what the dp stream gathers until then: at full speed while compute waits.
+static void gather_until(struct walk *walk, int stage, bool busy, int64_t until_ns)
 {
-    stage->gather_done_ns += speed * (double)(end_ns - stage->gather_seen_ns);
-    stage->gather_seen_ns = end_ns;
+    struct stage_walk *own = &walk->stages[stage];
+    double speed = busy ? walk->price->overlap_ratio : 1, before_ns = own->gather_done_ns;
+    double sum_ns = (double)walk->gather_sum_ns[stage];
+    own->gather_done_ns += speed * (double)(until_ns - own->gather_seen_ns);
+    own->gather_seen_ns = until_ns;
+    if (before_ns >= sum_ns || own->gather_done_ns < sum_ns) return;
+    int64_t end_ns = until_ns - (int64_t)((own->gather_done_ns - sum_ns) / speed);
+    walk->event_count++;
+    add_span(walk, stage, STREAM_DP, (struct task_id){ENGINE_PARAMETER_GATHER, 0, 0}, 0, end_ns);
 }
 
 // The first forward of a chunk, stopped wherever its next bucket is not there. Returns its end;
@@ -147,11 +157,11 @@ static int64_t gather_forward(struct walk *walk, int stage, int chunk, int64_t *
         double missing_ns = before_ns + (double)needed_ns - own->gather_done_ns;
         if (missing_ns > 0) {
             now_ns += llround(missing_ns);
-            gather_idle(own, now_ns);
+            gather_until(walk, stage, false, now_ns);
         }
         if (bucket == 0) *start_ns = now_ns;
         now_ns += length_ns * (bucket + 1) / buckets - length_ns * bucket / buckets;
-        gather_busy(own, price->overlap_ratio, now_ns);
+        gather_until(walk, stage, true, now_ns);
     }
     own->gather_wait_ns += now_ns - asked_ns - length_ns;
     return now_ns;
@@ -164,15 +174,6 @@ static void wake(struct walk *walk, int stage, int *queue_end, int *queue_count)
     walk->queue[*queue_end] = stage;
     *queue_end = (*queue_end + 1) % walk->price->shape.stage_count;
     ++*queue_count;
-}
-
-static void add_span(struct walk *walk, int stage, enum stream stream, struct task_id id,
-                     int64_t start_ns, int64_t end_ns)
-{
-    if (!walk->spans) return;
-    struct span span = {walk->rank_of_stage[stage], stream,
-                        task_number(&walk->price->shape, &id), start_ns, end_ns};
-    spans_add(walk->spans, &span);
 }
 
 // Hands the result of a slot to virtual stage `to`; false where the schedule has none behind it.
@@ -251,11 +252,11 @@ static void run_slot(struct walk *walk, int stage, const struct slot *slot, stru
     int64_t length_ns = walk->duration_ns[at * TASK_KIND_COUNT + slot->kind];
     int64_t end_ns = start_ns + length_ns;
     if (own->gather_done_ns < (double)walk->gather_sum_ns[stage]) {
-        gather_idle(own, start_ns);
+        gather_until(walk, stage, false, start_ns);
         if (slot->kind == TASK_FORWARD && slot->micro_batch == 0) {
             end_ns = gather_forward(walk, stage, slot->chunk, &start_ns, length_ns);
         } else {
-            gather_busy(own, walk->price->overlap_ratio, end_ns);
+            gather_until(walk, stage, true, end_ns);
         }
     }
     keep_tail(walk, stage, start_ns, end_ns);

@@ -14,6 +14,7 @@
 //   receiver's before its own; what a stage sends and receives between two tasks goes at once (full
 //   duplex, as Megatron's batched send and receive).
 // - Where W follows B at once (backward_fused), the gradient is sent after W.
+// - A rank that is slow lengthens its compute and its update, not what it communicates.
 // - Parameters arrive in buckets on the dp stream from the start of the step, chunk after chunk, at
 //   full speed while compute waits and at overlap_ratio while it runs. The first forward of a chunk
 //   may pass j / n of itself once bucket j is there.

@@ -116,7 +116,7 @@ static void check_plan(struct arena *arena, const struct search_request *request
                                      .evaluation = &evaluation,
                                      .search = result,
                                      .version = "test",
-                                     .device_bytes = scan_limit_bytes(request->cluster)};
+                                     .device_bytes = cluster_device_bytes(request->cluster)};
     struct checker_result judged = checker_check(plan_document_text(arena, &document));
     assert_string_equal(judged.text, "");
     assert_int_equal(judged.violation_count, 0);
@@ -168,7 +168,7 @@ static void every_plan_passes_the_independent_checker(void **state)
         struct search_result result = {0};
         struct err err = {0};
         if (search_plans(&arena, &request, &result, &err)) {
-            int64_t limit_bytes = scan_limit_bytes(request.cluster);
+            int64_t limit_bytes = cluster_device_bytes(request.cluster);
             for (int k = 0; k < result.best_count; k++) {
                 check_plan(&arena, &request, &result, &result.best[k]);
                 assert_true(result.best[k].memory.reserved_bytes <= limit_bytes);
@@ -296,7 +296,7 @@ static void what_does_not_fit_says_what_would(void **state)
     assert_int_equal(result.status, SEARCH_NOTHING_FITS);
     assert_int_equal(result.best_count, 0);
     assert_true(result.closest.memory.reserved_bytes - result.shortfall_bytes ==
-                scan_limit_bytes(request.cluster));
+                cluster_device_bytes(request.cluster));
     assert_int_equal(result.remedy_count, 2);
     assert_non_null(strstr(result.remedies[0], "GPUs (--nodes "));
     assert_non_null(strstr(result.remedies[1], "devices with "));

@@ -295,3 +295,25 @@ bool cluster_is_uniform(const struct cluster *cluster)
     }
     return true;
 }
+
+const struct device *cluster_slowest_device(const struct cluster *cluster, enum precision precision)
+{
+    const struct device *slowest = cluster->nodes[0].device;
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        const struct device *device = cluster->nodes[i].device;
+        if (device->peak_flop_per_s[precision] < slowest->peak_flop_per_s[precision]) {
+            slowest = device;
+        }
+    }
+    return slowest;
+}
+
+int64_t cluster_device_bytes(const struct cluster *cluster)
+{
+    int64_t bytes = cluster->nodes[0].device->memory_bytes;
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        int64_t other = cluster->nodes[i].device->memory_bytes;
+        if (other < bytes) bytes = other;
+    }
+    return bytes;
+}

@@ -97,4 +97,9 @@ MUST_CHECK bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct 
 int cluster_node_of(const struct cluster *cluster, int rank);
 const struct node_group *cluster_group_of(const struct cluster *cluster, int rank);
 // One device, node size, fabric and NICs everywhere: every node is like every other.
+// The device that sets the pace of a synchronous step, and the bytes of the smallest one: what
+// every rank's share must fit into.
+const struct device *cluster_slowest_device(const struct cluster *cluster,
+                                            enum precision precision);
+int64_t cluster_device_bytes(const struct cluster *cluster);
 bool cluster_is_uniform(const struct cluster *cluster);

@@ -62,12 +62,6 @@ double precision_bytes(enum precision precision)
     return PRECISION_BYTES[precision];
 }
 
-const char *provenance_kind_name(enum provenance_kind kind)
-{
-    assert((int)kind < PROVENANCE_KIND_COUNT);
-    return PROVENANCE_NAMES[kind];
-}
-
 const struct provenance *device_provenance(const struct device *device, const char *key)
 {
     const struct provenance_list list = {device->provenance, device->provenance_count};

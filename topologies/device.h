@@ -1,6 +1,6 @@
 #pragma once
-#include "core/json.h"
 #include "core/json_write.h"
+#include "topologies/provenance.h"
 
 #include <stdint.h>
 
@@ -15,21 +15,6 @@ enum precision {
     PRECISION_FP8,
     PRECISION_FP4,
     PRECISION_COUNT
-};
-
-// Where a constant comes from, best first. `estimated` marks what nobody measured: predictions
-// that rest on it are labelled so.
-enum provenance_kind {
-    PROVENANCE_MEASURED,
-    PROVENANCE_PUBLISHED,
-    PROVENANCE_DATASHEET,
-    PROVENANCE_ESTIMATED
-};
-
-struct provenance {
-    const char *key;  // the member it speaks of, dotted: "efficiency.gemm_ratio"
-    enum provenance_kind kind;
-    const char *source;  // document, table, date
 };
 
 // Shares of the peak that long kernels sustain, and the shape of the loss on short ones; the
@@ -65,7 +50,6 @@ struct device {
 const char *precision_name(enum precision precision);
 bool precision_from_name(const char *name, enum precision *precision);
 double precision_bytes(enum precision precision);  // fp4: 0.5
-const char *provenance_kind_name(enum provenance_kind kind);
 // Where the constant of this dotted key comes from: the entry of the key itself or of the nearest
 // object around it. NULL for a key that no device has.
 const struct provenance *device_provenance(const struct device *device, const char *key);

@@ -2,6 +2,12 @@
 
 #include <string.h>
 
+const char *provenance_kind_name(enum provenance_kind kind)
+{
+    assert((int)kind < PROVENANCE_KIND_COUNT);
+    return PROVENANCE_NAMES[kind];
+}
+
 struct entry_text {
     const char *key, *kind, *source;
 };

@@ -1,10 +1,26 @@
 #pragma once
 #include "core/json_write.h"
-#include "topologies/device.h"
 
 // Where constants come from, for every data file: an array "provenance" of {key, kind, source}
 // beside the constants it speaks of. A key names a member, dotted ("efficiency.gemm_ratio"), and
 // speaks for everything below it.
+
+// Where a constant comes from, best first. `estimated` marks what nobody measured: predictions
+// that rest on it are labelled so.
+enum provenance_kind {
+    PROVENANCE_MEASURED,
+    PROVENANCE_PUBLISHED,
+    PROVENANCE_DATASHEET,
+    PROVENANCE_ESTIMATED
+};
+
+struct provenance {
+    const char *key;  // the member it speaks of, dotted: "efficiency.gemm_ratio"
+    enum provenance_kind kind;
+    const char *source;  // document, table, date
+};
+
+const char *provenance_kind_name(enum provenance_kind kind);
 
 struct provenance_list {
     struct provenance *entries;

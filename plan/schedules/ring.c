@@ -71,7 +71,7 @@ struct ring {
     struct move moves[MOVES];    // of one block, by (offset, from)
     double u_s[STOPS];
     double coming_s[AHEAD];      // U at the `from` of a later move
-    int now, ahead;              // in coming_s, and how many of it turn round (a power of two)
+    int now, mask;               // in coming_s, of which mask + 1 (a power of two) are in use
 };
 
 static bool covers(const struct pipeline_times *times, int big, int small)
@@ -280,12 +280,12 @@ static void fill_moves(struct ring *ring)
             move->next_move++;
             if (++next == ring->move_count) next = 0, base += ring->p;
         } while (ring->moves[next].from != move->to || base + ring->moves[next].offset < arrival);
-        if (move->next_move >= ring->ahead) ring->ahead = move->next_move + 1;
+        if (move->next_move > ring->mask) ring->mask = move->next_move;
     }
     int used = 1;
-    while (used < ring->ahead) used *= 2;
+    while (used <= ring->mask) used *= 2;
     assert(used <= AHEAD);
-    ring->ahead = used;
+    ring->mask = used - 1;
     for (int i = 0; i < used; i++) ring->coming_s[i] = NEVER_S;
 }
 
@@ -294,31 +294,32 @@ static void keep_longer(double *kept_s, double found_s)
     if (found_s > *kept_s) *kept_s = found_s;
 }
 
-static void pass_move(struct ring *ring, int block, const struct move *move)
+static inline void pass_move(struct ring *ring, int now, int block, const struct move *move)
 {
-    double u_s = ring->u_s[move->from], *coming_s = &ring->coming_s[ring->now];
+    double u_s = ring->u_s[move->from], *coming_s = &ring->coming_s[now];
     double gain_s = move->gain_s[block];
-    int arrival = (ring->now + move->next_move) & (ring->ahead - 1);
     if (*coming_s > u_s) ring->u_s[move->from] = u_s = *coming_s;
     *coming_s = NEVER_S;
-    ring->now = (ring->now + 1) & (ring->ahead - 1);
     if (gain_s < 0) return;
     u_s += dwelt_s(&move->start, block) + gain_s - dwelt_s(&move->arrival, block);
-    keep_longer(&ring->coming_s[arrival], u_s);
+    keep_longer(&ring->coming_s[(now + move->next_move) & ring->mask], u_s);
 }
 
 static void pass_blocks(struct ring *ring, int first, int end)
 {
+    int now = ring->now, move_count = ring->move_count, mask = ring->mask;
     for (int block = first; block < end; block++) {
-        for (int i = 0; i < ring->move_count; i++) pass_move(ring, block, &ring->moves[i]);
+        for (int i = 0; i < move_count; i++, now = (now + 1) & mask)
+            pass_move(ring, now, block, &ring->moves[i]);
     }
+    ring->now = now;
 }
 
-static void shift(struct ring *ring, int at, double by_s)
+static void shift(struct ring *ring, const double *by_s)
 {
-    ring->u_s[at] += by_s;
-    for (int i = 0, move = 0; i < ring->ahead; i++) {
-        if (ring->moves[move].from == at) ring->coming_s[(ring->now + i) & (ring->ahead - 1)] += by_s;
+    for (int at = 0; at < ring->stop_count; at++) ring->u_s[at] += by_s[at];
+    for (int i = 0, move = 0; i <= ring->mask; i++) {
+        ring->coming_s[(ring->now + i) & ring->mask] += by_s[ring->moves[move].from];
         if (++move == ring->move_count) move = 0;
     }
 }
@@ -340,11 +341,12 @@ static int repeat_group(struct ring *ring, int more)
         }
         bool alike = most_s - least_s < 1e-4 * most_s || repeated == GROUPS_REPEATED;
         if (!alike && repeated == more) return 2;
+        double kept_s[STOPS];
         for (int at = 0; at < count; at++) {
-            double kept_s = alike ? (more - repeated + 1) * most_s - ring->stops[at].group_s
-                                  : ring->stops[at].group_s;
-            shift(ring, at, kept_s);
+            kept_s[at] = alike ? (more - repeated + 1) * most_s - ring->stops[at].group_s
+                               : ring->stops[at].group_s;
         }
+        shift(ring, kept_s);
         if (alike) return 3;
     }
 }
@@ -357,7 +359,7 @@ static void start(struct ring *ring, const struct pipeline_times *times, int gro
     ring->hop_s = times->hop_s;
     ring->gap_s = times->hop_overlapped ? 0 : times->hop_s;
     ring->group_count = groups;
-    ring->stop_count = ring->move_count = ring->now = ring->ahead = 0;
+    ring->stop_count = ring->move_count = ring->now = ring->mask = 0;
     find_stops(ring);
     for (int at = 0; at < ring->stop_count; at++) {
         fill_stop(ring, at);
@@ -375,7 +377,8 @@ static void pass_end_block(struct ring *ring, int block, int chunk)
     for (int i = 0; i < ring->move_count; i++) {
         const struct move *move = &ring->moves[i];
         struct stop *stop = &ring->stops[move->from];
-        pass_move(ring, block, move);
+        pass_move(ring, ring->now, block, move);
+        ring->now = (ring->now + 1) & ring->mask;
         if (!move->up && move->offset == ring->p - stop->stage)
             stop->end_s[chunk] = ring->u_s[move->from] + dwelt_s(&move->start, block) - ring->gap_s;
     }

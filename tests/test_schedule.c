@@ -1,0 +1,250 @@
+#include "plan/schedule.h"
+#include "tests/random_plan.h"
+#include "tests/test.h"
+
+#include <stdio.h>
+
+enum { SHAPES = 300, SEED = 11 };
+
+static struct schedule_shape random_legal(struct random *random, enum schedule_kind kind)
+{
+    struct schedule_shape shape = {random_int(random, 1, 12), 1, random_int(random, 1, 40)};
+    const char *why = NULL;
+    if (kind == SCHEDULE_INTERLEAVED) {
+        shape.stage_count = random_int(random, 2, 12);
+        shape.chunk_count = random_int(random, 2, 5);
+        shape.micro_batch_count = shape.stage_count * random_int(random, 1, 6);
+    }
+    assert_true(schedule_row(kind)->legal(&shape, &why));
+    assert_null(why);
+    return shape;
+}
+
+static int slot_count(const struct schedule_shape *shape)
+{
+    return TASK_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
+}
+
+static struct slot *order_of(struct arena *arena, const struct schedule_row *row,
+                             const struct schedule_shape *shape, int stage)
+{
+    struct slot *slots = ARENA_NEW(arena, struct slot, slot_count(shape));
+    row->order(shape, stage, slots);
+    return slots;
+}
+
+typedef void check(struct arena *arena, const struct schedule_row *row,
+                   const struct schedule_shape *shape);
+
+static void for_random_shapes(struct arena *arena, check *fact)
+{
+    struct random random = random_start(SEED);
+    printf("# seed %d\n", SEED);
+    for (int i = 0; i < SHAPES; i++) {
+        enum schedule_kind kind = (enum schedule_kind)(i % SCHEDULE_KIND_COUNT);
+        struct schedule_shape shape = random_legal(&random, kind);
+        struct arena_mark mark = arena_mark(arena);
+        fact(arena, schedule_row(kind), &shape);
+        arena_reset(arena, mark);
+    }
+}
+
+static void check_permutation(struct arena *arena, const struct schedule_row *row,
+                              const struct schedule_shape *shape)
+{
+    int count = slot_count(shape);
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        const struct slot *slots = order_of(arena, row, shape, stage);
+        int *seen = ARENA_NEW(arena, int, count);
+        for (int i = 0; i < count; i++) {
+            const struct slot *slot = &slots[i];
+            assert_true(slot->kind < TASK_KIND_COUNT && slot->chunk < shape->chunk_count);
+            assert_in_range(slot->micro_batch, 0, shape->micro_batch_count - 1);
+            int task = slot->chunk * shape->micro_batch_count + slot->micro_batch;
+            assert_int_equal(seen[task], slot->kind);  // F, then B, then W
+            seen[task]++;
+            if (row->backward_fused && slot->kind == TASK_WEIGHT) {
+                assert_int_equal(slot[-1].kind, TASK_BACKWARD);
+                assert_int_equal(slot[-1].chunk, slot->chunk);
+                assert_int_equal(slot[-1].micro_batch, slot->micro_batch);
+            }
+        }
+    }
+}
+
+static void every_stage_runs_each_task_once_and_w_after_b_after_f(void **state)
+{
+    for_random_shapes(*state, check_permutation);
+}
+
+static void check_placement(struct arena *arena, const struct schedule_row *row,
+                            const struct schedule_shape *shape)
+{
+    int count = shape->stage_count * shape->chunk_count;
+    bool *seen = ARENA_NEW(arena, bool, count);
+    for (int at = 0; at < count; at++) {
+        int stage = row->stage_of(shape, at), chunk = row->chunk_of(shape, at);
+        assert_in_range(stage, 0, shape->stage_count - 1);
+        assert_in_range(chunk, 0, shape->chunk_count - 1);
+        assert_false(seen[stage * shape->chunk_count + chunk]);
+        seen[stage * shape->chunk_count + chunk] = true;
+    }
+}
+
+static void virtual_stages_fill_every_chunk(void **state)
+{
+    for_random_shapes(*state, check_placement);
+}
+
+// Runs whatever can run until nothing can: a forward behind the virtual stage before, a backward
+// behind the one after.
+static void check_progress(struct arena *arena, const struct schedule_row *row,
+                           const struct schedule_shape *shape)
+{
+    int virtuals = shape->stage_count * shape->chunk_count, m = shape->micro_batch_count;
+    bool *done[2] = {ARENA_NEW(arena, bool, virtuals * m), ARENA_NEW(arena, bool, virtuals * m)};
+    int *next = ARENA_NEW(arena, int, shape->stage_count);
+    int *virtual_of = ARENA_NEW(arena, int, virtuals);
+    const struct slot **slots = ARENA_NEW(arena, const struct slot *, shape->stage_count);
+    for (int at = 0; at < virtuals; at++)
+        virtual_of[row->stage_of(shape, at) * shape->chunk_count + row->chunk_of(shape, at)] = at;
+    for (int i = 0; i < shape->stage_count; i++) slots[i] = order_of(arena, row, shape, i);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int stage = 0; stage < shape->stage_count; stage++) {
+            if (next[stage] == slot_count(shape)) continue;
+            const struct slot *slot = &slots[stage][next[stage]];
+            int at = virtual_of[stage * shape->chunk_count + slot->chunk];
+            int b = slot->kind == TASK_BACKWARD, from = b ? at + 1 : at - 1;
+            bool waits = slot->kind != TASK_WEIGHT && from >= 0 && from < virtuals &&
+                         !done[b][from * m + slot->micro_batch];
+            if (waits) continue;
+            if (slot->kind != TASK_WEIGHT) done[b][at * m + slot->micro_batch] = true;
+            next[stage]++;
+            moved = true;
+        }
+    }
+    for (int i = 0; i < shape->stage_count; i++) assert_int_equal(next[i], slot_count(shape));
+}
+
+static void no_schedule_deadlocks(void **state)
+{
+    for_random_shapes(*state, check_progress);
+}
+
+static void check_in_flight(struct arena *arena, const struct schedule_row *row,
+                            const struct schedule_shape *shape)
+{
+    int v = shape->chunk_count, m = shape->micro_batch_count, p = shape->stage_count;
+    for (int stage = 0; stage < p; stage++) {
+        const struct slot *slots = order_of(arena, row, shape, stage);
+        int *alive = ARENA_NEW(arena, int, v), *worst = ARENA_NEW(arena, int, v);
+        int sum = 0, worst_sum = 0, said_sum = 0;
+        for (int i = 0; i < slot_count(shape); i++) {
+            int step = slots[i].kind == TASK_FORWARD ? 1 : slots[i].kind == TASK_WEIGHT ? -1 : 0;
+            alive[slots[i].chunk] += step;
+            sum += step;
+            if (sum <= worst_sum) continue;
+            worst_sum = sum;
+            memcpy(worst, alive, (size_t)v * sizeof *worst);
+        }
+        int *said = ARENA_NEW(arena, int, v);
+        row->in_flight(shape, stage, said);
+        for (int chunk = 0; chunk < v; chunk++) {
+            assert_int_equal(said[chunk], worst[chunk]);
+            said_sum += said[chunk];
+        }
+        int known = m;
+        if (row == schedule_row(SCHEDULE_1F1B)) known = p - stage;
+        if (row == schedule_row(SCHEDULE_INTERLEAVED)) known = (p - stage - 1) * 2 + (v - 1) * p + 1;
+        assert_int_equal(said_sum, known < m * v ? known : m * v);
+    }
+}
+
+static void in_flight_counts_are_those_of_the_order(void **state)
+{
+    for_random_shapes(*state, check_in_flight);
+}
+
+static char *order_text(struct arena *arena, enum schedule_kind kind, struct schedule_shape shape,
+                        int stage)
+{
+    const struct slot *slots = order_of(arena, schedule_row(kind), &shape, stage);
+    char *text = "";
+    for (int i = 0; i < slot_count(&shape); i++) {
+        if (slots[i].kind == TASK_WEIGHT) continue;
+        text = arena_print(arena, "%s %c%d", text, slots[i].kind == TASK_FORWARD ? 'F' : 'B',
+                           slots[i].chunk * 10 + slots[i].micro_batch);
+    }
+    return text;
+}
+
+// Figures 3 and 4 of Narayanan et al. 2021, tens are the chunk.
+static void orders_are_those_of_the_papers(void **state)
+{
+    struct arena *arena = *state;
+    assert_string_equal(order_text(arena, SCHEDULE_GPIPE, (struct schedule_shape){3, 1, 3}, 1),
+                        " F0 F1 F2 B0 B1 B2");
+    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4}, 0),
+                        " F0 F1 F2 B0 F3 B1 B2 B3");
+    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4}, 2),
+                        " F0 B0 F1 B1 F2 B2 F3 B3");
+    assert_string_equal(order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 0),
+                        " F0 F1 F10 F11 F2 B10 F3 B11 F12 B0 F13 B1 B12 B13 B2 B3");
+    assert_string_equal(order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 1),
+                        " F0 F1 F10 B10 F11 B11 F2 B0 F3 B1 F12 B12 F13 B13 B2 B3");
+}
+
+static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    const char *why = NULL;
+    struct schedule_shape shape = {4, 2, 10};
+    assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
+    assert_string_equal(why, "needs micro-batches in multiples of pp");
+    assert_false(schedule_row(SCHEDULE_1F1B)->legal(&shape, &why));
+    assert_string_equal(why, "runs one chunk a stage (vpp 1)");
+    shape = (struct schedule_shape){1, 2, 8};
+    assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
+    assert_string_equal(why, "needs at least two stages (pp)");
+    shape = (struct schedule_shape){4, 1, 8};
+    assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
+    assert_string_equal(why, "needs at least two chunks a stage (vpp)");
+}
+
+static void task_numbers_read_back(void **state)
+{
+    (void)state;
+    struct schedule_shape shape = {4, 3, 8};
+    for (int number = 0; number < 1000; number++) {
+        struct task_id id = task_id_of(&shape, number);
+        assert_int_equal(task_number(&shape, &id), number);
+    }
+}
+
+static void equal_neighbours_share_a_run(void **state)
+{
+    struct arena *arena = *state;
+    struct schedule_shape shape = {5, 2, 10};
+    const int class_of[] = {0, 1, 2, 1, 2, 1, 2, 1, 2, 3};
+    const struct stage_runs *runs = stage_runs_make(arena, &shape, class_of, 4);
+    assert_int_equal(runs->run_count, 3);
+    assert_int_equal(runs->runs[1].first, 1);
+    assert_int_equal(runs->runs[1].count, 3);
+    assert_int_equal(runs->class_uses[1], 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stage_runs_each_task_once_and_w_after_b_after_f),
+        cmocka_unit_test(virtual_stages_fill_every_chunk),
+        cmocka_unit_test(no_schedule_deadlocks),
+        cmocka_unit_test(in_flight_counts_are_those_of_the_order),
+        cmocka_unit_test(orders_are_those_of_the_papers),
+        cmocka_unit_test(shapes_that_cannot_run_are_refused_with_a_reason),
+        cmocka_unit_test(task_numbers_read_back),
+        cmocka_unit_test(equal_neighbours_share_a_run),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
