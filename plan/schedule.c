@@ -33,9 +33,9 @@ bool schedule_one_chunk(const struct schedule_shape *shape, const char **why)
     return false;
 }
 
-// The k-th forward of a stage: groups of p micro-batches go through chunk 0, then through chunk 1 and
-// so on (Megatron-LM, get_model_chunk_id). The same micro-batch is back, one chunk on, p forwards
-// later on every stage, which is when the last stage has sent it.
+// The k-th forward of a stage: groups of p micro-batches go through chunk 0, then through chunk 1
+// and so on (Megatron-LM, get_model_chunk_id). The same micro-batch is back, one chunk on, p
+// forwards later on every stage, which is when the last stage has sent it.
 static struct slot forward_at(const struct schedule_shape *shape, int k)
 {
     int group_size = shape->stage_count * shape->chunk_count;
@@ -61,7 +61,8 @@ void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot 
     int total = shape->chunk_count * shape->micro_batch_count;
     assert(warm_up >= 0 && warm_up <= total);
     struct slot *at = slots;
-    for (int k = 0; k < warm_up; k++) *at++ = forward_at(shape, k);
+    for (int k = 0; k < warm_up; k++)
+        *at++ = forward_at(shape, k);
     for (int k = 0; k < total; k++) {
         if (warm_up + k < total) *at++ = forward_at(shape, warm_up + k);
         at = put_backward(shape, k, at);
@@ -71,8 +72,10 @@ void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot 
 
 void schedule_count(const struct schedule_shape *shape, int alive, int *per_chunk)
 {
-    for (int chunk = 0; chunk < shape->chunk_count; chunk++) per_chunk[chunk] = 0;
-    for (int k = 0; k < alive; k++) per_chunk[forward_at(shape, k).chunk]++;
+    for (int chunk = 0; chunk < shape->chunk_count; chunk++)
+        per_chunk[chunk] = 0;
+    for (int k = 0; k < alive; k++)
+        per_chunk[forward_at(shape, k).chunk]++;
 }
 
 struct pair_times schedule_pair(const struct pipeline_times *times, int stage, int chunk)

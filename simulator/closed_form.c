@@ -19,7 +19,8 @@ struct form {
 static double phase_s(const double part_s[PART_COUNT])
 {
     double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++) sum_s += part_s[part];
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += part_s[part];
     return sum_s;
 }
 
@@ -158,9 +159,9 @@ static struct tail tail_of(const struct form *form, int stage, const double *end
 
 // From the ends of the stages' compute to the step's end.
 struct finish {
-    double norm_at_s;   // all gradients are reduced
-    double update_s;    // the slowest
-    double reduce_s;    // exposed, summed over stages
+    double norm_at_s;  // all gradients are reduced
+    double update_s;   // the slowest
+    double reduce_s;   // exposed, summed over stages
 };
 
 // Of equal stages the first is the last to end.
@@ -205,8 +206,7 @@ static void add_parts(const struct form *form, struct cost *cost)
         }
         cost->exposed_s[PART_TP] += uses * class->small_reduce_s;
         cost->update_s += uses * class->update_s;
-        if (!price->gather_overlapped)
-            cost->exposed_s[PART_DP] += uses * class->parameter_gather_s;
+        if (!price->gather_overlapped) cost->exposed_s[PART_DP] += uses * class->parameter_gather_s;
     }
 }
 

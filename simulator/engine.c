@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-// The step, in order: the pipelines (walk.c), each stage's gradient reductions (reduce.c), the small
-// reductions, the tied parameters, the norm, the update, the parameter gathering unless it runs in
-// the next step's forward, the overhead. Pipeline q is the q-th rank of every stage, in rank order; the
-// ranks of a stage reduce together.
+// The step, in order: the pipelines (walk.c), each stage's gradient reductions (reduce.c), the
+// small reductions, the tied parameters, the norm, the update, the parameter gathering unless it
+// runs in the next step's forward, the overhead. Pipeline q is the q-th rank of every stage, in
+// rank order; the ranks of a stage reduce together.
 
 struct stage_end {
     int64_t walk_ns;    // the slowest rank's last task, and blocking send
@@ -22,14 +22,14 @@ struct engine {
     const struct engine_options *options;
     struct walk *walk;
     int pipeline_count;
-    int *rank_of;             // [pipeline * stage_count + stage]
-    int *ranks_of;            // [stage * pipeline_count + pipeline], the same ranks
-    struct stage_end *ends;   // [stage]
+    int *rank_of;            // [pipeline * stage_count + stage]
+    int *ranks_of;           // [stage * pipeline_count + pipeline], the same ranks
+    struct stage_end *ends;  // [stage]
     int64_t busy_ns, blocked_ns, gather_wait_ns;  // over all ranks
-    double *slow_sum;         // [stage] over its ranks
-    double *slow_most;        // [stage]
-    double chain_s;           // slowest pipeline's longest chain
-    int64_t *stage_busy_ns;   // [stage], the busiest rank
+    double *slow_sum;                             // [stage] over its ranks
+    double *slow_most;                            // [stage]
+    double chain_s;                               // slowest pipeline's longest chain
+    int64_t *stage_busy_ns;                       // [stage], the busiest rank
 };
 
 static void make_ranks(struct arena *scratch, struct engine *engine)
@@ -135,7 +135,8 @@ static void run_pipelines(struct arena *scratch, struct engine *engine)
                 engine->slow_most[stage] = slowdown[stage];
             if (own->busy_ns > engine->stage_busy_ns[stage])
                 engine->stage_busy_ns[stage] = own->busy_ns;
-            if (own->end_ns > engine->ends[stage].walk_ns) engine->ends[stage].walk_ns = own->end_ns;
+            if (own->end_ns > engine->ends[stage].walk_ns)
+                engine->ends[stage].walk_ns = own->end_ns;
         }
     }
 }
@@ -193,8 +194,8 @@ static int64_t reduce_all(struct engine *engine)
     }
     if (tied_ns > 0) {
         struct stage_end *pair[] = {&engine->ends[0], &engine->ends[stage_count - 1]};
-        int64_t start_ns = pair[0]->reduce_ns > pair[1]->reduce_ns ? pair[0]->reduce_ns
-                                                                   : pair[1]->reduce_ns;
+        int64_t start_ns =
+            pair[0]->reduce_ns > pair[1]->reduce_ns ? pair[0]->reduce_ns : pair[1]->reduce_ns;
         for (int i = 0; i < 2; i++) {
             pair[i]->reduce_ns = start_ns + tied_ns;
             pair[i]->exposed_pp_ns = tied_ns;
@@ -247,7 +248,8 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
         }
     }
     double task_s = (double)engine->busy_ns * 1e-9 - cost.recompute_s;
-    for (int part = PART_TP; part < PART_COUNT; part++) task_s -= exposed_s[part];
+    for (int part = PART_TP; part < PART_COUNT; part++)
+        task_s -= exposed_s[part];
     cost.compute_s = task_s;
 
     exposed_s[PART_DP] += (double)engine->gather_wait_ns * 1e-9 + price->norm_s * ranks;
@@ -284,14 +286,25 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
 
 static const char *task_name(const void *context, const struct span *span, struct arena *scratch)
 {
-    static const char *const NAMES[ENGINE_TASK_KIND_COUNT] = {
-        "F", "B", "W", "send F", "send B", "receive F", "receive B", "reduce gradients",
-        "gather parameters", "reduce small gradients", "reduce tied gradients", "norm", "update"};
+    static const char *const NAMES[ENGINE_TASK_KIND_COUNT] = {"F",
+                                                              "B",
+                                                              "W",
+                                                              "send F",
+                                                              "send B",
+                                                              "receive F",
+                                                              "receive B",
+                                                              "reduce gradients",
+                                                              "gather parameters",
+                                                              "reduce small gradients",
+                                                              "reduce tied gradients",
+                                                              "norm",
+                                                              "update"};
     const struct schedule_shape *shape = context;
     struct task_id id = task_id_of(shape, span->task);
     if (id.kind >= ENGINE_PARAMETER_GATHER) return NAMES[id.kind];
     const char *item = id.kind == ENGINE_GRADIENT_REDUCE ? "bucket " : "";
-    if (shape->chunk_count == 1) return arena_print(scratch, "%s %s%d", NAMES[id.kind], item, id.item);
+    if (shape->chunk_count == 1)
+        return arena_print(scratch, "%s %s%d", NAMES[id.kind], item, id.item);
     return arena_print(scratch, "%s %s%d chunk %d", NAMES[id.kind], item, id.item, id.chunk);
 }
 
@@ -312,7 +325,8 @@ static struct span *sort_spans(struct arena *scratch, struct span *spans, int64_
             int64_t high = middle + width < count ? middle + width : count;
             int64_t left = low, right = middle;
             for (int64_t at = low; at < high; at++) {
-                bool take_right = left == middle || (right < high && before(&from[right], &from[left]));
+                bool take_right =
+                    left == middle || (right < high && before(&from[right], &from[left]));
                 to[at] = take_right ? from[right++] : from[left++];
             }
         }
@@ -331,8 +345,8 @@ static void keep_trace(struct arena *arena, struct arena *scratch, const struct 
     if (sorted != spans->list) memcpy(spans->list, sorted, (size_t)spans->count * sizeof *sorted);
     struct schedule_shape *shape = ARENA_NEW(arena, struct schedule_shape, 1);
     *shape = engine->price->shape;
-    *trace = (struct trace){spans->list, spans->count,
-                            engine->pipeline_count * shape->stage_count, task_name, shape};
+    *trace = (struct trace){spans->list, spans->count, engine->pipeline_count * shape->stage_count,
+                            task_name, shape};
 }
 
 struct simulation *simulate_step(struct arena *arena, struct arena *scratch,

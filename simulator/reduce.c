@@ -4,10 +4,10 @@
 #include <math.h>
 
 // Gradient reduction on the dp stream of one stage. A chunk's reduction is cut into bucket_count
-// pieces; piece j is ready (j + 1) / n through the chunk's last backward (B and W) on the stage. The
-// pieces run one after the other in the order of the chunks' last backwards, at full speed while the
-// stage's compute stream waits and at overlap_ratio of it while it runs. The stage's data-parallel
-// group moves together: its timeline is the latest over its ranks, slot by slot.
+// pieces; piece j is ready (j + 1) / n through the chunk's last backward (B and W) on the stage.
+// The pieces run one after the other in the order of the chunks' last backwards, at full speed
+// while the stage's compute stream waits and at overlap_ratio of it while it runs. The stage's
+// data-parallel group moves together: its timeline is the latest over its ranks, slot by slot.
 
 struct dp_stream {
     const int64_t *start_ns, *end_ns;  // when compute runs
@@ -22,7 +22,8 @@ static int64_t finish(struct dp_stream *dp, int64_t ready_ns, int64_t work_ns)
     if (ready_ns > dp->now_ns) dp->now_ns = ready_ns;
     double left_ns = (double)work_ns;
     while (left_ns > 0) {
-        while (dp->at < dp->count && dp->end_ns[dp->at] <= dp->now_ns) dp->at++;
+        while (dp->at < dp->count && dp->end_ns[dp->at] <= dp->now_ns)
+            dp->at++;
         bool over = dp->at == dp->count;
         bool busy = !over && dp->now_ns >= dp->start_ns[dp->at];
         double speed = busy ? dp->speed : 1;

@@ -17,7 +17,8 @@ double phase_compute_s(const double part_s[PART_COUNT])
 double phase_exposed_s(const double part_s[PART_COUNT])
 {
     double sum_s = 0;
-    for (int part = PART_TP; part < PART_COUNT; part++) sum_s += part_s[part];
+    for (int part = PART_TP; part < PART_COUNT; part++)
+        sum_s += part_s[part];
     return sum_s;
 }
 
@@ -27,13 +28,14 @@ void spans_add(struct spans *spans, const struct span *span)
     spans->list[spans->count++] = *span;
 }
 
-// The first slot of a chunk's last backward: its last W, with the B in front of it where W follows at
-// once.
+// The first slot of a chunk's last backward: its last W, with the B in front of it where W follows
+// at once.
 static int last_backward(const struct walk *walk, int stage, int chunk)
 {
     const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
     int n = walk->slot_count - 1;
-    while (slots[n].kind != TASK_WEIGHT || slots[n].chunk != chunk) n--;
+    while (slots[n].kind != TASK_WEIGHT || slots[n].chunk != chunk)
+        n--;
     return walk->row->backward_fused ? n - 1 : n;
 }
 
@@ -86,7 +88,8 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
         walk->virtual_of[walk->stage_of[at] * shape->chunk_count + walk->chunk_of[at]] = at;
     }
     size_t messages = (size_t)virtuals * (size_t)shape->micro_batch_count;
-    for (int i = 0; i < 2; i++) walk->arrive_ns[i] = ARENA_NEW(scratch, int64_t, messages);
+    for (int i = 0; i < 2; i++)
+        walk->arrive_ns[i] = ARENA_NEW(scratch, int64_t, messages);
     walk->duration_ns = ARENA_NEW(scratch, int64_t, virtuals * TASK_KIND_COUNT);
     walk->gather_ns = ARENA_NEW(scratch, int64_t, virtuals);
     walk->gather_sum_ns = ARENA_NEW(scratch, int64_t, stages);
@@ -119,8 +122,8 @@ static void add_span(struct walk *walk, int stage, enum stream stream, struct ta
                      int64_t start_ns, int64_t end_ns)
 {
     if (!walk->spans) return;
-    struct span span = {walk->rank_of_stage[stage], stream,
-                        task_number(&walk->price->shape, &id), start_ns, end_ns};
+    struct span span = {walk->rank_of_stage[stage], stream, task_number(&walk->price->shape, &id),
+                        start_ns, end_ns};
     spans_add(walk->spans, &span);
 }
 
@@ -149,7 +152,8 @@ static int64_t gather_forward(struct walk *walk, int stage, int chunk, int64_t *
     int buckets = price->classes[price->class_of[at]].bucket_count;
     if (buckets < 1) buckets = 1;
     double before_ns = 0;
-    for (int i = first; i < at; i++) before_ns += (double)walk->gather_ns[i];
+    for (int i = first; i < at; i++)
+        before_ns += (double)walk->gather_ns[i];
 
     int64_t now_ns = *start_ns, asked_ns = now_ns;
     for (int bucket = 0; bucket < buckets; bucket++) {
@@ -245,7 +249,8 @@ static void run_slot(struct walk *walk, int stage, const struct slot *slot, stru
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
     if (blocks && input.received) {
         struct task_id receive = id;
-        receive.kind = slot->kind == TASK_FORWARD ? ENGINE_RECEIVE_FORWARD : ENGINE_RECEIVE_BACKWARD;
+        receive.kind =
+            slot->kind == TASK_FORWARD ? ENGINE_RECEIVE_FORWARD : ENGINE_RECEIVE_BACKWARD;
         add_span(walk, stage, STREAM_PP, receive, start_ns - walk->hop_ns, start_ns);
     }
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
@@ -297,13 +302,16 @@ void walk_run(struct walk *walk, const double *slowdown)
     int stage_count = walk->price->shape.stage_count;
     int64_t messages = (int64_t)walk->virtual_count * walk->price->shape.micro_batch_count;
     for (int direction = 0; direction < 2; direction++) {
-        for (int64_t i = 0; i < messages; i++) walk->arrive_ns[direction][i] = -1;
+        for (int64_t i = 0; i < messages; i++)
+            walk->arrive_ns[direction][i] = -1;
     }
-    for (int stage = 0; stage < stage_count; stage++) walk->stages[stage] = (struct stage_walk){0};
+    for (int stage = 0; stage < stage_count; stage++)
+        walk->stages[stage] = (struct stage_walk){0};
     set_durations(walk, slowdown);
 
     int queue_first = 0, queue_end = 0, queue_count = 0;
-    for (int stage = 0; stage < stage_count; stage++) wake(walk, stage, &queue_end, &queue_count);
+    for (int stage = 0; stage < stage_count; stage++)
+        wake(walk, stage, &queue_end, &queue_count);
     while (queue_count > 0) {
         int stage = walk->queue[queue_first];
         queue_first = (queue_first + 1) % stage_count;

@@ -3,9 +3,9 @@
 #include "cost_models/step.h"
 #include "simulator/engine.h"
 
-// One pipeline (a rank of every stage) from its first forward to its last backward. Every stream runs
-// in order, so no event queue is needed: each stage runs its slots until one waits for a neighbour,
-// and goes on when the neighbour has sent. The work grows with the number of tasks only.
+// One pipeline (a rank of every stage) from its first forward to its last backward. Every stream
+// runs in order, so no event queue is needed: each stage runs its slots until one waits for a
+// neighbour, and goes on when the neighbour has sent. The work grows with the number of tasks only.
 //
 // Rules, shared with the closed form:
 // - A hop beside compute takes hop_s from the end of the task that sends; messages of one direction
@@ -25,37 +25,37 @@ struct spans {
 };
 
 struct stage_walk {
-    int next;                   // slot
-    bool sends;                 // the last slot did, and blocks
-    int64_t end_ns;             // of its last task, and of the blocking send behind it
-    int64_t link_ns[2];         // until when its forward and backward links are taken
+    int next;            // slot
+    bool sends;          // the last slot did, and blocks
+    int64_t end_ns;      // of its last task, and of the blocking send behind it
+    int64_t link_ns[2];  // until when its forward and backward links are taken
     int64_t busy_ns, blocked_ns, gather_wait_ns;
-    int64_t gather_seen_ns;     // until when gather_done_ns is counted
-    double gather_done_ns;      // work of the dp stream
+    int64_t gather_seen_ns;  // until when gather_done_ns is counted
+    double gather_done_ns;   // work of the dp stream
 };
 
 struct walk {
     const struct step_price *price;
     const struct schedule_row *row;
-    struct slot *slots;         // [stage * slot_count + n]
-    int slot_count;             // of one stage
+    struct slot *slots;  // [stage * slot_count + n]
+    int slot_count;      // of one stage
     int virtual_count;
-    int *virtual_of;            // [stage * chunk_count + chunk]
-    int *stage_of, *chunk_of;   // [virtual stage]
+    int *virtual_of;           // [stage * chunk_count + chunk]
+    int *stage_of, *chunk_of;  // [virtual stage]
     int64_t hop_ns;
-    int64_t *duration_ns;       // [(stage * chunk_count + chunk) * TASK_KIND_COUNT + kind]
-    int64_t *gather_ns;         // [stage * chunk_count + chunk]
-    int64_t *gather_sum_ns;     // [stage], 0 when parameters are gathered after the update
-    int64_t *arrive_ns[2];      // [virtual stage * m + micro-batch]: input there; -1 not yet
-    int *queue;                 // stages that may go on, a ring of stage_count
+    int64_t *duration_ns;    // [(stage * chunk_count + chunk) * TASK_KIND_COUNT + kind]
+    int64_t *gather_ns;      // [stage * chunk_count + chunk]
+    int64_t *gather_sum_ns;  // [stage], 0 when parameters are gathered after the update
+    int64_t *arrive_ns[2];   // [virtual stage * m + micro-batch]: input there; -1 not yet
+    int *queue;              // stages that may go on, a ring of stage_count
     bool *queued;
     struct stage_walk *stages;
     // From the first slot that ends a chunk's gradients to the last slot, the latest over all
     // pipelines walked so far: the slowest rank of each stage's data-parallel group.
-    int *tail_first;            // [stage]
+    int *tail_first;                         // [stage]
     int64_t **tail_start_ns, **tail_end_ns;  // [stage][slot - tail_first]
-    struct spans *spans;        // NULL: no trace
-    const int *rank_of_stage;   // for spans
+    struct spans *spans;                     // NULL: no trace
+    const int *rank_of_stage;                // for spans
     int64_t event_count;
 };
 

@@ -1,6 +1,6 @@
 // Speed of the closed form and of the event engine. A rate alone says more about the machine than
-// about the code: each is printed beside the same run's baseline, a loop that does the arithmetic of
-// one task (a maximum and an addition that wait for the one before) and nothing else.
+// about the code: each is printed beside the same run's baseline, a loop that does the arithmetic
+// of one task (a maximum and an addition that wait for the one before) and nothing else.
 #include "core/progress.h"
 #include "simulator/closed_form.h"
 #include "simulator/engine.h"
@@ -34,11 +34,13 @@ static struct rates measure(enum schedule_kind schedule)
     struct arena arena = {0}, scratch = {0};
     struct random random = random_start(SEED);
     struct step_price *plans[PLANS];
-    for (int i = 0; i < PLANS; i++) plans[i] = random_plan(&arena, &random, schedule);
+    for (int i = 0; i < PLANS; i++)
+        plans[i] = random_plan(&arena, &random, schedule);
     double sum_s = 0, start_s = clock_s(), taken_s = 0;
     int rounds = 0;
     for (; taken_s < 0.5; rounds++, taken_s = clock_s() - start_s) {
-        for (int i = 0; i < PLANS; i++) sum_s += closed_form(plans[i]).step_s;
+        for (int i = 0; i < PLANS; i++)
+            sum_s += closed_form(plans[i]).step_s;
     }
     struct rates rates = {.formula_per_s = rounds * PLANS / taken_s};
     struct engine_options options = {0};
@@ -82,11 +84,13 @@ static void bench_even_plans(void)
         enum { COUNT = 200 * 1000 };
         struct step_price *price = even_plan(&arena, (enum schedule_kind)i, shape, 1e-3, 2e-3);
         double start_s = clock_s();
-        for (int n = 0; n < COUNT; n++) sum_s += closed_form(price).step_s;
+        for (int n = 0; n < COUNT; n++)
+            sum_s += closed_form(price).step_s;
         all_s += (clock_s() - start_s) / COUNT;
     }
     arena_free(&arena);
-    if (sum_s > 0) printf("%-12s closed form %9.0f /s\n", "even plans", SCHEDULE_KIND_COUNT / all_s);
+    if (sum_s > 0)
+        printf("%-12s closed form %9.0f /s\n", "even plans", SCHEDULE_KIND_COUNT / all_s);
 }
 
 static void bench_step(void)
@@ -98,7 +102,8 @@ static void bench_step(void)
     price->hop_s = 50e-6;
     struct engine_options options = {0};
     double start_s = clock_s();
-    for (int i = 0; i < ROUNDS; i++) simulate_step(&arena, &scratch, price, &options);
+    for (int i = 0; i < ROUNDS; i++)
+        simulate_step(&arena, &scratch, price, &options);
     printf("pp 8, 64 micro-batches: %.3f ms a step (wanted below 20)\n",
            (clock_s() - start_s) / ROUNDS * 1e3);
     arena_free(&arena);
@@ -119,7 +124,8 @@ static void bench_ranks(int micro_batches, double baseline)
         stage_of_rank[rank] = rank / (RANKS / STAGES);
         slowdown_of_rank[rank] = rank == RANKS / 2 ? 1.2 : 1;
     }
-    struct engine_options options = {.all_ranks = true, .rank_count = RANKS,
+    struct engine_options options = {.all_ranks = true,
+                                     .rank_count = RANKS,
                                      .stage_of_rank = stage_of_rank,
                                      .slowdown_of_rank = slowdown_of_rank};
     double start_s = clock_s();

@@ -43,14 +43,15 @@ static struct schedule_shape random_shape(struct random *random, enum schedule_k
     return shape;
 }
 
-// Layers of each chunk in the three ways that stages_split (plan/stages.c) knows: even; what does not
-// divide behind one another in the middle, from the back, the ends one short; or pinned stages, uneven
-// by a layer, each spread over its chunks with the first ones longer.
+// Layers of each chunk in the three ways that stages_split (plan/stages.c) knows: even; what does
+// not divide behind one another in the middle, from the back, the ends one short; or pinned stages,
+// uneven by a layer, each spread over its chunks with the first ones longer.
 static void random_layers(struct random *random, const struct schedule_shape *shape, double *layers)
 {
     int stages = shape->stage_count, chunks = shape->chunk_count, all = stages * chunks;
     int each = random_int(random, 1, 6), way = random_int(random, 0, 2);
-    for (int i = 0; i < all; i++) layers[i] = each;
+    for (int i = 0; i < all; i++)
+        layers[i] = each;
     if (way == 1 && all > 1) {
         int units = all * each + random_int(random, 1, all - 1) + 2;
         int least = units / all, left = units % all;
@@ -176,7 +177,8 @@ struct step_price *even_plan(struct arena *arena, enum schedule_kind schedule,
     struct layer layer = {.forward_s = forward_s, .backward_s = backward_s, .bucket_count = 1};
     int all = shape.stage_count * shape.chunk_count;
     double *layers = ARENA_NEW(arena, double, all);
-    for (int i = 0; i < all; i++) layers[i] = 1;
+    for (int i = 0; i < all; i++)
+        layers[i] = 1;
     struct step_price *price = plan_of(arena, schedule, shape, &layer, layers);
     price->hop_overlapped = true;
     return price;

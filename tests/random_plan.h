@@ -8,8 +8,8 @@ struct random {
     uint64_t state;
 };
 struct random random_start(uint64_t seed);
-double random_ratio(struct random *random);                  // [0, 1)
-int random_int(struct random *random, int low, int high);    // low .. high
+double random_ratio(struct random *random);                // [0, 1)
+int random_int(struct random *random, int low, int high);  // low .. high
 double random_log(struct random *random, double low, double high);
 
 // A program of this schedule, in `arena`, with its runs.

@@ -102,13 +102,14 @@ static void check_progress(struct arena *arena, const struct schedule_row *row,
                            const struct schedule_shape *shape)
 {
     int virtuals = shape->stage_count * shape->chunk_count, m = shape->micro_batch_count;
-    bool *done[2] = {ARENA_NEW(arena, bool, virtuals * m), ARENA_NEW(arena, bool, virtuals * m)};
+    bool *done[2] = {ARENA_NEW(arena, bool, virtuals *m), ARENA_NEW(arena, bool, virtuals *m)};
     int *next = ARENA_NEW(arena, int, shape->stage_count);
     int *virtual_of = ARENA_NEW(arena, int, virtuals);
     const struct slot **slots = ARENA_NEW(arena, const struct slot *, shape->stage_count);
     for (int at = 0; at < virtuals; at++)
         virtual_of[row->stage_of(shape, at) * shape->chunk_count + row->chunk_of(shape, at)] = at;
-    for (int i = 0; i < shape->stage_count; i++) slots[i] = order_of(arena, row, shape, i);
+    for (int i = 0; i < shape->stage_count; i++)
+        slots[i] = order_of(arena, row, shape, i);
     for (bool moved = true; moved;) {
         moved = false;
         for (int stage = 0; stage < shape->stage_count; stage++) {
@@ -124,7 +125,8 @@ static void check_progress(struct arena *arena, const struct schedule_row *row,
             moved = true;
         }
     }
-    for (int i = 0; i < shape->stage_count; i++) assert_int_equal(next[i], slot_count(shape));
+    for (int i = 0; i < shape->stage_count; i++)
+        assert_int_equal(next[i], slot_count(shape));
 }
 
 static void no_schedule_deadlocks(void **state)
@@ -156,7 +158,8 @@ static void check_in_flight(struct arena *arena, const struct schedule_row *row,
         }
         int known = m;
         if (row == schedule_row(SCHEDULE_1F1B)) known = p - stage;
-        if (row == schedule_row(SCHEDULE_INTERLEAVED)) known = (p - stage - 1) * 2 + (v - 1) * p + 1;
+        if (row == schedule_row(SCHEDULE_INTERLEAVED))
+            known = (p - stage - 1) * 2 + (v - 1) * p + 1;
         assert_int_equal(said_sum, known < m * v ? known : m * v);
     }
 }
@@ -189,10 +192,12 @@ static void orders_are_those_of_the_papers(void **state)
                         " F0 F1 F2 B0 F3 B1 B2 B3");
     assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4}, 2),
                         " F0 B0 F1 B1 F2 B2 F3 B3");
-    assert_string_equal(order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 0),
-                        " F0 F1 F10 F11 F2 B10 F3 B11 F12 B0 F13 B1 B12 B13 B2 B3");
-    assert_string_equal(order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 1),
-                        " F0 F1 F10 B10 F11 B11 F2 B0 F3 B1 F12 B12 F13 B13 B2 B3");
+    assert_string_equal(
+        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 0),
+        " F0 F1 F10 F11 F2 B10 F3 B11 F12 B0 F13 B1 B12 B13 B2 B3");
+    assert_string_equal(
+        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 1),
+        " F0 F1 F10 B10 F11 B11 F2 B0 F3 B1 F12 B12 F13 B13 B2 B3");
 }
 
 static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)

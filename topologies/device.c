@@ -7,8 +7,6 @@
 
 static const char *const PRECISION_NAMES[PRECISION_COUNT] = {"fp32", "fp16", "bf16", "fp8", "fp4"};
 static const double PRECISION_BYTES[PRECISION_COUNT] = {4, 2, 2, 1, 0.5};
-static const char *const PROVENANCE_NAMES[] = {"measured", "published", "datasheet", "estimated"};
-enum { PROVENANCE_KIND_COUNT = sizeof PROVENANCE_NAMES / sizeof *PROVENANCE_NAMES };
 
 static const struct json_field DEVICE_FIELDS[] = {
     {JSON_TEXT(struct device, name)},

@@ -1,6 +1,10 @@
 #include "topologies/provenance.h"
 
+#include <assert.h>
 #include <string.h>
+
+static const char *const PROVENANCE_NAMES[] = {"measured", "published", "datasheet", "estimated"};
+enum { PROVENANCE_KIND_COUNT = sizeof PROVENANCE_NAMES / sizeof *PROVENANCE_NAMES };
 
 const char *provenance_kind_name(enum provenance_kind kind)
 {

@@ -1,8 +1,8 @@
 #pragma once
 #include "plan/schedule.h"
 
-// What the schedules share; nobody else includes this. A new schedule is one file that defines a row
-// and one line in the table of plan/schedule.c.
+// What the schedules share; nobody else includes this. A new schedule is one file that defines a
+// row and one line in the table of plan/schedule.c.
 
 extern const struct schedule_row GPIPE_ROW, ONE_F_ONE_B_ROW, INTERLEAVED_ROW;
 

@@ -1,6 +1,7 @@
 #include "plan/schedules/common.h"
 
-// GPipe (Huang et al. 2019): all forwards, then all backwards. Needs the memory of every micro-batch.
+// GPipe (Huang et al. 2019): all forwards, then all backwards. Needs the memory of every
+// micro-batch.
 
 static void order(const struct schedule_shape *shape, int stage, struct slot *slots)
 {
@@ -34,8 +35,8 @@ static void fill_ends(const struct pipeline_times *times, double turn_s, double 
 // The longest path goes up with the first micro-batch, stays m - 1 forwards on the stage where a
 // forward takes longest, turns on the last stage, and likewise down:
 //   sum_i (f_i + b_i) + 2 (p-1) h + (m-1) (max f + max b).
-// A hop that blocks adds h to each task it stands between; one beside compute takes turns on its link,
-// so that tasks cannot follow each other faster than h.
+// A hop that blocks adds h to each task it stands between; one beside compute takes turns on its
+// link, so that tasks cannot follow each other faster than h.
 static double duration(const struct pipeline_times *times, double *end_s)
 {
     double hop_s = schedule_hop(times);

@@ -1,12 +1,13 @@
 #include "plan/schedules/common.h"
 
-// Interleaved 1F1B (Narayanan et al. 2021, section 2.2): several chunks a stage, so that a micro-batch
-// goes round the ring of stages once a chunk and the bubble shrinks by the number of chunks.
+// Interleaved 1F1B (Narayanan et al. 2021, section 2.2): several chunks a stage, so that a
+// micro-batch goes round the ring of stages once a chunk and the bubble shrinks by the number of
+// chunks.
 
 static bool legal(const struct schedule_shape *shape, const char **why)
 {
-    *why = shape->stage_count < 2   ? "needs at least two stages (pp)"
-           : shape->chunk_count < 2 ? "needs at least two chunks a stage (vpp)"
+    *why = shape->stage_count < 2             ? "needs at least two stages (pp)"
+           : shape->chunk_count < 2           ? "needs at least two chunks a stage (vpp)"
            : shape->chunk_count > RING_CHUNKS ? "runs at most 32 chunks a stage (vpp)"
            : shape->micro_batch_count % shape->stage_count
                ? "needs micro-batches in multiples of pp"

@@ -27,15 +27,17 @@ static void in_flight(const struct schedule_shape *shape, int stage, int *per_ch
 // With w = p-1-i, f and b of stage i, h a hop, stage i
 //   is through with its w warm-up forwards at  A_i = sum_{s<i} (f_s + h) + up_i, and needs
 //   Z_i = sum_{s<i} (b_s + h) + down_i         from its last forward but w to the end of the step;
-// between them it runs m - w forwards and as many backwards. up_i is the wait for the first gradient:
-// micro-batch 0 goes on to a stage j >= i, there behind j's own warm-up forwards, and comes back,
+// between them it runs m - w forwards and as many backwards. up_i is the wait for the first
+// gradient: micro-batch 0 goes on to a stage j >= i, there behind j's own warm-up forwards, and
+// comes back,
 //   up_i = max_j (sum_{i<s<=j} (f_s + b_s + 2h) + (p-1-j) max_{s<=j} f_s),
 // and down_i the same in reverse, with b. So
 //   T = max_i (A_i + (m - w) period_i + Z_i), w < m,
 // where w = m - 1 leaves room for one turn above stage i, not for two.
-// period_i is f + b of the stage; with hops beside compute, n stages in a row pass n micro-batches up
-// and down in n (f + b) + 2 (n-1) h, which makes it f + b + 2h (n-1)/n over the best n stages above.
-// A blocking hop lengthens every task it stands between instead: 2h a pair, h on the end stages.
+// period_i is f + b of the stage; with hops beside compute, n stages in a row pass n micro-batches
+// up and down in n (f + b) + 2 (n-1) h, which makes it f + b + 2h (n-1)/n over the best n stages
+// above. A blocking hop lengthens every task it stands between instead: 2h a pair, h on the end
+// stages.
 
 struct run_times {
     struct pair_times pair;
@@ -49,8 +51,8 @@ static struct run_times run_times(const struct pipeline_times *times, int index)
     double hop_s = schedule_hop(times);
     double gap_s = times->hop_overlapped ? 0 : hop_s;
     struct run_times own = {.pair = schedule_pair(times, run->first, 0)};
-    bool inner = run->count > 2 ||
-                 (run->first > 0 && run->first + run->count < times->shape.stage_count);
+    bool inner =
+        run->count > 2 || (run->first > 0 && run->first + run->count < times->shape.stage_count);
     own.period_s = own.pair.forward_s + own.pair.backward_s + (inner ? 2 : 1) * gap_s;
     own.forward_most_s = own.pair.forward_s + gap_s;
     own.backward_most_s = own.pair.backward_s + gap_s;
@@ -104,9 +106,9 @@ enum { RUNS = STAGE_MAX };
 struct path {
     const struct pipeline_times *times;
     struct run_times own[RUNS];
-    double rise_s;            // forwards and hops from stage 0 to the last
+    double rise_s;                 // forwards and hops from stage 0 to the last
     double forward_s, backward_s;  // of the stages below a run, with their hops
-    double step_s, last_s;    // longest so far: to the end, and to the end of the last stage
+    double step_s, last_s;         // longest so far: to the end, and to the end of the last stage
 };
 
 // The path that dwells on `stage` of a run.
@@ -147,15 +149,16 @@ static void start(struct path *path, const struct pipeline_times *times)
         if (i == 0) continue;
         const struct run_times *below = &path->own[i - 1];
         struct run_times *own = &path->own[i];
-        if (below->forward_most_s > own->forward_most_s) own->forward_most_s = below->forward_most_s;
+        if (below->forward_most_s > own->forward_most_s)
+            own->forward_most_s = below->forward_most_s;
         if (below->backward_most_s > own->backward_most_s)
             own->backward_most_s = below->backward_most_s;
     }
     path->rise_s = path->forward_s - hop_s;
 }
 
-// The last gradient reaches a stage before stage 0 by its way down; where the last stage ends earlier
-// than that, stages between are taken to be early in proportion.
+// The last gradient reaches a stage before stage 0 by its way down; where the last stage ends
+// earlier than that, stages between are taken to be early in proportion.
 static void fill_ends(const struct pipeline_times *times, double step_s, double last_s,
                       double *end_s)
 {

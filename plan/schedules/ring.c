@@ -5,30 +5,32 @@
 
 // How long interleaved 1F1B takes: the longest path through its tasks, found without visiting them.
 //
-// Stage i runs its k-th forward before its (k - w_i)-th backward, w_i = 2 (p-1-i) + (v-1) p. Let its
-// step s be forward s + w_i and then backward s, and t = s - i. In this time every move of a path is
-// as long as it advances (p is the ring's length, c(k) the chunk of the k-th forward or backward):
+// Stage i runs its k-th forward before its (k - w_i)-th backward, w_i = 2 (p-1-i) + (v-1) p. Let
+// its step s be forward s + w_i and then backward s, and t = s - i. In this time every move of a
+// path is as long as it advances (p is the ring's length, c(k) the chunk of the k-th forward or
+// backward):
 //   dwell  (i, t) -> (i,   t+1)   f_i + b_i   forward and backward on the same stage
 //   up     (i, t) -> (i+1, t+1)   f_i + h     the forward handed to the next stage
 //   down   (i, t) -> (i-1, t+1)   b_i-1 + h   the gradient handed to the stage before
-// and up from the last stage is stage 0 with the next chunk, down from stage 0 the last stage with the
-// chunk before. Forwards exist for 0 <= s + w_i < m v, backwards for 0 <= s < m v; a dwell without one
-// of them is so much shorter. The path runs from stage 0 at s = -w_0 to stage 0 at s = m v.
+// and up from the last stage is stage 0 with the next chunk, down from stage 0 the last stage with
+// the chunk before. Forwards exist for 0 <= s + w_i < m v, backwards for 0 <= s < m v; a dwell
+// without one of them is so much shorter. The path runs from stage 0 at s = -w_0 to stage 0 at s =
+// m v.
 //
-// Within blocks of p steps a stage stays in one chunk and its dwells are all equal. So dwells are sums
-// C_i(t), linear within blocks, and with U = V - C_i (V the longest path to (i, t)) a path that dwells
-// keeps its U. Only moves between stages are left to choose, and only stages at the ends of runs of
-// equal ones are worth a dwell, at a few moments in each block. Groups of p micro-batches repeat: once
-// a group has made V grow by the same on every stage, it will for good.
+// Within blocks of p steps a stage stays in one chunk and its dwells are all equal. So dwells are
+// sums C_i(t), linear within blocks, and with U = V - C_i (V the longest path to (i, t)) a path
+// that dwells keeps its U. Only moves between stages are left to choose, and only stages at the
+// ends of runs of equal ones are worth a dwell, at a few moments in each block. Groups of p
+// micro-batches repeat: once a group has made V grow by the same on every stage, it will for good.
 
 enum {
-    STOPS = 32,                     // stages where a path may dwell, at most
-    FEW_STAGES = 4,                 // all ends of runs are stops
-    MOVES = 4 * STOPS,              // in a block
-    AHEAD = 4 * MOVES,              // moves that another may arrive behind: a power of two
-    GROUPS = 3,                     // in the tables: start, repeated, end
+    STOPS = 32,         // stages where a path may dwell, at most
+    FEW_STAGES = 4,     // all ends of runs are stops
+    MOVES = 4 * STOPS,  // in a block
+    AHEAD = 4 * MOVES,  // moves that another may arrive behind: a power of two
+    GROUPS = 3,         // in the tables: start, repeated, end
     GROUPS_REPEATED = 64,
-    BEFORE = 3,                     // blocks in the tables before the first forward
+    BEFORE = 3,  // blocks in the tables before the first forward
     BLOCKS = (GROUPS + 2) * RING_CHUNKS + 8,
 };
 
@@ -40,11 +42,12 @@ struct line {
 
 struct stop {
     int stage;
-    int up_steps, down_steps;  // stages to the next stop and to the one before
-    double group_s;            // dwelling through one group
+    int up_steps, down_steps;   // stages to the next stop and to the one before
+    double group_s;             // dwelling through one group
     double end_s[RING_CHUNKS];  // of each chunk's last backward
-    struct line forward[BLOCKS], backward[BLOCKS];  // sum of dwells before the block, and of each step
-    double up_s[BLOCKS], down_s[BLOCKS];            // moves, NEVER_S where there is none
+    struct line forward[BLOCKS],
+        backward[BLOCKS];                 // sum of dwells before the block, and of each step
+    double up_s[BLOCKS], down_s[BLOCKS];  // moves, NEVER_S where there is none
 };
 
 // Where a stop stands in its forwards and backwards; the lines are those of block 0.
@@ -66,12 +69,12 @@ struct move {
 struct ring {
     const struct pipeline_times *times;
     int p, v, group_count, stop_count, move_count;
-    double hop_s, gap_s;         // gap: what a blocking hop adds to a task
+    double hop_s, gap_s;  // gap: what a blocking hop adds to a task
     struct stop stops[STOPS];
-    struct move moves[MOVES];    // of one block, by (offset, from)
+    struct move moves[MOVES];  // of one block, by (offset, from)
     double u_s[STOPS];
-    double coming_s[AHEAD];      // U at the `from` of a later move
-    int now, mask;               // in coming_s, of which mask + 1 (a power of two) are in use
+    double coming_s[AHEAD];  // U at the `from` of a later move
+    int now, mask;           // in coming_s, of which mask + 1 (a power of two) are in use
 };
 
 static bool covers(const struct pipeline_times *times, int big, int small)
@@ -84,8 +87,8 @@ static bool covers(const struct pipeline_times *times, int big, int small)
     return true;
 }
 
-// First and last of every run, except those that have a slower neighbour: a path dwells there instead,
-// one step away. The first and the last stage are neighbours and always stops.
+// First and last of every run, except those that have a slower neighbour: a path dwells there
+// instead, one step away. The first and the last stage are neighbours and always stops.
 static void find_stops(struct ring *ring)
 {
     const struct stage_runs *runs = ring->times->runs;
@@ -112,7 +115,8 @@ static void sum_moves(const struct ring *ring, int at, double *up_s, double *dow
     const struct stop *stop = &ring->stops[at];
     int above = at + 1 < ring->stop_count ? stop[1].stage : ring->p;
     int below = at > 0 ? stop[-1].stage : stop->stage;
-    for (int chunk = 0; chunk < ring->v; chunk++) up_s[chunk] = down_s[chunk] = 0;
+    for (int chunk = 0; chunk < ring->v; chunk++)
+        up_s[chunk] = down_s[chunk] = 0;
     for (int i = 0; i < ring->times->runs->run_count; i++) {
         struct stage_run run = ring->times->runs->runs[i];
         int end = run.first + run.count;
@@ -137,8 +141,8 @@ static void sum_moves(const struct ring *ring, int at, double *up_s, double *dow
     down_s[0] = NEVER_S;
 }
 
-// A row of the tables, for forwards or for backwards: `before` blocks without a task, the groups, and
-// blocks without a task up to `entries`.
+// A row of the tables, for forwards or for backwards: `before` blocks without a task, the groups,
+// and blocks without a task up to `entries`.
 struct row {
     int before, entries;
     bool backward;  // from the last chunk to the first
@@ -196,8 +200,10 @@ static void fill_stop(struct ring *ring, int at)
 static int place(int step, int p, double *rest)
 {
     int block = 0;
-    for (; step < 0; step += p) block--;
-    for (; step >= p; step -= p) block++;
+    for (; step < 0; step += p)
+        block--;
+    for (; step >= p; step -= p)
+        block++;
     *rest = step;
     return block;
 }
@@ -206,9 +212,10 @@ static int place(int step, int p, double *rest)
 static struct point point_of(const struct ring *ring, int offset, const struct stop *stop)
 {
     struct point point;
-    point.forward = stop->forward + BEFORE +
-                    place(offset - 2 - stop->stage, ring->p, &point.forward_rest);
-    point.backward = stop->backward + 1 + place(offset + stop->stage, ring->p, &point.backward_rest);
+    point.forward =
+        stop->forward + BEFORE + place(offset - 2 - stop->stage, ring->p, &point.forward_rest);
+    point.backward =
+        stop->backward + 1 + place(offset + stop->stage, ring->p, &point.backward_rest);
     return point;
 }
 
@@ -239,18 +246,19 @@ static void add_move(struct ring *ring, int from, bool up, int offset)
     for (int i = at; i > 0 && same->offset == move.offset && same->from == from; i--, same--)
         known |= same->up == up;
     if (known) {
-        for (; at < ring->move_count; at++) ring->moves[at] = ring->moves[at + 1];
+        for (; at < ring->move_count; at++)
+            ring->moves[at] = ring->moves[at + 1];
         return;
     }
     ring->moves[at] = move;
     ring->move_count++;
 }
 
-// What a move is worth is linear in t between the steps where a chunk begins or ends, and jumps where
-// the task that it hands over is of another chunk: the best moments are the last before the jump and
-// the first behind it. Forwards of stage i change chunk at t = i + 2 mod p, backwards at t = -i, and a
-// gradient is handed over one step after its backward. (Trying the other four kinds of steps as well
-// changes nothing that the test can see.)
+// What a move is worth is linear in t between the steps where a chunk begins or ends, and jumps
+// where the task that it hands over is of another chunk: the best moments are the last before the
+// jump and the first behind it. Forwards of stage i change chunk at t = i + 2 mod p, backwards at t
+// = -i, and a gradient is handed over one step after its backward. (Trying the other four kinds of
+// steps as well changes nothing that the test can see.)
 static void find_moves(struct ring *ring)
 {
     for (int from = 0; from < ring->stop_count; from++) {
@@ -283,10 +291,12 @@ static void fill_moves(struct ring *ring)
         if (move->next_move > ring->mask) ring->mask = move->next_move;
     }
     int used = 1;
-    while (used <= ring->mask) used *= 2;
+    while (used <= ring->mask)
+        used *= 2;
     assert(used <= AHEAD);
     ring->mask = used - 1;
-    for (int i = 0; i < used; i++) ring->coming_s[i] = NEVER_S;
+    for (int i = 0; i < used; i++)
+        ring->coming_s[i] = NEVER_S;
 }
 
 static void keep_longer(double *kept_s, double found_s)
@@ -317,21 +327,23 @@ static void pass_blocks(struct ring *ring, int first, int end)
 
 static void shift(struct ring *ring, const double *by_s)
 {
-    for (int at = 0; at < ring->stop_count; at++) ring->u_s[at] += by_s[at];
+    for (int at = 0; at < ring->stop_count; at++)
+        ring->u_s[at] += by_s[at];
     for (int i = 0, move = 0; i <= ring->mask; i++) {
         ring->coming_s[(ring->now + i) & ring->mask] += by_s[ring->moves[move].from];
         if (++move == ring->move_count) move = 0;
     }
 }
 
-// Passes the tables' second group over and over for all `more` groups that they leave out. Returns how
-// many groups of the tables are passed: 2, or 3 once V grows alike on all stages.
+// Passes the tables' second group over and over for all `more` groups that they leave out. Returns
+// how many groups of the tables are passed: 2, or 3 once V grows alike on all stages.
 static int repeat_group(struct ring *ring, int more)
 {
     int first = ring->v + 1, count = ring->stop_count;
     double before_s[STOPS];
     for (int repeated = 0;; repeated++) {
-        for (int at = 0; at < count; at++) before_s[at] = ring->u_s[at];
+        for (int at = 0; at < count; at++)
+            before_s[at] = ring->u_s[at];
         pass_blocks(ring, first, first + ring->v);
         double least_s = INFINITY, most_s = 0;
         for (int at = 0; at < count; at++) {
@@ -370,8 +382,8 @@ static void start(struct ring *ring, const struct pipeline_times *times, int gro
     ring->u_s[0] = 0;
 }
 
-// The last backward of chunk c on stage i ends at t = m v - c p - i, in the block that is c + 1 from
-// the end, and there its gradient may leave: a move.
+// The last backward of chunk c on stage i ends at t = m v - c p - i, in the block that is c + 1
+// from the end, and there its gradient may leave: a move.
 static void pass_end_block(struct ring *ring, int block, int chunk)
 {
     for (int i = 0; i < ring->move_count; i++) {
@@ -384,7 +396,8 @@ static void pass_end_block(struct ring *ring, int block, int chunk)
     }
 }
 
-// A run whose first stage is no stop has its slower neighbour before it, to which its gradient goes.
+// A run whose first stage is no stop has its slower neighbour before it, to which its gradient
+// goes.
 static void fill_ends(const struct ring *ring, double *end_s)
 {
     const struct pipeline_times *times = ring->times;
@@ -393,7 +406,8 @@ static void fill_ends(const struct ring *ring, double *end_s)
     double at_s[RING_CHUNKS];
     for (int i = 0; i < runs->run_count; i++, end_s += ring->v) {
         struct stage_run run = runs->runs[i];
-        while (stop < last && stop->stage < run.first) stop++;
+        while (stop < last && stop->stage < run.first)
+            stop++;
         for (int chunk = 0; chunk < ring->v; chunk++) {
             if (stop->stage == run.first) at_s[chunk] = stop->end_s[chunk];
             double backward_s = schedule_pair(times, run.first, chunk).backward_s;
@@ -401,7 +415,8 @@ static void fill_ends(const struct ring *ring, double *end_s)
             at_s[chunk] -= run.count * (backward_s + ring->hop_s);
         }
     }
-    for (int chunk = 0; chunk < ring->v; chunk++) end_s[chunk] = last->end_s[chunk];
+    for (int chunk = 0; chunk < ring->v; chunk++)
+        end_s[chunk] = last->end_s[chunk];
 }
 
 double ring_duration(const struct pipeline_times *times, double *end_s)
@@ -420,7 +435,8 @@ double ring_duration(const struct pipeline_times *times, double *end_s)
     for (int chunk = ring.v - 1; chunk >= 0; chunk--) {
         pass_end_block(&ring, blocks - 1 - chunk, chunk);
         keep_longer(&ring.u_s[0], ring.coming_s[ring.now]);
-        first->end_s[chunk] = ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks - chunk) - ring.gap_s;
+        first->end_s[chunk] =
+            ring.u_s[0] + dwelt_s(&ring.moves[0].start, blocks - chunk) - ring.gap_s;
     }
     if (end_s) fill_ends(&ring, end_s);
     return first->end_s[0];
