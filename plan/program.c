@@ -93,13 +93,27 @@ static void classify_chunks(struct building *building)
     }
 }
 
-static int64_t tied_elements(const struct block_program *block, const char *tie)
+static int64_t elements_tied_to(const struct block_program *block, const char *tie)
 {
     for (int i = 0; i < block->parameter_count; i++) {
         const char *other = block->parameters[i].tie;
         if (other && strcmp(other, tie) == 0) return block->parameters[i].elements;
     }
     return 0;
+}
+
+int64_t program_tied_elements(const struct block_program *embedding,
+                              const struct block_program *head)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < embedding->parameter_count; i++) {
+        const struct parameter *parameter = &embedding->parameters[i];
+        if (!parameter->tie) continue;
+        int64_t elements = elements_tied_to(head, parameter->tie);
+        assert(elements == 0 || elements == parameter->elements);
+        sum += elements;
+    }
+    return sum;
 }
 
 // A tie joins the first block of the sequence with the last; on one stage it is one buffer.
@@ -118,16 +132,10 @@ static void find_tied(struct building *building)
         program->blocks[variant_of(building, graph->sequence[graph->sequence_count - 1], false)];
     program->tied.first_stage = first_stage;
     program->tied.last_stage = last_stage;
-    for (int i = 0; i < embedding->parameter_count; i++) {
-        const struct parameter *parameter = &embedding->parameters[i];
-        if (!parameter->tie) continue;
-        int64_t elements = tied_elements(head, parameter->tie);
-        assert(elements == 0 || elements == parameter->elements);
-        program->tied.elements += elements;
-    }
+    program->tied.elements = program_tied_elements(embedding, head);
 }
 
-static struct storage storage_of(const struct mesh *mesh, const struct parallel *parallel)
+struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel)
 {
     unsigned axes = mesh_shard_axes(mesh, parallel);
     return (struct storage){
@@ -151,7 +159,7 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
         .gradients = graph_differentiate(arena, graph),
         .blocks = ARENA_NEW(arena, struct block_program *, graph->block_count * VARIANT_COUNT),
     };
-    program->storage = storage_of(&program->mesh, parallel);
+    program->storage = program_storage(&program->mesh, parallel);
     program->shape =
         (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp,
                                 (int)parallel_micro_batch_count(parallel, workload->global_batch)};

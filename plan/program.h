@@ -50,6 +50,12 @@ struct program {
     const struct graph_gradients *gradients;
 };
 
+// What ZeRO splits over which axes.
+struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel);
+// Elements of the parameters that two blocks tie together.
+int64_t program_tied_elements(const struct block_program *embedding,
+                              const struct block_program *head);
+
 // The legality of choices beyond what types say: everything that must divide, with the nearest
 // values that do. ERR_USAGE. Does not look at memory.
 MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *cluster,

@@ -174,31 +174,6 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
     return phases->classes;
 }
 
-static struct storage storage_of(const struct mesh *mesh, const struct parallel *parallel)
-{
-    unsigned axes = mesh_shard_axes(mesh, parallel);
-    return (struct storage){
-        .weight_axes = parallel->zero >= 3 ? axes : 0,
-        .gradient_axes = parallel->zero >= 2 ? axes : 0,
-        .optimizer_axes = parallel->zero >= 1 ? axes : 0,
-    };
-}
-
-// Elements of a table that the first and the last block share.
-static int64_t tied_elements(const struct block_program *embedding,
-                             const struct block_program *head)
-{
-    int64_t elements = 0;
-    for (int i = 0; i < embedding->parameter_count; i++) {
-        const char *tie = embedding->parameters[i].tie;
-        for (int k = 0; k < head->parameter_count && tie; k++) {
-            const char *other = head->parameters[k].tie;
-            if (other && strcmp(other, tie) == 0) elements += head->parameters[k].elements;
-        }
-    }
-    return elements;
-}
-
 // The program of a plan in memoised blocks; `blocks` holds two of each kind.
 static struct program program_of(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks)
@@ -225,13 +200,13 @@ static struct program program_of(struct composer *composer, const struct paralle
         .shape = {division->stage_count, division->chunk_count,
                   (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
     };
-    program.storage = storage_of(&program.mesh, parallel);
+    program.storage = program_storage(&program.mesh, parallel);
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);
     program.tied.last_stage = row->stage_of(&program.shape, last);
     if (program.tied.first_stage != program.tied.last_stage) {
-        program.tied.elements = tied_elements(
+        program.tied.elements = program_tied_elements(
             blocks[2 * graph->sequence[0]], blocks[2 * graph->sequence[graph->sequence_count - 1]]);
     }
     return program;

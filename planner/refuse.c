@@ -1,7 +1,10 @@
 #include "planner/refuse.h"
 
+#include "plan/program.h"
 #include "planner/memo.h"
+#include "simulator/evaluate.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { VALUE_MAX = 256, SHOWN_MAX = 8 };
@@ -102,6 +105,35 @@ static void relax(const struct search_request *request, struct pins *pins, enum 
     if (widens) pins_set(pins, choice, 1, request->cluster->rank_count);
 }
 
+// The pinned degrees by themselves, whatever the number of GPUs: heads, layers, batch and sequence
+// that they do not divide, or NULL. What is not pinned is 1.
+static const char *indivisible(struct arena *arena, const struct search_request *request)
+{
+    const struct pins *pins = &request->pins;
+    struct parallel parallel = {.vpp = 1,
+                                .micro_batch = 1,
+                                .recompute_layers = -1,
+                                .schedule = SCHEDULE_1F1B,
+                                .stage_layers = pins->stage_layers,
+                                .stage_layers_count = pins->stage_layers_count};
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        const struct int_range *range = &pins->degree[axis];
+        parallel.degree[axis] = range->set && range->low == range->high ? (int)range->low : 1;
+    }
+    const struct int_range *micro = &pins->micro_batch;
+    if (micro->set && micro->low == micro->high) parallel.micro_batch = (int)micro->low;
+    if (pins->attention >= 0) parallel.attention = (enum attention)pins->attention;
+    parallel_default_order(&parallel);
+    int64_t ranks = parallel_rank_count(&parallel);
+    if (ranks > INT_MAX) return NULL;
+    struct cluster cluster = *request->cluster;
+    cluster.rank_count = (int)ranks;
+    const struct graph *graph = evaluation_graph(arena, request->model, request->stack, &parallel);
+    struct err err = {0};
+    if (program_check(graph, &cluster, &request->workload, &parallel, &err)) return NULL;
+    return arena_copy(arena, err.text);
+}
+
 // Without any pin in the way it is the number of GPUs: fewer may do.
 static bool refuse_gpus(struct arena *arena, const struct search_request *request,
                         const char *reason, struct err *err)
@@ -134,6 +166,8 @@ bool refuse_empty(struct arena *arena, const struct search_request *request,
                              request->pins.stage_layers_count, request->cluster->rank_count);
     }
     if (any_pin && speaks_of(reason, "--stages")) return err_set(err, ERR_USAGE, "%s", reason);
+    const char *divides_not = indivisible(arena, request);
+    if (divides_not) return err_set(err, ERR_USAGE, "%s", divides_not);
     for (int i = 0; i < CHOICE_COUNT; i++) {
         enum choice choice = (enum choice)i;
         struct search_request relaxed = *request;

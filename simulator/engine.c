@@ -168,7 +168,7 @@ static void add_spans(struct engine *engine, int stage, enum engine_task kind, e
     struct spans *spans = engine->walk->spans;
     engine->walk->event_count += engine->pipeline_count;
     if (!spans || start_ns == end_ns) return;
-    struct task_id id = {kind, 0, 0};
+    struct task_id id = {(int)kind, 0, 0};
     for (int i = 0; i < engine->pipeline_count; i++) {
         int rank = engine->ranks_of[stage * engine->pipeline_count + i];
         int task = task_number(&engine->price->shape, &id);

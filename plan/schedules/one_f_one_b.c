@@ -47,16 +47,20 @@ struct run_times {
 
 static struct run_times run_times(const struct pipeline_times *times, int index)
 {
-    const struct stage_run *run = &times->runs->runs[index];
-    double hop_s = schedule_hop(times);
-    double gap_s = times->hop_overlapped ? 0 : hop_s;
-    struct run_times own = {.pair = schedule_pair(times, run->first, 0)};
-    bool inner =
-        run->count > 2 || (run->first > 0 && run->first + run->count < times->shape.stage_count);
-    own.period_s = own.pair.forward_s + own.pair.backward_s + (inner ? 2 : 1) * gap_s;
+    double gap_s = times->hop_overlapped ? 0 : schedule_hop(times);
+    struct run_times own = {.pair = schedule_pair(times, times->runs->runs[index].first, 0)};
+    own.period_s = own.pair.forward_s + own.pair.backward_s;
     own.forward_most_s = own.pair.forward_s + gap_s;
     own.backward_most_s = own.pair.backward_s + gap_s;
     return own;
+}
+
+// Blocking hops between the tasks of a stage while a path dwells there, turning above it before and
+// after, or at the top not at all: the first stage has neighbours on one side only, like the last.
+static int gaps_of(int stage, int last, int left)
+{
+    int gaps = stage == last ? left - 1 : stage == 0 ? left - 2 : 2 * left - 3;
+    return gaps > 0 ? gaps : 0;
 }
 
 // The best mean of a window that starts at `first` of run `index`, of at most `most` stages.
@@ -119,14 +123,19 @@ static void try_stage(struct path *path, int run, int stage, struct turn turn)
     struct stage_run at = times->runs->runs[run];
     int last = times->shape.stage_count - 1, warm_up = last - stage;
     int left = times->shape.micro_batch_count - warm_up;
-    double hop_s = schedule_hop(times), period_s = own->period_s;
-    if (times->hop_overlapped)
-        period_s = window_period_s(times, run, at.first + at.count - stage, left);
+    double hop_s = schedule_hop(times), dwelt_s = left * own->period_s;
+    // The first and the last pair of tasks belong to the turns above, at the top the last alone.
+    int inner = left - (stage == last ? 1 : 2);
+    if (times->hop_overlapped && inner > 0) {
+        double period_s = window_period_s(times, run, at.first + at.count - stage, inner);
+        dwelt_s += inner * (period_s - own->period_s);
+    }
+    if (!times->hop_overlapped) dwelt_s += gaps_of(stage, last, left) * hop_s;
     if (left == 1) turn = single_turn(own, turn, warm_up);
     int below = stage - at.first;
     double up_s = path->forward_s + below * (own->pair.forward_s + hop_s);
     double down_s = path->backward_s + below * (own->pair.backward_s + hop_s);
-    double dwelt_s = up_s + turn.up_s + left * period_s;
+    dwelt_s += up_s + turn.up_s;
     if (dwelt_s + turn.down_s + down_s > path->step_s)
         path->step_s = dwelt_s + turn.down_s + down_s;
     // Up again from here to the last stage, by the last micro-batch, and its backward there.
@@ -195,15 +204,15 @@ static double duration(const struct pipeline_times *times, double *end_s)
         path.backward_s -= run.count * (own->pair.backward_s + hop_s);
         if (last < stage_count - 1) turn = turn_at(own + 1, turn, 1, hop_s, 0);
         turn = turn_at(own, turn, 0, hop_s, stage_count - 1 - last);
-        int first = run.first > least ? run.first : least + 1;
-        if (first <= last) {
-            turn = turn_at(own, turn, last - first, hop_s, stage_count - 1 - first);
-            try_stage(&path, i, first, turn);
-            last = first;
+        // Stage 1 before stage 0: it has neighbours on both sides. Then where m - w = 1.
+        int lowest = run.first > least ? run.first : least + 1;
+        int tries[] = {lowest > 0 ? lowest : 1, lowest, run.first > least ? lowest : least};
+        for (int k = 0; k < 3; k++) {
+            if (tries[k] > last || (k > 0 && tries[k] == tries[k - 1])) continue;
+            turn = turn_at(own, turn, last - tries[k], hop_s, stage_count - 1 - tries[k]);
+            try_stage(&path, i, tries[k], turn);
+            last = tries[k];
         }
-        if (run.first > least) continue;
-        turn = turn_at(own, turn, last - least, hop_s, stage_count - 1 - least);
-        try_stage(&path, i, least, turn);
     }
     if (end_s) fill_ends(times, path.step_s, path.last_s, end_s);
     return path.step_s;

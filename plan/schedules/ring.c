@@ -231,25 +231,19 @@ static void add_move(struct ring *ring, int from, bool up, int offset)
 {
     const struct stop *stop = &ring->stops[from];
     struct move move = {.from = from, .up = up};
-    move.offset = (offset % ring->p + ring->p) % ring->p;
+    move.offset = (offset + ring->p) % ring->p;
     move.to = (from + (up ? 1 : ring->stop_count - 1)) % ring->stop_count;
     move.steps = up ? stop->up_steps : stop->down_steps;
     int at = ring->move_count;
     for (; at > 0; at--) {
         const struct move *before = &ring->moves[at - 1];
+        bool same = before->offset == move.offset && before->from == from;
+        if (same && before->up == up) return;
         if (before->offset < move.offset) break;
-        if (before->offset == move.offset && before->from <= from) break;
-        ring->moves[at] = *before;
+        if (before->offset == move.offset && before->from < from) break;
     }
-    const struct move *same = &ring->moves[at - 1];
-    bool known = false;
-    for (int i = at; i > 0 && same->offset == move.offset && same->from == from; i--, same--)
-        known |= same->up == up;
-    if (known) {
-        for (; at < ring->move_count; at++)
-            ring->moves[at] = ring->moves[at + 1];
-        return;
-    }
+    for (int i = ring->move_count; i > at; i--)
+        ring->moves[i] = ring->moves[i - 1];
     ring->moves[at] = move;
     ring->move_count++;
 }
