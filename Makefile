@@ -63,7 +63,7 @@ $(BUILD)/prefix: FORCE
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ -lcmocka $(LIBRARIES)
 
-$(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libmeshwright.a
+$(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
 $(BUILD)/fuzz_json: $(BUILD)/tests/fuzz_json.o $(BUILD)/libmeshwright.a
