@@ -10,8 +10,8 @@
 //
 // One rank stands for each stage, or all ranks are played: the q-th ranks of all stages form
 // pipeline q, and the ranks of one stage reduce their gradients together, when the slowest has them
-// ready. The cost is the mean over ranks; the wait for others is bubble. Overhead comes last and has
-// no span.
+// ready. The cost is the mean over ranks; the wait for others is bubble. Overhead comes last and
+// has no span.
 
 // Tasks beyond the schedule's slots.
 enum engine_task { ENGINE_SEND_FORWARD = TASK_KIND_COUNT, ENGINE_SEND_BACKWARD,

@@ -145,13 +145,12 @@ static void try_stage(struct path *path, int run, int stage, struct turn turn)
     if (dwelt_s > path->last_s) path->last_s = dwelt_s;
 }
 
-static void start(struct path *path, const struct pipeline_times *times)
+static void start(struct path *path, const struct pipeline_times *times, int run_count)
 {
     path->times = times;
     path->step_s = path->last_s = path->forward_s = path->backward_s = 0;
     double hop_s = schedule_hop(times);
-    assert(times->runs->run_count <= RUNS);
-    for (int i = 0; i < times->runs->run_count; i++) {
+    for (int i = 0; i < run_count; i++) {
         path->own[i] = run_times(times, i);
         path->forward_s += times->runs->runs[i].count * (path->own[i].pair.forward_s + hop_s);
         path->backward_s += times->runs->runs[i].count * (path->own[i].pair.backward_s + hop_s);
@@ -193,16 +192,18 @@ static double duration(const struct pipeline_times *times, double *end_s)
     int least = stage_count - times->shape.micro_batch_count;  // m - w = 1
     double hop_s = schedule_hop(times);
     struct path path;  // large, used only as far as there are runs
-    start(&path, times);
+    int run_count = times->runs->run_count;
+    assert(run_count > 0 && run_count <= RUNS);
+    start(&path, times, run_count);
     struct turn turn = {0, 0};
-    for (int i = times->runs->run_count - 1; i >= 0; i--) {
+    for (int i = run_count - 1; i >= 0; i--) {
         struct stage_run run = times->runs->runs[i];
         const struct run_times *own = &path.own[i];
         int last = run.first + run.count - 1;
         if (last < least) break;
         path.forward_s -= run.count * (own->pair.forward_s + hop_s);
         path.backward_s -= run.count * (own->pair.backward_s + hop_s);
-        if (last < stage_count - 1) turn = turn_at(own + 1, turn, 1, hop_s, 0);
+        if (i + 1 < run_count) turn = turn_at(own + 1, turn, 1, hop_s, 0);
         turn = turn_at(own, turn, 0, hop_s, stage_count - 1 - last);
         // Stage 1 before stage 0: it has neighbours on both sides. Then where m - w = 1.
         int lowest = run.first > least ? run.first : least + 1;

@@ -347,7 +347,7 @@ static int repeat_group(struct ring *ring, int more)
         }
         bool alike = most_s - least_s < 1e-4 * most_s || repeated == GROUPS_REPEATED;
         if (!alike && repeated == more) return 2;
-        double kept_s[STOPS];
+        double kept_s[STOPS] = {0};
         for (int at = 0; at < count; at++) {
             kept_s[at] = alike ? (more - repeated + 1) * most_s - ring->stops[at].group_s
                                : ring->stops[at].group_s;
