@@ -167,7 +167,7 @@ bool refuse_empty(struct arena *arena, const struct search_request *request,
     }
     if (any_pin && speaks_of(reason, "--stages")) return err_set(err, ERR_USAGE, "%s", reason);
     const char *divides_not = indivisible(arena, request);
-    if (divides_not) return err_set(err, ERR_USAGE, "%s", divides_not);
+    if (divides_not) reason = divides_not;
     for (int i = 0; i < CHOICE_COUNT; i++) {
         enum choice choice = (enum choice)i;
         struct search_request relaxed = *request;
@@ -178,6 +178,7 @@ bool refuse_empty(struct arena *arena, const struct search_request *request,
         struct values values = legal_values(&relaxed, choice);
         if (values.count == 0) continue;
         const char *option = choice_option(arena, choice);
+        if (divides_not && !speaks_of(divides_not, option)) continue;
         if (!reason || !speaks_of(reason, option)) {
             reason = arena_print(arena, "%s %s: no plan of batch %lld on %d GPUs has it", option,
                                  pinned_text(arena, &request->pins, choice),
@@ -187,6 +188,7 @@ bool refuse_empty(struct arena *arena, const struct search_request *request,
         return err_set(err, ERR_USAGE, "%s; with all else as it is, %s may be %s", reason, option,
                        values_text(arena, choice, &values, range.low));
     }
+    if (divides_not) return err_set(err, ERR_USAGE, "%s", divides_not);
     if (!reason) reason = any_pin ? "the pins contradict each other" : "nothing divides";
     if (any_pin) return err_set(err, ERR_USAGE, "no plan is left: %s", reason);
     return refuse_gpus(arena, request, reason, err);

@@ -29,13 +29,7 @@ static bool check_request(const struct search_request *request, struct err *err)
     enum precision precision = request->workload.precision;
     assert(request->workload.seq_len > 0 && request->workload.global_batch > 0);
     if (!pins_check(&request->pins, err)) return false;
-    for (int i = 0; i < request->cluster->node_group_count; i++) {
-        const struct device *device = request->cluster->nodes[i].device;
-        if (device->peak_flop_per_s[precision] > 0) continue;
-        return err_set(err, ERR_USAGE, "--precision %s: device %s has no matrix units for it",
-                       precision_name(precision), device->name);
-    }
-    return true;
+    return cluster_check_precision(request->cluster, precision, err);
 }
 
 // The whole plan, lowered anew and played event by event. What the search composed must be what the

@@ -77,7 +77,7 @@ static struct spans *make_spans(struct arena *arena, const struct engine *engine
     const struct schedule_shape *shape = &engine->price->shape;
     int64_t messages = 4 * (int64_t)shape->chunk_count * shape->micro_batch_count;
     for (int stage = 0; stage < shape->stage_count; stage++) {
-        int64_t rank_spans = engine->walk->slot_count + messages +
+        int64_t rank_spans = SPANS_PER_SLOT * engine->walk->slot_count + messages +
                              stage_buckets(engine->price, stage) + ENGINE_TASK_KIND_COUNT;
         spans->capacity += rank_spans * engine->pipeline_count;
     }

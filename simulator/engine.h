@@ -14,22 +14,31 @@
 // has no span.
 
 // Tasks beyond the schedule's slots.
-enum engine_task { ENGINE_SEND_FORWARD = TASK_KIND_COUNT, ENGINE_SEND_BACKWARD,
-                   ENGINE_RECEIVE_FORWARD, ENGINE_RECEIVE_BACKWARD,
-                   ENGINE_GRADIENT_REDUCE, ENGINE_PARAMETER_GATHER, ENGINE_SMALL_REDUCE,
-                   ENGINE_TIED_REDUCE, ENGINE_NORM, ENGINE_UPDATE, ENGINE_TASK_KIND_COUNT };
+enum engine_task {
+    ENGINE_SEND_FORWARD = TASK_KIND_COUNT,
+    ENGINE_SEND_BACKWARD,
+    ENGINE_RECEIVE_FORWARD,
+    ENGINE_RECEIVE_BACKWARD,
+    ENGINE_GRADIENT_REDUCE,
+    ENGINE_PARAMETER_GATHER,
+    ENGINE_SMALL_REDUCE,
+    ENGINE_TIED_REDUCE,
+    ENGINE_NORM,
+    ENGINE_UPDATE,
+    ENGINE_TASK_KIND_COUNT
+};
 
 struct simulation {
     struct cost cost;
-    struct trace trace;        // empty unless asked for
+    struct trace trace;  // empty unless asked for
     int64_t event_count;
-    double *stage_busy_s;      // compute of each stage
-    double critical_path_s;    // lower bound: one micro-batch up and down, or the busiest stage
+    double *stage_busy_s;    // compute of each stage
+    double critical_path_s;  // lower bound: one micro-batch up and down, or the busiest stage
 };
 
 struct engine_options {
     bool want_trace;
-    bool all_ranks;            // one timeline a rank instead of one a stage; `rank_count` of them
+    bool all_ranks;  // one timeline a rank instead of one a stage; `rank_count` of them
     int rank_count;
     int *stage_of_rank;        // all_ranks: pipeline stage of each rank
     double *slowdown_of_rank;  // all_ranks: compute of rank r takes this factor longer; NULL = 1

@@ -75,11 +75,8 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
 
     struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
+    if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
-    if (device->peak_flop_per_s[workload->precision] <= 0) {
-        return err_set(err, ERR_USAGE, "--precision %s: device %s has no matrix units for it",
-                       precision_name(workload->precision), device->name);
-    }
     struct price_context context = {
         .compute = {.device = device, .stack = stack, .precision = workload->precision},
         .fabrics = request->fabrics,

@@ -127,6 +127,35 @@ static void add_span(struct walk *walk, int stage, enum stream stream, struct ta
     spans_add(walk->spans, &span);
 }
 
+// A task on the compute stream and, behind it, the collectives inside it that nothing hides: they
+// lie between its operators, the trace shows their sum at its end, each on the stream of its axis.
+static void add_task(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
+                     int64_t end_ns)
+{
+    static const struct {
+        enum part part;
+        enum stream stream;
+    } EXPOSED[] = {
+        {PART_TP, STREAM_TP}, {PART_CP, STREAM_TP}, {PART_EP, STREAM_DP}, {PART_DP, STREAM_DP}};
+    if (!walk->spans) return;
+    struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
+    int at = stage * walk->price->shape.chunk_count + slot->chunk;
+    const double *part_s = walk->price->classes[walk->price->class_of[at]].phase_s[slot->kind];
+    int64_t compute_end_ns = end_ns;
+    for (size_t i = 0; i < sizeof EXPOSED / sizeof *EXPOSED; i++) {
+        compute_end_ns -= walk_ns(part_s[EXPOSED[i].part]);
+    }
+    if (compute_end_ns < start_ns) compute_end_ns = start_ns;  // rounding of parts
+    add_span(walk, stage, STREAM_COMPUTE, id, start_ns, compute_end_ns);
+    for (size_t i = 0; i < sizeof EXPOSED / sizeof *EXPOSED && compute_end_ns < end_ns; i++) {
+        int64_t until_ns = compute_end_ns + walk_ns(part_s[EXPOSED[i].part]);
+        if (until_ns > end_ns) until_ns = end_ns;
+        if (until_ns == compute_end_ns) continue;
+        add_span(walk, stage, EXPOSED[i].stream, id, compute_end_ns, until_ns);
+        compute_end_ns = until_ns;
+    }
+}
+
 // Counts what the dp stream gathers until then: at full speed while compute waits.
 static void gather_until(struct walk *walk, int stage, bool busy, int64_t until_ns)
 {
@@ -265,7 +294,7 @@ static void run_slot(struct walk *walk, int stage, const struct slot *slot, stru
         }
     }
     keep_tail(walk, stage, start_ns, end_ns);
-    add_span(walk, stage, STREAM_COMPUTE, id, start_ns, end_ns);
+    add_task(walk, stage, slot, start_ns, end_ns);
     own->busy_ns += length_ns;
     own->end_ns = end_ns;
     own->sends = false;

@@ -66,8 +66,9 @@ static void random_layers(struct random *random, const struct schedule_shape *sh
         int total = each * chunks;
         if (random_int(random, 0, is_end ? 1 : 3) == 0) total += random_int(random, -1, 1);
         if (total < chunks) total = chunks;
+        int least = total / chunks, longer = total % chunks;
         for (int chunk = 0; chunk < chunks; chunk++)
-            layers[stage * chunks + chunk] = total / chunks + (chunk < total % chunks);
+            layers[stage * chunks + chunk] = least + (chunk < longer);
     }
 }
 

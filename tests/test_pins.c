@@ -206,8 +206,9 @@ static void a_micro_batch_that_does_not_divide_names_those_that_do(void **state)
         request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
     pins_set(&request.pins, CHOICE_MICRO_BATCH, 5, 5);
     assert_string_equal(refusal(arena, &request),
-                        "--micro-batch 5: no plan of batch 64 on 8 GPUs has it; with all else as "
-                        "it is, --micro-batch may be 1, 2, 4, 8, 16, 32, 64");
+                        "--micro-batch 5: a global batch of 64 over dp 1 cannot be split by 5; the "
+                        "nearest that divide are 4 and 8; with all else as it is, --micro-batch "
+                        "may be 1, 2, 4, 8, 16, 32, 64");
 }
 
 static void degrees_that_do_not_use_all_gpus_are_refused(void **state)

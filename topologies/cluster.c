@@ -317,3 +317,23 @@ int64_t cluster_device_bytes(const struct cluster *cluster)
     }
     return bytes;
 }
+
+bool cluster_check_precision(const struct cluster *cluster, enum precision precision,
+                             struct err *err)
+{
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct device *device = cluster->nodes[i].device;
+        if (device->peak_flop_per_s[precision] > 0) continue;
+        char known[64] = "";
+        for (int p = 0; p < PRECISION_COUNT; p++) {
+            size_t length = strlen(known);
+            if (device->peak_flop_per_s[p] <= 0) continue;
+            snprintf(known + length, sizeof known - length, "%s%s", length ? ", " : "",
+                     precision_name((enum precision)p));
+        }
+        return err_set(err, ERR_USAGE,
+                       "--precision %s: device %s has no matrix units for it; it has %s",
+                       precision_name(precision), device->name, known);
+    }
+    return true;
+}

@@ -102,4 +102,7 @@ const struct node_group *cluster_group_of(const struct cluster *cluster, int ran
 const struct device *cluster_slowest_device(const struct cluster *cluster,
                                             enum precision precision);
 int64_t cluster_device_bytes(const struct cluster *cluster);
+// ERR_USAGE when a device has no matrix units for the precision, naming those it has.
+MUST_CHECK bool cluster_check_precision(const struct cluster *cluster, enum precision precision,
+                                        struct err *err);
 bool cluster_is_uniform(const struct cluster *cluster);

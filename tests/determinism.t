@@ -1,0 +1,40 @@
+#!/bin/bash
+# Promise R1: a plan is a pure function of its inputs: the same bytes in every locale, folder and time
+# zone, with and without a terminal's environment, and again.
+build=$(cd "${BUILD:-build}" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+number=0
+
+plan() {
+    "$build/meshwright" plan "$@" >/dev/null 2>&1
+}
+
+check() {
+    number=$((number + 1))
+    if cmp -s "$folder/$1" "$folder/$2"; then echo "ok $number - $3"; else echo "not ok $number - $3"; fi
+}
+
+for args in "llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 --tokens 2T" \
+    "gpt2 dgx-h100 --gpus 6 --seq-len 1024 --global-batch 96" \
+    "gemma-2-27b mi300x-8-x4 --seq-len 4096 --global-batch 256 --stack megatron-core"; do
+    # shellcheck disable=SC2086
+    plan $args -o "$folder/a.json"
+    env LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$build/meshwright" plan $args -o "$folder/b.json" >/dev/null 2>&1
+    (cd "$folder" && env -i "$build/meshwright" plan $args -o c.json >/dev/null 2>&1)
+    plan $args --exhaustive --top 1 -o "$folder/d.json"
+    check a.json b.json "another locale and time zone: $args"
+    check a.json c.json "another folder and an empty environment: $args"
+    "$build/meshwright" simulate "$folder/a.json" --json --trace "$folder/a.trace" >"$folder/a.sim"
+    "$build/meshwright" simulate "$folder/c.json" --json --trace "$folder/c.trace" >"$folder/c.sim"
+    check a.sim c.sim "the simulation of both: $args"
+    check a.trace c.trace "the timeline of both: $args"
+    number=$((number + 1))
+    step=$(grep -m1 '"step_s"' "$folder/a.json")
+    if [ "$step" = "$(grep -m1 '"step_s"' "$folder/d.json")" ]; then
+        echo "ok $number - exhaustive search finds no faster plan: $args"
+    else
+        echo "not ok $number - exhaustive search finds no faster plan: $args"
+    fi
+done
+echo "1..$number"
