@@ -203,11 +203,15 @@ static void read_workload(struct arena *arena, const struct plan_arguments *argu
     workload->seq_len = arguments->seq_len;
     workload->global_batch = arguments->global_batch;
     workload->tokens = arguments->tokens;
+    struct import_options options = {.flash = true};
+    int64_t most = model_graph(arena, request->model, &options)->seq_len_max;
     if (!workload->seq_len) {
-        struct import_options options = {.flash = true};
-        int64_t most = model_graph(arena, request->model, &options)->seq_len_max;
         workload->seq_len = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
         fprintf(stderr, "note: --seq-len not given, taking %lld\n", (long long)workload->seq_len);
+    } else if (most > 0 && workload->seq_len > most) {
+        fprintf(stderr,
+                "warning: --seq-len %lld is past the %lld positions the model was made for\n",
+                (long long)workload->seq_len, (long long)most);
     }
     if (!workload->global_batch) {
         int64_t ranks = request->cluster->rank_count;
