@@ -110,7 +110,8 @@ check_fuzz: check_deps
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
 	@mkdir -p build/fuzz/corpus
 	build/fuzz/fuzz_json -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -timeout=5 \
-	    -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/data topologies
+	    -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/data topologies models/zoo \
+	    cost_models/stacks
 
 bench: deps
 	@$(QUIET_MAKE) $(BENCHES)

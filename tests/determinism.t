@@ -1,6 +1,6 @@
 #!/bin/bash
-# Promise R1: a plan is a pure function of its inputs: the same bytes in every locale, folder and time
-# zone, with and without a terminal's environment, and again.
+# Promise R1: a plan is a pure function of its inputs: the same bytes in every locale, folder and
+# time zone, with and without a terminal's environment, and again.
 build=$(cd "${BUILD:-build}" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -12,7 +12,9 @@ plan() {
 
 check() {
     number=$((number + 1))
-    if cmp -s "$folder/$1" "$folder/$2"; then echo "ok $number - $3"; else echo "not ok $number - $3"; fi
+    local word='not ok'
+    if cmp -s "$folder/$1" "$folder/$2"; then word=ok; fi
+    echo "$word $number - $3"
 }
 
 for args in "llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 --tokens 2T" \
@@ -20,7 +22,8 @@ for args in "llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 --t
     "gemma-2-27b mi300x-8-x4 --seq-len 4096 --global-batch 256 --stack megatron-core"; do
     # shellcheck disable=SC2086
     plan $args -o "$folder/a.json"
-    env LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$build/meshwright" plan $args -o "$folder/b.json" >/dev/null 2>&1
+    env LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$build/meshwright" plan $args -o "$folder/b.json" \
+        >/dev/null 2>&1
     (cd "$folder" && env -i "$build/meshwright" plan $args -o c.json >/dev/null 2>&1)
     plan $args --exhaustive --top 1 -o "$folder/d.json"
     check a.json b.json "another locale and time zone: $args"
@@ -31,10 +34,8 @@ for args in "llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 --t
     check a.trace c.trace "the timeline of both: $args"
     number=$((number + 1))
     step=$(grep -m1 '"step_s"' "$folder/a.json")
-    if [ "$step" = "$(grep -m1 '"step_s"' "$folder/d.json")" ]; then
-        echo "ok $number - exhaustive search finds no faster plan: $args"
-    else
-        echo "not ok $number - exhaustive search finds no faster plan: $args"
-    fi
+    word='not ok'
+    [ "$step" != "$(grep -m1 '"step_s"' "$folder/d.json")" ] || word=ok
+    echo "$word $number - exhaustive search finds no faster plan: $args"
 done
 echo "1..$number"

@@ -1,6 +1,7 @@
 // libFuzzer: whatever the bytes, reading them ends with a value or with one located error.
 #include "core/json.h"
-#include "topologies/cluster.h"
+#include "cost_models/stack.h"
+#include "plan/plan.h"
 
 #include <assert.h>
 #include <string.h>
@@ -22,6 +23,33 @@ static void visit(const struct json *value)
     }
 }
 
+// One reader's answer: a value or one located line, never both.
+static void check_answer(bool has_value, const struct err *err)
+{
+    assert(has_value == (err->kind == ERR_NONE));
+    assert(!strchr(err->text, '\n'));
+}
+
+// Every reader of the program gets every document; a model that is read is also built.
+static void read_all(struct arena *arena, const struct json *root)
+{
+    struct err err = {0};
+    check_answer(cluster_read(arena, root, &err) != NULL, &err);
+    err = (struct err){0};
+    check_answer(stack_read(arena, root, &err) != NULL, &err);
+    err = (struct err){0};
+    struct parallel parallel = {0};
+    check_answer(parallel_read(arena, root, &parallel, &err), &err);
+    err = (struct err){0};
+    struct workload workload = {0};
+    check_answer(workload_read(root, &workload, &err), &err);
+    err = (struct err){0};
+    const struct model_config *config = model_read(arena, "fuzz", root, NULL, NULL, &err);
+    check_answer(config != NULL, &err);
+    struct import_options options = {.flash = false, .dropout = true, .vocab_multiple = 128};
+    if (config) assert(model_graph(arena, config, &options)->parameter_count > 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > 1 << 14) return 0;
@@ -31,8 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json_parse(&arena, "fuzz.json", (const char *)data, size, &document, &err)) {
         struct json root = json_root(&document);
         visit(&root);
-        const struct cluster *cluster = cluster_read(&arena, &root, &err);
-        assert(!cluster == (err.kind != ERR_NONE));
+        read_all(&arena, &root);
     }
     assert(!strchr(err.text, '\n'));
     arena_free(&arena);
