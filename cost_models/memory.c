@@ -7,7 +7,7 @@ enum { WEIGHT_MAX = 64 };
 
 // What one stage holds while its worst micro-batch runs.
 struct holding {
-    double elements;               // parameters, local under the compute layout
+    struct parameter_sums sums;    // parameters, local under the compute layout
     double saved_bytes;            // of all micro-batches in flight, logits apart
     double layer_transient_bytes;  // the worst block but the head
     double head_transient_bytes;   // of the head, logits apart
@@ -156,7 +156,9 @@ static struct holding holding_of(const struct program *program, const struct sta
     for (int i = 0; i < chunk_count; i++) {
         int class = program->class_of[stage * chunk_count + i];
         const struct program_chunk *chunk = &program->chunks[class];
-        holding.elements += parameter_sums(program, chunk).elements;
+        struct parameter_sums sums = parameter_sums(program, chunk);
+        for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+            holding.sums.elements[kind] += sums.elements[kind];
         for (int u = 0; u < chunk->use_count; u++) {
             hold_block(program, stack, &chunk->uses[u], in_flight[i], &holding);
         }
@@ -169,8 +171,9 @@ static struct holding holding_of(const struct program *program, const struct sta
 static double buffer_bytes(const struct program *program, const struct holding *holding)
 {
     double bytes = 0;
-    if (program->storage.weight_axes) bytes += 2 * holding->block_bytes;
-    if (program->storage.gradient_axes) bytes += holding->block_bytes;
+    const struct storage *storage = &program->storage[PARAMETER_DENSE];
+    if (storage->weight_axes) bytes += 2 * holding->block_bytes;
+    if (storage->gradient_axes) bytes += holding->block_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
     return bytes;
 }
@@ -179,13 +182,12 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
                                     int stage)
 {
     assert(stage >= 0 && stage < program->shape.stage_count);
-    const struct mesh *mesh = &program->mesh;
-    const struct storage *storage = &program->storage;
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
-    double weights = holding.elements / mesh_size(mesh, storage->weight_axes);
-    double gradients = holding.elements / mesh_size(mesh, storage->gradient_axes);
-    double states = holding.elements / mesh_size(mesh, storage->optimizer_axes);
+    const struct parameter_sums *sums = &holding.sums;
+    double weights = parameter_stored(program, sums, offsetof(struct storage, weight_axes));
+    double gradients = parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
+    double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
     double state_bytes = optimizer_state_bytes(program->workload.optimizer, precision);
     double transient =
         larger(holding.layer_transient_bytes - holding.logits_bytes, holding.head_transient_bytes);

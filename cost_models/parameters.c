@@ -22,13 +22,16 @@ static bool is_new(struct ties *ties, const char *tie)
     return true;
 }
 
-static void add_partial(struct parameter_sums *sums, unsigned axes, double elements)
+static void add_partial(struct parameter_sums *sums, enum parameter_kind kind, unsigned axes,
+                        double elements)
 {
     int i = 0;
-    while (i < sums->partial_count && sums->partial[i].axes != axes)
+    while (i < sums->partial_count &&
+           (sums->partial[i].axes != axes || sums->partial[i].kind != kind))
         i++;
     if (i == sums->partial_count) {
         assert(i < PARTIAL_MAX);
+        sums->partial[i].kind = kind;
         sums->partial[i].axes = axes;
         sums->partial[i].elements = 0;
         sums->partial_count++;
@@ -50,11 +53,31 @@ struct parameter_sums parameter_sums(const struct program *program,
             // What repeats is tied to itself.
             int count = parameter->tie ? 1 : use->count;
             double elements = (double)parameter->elements * count;
-            sums.elements += elements;
-            add_partial(&sums, parameter->gradient_partial_axes, elements);
+            sums.elements[parameter->kind] += elements;
+            add_partial(&sums, parameter->kind, parameter->gradient_partial_axes, elements);
         }
     }
     return sums;
+}
+
+double parameter_total(const struct parameter_sums *sums)
+{
+    double elements = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        elements += sums->elements[kind];
+    return elements;
+}
+
+double parameter_stored(const struct program *program, const struct parameter_sums *sums,
+                        size_t axes)
+{
+    double elements = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        const char *storage = (const char *)&program->storage[kind];
+        elements += sums->elements[kind] /
+                    mesh_size(&program->mesh, *(const unsigned *)(const void *)(storage + axes));
+    }
+    return elements;
 }
 
 double parameter_weight_bytes(enum precision precision)

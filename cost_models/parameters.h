@@ -7,8 +7,9 @@
 enum { PARTIAL_MAX = 16 };
 
 struct parameter_sums {
-    double elements;  // local, tied parameters of the chunk once
+    double elements[PARAMETER_KIND_COUNT];  // local, tied parameters of the chunk once
     struct {
+        enum parameter_kind kind;
         unsigned axes;  // whose ranks hold parts of these gradients at the end of the step
         double elements;
     } partial[PARTIAL_MAX];
@@ -17,6 +18,12 @@ struct parameter_sums {
 
 struct parameter_sums parameter_sums(const struct program *program,
                                      const struct program_chunk *chunk);
+
+// Elements of both kinds that one rank keeps, each divided over the axes of its storage.
+// `axes` picks the member of struct storage: offsetof(struct storage, weight_axes), ...
+double parameter_stored(const struct program *program, const struct parameter_sums *sums,
+                        size_t axes);
+double parameter_total(const struct parameter_sums *sums);
 
 // Bytes of a weight as the GEMMs read it from memory: what is narrower than 16 bits is cast on the
 // way, and kept in 16.

@@ -39,17 +39,18 @@ static double bucketed_s(const struct price_context *context, const struct mesh 
 // scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
 // replicas of the shards.
 static double reduce_s(const struct price_context *context, const struct program *program,
-                       unsigned axes, double bytes)
+                       enum parameter_kind kind, unsigned axes, double bytes)
 {
     const struct mesh *mesh = &program->mesh;
+    const struct storage *storage = &program->storage[kind];
     int count = bucket_count_of(context->compute.stack, bytes, mesh_size(mesh, axes));
-    unsigned shard = program->storage.optimizer_axes & axes;
+    unsigned shard = storage->optimizer_axes & axes;
     double total_s = 0;
     if (shard) {
         total_s += bucketed_s(context, mesh, COLLECTIVE_REDUCE_SCATTER, shard, bytes, count);
         bytes /= mesh_size(mesh, shard);
     } else {
-        bytes /= mesh_size(mesh, program->storage.gradient_axes);
+        bytes /= mesh_size(mesh, storage->gradient_axes);
     }
     return total_s + bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, axes & ~shard, bytes, count);
 }
@@ -60,28 +61,32 @@ static struct chunk_price once_a_step(const struct price_context *context,
 {
     const struct stack *stack = context->compute.stack;
     const struct mesh *mesh = &program->mesh;
-    const struct storage *storage = &program->storage;
     struct parameter_sums sums = parameter_sums(program, chunk);
     struct chunk_price price = {0};
     for (int i = 0; i < sums.partial_count; i++) {
         double bytes = sums.partial[i].elements * stack->gradient_bytes;
-        unsigned data = sums.partial[i].axes & data_axes(mesh);
+        enum parameter_kind kind = sums.partial[i].kind;
+        unsigned data = sums.partial[i].axes &
+                        (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
         unsigned others = sums.partial[i].axes & ~data;
-        price.gradient_reduce_s += reduce_s(context, program, data, bytes);
+        price.gradient_reduce_s += reduce_s(context, program, kind, data, bytes);
         price.small_reduce_s += collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes);
     }
     // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
-    bool is_reduced = storage->gradient_axes != 0;
-    double bucketed_bytes = is_reduced ? 0 : sums.elements * stack->gradient_bytes;
+    bool is_reduced = program->storage[PARAMETER_DENSE].gradient_axes != 0;
+    double bucketed_bytes = is_reduced ? 0 : parameter_total(&sums) * stack->gradient_bytes;
     price.bucket_count = bucket_count_of(stack, bucketed_bytes, mesh_size(mesh, data_axes(mesh)));
-    if (storage->optimizer_axes && !storage->weight_axes) {
-        double bytes = sums.elements * parameter_weight_bytes(program->workload.precision);
-        price.parameter_gather_s = bucketed_s(context, mesh, COLLECTIVE_ALL_GATHER,
-                                              storage->optimizer_axes, bytes, price.bucket_count);
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        const struct storage *storage = &program->storage[kind];
+        if (!storage->optimizer_axes || storage->weight_axes) continue;
+        double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
+        price.parameter_gather_s += bucketed_s(context, mesh, COLLECTIVE_ALL_GATHER,
+                                               storage->optimizer_axes, bytes, price.bucket_count);
     }
-    double kept_gradients = sums.elements / mesh_size(mesh, storage->gradient_axes);
-    price.update_s = update_s(&context->compute, program->workload.optimizer,
-                              sums.elements / mesh_size(mesh, storage->optimizer_axes)) +
+    double kept_gradients =
+        parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
+    double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
+    price.update_s = update_s(&context->compute, program->workload.optimizer, kept_states) +
                      stream_s(&context->compute,
                               kept_gradients * stack->gradient_bytes * stack->gradient_passes);
     return price;
@@ -147,7 +152,7 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
     double bytes = (double)program->tied.elements * context->compute.stack->gradient_bytes /
-                   mesh_size(mesh, program->storage.gradient_axes);
+                   mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     return collective_price(context->fabrics, &pair, COLLECTIVE_ALL_REDUCE, bytes,
                             context->compute.stack->network_scale)
         .s;

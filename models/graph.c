@@ -18,6 +18,8 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_VOCAB] = "vocab",
     [DIM_POSITION] = "position",
     [DIM_EXPERT] = "expert",
+    [DIM_GATE] = "gate",
+    [DIM_VALUE_DIM] = "value_dim",
     [DIM_CAPACITY] = "capacity",
     [DIM_HEIGHT] = "height",
     [DIM_WIDTH] = "width",
@@ -32,6 +34,29 @@ const char *dim_name(enum dim dim)
 {
     assert(dim >= DIM_NONE && dim < DIM_COUNT && DIM_NAMES[dim]);
     return DIM_NAMES[dim];
+}
+
+static const char *const CLASS_NAMES[OP_CLASS_COUNT] = {
+    [OP_CLASS_NONE] = "none", [OP_CLASS_ATTENTION] = "attention",
+    [OP_CLASS_NORM] = "norm", [OP_CLASS_ACTIVATION] = "activation",
+    [OP_CLASS_MLP] = "mlp",   [OP_CLASS_EXPERTS] = "experts",
+    [OP_CLASS_UP] = "mla-up",
+};
+
+const char *op_class_name(enum op_class class)
+{
+    assert(class >= 0 && class < OP_CLASS_COUNT);
+    return CLASS_NAMES[class];
+}
+
+bool op_class_from_name(const char *name, enum op_class *class)
+{
+    for (int i = OP_CLASS_NONE + 1; i < OP_CLASS_COUNT; i++) {
+        if (strcmp(CLASS_NAMES[i], name) != 0) continue;
+        *class = (enum op_class)i;
+        return true;
+    }
+    return false;
 }
 
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq)
@@ -130,7 +155,7 @@ int64_t graph_matmul_parameter_count(const struct graph *graph)
 static double attention_flop(const struct block *block, const struct op *op, int64_t seq)
 {
     bool is_fused = op->kind == OP_ATTENTION;
-    if (!is_fused && !(op->kind == OP_CONTRACT && op->attention_core)) return 0;
+    if (!is_fused && !(op->kind == OP_CONTRACT && op->class == OP_CLASS_ATTENTION)) return 0;
     const struct tensor *query = &block->tensors[op->inputs[0]];
     const struct tensor *value = &block->tensors[op->inputs[1]];
     int head = tensor_find_dim(query, DIM_HEAD), head_dim = tensor_find_dim(value, DIM_HEAD_DIM);

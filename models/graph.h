@@ -28,7 +28,9 @@ enum dim {
     DIM_FFN,
     DIM_VOCAB,
     DIM_POSITION,
-    DIM_EXPERT,
+    DIM_EXPERT,     // inside experts: the axis that expert parallelism splits
+    DIM_GATE,       // the same experts as the router scores them: whole for every token
+    DIM_VALUE_DIM,  // width of v and of the attention output where it is not head_dim (MLA)
     DIM_CAPACITY,
     DIM_HEIGHT,
     DIM_WIDTH,
@@ -60,12 +62,17 @@ enum tensor_role {
 // How wide one element is: in the precision of the run, or fixed.
 enum element { ELEMENT_COMPUTE, ELEMENT_FP32, ELEMENT_INT64, ELEMENT_BYTE };
 
+// What the experts work on is kept as (batch, seq, expert, ...): every token has a row for every
+// expert, of which only top_k / expert_count exist. `density` is that share. It keeps the token
+// dims in the shape, so that dispatching is the change of layout "batch split -> expert split".
+// Such a tensor is ragged: how many rows an expert gets is known at run time only.
 struct tensor {
     const char *name;
     enum tensor_role role;
     enum element element;
     int rank;
     struct extent extents[TENSOR_RANK_MAX];
+    double density;   // share of the elements that exist, on average; 0 means all of them (1)
     int producer;     // op in this block; -1 for parameters and block inputs
     int gradient_of;  // for gradients, the forward tensor; else -1
     const char *tie;  // parameters with equal ties in different blocks are one; NULL otherwise
@@ -84,13 +91,23 @@ enum op_kind {
     OP_SOFTMAX,      // over kv_seq, causal mask included
     OP_ATTENTION,    // fused: q, k, v -> out, log-sum-exp
     OP_GATHER,       // embedding lookup: ids, table -> rows
-    OP_LOSS,         // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
-                     // (batch, seq): the mean over tokens is in the seed of the loss gradient
+    OP_CONCAT,       // joins the last dims of two inputs; a dim that one of them lacks (the shared
+                     // rope part of MLA's keys has no head) is repeated
+    OP_ROUTE,     // logits (batch, seq, gate) -> weights of the same shape, fp32, zero but for the
+                  // top_k chosen; `function` says how scores become weights
+    OP_DISPATCH,  // x (batch, seq, hidden), weights -> rows (batch, seq, expert, hidden), ragged
+    OP_COMBINE,   // rows (batch, seq, expert, hidden), weights -> sum over the chosen experts
+    OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
+                  // (batch, seq): the mean over tokens is in the seed of the loss gradient
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
     OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores
     OP_ATTENTION_BACKWARD,  // d_out, q, k, v, out, log-sum-exp -> d_q, d_k, d_v
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
+    OP_CONCAT_BACKWARD,     // d_out -> d_a, d_b (summed over what was repeated)
+    OP_ROUTE_BACKWARD,      // d_weights, weights, logits -> d_logits
+    OP_DISPATCH_BACKWARD,   // d_rows, weights -> d_x
+    OP_COMBINE_BACKWARD,    // d_out, rows, weights -> d_rows, d_weights
     OP_REDUCE,  // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
     OP_KIND_COUNT
 };
@@ -104,14 +121,35 @@ enum function {
     FUNCTION_SILU,
     FUNCTION_RELU,
     FUNCTION_RELU_SQUARED,
-    FUNCTION_SCALE,       // scalar * x
-    FUNCTION_SOFTCAP,     // scalar * tanh(x / scalar)
-    FUNCTION_ROPE,        // rotates pairs (i, i + rotary_dims/2) of the first rotary_dims of
-                          // head_dim; scalar is theta; the position is the index along seq
-    FUNCTION_ALIBI,       // x + slope(head) * key position, x is (batch, head, seq, kv_seq)
-    FUNCTION_LAYER_NORM,  // scalar is epsilon in both norms
+    FUNCTION_SCALE,    // scalar * x
+    FUNCTION_SOFTCAP,  // scalar * tanh(x / scalar)
+    FUNCTION_ROPE,     // rotates pairs (i, i + rotary_dims/2) of the first rotary_dims of
+                       // head_dim; scalar is theta; the position is the index along seq
+    FUNCTION_ALIBI,    // x + slope(head) * key position, x is (batch, head, seq, kv_seq)
+    FUNCTION_SIGMOID,
+    FUNCTION_CLAMPED_SWIGLU,  // gpt-oss: (up + 1) * gate * sigmoid(scalar * gate), both clamped
+    FUNCTION_ROUTE_SOFTMAX,   // softmax over all experts, then the top_k of them
+    FUNCTION_ROUTE_SOFTMAX_TOP_K,  // the same, renormalised over the chosen
+    FUNCTION_ROUTE_TOP_K_SOFTMAX,  // softmax over the chosen alone
+    FUNCTION_ROUTE_SIGMOID_TOP_K,  // sigmoid scores, the chosen renormalised, times scalar
+    FUNCTION_LAYER_NORM,           // scalar is epsilon in both norms
     FUNCTION_RMS_NORM,
 };
+
+// Classes of operators that selective recompute can drop and redo; the names are those of
+// Megatron-Core's --recompute-modules as far as it has them.
+enum op_class {
+    OP_CLASS_NONE,        // kept whatever is chosen
+    OP_CLASS_ATTENTION,   // core_attn: scores, softmax, context
+    OP_CLASS_NORM,        // layernorm
+    OP_CLASS_ACTIVATION,  // the function (and gate) of mlp and experts: moe_act
+    OP_CLASS_MLP,         // the products in front of that function, dense and shared
+    OP_CLASS_EXPERTS,     // the same inside experts
+    OP_CLASS_UP,          // mla_up_proj: from the low rank to the heads
+    OP_CLASS_COUNT
+};
+const char *op_class_name(enum op_class class);
+bool op_class_from_name(const char *name, enum op_class *class);
 
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_COUNT };
 
@@ -136,7 +174,8 @@ struct op {
     int64_t window;        // sliding window in tokens, 0 = none
     int merge;  // contractions of one block and phase with the same merge > 0 share an input
                 // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
-    bool attention_core;  // dropped and redone by selective recompute
+    int top_k;  // OP_ROUTE
+    enum op_class class;  // for selective recompute
 };
 
 enum block_role { BLOCK_EMBEDDING, BLOCK_LAYER, BLOCK_HEAD };
@@ -162,10 +201,14 @@ struct graph {
     int layer_count;  // blocks of role BLOCK_LAYER in the sequence
     int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
                                                                       // messages and legal degrees
-    int64_t seq_len_max;      // positions the model was made for; 0 = unknown
-    int64_t vocab_padded;     // what the graph uses: a multiple of 128 * tp when tp was given
-    int64_t parameter_count;  // unpadded, tied parameters once
-    double dropout_ratio;     // 0 = none
+    int64_t seq_len_max;          // positions the model was made for; 0 = unknown
+    int64_t vocab_padded;         // what the graph uses: a multiple of 128 * tp when tp was given
+    int64_t parameter_count;      // unpadded, tied parameters once, without multi-token prediction
+    int64_t mtp_parameter_count;  // of the multi-token prediction modules
+    int64_t active_parameter_count;  // of parameter_count, those that one token passes through
+    int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense
+    int64_t expert_ffn;
+    double dropout_ratio;  // 0 = none
 };
 
 // Elements of a tensor under a workload; `batch` and `seq` fill the sizes that are 0.

@@ -1,35 +1,38 @@
-#include "plan/lower.h"
+#include "plan/lowering.h"
 
 #include <assert.h>
 #include <string.h>
 
 // What lowering asks of a block on every call, answered once.
 
-// Whether a forward op is redone in backward.
-static bool is_redone(const struct op *op, enum recompute recompute)
+bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned classes)
 {
-    if (recompute == RECOMPUTE_FULL) return true;
-    return recompute == RECOMPUTE_SELECTIVE && op->attention_core;
+    if (recompute != RECOMPUTE_SELECTIVE) return recompute == RECOMPUTE_FULL;
+    if (classes == 0) classes = 1u << OP_CLASS_ATTENTION;
+    return op->class != OP_CLASS_NONE && classes >> op->class & 1;
 }
 
 // A forward tensor is kept when backward reads it, unless it is redone and only the backward of
 // redone ops reads it; what redone ops read and do not make themselves is kept for them.
-static void find_saved(const struct differentiated *facts, enum recompute recompute)
+bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
+                     enum recompute recompute, unsigned classes)
 {
     const struct block *block = facts->block;
-    bool *saved = facts->saved[recompute];
+    bool *saved = ARENA_NEW(arena, bool, block->tensor_count);
     for (int o = 0; o < block->op_count; o++) {
         const struct op *reader = &block->ops[o];
-        bool redone = is_redone(&block->ops[reader->forward_op], recompute);
+        bool redone = lowering_is_redone(&block->ops[reader->forward_op], recompute, classes);
         if (o < facts->forward_op_count && !redone) continue;
         for (int i = 0; i < reader->input_count; i++) {
             const struct tensor *tensor = &block->tensors[reader->inputs[i]];
             bool is_made_again =
-                tensor->producer >= 0 && is_redone(&block->ops[tensor->producer], recompute);
+                tensor->producer >= 0 &&
+                lowering_is_redone(&block->ops[tensor->producer], recompute, classes);
             if (tensor->role != TENSOR_ACTIVATION) continue;
             if (!(redone && is_made_again)) saved[reader->inputs[i]] = true;
         }
     }
+    return saved;
 }
 
 static int count_readers(const struct block *block, int tensor)
@@ -112,10 +115,6 @@ void block_differentiate(struct arena *arena, const struct block *forward,
     for (int i = 0; i < block->output_count; i++)
         facts->is_output[block->outputs[i]] = true;
     fold_sums(facts);
-    for (int r = 0; r < RECOMPUTE_COUNT; r++) {
-        facts->saved[r] = ARENA_NEW(arena, bool, block->tensor_count);
-        find_saved(facts, (enum recompute)r);
-    }
     facts->parameters = ARENA_NEW(arena, int, forward->tensor_count);
     for (int t = 0; t < forward->tensor_count; t++) {
         bool is_parameter = block->tensors[t].role == TENSOR_PARAMETER;

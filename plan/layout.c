@@ -54,11 +54,13 @@ int64_t layout_local_elements(const struct layout *layout, const struct mesh *me
     return layout_local_size(layout, mesh, DIM_FLAT, elements);
 }
 
-// Whether axis a owns a more significant digit than axis b.
-static bool is_outer(const struct mesh *mesh, int a, int b)
+// Whether axis a owns a more significant digit of this dim than axis b. Heads are split by tp where
+// they are made and by Ulysses' cp within that.
+static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
 {
     const struct mesh_axis *x = &mesh->axes[a], *y = &mesh->axes[b];
-    if (x->parent != y->parent) return x->parent > y->parent;
+    bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD;
+    if (x->parent != y->parent) return (x->parent > y->parent) != is_head;
     // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which.
     return a > b;
 }
@@ -71,7 +73,7 @@ struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, 
         if (layout->of[i] != (int8_t)dim) continue;
         int64_t weight = 1;
         for (int j = 0; j < mesh->axis_count; j++) {
-            bool counts = layout->of[j] == (int8_t)dim && is_outer(mesh, i, j);
+            bool counts = layout->of[j] == (int8_t)dim && is_outer(mesh, dim, i, j);
             if (counts) weight *= mesh->axes[j].size;
         }
         part += weight * mesh_coordinate(mesh, i, rank);
@@ -112,8 +114,8 @@ static struct change axis_change(int8_t from, int8_t to)
 
 static bool is_same_change(const struct change *a, const struct change *b)
 {
-    return a->collective == b->collective && a->dim == b->dim && a->to_dim == b->to_dim &&
-           a->combine == b->combine;
+    if (a->collective != b->collective || a->combine != b->combine) return false;
+    return a->collective == COLLECTIVE_ALL_TO_ALL || a->dim == b->dim;
 }
 
 int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
@@ -148,17 +150,12 @@ int layout_change(const struct mesh *mesh, const struct layout *from, const stru
 }
 
 struct layout layout_after(const struct mesh *mesh, const struct layout *from,
-                           const struct change *change)
+                           const struct layout *to, const struct change *change)
 {
-    bool scatters =
-        change->collective == COLLECTIVE_REDUCE_SCATTER || change->collective == COLLECTIVE_SLICE;
-    enum dim after = change->collective == COLLECTIVE_ALL_TO_ALL ? change->to_dim
-                     : scatters                                  ? change->dim
-                                                                 : DIM_NONE;
     assert(change->axes && change->axes >> mesh->axis_count == 0);
     struct layout layout = *from;
     for (int i = 0; i < mesh->axis_count; i++) {
-        if (change->axes >> i & 1) layout.of[i] = (int8_t)after;
+        if (change->axes >> i & 1) layout.of[i] = to->of[i];
     }
     return layout;
 }

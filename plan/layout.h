@@ -7,9 +7,9 @@
 // turns a difference of layouts into collectives; nothing else in the program invents
 // communication.
 //
-// A dim that several axes split is split by the outer named axis first (pp, dp, etp, ep, cp, tp;
-// within one, tp.0 before tp.1), whatever the order of ranks: each axis owns one digit of the
-// index.
+// A dim that several axes split is split by the outer named axis first (pp, dp, cp, tp; heads by tp
+// before cp; within one, tp.0 before tp.1), whatever the order of ranks: each axis owns one digit
+// of the index.
 
 enum { LAYOUT_WHOLE = 0, LAYOUT_SUM = -1, LAYOUT_MAX = -2, LAYOUT_LSE = -3 };  // partial: < 0
 
@@ -52,7 +52,9 @@ const char *collective_name(enum collective collective);
 // One step of a change of layout. `dim` is split before (all-gather, all-to-all) or after
 // (reduce-scatter, slice); `to_dim` the second dim of an all-to-all. `combine` is the partial's
 // operator for reductions. Order: reductions, all-to-alls, gathers; slices first, since they make
-// what follows smaller. Axes that make the same change are one collective over their product.
+// what follows smaller. Axes that make the same change are one collective over their product; so
+// are all-to-alls between other dims (tokens split as batch here and as seq there go to their
+// experts at once): `dim` and `to_dim` are then those of the innermost axis.
 struct change {
     enum collective collective;
     unsigned axes;
@@ -66,6 +68,6 @@ enum { CHANGE_MAX = 8 };
 // those.
 int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
                   struct change changes[CHANGE_MAX]);
-// The layout after one change.
+// The layout after one change on the way to `to`.
 struct layout layout_after(const struct mesh *mesh, const struct layout *from,
-                           const struct change *change);
+                           const struct layout *to, const struct change *change);

@@ -33,6 +33,8 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
         .buffer_capacity = 2 * block->tensor_count + 16,
         .group = 1,
     };
+    low.saved =
+        lowering_saved(arena, facts, request->recompute, request->parallel->recompute_classes);
     low.program->block = block;
     low.program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
     low.program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
@@ -96,6 +98,7 @@ static void list_parameters(struct lowering *low)
             .tensor = t,
             .tie = tensor->tie,
             .elements = layout_local_elements(&layout, low->mesh, tensor, 1, 1),
+            .kind = tensor_find_dim(tensor, DIM_EXPERT) >= 0 ? PARAMETER_EXPERT : PARAMETER_DENSE,
             .decayed = is_decayed(low->block, t, low->facts->forward_op_count),
             .layout = layout,
         };
@@ -103,11 +106,16 @@ static void list_parameters(struct lowering *low)
     }
 }
 
-// The block's parameters or their gradients as one flat buffer, whole on every rank, partial, or
-// split over the axes that ZeRO shards.
-static struct layout flat_layout(const struct lowering *low, int8_t of)
+static unsigned shard_axes(const struct lowering *low, enum parameter_kind kind)
 {
-    unsigned axes = mesh_shard_axes(low->mesh, low->request->parallel);
+    return mesh_shard_axes(low->mesh, low->request->parallel, kind);
+}
+
+// The block's parameters of a kind or their gradients as one flat buffer, whole on every rank,
+// partial, or split over the axes that ZeRO shards.
+static struct layout flat_layout(const struct lowering *low, enum parameter_kind kind, int8_t of)
+{
+    unsigned axes = shard_axes(low, kind);
     struct layout layout = {{0}};
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (axes >> i & 1) layout.of[i] = of;
@@ -115,31 +123,42 @@ static struct layout flat_layout(const struct lowering *low, int8_t of)
     return layout;
 }
 
-static bool is_sharded(const struct lowering *low, int zero)
+static int64_t flat_bytes(const struct lowering *low, enum parameter_kind kind)
 {
-    return low->request->parallel->zero >= zero && low->program->parameter_count > 0 &&
-           mesh_shard_axes(low->mesh, low->request->parallel) != 0;
+    int64_t elements = 0;
+    for (int i = 0; i < low->program->parameter_count; i++) {
+        const struct parameter *parameter = &low->program->parameters[i];
+        if (parameter->kind == kind) elements += parameter->elements;
+    }
+    return elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
 }
 
-static int64_t flat_bytes(const struct lowering *low)
+static bool is_sharded(const struct lowering *low, int zero, enum parameter_kind kind)
 {
-    return low->program->parameter_elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
+    return low->request->parallel->zero >= zero && shard_axes(low, kind) != 0;
+}
+
+static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
+{
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        enum parameter_kind of = (enum parameter_kind)kind;
+        int64_t bytes = flat_bytes(low, of);
+        if (bytes == 0 || !is_sharded(low, zero, of)) continue;
+        struct layout before = flat_layout(low, of, from), after = flat_layout(low, of, to);
+        lowering_flat_change(low, bytes, &before, &after);
+    }
 }
 
 // Stored split, computed with whole.
 static void gather_parameters(struct lowering *low)
 {
-    if (!is_sharded(low, 3)) return;
-    struct layout stored = flat_layout(low, DIM_FLAT), whole = flat_layout(low, LAYOUT_WHOLE);
-    lowering_flat_change(low, flat_bytes(low), &stored, &whole);
+    change_flat(low, 3, DIM_FLAT, LAYOUT_WHOLE);
 }
 
 // Made partial, stored split.
 static void scatter_gradients(struct lowering *low)
 {
-    if (!is_sharded(low, 2)) return;
-    struct layout partial = flat_layout(low, LAYOUT_SUM), stored = flat_layout(low, DIM_FLAT);
-    lowering_flat_change(low, flat_bytes(low), &partial, &stored);
+    change_flat(low, 2, LAYOUT_SUM, DIM_FLAT);
 }
 
 static void begin_phase(struct lowering *low, enum phase phase)
@@ -173,7 +192,7 @@ static void lower_forward(struct lowering *low)
 // From here on a forward tensor is either kept or has to be made again.
 static void forget_forward(struct lowering *low)
 {
-    const bool *saved = low->facts->saved[low->request->recompute];
+    const bool *saved = low->saved;
     for (int t = 0; t < low->block->tensor_count; t++) {
         const struct tensor *tensor = &low->block->tensors[t];
         struct place *place = &low->places[t];
@@ -191,8 +210,8 @@ static void forget_forward(struct lowering *low)
 
 static bool is_redone(const struct lowering *low, const struct op *op)
 {
-    enum recompute recompute = low->request->recompute;
-    return recompute == RECOMPUTE_FULL || (recompute == RECOMPUTE_SELECTIVE && op->attention_core);
+    const struct lower_request *request = low->request;
+    return lowering_is_redone(op, request->recompute, request->parallel->recompute_classes);
 }
 
 // A block redone whole is a group of its own: a gathered copy made in it is not kept for the weight
@@ -250,11 +269,11 @@ static void lower_backward(struct lowering *low)
 // What is left partial is summed once a step, by whoever runs the program.
 static void record_gradients(struct lowering *low)
 {
-    unsigned sharded = 0;
-    if (is_sharded(low, 2)) sharded = mesh_shard_axes(low->mesh, low->request->parallel);
     for (int i = 0; i < low->program->parameter_count; i++) {
         struct parameter *parameter = &low->program->parameters[i];
         int gradient = low->facts->gradients.of_parameter[parameter->tensor];
+        unsigned sharded =
+            is_sharded(low, 2, parameter->kind) ? shard_axes(low, parameter->kind) : 0;
         assert(gradient >= 0);
         struct layout made = lowering_home_layout(low, gradient);
         unsigned partial = layout_partial_axes(&made);

@@ -49,6 +49,10 @@ struct instr {
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
     int input_count, output_count;
     enum dim dim, to_dim;  // of the change of layout, see struct change
+    bool streamed;         // blocks of the payload pass round the axis while their reader works on
+                           // them (ring attention): never whole in memory
+    int stream_steps;      // of a streamed one: neighbour exchanges, at most ranks - 1
+    bool ragged;           // payload or work depends on routing: priced with expert_imbalance
     int inner;             // n-th inner reduction (1 ..) of `op`, which stands before it: the
                            // vocabulary-parallel loss reduces max, sum of exponentials and target
                            // logit between its own steps
@@ -61,6 +65,7 @@ struct parameter {  // one of the block's parameters as one rank holds it
     unsigned
         gradient_partial_axes;  // mesh axes whose ranks hold parts of the gradient at the end of
                                 // the step (ZeRO 2 and 3 have reduced the shard axes by then)
+    enum parameter_kind kind;   // says which axes store it
     bool decayed;               // by weight decay: matrices and tables, no biases and norms
     struct layout layout;
 };
@@ -98,10 +103,9 @@ struct differentiated {
     const struct block *block;  // the forward block with the backward pass appended
     struct block_gradients gradients;
     int forward_op_count;
-    struct block_sum *sums;        // by op
-    bool *saved[RECOMPUTE_COUNT];  // by tensor: kept for backward
-    bool *is_output;               // by tensor
-    int *parameters;               // tensors, in order
+    struct block_sum *sums;  // by op
+    bool *is_output;         // by tensor
+    int *parameters;         // tensors, in order
     int parameter_count;
 };
 struct graph_gradients {
@@ -119,7 +123,8 @@ struct lower_request {
     enum recompute recompute;  // of this block (recompute_layers makes some differ)
     int64_t seq_len;
     enum precision precision;
-    bool merge_contractions;  // the stack runs q,k,v and gate,up as one GEMM
+    double expert_imbalance, capacity_factor;  // see struct workload; 0 = 1 and dropless
+    bool merge_contractions;                   // the stack runs q,k,v and gate,up as one GEMM
     double dropout_ratio;
     const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
 };

@@ -114,10 +114,11 @@ static void emit_collective(struct lowering *low, const struct change *change, i
 }
 
 // All-reduces work in place; everything else writes a new buffer.
-static int apply(struct lowering *low, int buffer, const struct change *change)
+static int apply(struct lowering *low, int buffer, const struct change *change,
+                 const struct layout *want)
 {
     struct buffer *from = &low->program->buffers[buffer];
-    struct layout after = layout_after(low->mesh, &from->layout, change);
+    struct layout after = layout_after(low->mesh, &from->layout, want, change);
     int output = buffer;
     if (change->collective == COLLECTIVE_ALL_REDUCE) {
         from->layout = after;
@@ -135,7 +136,7 @@ int lowering_change(struct lowering *low, int buffer, const struct layout *want)
     const struct layout from = low->program->buffers[buffer].layout;
     int count = layout_change(low->mesh, &from, want, changes);
     for (int i = 0; i < count; i++)
-        buffer = apply(low, buffer, &changes[i]);
+        buffer = apply(low, buffer, &changes[i], want);
     assert(layout_equal(&low->program->buffers[buffer].layout, want));
     return buffer;
 }
@@ -175,7 +176,7 @@ int lowering_read(struct lowering *low, int tensor, const struct layout *want)
     int count = layout_change(low->mesh, &home, want, changes);
     buffer = place->home;
     for (int i = 0; i < count; i++) {
-        buffer = apply(low, buffer, &changes[i]);
+        buffer = apply(low, buffer, &changes[i], want);
         // Nothing asks for the partial result again: what was reduced is the tensor from now on.
         if (changes[i].combine) lowering_set_home(low, tensor, buffer);
     }

@@ -120,7 +120,7 @@ static struct instr *begin(struct lowering *low, int index)
 // Redone work whose result was kept all the same does not become the tensor a second time.
 static void place_output(struct lowering *low, int tensor, int buffer)
 {
-    bool was_kept = low->recompute && low->facts->saved[low->request->recompute][tensor];
+    bool was_kept = low->recompute && low->saved[tensor];
     if (!was_kept) lowering_set_home(low, tensor, buffer);
 }
 

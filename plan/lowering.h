@@ -18,6 +18,7 @@ struct lowering {
     const struct mesh *mesh;
     int64_t batch;                // whole: micro-batches of all data ranks
     struct strategy *strategies;  // by forward op
+    const bool *saved;            // by tensor: kept for backward
     struct place *places;         // by tensor
     struct block_program *program;
     int instr_capacity, buffer_capacity;
@@ -26,6 +27,12 @@ struct lowering {
     enum phase phase;
     bool recompute;
 };
+
+// plan/differentiate.c: what recompute redoes, and what is kept for backward (by tensor): a tensor
+// that backward reads, unless it is redone and only the backward of redone ops reads it.
+bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned classes);
+bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
+                     enum recompute recompute, unsigned classes);
 
 // plan/lower_emit.c: buffers, changes of layout, instructions.
 int64_t lowering_element_bytes(const struct lowering *low, enum element element);

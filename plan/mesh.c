@@ -2,11 +2,12 @@
 
 #include <assert.h>
 
-enum { PART_MAX = 2 };
+enum { PART_MAX = 4 };
 
 static const char *const PART_NAMES[AXIS_COUNT][PART_MAX] = {
-    [AXIS_TP] = {"tp.0", "tp.1"},
-    [AXIS_DP] = {"dp.0", "dp.1"},
+    [AXIS_TP] = {"tp.0", "tp.1", "tp.2", "tp.3"},
+    [AXIS_CP] = {"cp.0", "cp.1", "cp.2", "cp.3"},
+    [AXIS_DP] = {"dp.0", "dp.1", "dp.2", "dp.3"},
 };
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -19,57 +20,126 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-static void add_axis(struct mesh *mesh, enum axis parent, const char *name, int part, int size)
+// What the axes of a mesh are cut at: where etp and ep end among the ranks of a stage.
+struct cuts {
+    int64_t etp, ep;  // ranks up to there
+};
+
+static struct cuts cuts_of(const struct parallel *parallel)
 {
-    if (size == 1) return;
-    assert(size > 1 && mesh->axis_count < MESH_AXIS_MAX);
-    mesh->axes[mesh->axis_count++] = (struct mesh_axis){name, parent, size, mesh->rank_count, part};
-    mesh->rank_count *= size;
+    int64_t etp = parallel->degree[AXIS_ETP], ep = parallel->degree[AXIS_EP];
+    return (struct cuts){etp, etp * ep};
 }
 
-// An axis of `size` as an inner and an outer factor. Where one of them is 1 the axis keeps its
-// name.
-static void add_factored(struct mesh *mesh, enum axis parent, const int parts[PART_MAX],
-                         int inner_part)
+// Appends a piece; false when a border of the experts' mesh falls inside without dividing it.
+static bool add_pieces(struct mesh *mesh, const struct cuts *cuts, struct mesh_axis piece,
+                       int64_t *stage_ranks)
 {
-    bool factored = parts[0] > 1 && parts[1] > 1;
-    for (int i = 0; i < PART_MAX; i++) {
-        int part = i == 0 ? inner_part : 1 - inner_part;
-        const char *name = factored ? PART_NAMES[parent][part] : axis_name(parent);
-        add_axis(mesh, parent, name, part, parts[part]);
+    while (piece.size > 1) {
+        int64_t end = *stage_ranks * piece.size, cut = end;
+        if (cuts->ep > *stage_ranks && cuts->ep < cut) cut = cuts->ep;
+        if (cuts->etp > *stage_ranks && cuts->etp < cut) cut = cuts->etp;
+        if (cut % *stage_ranks != 0 || end % cut != 0) return false;
+        struct mesh_axis axis = piece;
+        axis.size = (int)(cut / *stage_ranks);
+        axis.stride = mesh->rank_count;
+        axis.expert = *stage_ranks < cuts->etp  ? AXIS_ETP
+                      : *stage_ranks < cuts->ep ? AXIS_EP
+                                                : AXIS_DP;
+        if (mesh->axis_count == MESH_AXIS_MAX) return false;
+        mesh->axes[mesh->axis_count++] = axis;
+        mesh->rank_count *= axis.size;
+        piece.size /= axis.size;
+        *stage_ranks = cut;
+    }
+    return true;
+}
+
+// An axis as an inner and an outer factor.
+struct factors {
+    int inner, outer;
+    bool outer_is_replica;
+};
+
+// tp and, inside attention, Ulysses' cp split the kv heads with their outer factor as far as they
+// go; of dp the inner factor is the ZeRO shard group, which takes cp whole.
+static struct factors factors_of(const struct parallel *parallel, enum axis axis,
+                                 int64_t kv_head_count)
+{
+    int degree = parallel->degree[axis], cp = parallel->degree[AXIS_CP];
+    bool splits_heads =
+        axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && cp > 1);
+    if (axis == AXIS_DP && parallel->zero > 0 && parallel->zero_group > 0) {
+        int group = parallel->zero_group / cp;
+        assert(parallel->zero_group % cp == 0 && degree % group == 0);
+        return (struct factors){group, degree / group, true};
+    }
+    if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1, false};
+    int64_t left = kv_head_count;
+    if (axis == AXIS_CP) left /= gcd(parallel->degree[AXIS_TP], kv_head_count);
+    int split = (int)gcd(degree, left);
+    return (struct factors){degree / split, split, false};
+}
+
+// Parts of a named axis are numbered from the outside where they split heads (tp.0 splits the kv
+// heads), else from the inside (dp.0 is the shard group).
+static void name_parts(struct mesh *mesh)
+{
+    for (int i = 0; i < mesh->axis_count; i++) {
+        struct mesh_axis *axis = &mesh->axes[i];
+        int before = 0, after = 0;
+        for (int k = 0; k < mesh->axis_count; k++) {
+            if (k == i || mesh->axes[k].parent != axis->parent) continue;
+            *(k < i ? &before : &after) += 1;
+        }
+        assert(before + after < PART_MAX);
+        axis->part = axis->parent == AXIS_DP ? before : after;
+        bool is_alone = before + after == 0;
+        axis->name = is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
     }
 }
 
-// Ranks of dp in one shard group. A group takes cp whole, then its part of dp.
-static int shard_dp(const struct parallel *parallel)
-{
-    int cp = parallel->degree[AXIS_CP], dp = parallel->degree[AXIS_DP];
-    if (parallel->zero == 0 || parallel->zero_group == 0) return dp;
-    assert(parallel->zero_group % cp == 0 && dp % (parallel->zero_group / cp) == 0);
-    return parallel->zero_group / cp;
-}
-
-struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
+static bool build(const struct parallel *parallel, int64_t kv_head_count, struct mesh *mesh)
 {
     struct parallel by_default;
     parallel_default_order(&by_default);
     const struct parallel *ordered = parallel->order_count ? parallel : &by_default;
-    struct mesh mesh = {.rank_count = 1};
+    struct cuts cuts = cuts_of(parallel), none = {1, 1};
+    int64_t stage_ranks = 1;
+    *mesh = (struct mesh){.rank_count = 1};
     for (int i = 0; i < ordered->order_count; i++) {
         enum axis axis = ordered->order[i];
-        int degree = parallel->degree[axis];
-        assert(axis_takes_ranks(axis) && degree >= 1);
-        if (axis == AXIS_TP && kv_head_count > 0) {
-            int split = (int)gcd(degree, kv_head_count);
-            add_factored(&mesh, axis, (const int[]){split, degree / split}, 1);
-        } else if (axis == AXIS_DP) {
-            int shard = shard_dp(parallel);
-            add_factored(&mesh, axis, (const int[]){shard, degree / shard}, 0);
-        } else {
-            add_axis(&mesh, axis, axis_name(axis), 0, degree);
+        int64_t alone = 1;
+        bool is_pipeline = axis == AXIS_PP;
+        struct factors factors = factors_of(parallel, axis, kv_head_count);
+        struct mesh_axis inner = {.parent = axis, .size = factors.inner};
+        struct mesh_axis outer = {
+            .parent = axis, .size = factors.outer, .replica = factors.outer_is_replica};
+        assert(axis_takes_ranks(axis) && parallel->degree[axis] >= 1);
+        // The experts' mesh lies over the ranks of one stage.
+        const struct cuts *at = is_pipeline ? &none : &cuts;
+        int64_t *counted = is_pipeline ? &alone : &stage_ranks;
+        if (!add_pieces(mesh, at, inner, counted) || !add_pieces(mesh, at, outer, counted)) {
+            return false;
         }
     }
-    assert(mesh.rank_count == parallel_rank_count(parallel));
+    if (stage_ranks % cuts.ep != 0) return false;
+    name_parts(mesh);
+    return true;
+}
+
+bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count)
+{
+    struct mesh mesh;
+    return build(parallel, kv_head_count, &mesh);
+}
+
+struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
+{
+    struct mesh mesh;
+    bool folds = build(parallel, kv_head_count, &mesh);
+    assert(folds && mesh.rank_count == parallel_rank_count(parallel));
+    (void)folds;
     return mesh;
 }
 
@@ -77,7 +147,8 @@ unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent)
 {
     unsigned axes = 0;
     for (int i = 0; i < mesh->axis_count; i++) {
-        if (mesh->axes[i].parent == parent) axes |= 1u << i;
+        const struct mesh_axis *axis = &mesh->axes[i];
+        if ((axis_takes_ranks(parent) ? axis->parent : axis->expert) == parent) axes |= 1u << i;
     }
     return axes;
 }
@@ -98,15 +169,23 @@ int mesh_coordinate(const struct mesh *mesh, int axis, int rank)
     return rank / mesh->axes[axis].stride % mesh->axes[axis].size;
 }
 
-unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel)
+unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
+                         enum parameter_kind kind)
 {
     unsigned axes = mesh_axes_of(mesh, AXIS_CP) | mesh_axes_of(mesh, AXIS_DP);
-    if (parallel->zero == 0 || parallel->zero_group == 0) return axes;
-    for (int i = 0; i < mesh->axis_count; i++) {
-        bool replica = mesh->axes[i].parent == AXIS_DP && mesh->axes[i].part == 1;
-        if (replica) axes &= ~(1u << i);
+    if (kind == PARAMETER_EXPERT) {
+        axes = 0;
+        for (int i = 0; i < mesh->axis_count; i++) {
+            bool is_data = mesh->axes[i].expert == AXIS_DP && mesh->axes[i].parent != AXIS_PP;
+            if (is_data) axes |= 1u << i;
+        }
     }
-    assert(mesh_size(mesh, axes) == parallel->zero_group);
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (mesh->axes[i].replica) axes &= ~(1u << i);
+    }
+    bool has_group = parallel->zero > 0 && parallel->zero_group > 0;
+    assert(kind != PARAMETER_DENSE || !has_group || mesh_size(mesh, axes) == parallel->zero_group);
+    (void)has_group;
     return axes;
 }
 

@@ -8,8 +8,15 @@
 // one, so that the ranks that share a kv head are neighbours. A ZeRO shard group smaller than dp
 // makes dp.0 (the group, inner) and dp.1 (its replicas). pp is an axis of the mesh too, but no
 // layout uses it: stages are programs of their own.
+//
+// Experts see the same ranks of a stage as another mesh: etp innermost, then ep, the rest is their
+// own data parallelism (Megatron-Core's folding). The finer axes are cut at the borders of both, so
+// each has a parent in the dense mesh and a role in the experts' one.
 
 enum { MESH_AXIS_MAX = 12 };
+
+// Dense parameters and those inside experts are stored over different axes.
+enum parameter_kind { PARAMETER_DENSE, PARAMETER_EXPERT, PARAMETER_KIND_COUNT };
 
 struct mesh_axis {
     const char *name;  // "tp", "tp.1", "dp"
@@ -17,6 +24,8 @@ struct mesh_axis {
     int size;
     int stride;  // distance of neighbours in rank numbers
     int part;    // 0 of "dp.0"; which of the finer axes of its parent this is
+    enum axis expert;  // its role inside experts: AXIS_EP, AXIS_ETP, or AXIS_DP for the rest
+    bool replica;      // outside the ZeRO shard group
 };
 
 struct mesh {
@@ -26,16 +35,22 @@ struct mesh {
 };
 
 // `kv_head_count` decides how tp is factored (0: not at all). Axes of size 1 are kept out. An
-// order_count of 0 is the default order.
+// order_count of 0 is the default order. With experts the borders must nest: see mesh_folds.
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
-// Bit i = axes[i]. All finer axes of a named axis.
+// Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
+// be multiples of every border of the dense axes in their order, and divide dp * cp * tp.
+bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count);
+
+// Bit i = axes[i]. All finer axes of a named axis; of ep and etp those with that role.
 unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent);
 int mesh_size(const struct mesh *mesh, unsigned axes);  // product of the sizes
 int mesh_coordinate(const struct mesh *mesh, int axis, int rank);
 
-// The axes that ZeRO shards over: all of dp and cp, or the shard group of `zero_group` ranks.
-unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel);
+// The axes that ZeRO shards over: dense parameters over all of dp and cp, those of experts over
+// their own data parallelism; of either only what lies in the shard group of `zero_group` ranks.
+unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
+                         enum parameter_kind kind);
 
 // The communicator over these axes on that cluster.
 struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster,

@@ -13,7 +13,11 @@ static const struct {
 
 static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full"};
 static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
-static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {"gpipe", "1f1b", "interleaved"};
+static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {
+    "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "zb-auto"};
+static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysses"};
+static const char *const PASSES[PASS_COUNT] = {"attention", "fusion",         "buckets",
+                                               "combine",   "latency-hiding", "streams"};
 
 // Moments: fp32 values kept a parameter. sgd and lars keep the momentum.
 static const struct {
@@ -76,6 +80,32 @@ const char *schedule_name(enum schedule_kind kind)
 {
     assert(kind >= 0 && kind < SCHEDULE_KIND_COUNT);
     return SCHEDULES[kind];
+}
+
+const char *cp_kind_name(enum cp_kind kind)
+{
+    assert(kind >= 0 && kind < CP_KIND_COUNT);
+    return CP_KINDS[kind];
+}
+
+const char *pass_name(enum pass pass)
+{
+    assert(pass >= 0 && pass < PASS_COUNT);
+    return PASSES[pass];
+}
+
+bool cp_kind_from_name(const char *name, enum cp_kind *kind)
+{
+    int found = find_name(name, CP_KINDS, CP_KIND_COUNT);
+    if (found >= 0) *kind = (enum cp_kind)found;
+    return found >= 0;
+}
+
+bool pass_from_name(const char *name, enum pass *pass)
+{
+    int found = find_name(name, PASSES, PASS_COUNT);
+    if (found >= 0) *pass = (enum pass)found;
+    return found >= 0;
 }
 
 bool recompute_from_name(const char *name, enum recompute *recompute)

@@ -24,7 +24,28 @@ enum optimizer {
     OPTIMIZER_LARS,
     OPTIMIZER_COUNT
 };
-enum schedule_kind { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED, SCHEDULE_KIND_COUNT };
+enum schedule_kind {
+    SCHEDULE_GPIPE,
+    SCHEDULE_1F1B,
+    SCHEDULE_INTERLEAVED,
+    SCHEDULE_ZB_H1,    // zero bubble (Qi et al. 2023), handcrafted, memory of 1F1B
+    SCHEDULE_ZB_H2,    // twice its memory, no bubble where F, B and W take equally long
+    SCHEDULE_ZB_V,     // two chunks a stage, placed as a V (Qi et al. 2024)
+    SCHEDULE_ZB_AUTO,  // placed greedily under the cap `in_flight`
+    SCHEDULE_KIND_COUNT
+};
+// How context parallelism gives attention the keys of the other ranks.
+enum cp_kind { CP_RING, CP_ALL_GATHER, CP_ULYSSES, CP_KIND_COUNT };
+// Passes over graph and program (plan/passes.h); a plan holds a mask of 1 << pass.
+enum pass {
+    PASS_ATTENTION,       // an unfused attention chain becomes the flash operator
+    PASS_FUSION,          // chains of memory-bound operators become one kernel
+    PASS_BUCKETS,         // gradients are reduced in buckets while backward runs
+    PASS_COMBINE,         // many small collectives become one
+    PASS_LATENCY_HIDING,  // collectives start early and are waited for late
+    PASS_STREAMS,         // communication runs on streams of its own
+    PASS_COUNT
+};
 
 // What may run beside compute; a plan holds a mask of these, bounded by what the stack can do.
 enum overlap {
@@ -40,6 +61,10 @@ const char *recompute_name(enum recompute recompute);
 const char *attention_name(enum attention attention);
 const char *optimizer_name(enum optimizer optimizer);
 const char *schedule_name(enum schedule_kind kind);
+const char *cp_kind_name(enum cp_kind kind);
+const char *pass_name(enum pass pass);
+bool cp_kind_from_name(const char *name, enum cp_kind *kind);
+bool pass_from_name(const char *name, enum pass *pass);
 bool recompute_from_name(const char *name, enum recompute *recompute);
 bool attention_from_name(const char *name, enum attention *attention);
 bool optimizer_from_name(const char *name, enum optimizer *optimizer);
@@ -60,6 +85,9 @@ struct workload {
     enum precision precision;
     enum optimizer optimizer;
     double tokens;  // to train in all, for time and money to finish; 0 = not asked
+    // Experts: rows of the busiest expert group over the mean (1 = balanced; dropless), and the
+    // rows an expert has room for over the mean (0 = dropless; tokens past it are dropped).
+    double expert_imbalance, capacity_factor;
 };
 
 enum { STAGE_MAX = 1024 };
@@ -72,8 +100,12 @@ struct parallel {
     int zero;                // 0..3
     int zero_group;          // ranks a shard group spans; 0 = all of dp (and cp)
     enum recompute recompute;
-    int recompute_layers;  // the first N layers of each stage; -1 = all of them
+    unsigned recompute_classes;  // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone
+    int recompute_layers;        // the first N layers of each stage; -1 = all of them
     enum schedule_kind schedule;
+    int in_flight;  // SCHEDULE_ZB_AUTO: micro-batches a stage may hold; 0 = stage count
+    enum cp_kind cp_kind;
+    unsigned passes;  // 1 << enum pass; all that the stack can do unless chosen
     enum attention attention;
     unsigned overlap;             // of enum overlap
     enum axis order[AXIS_COUNT];  // axes that take ranks, innermost first

@@ -25,6 +25,8 @@ static int variant_of(struct building *building, int kind, bool recomputed)
         .recompute = recomputed ? program->parallel.recompute : RECOMPUTE_NONE,
         .seq_len = program->workload.seq_len,
         .precision = program->workload.precision,
+        .expert_imbalance = program->workload.expert_imbalance,
+        .capacity_factor = program->workload.capacity_factor,
         .merge_contractions = building->merge_contractions,
         .dropout_ratio = program->graph->dropout_ratio,
         .differentiated = &program->gradients->blocks[kind],
@@ -135,9 +137,10 @@ static void find_tied(struct building *building)
     program->tied.elements = program_tied_elements(embedding, head);
 }
 
-struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel)
+struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
+                               enum parameter_kind kind)
 {
-    unsigned axes = mesh_shard_axes(mesh, parallel);
+    unsigned axes = mesh_shard_axes(mesh, parallel, kind);
     return (struct storage){
         .weight_axes = parallel->zero >= 3 ? axes : 0,
         .gradient_axes = parallel->zero >= 2 ? axes : 0,
@@ -159,7 +162,10 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
         .gradients = graph_differentiate(arena, graph),
         .blocks = ARENA_NEW(arena, struct block_program *, graph->block_count * VARIANT_COUNT),
     };
-    program->storage = program_storage(&program->mesh, parallel);
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        program->storage[kind] =
+            program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
+    }
     program->shape =
         (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp,
                                 (int)parallel_micro_batch_count(parallel, workload->global_batch)};

@@ -26,8 +26,8 @@ struct tied_reduce {
     int64_t elements;
 };
 
-// Storage layouts (ZeRO): what of each parameter a rank keeps. `shard_axes` are the mesh axes the
-// storage is split over as one flat buffer; 0 = none.
+// Storage layouts (ZeRO): what of each kind of parameter a rank keeps: the mesh axes the storage is
+// split over as one flat buffer; 0 = none.
 struct storage {
     unsigned weight_axes, gradient_axes, optimizer_axes;
 };
@@ -38,7 +38,7 @@ struct program {
     struct workload workload;
     struct parallel parallel;
     struct mesh mesh;
-    struct storage storage;
+    struct storage storage[PARAMETER_KIND_COUNT];
     struct block_program **blocks;
     int block_count;
     struct program_chunk *chunks;  // classes
@@ -51,7 +51,8 @@ struct program {
 };
 
 // What ZeRO splits over which axes.
-struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel);
+struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
+                               enum parameter_kind kind);
 // Elements of the parameters that two blocks tie together.
 int64_t program_tied_elements(const struct block_program *embedding,
                               const struct block_program *head);

@@ -4,10 +4,23 @@
 
 #include <assert.h>
 
+static bool not_yet(const struct schedule_shape *shape, const char **why)
+{
+    (void)shape;
+    *why = "is not built yet";
+    return false;
+}
+
+static const struct schedule_row ZB_ROW = {.name = "zb", .legal = not_yet};
+
 static const struct schedule_row *const ROWS[SCHEDULE_KIND_COUNT] = {
     [SCHEDULE_GPIPE] = &GPIPE_ROW,
     [SCHEDULE_1F1B] = &ONE_F_ONE_B_ROW,
     [SCHEDULE_INTERLEAVED] = &INTERLEAVED_ROW,
+    [SCHEDULE_ZB_H1] = &ZB_ROW,
+    [SCHEDULE_ZB_H2] = &ZB_ROW,
+    [SCHEDULE_ZB_V] = &ZB_ROW,
+    [SCHEDULE_ZB_AUTO] = &ZB_ROW,
 };
 
 const struct schedule_row *schedule_row(enum schedule_kind kind)

@@ -200,7 +200,10 @@ static struct program program_of(struct composer *composer, const struct paralle
         .shape = {division->stage_count, division->chunk_count,
                   (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
     };
-    program.storage = program_storage(&program.mesh, parallel);
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        program.storage[kind] =
+            program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
+    }
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);

@@ -152,8 +152,8 @@ static void add_light(struct block_program *light, const struct parameter *param
 {
     for (int i = 0; i < light->parameter_count && !parameter->tie; i++) {
         struct parameter *other = &light->parameters[i];
-        bool alike =
-            !other->tie && other->gradient_partial_axes == parameter->gradient_partial_axes;
+        bool alike = !other->tie && other->kind == parameter->kind &&
+                     other->gradient_partial_axes == parameter->gradient_partial_axes;
         if (!alike) continue;
         other->elements += parameter->elements;
         return;
@@ -222,6 +222,8 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
         .recompute = (enum recompute)key->recompute,
         .seq_len = request->workload.seq_len,
         .precision = request->workload.precision,
+        .expert_imbalance = request->workload.expert_imbalance,
+        .capacity_factor = request->workload.capacity_factor,
         .merge_contractions = request->stack->merge_contractions,
         .dropout_ratio = graph->dropout_ratio,
         .differentiated = &gradients_of(memo, graph)->blocks[key->kind],

@@ -159,7 +159,7 @@ static void changes_of_random_layouts_give_each_rank_what_the_layout_says(void *
         struct layout now = from;
         for (int i = 0; i < count; i++) {
             carry_out(&mesh, &changes[i], &held);
-            now = layout_after(&mesh, &now, &changes[i]);
+            now = layout_after(&mesh, &now, &to, &changes[i]);
         }
         assert_true(layout_equal(&now, &to));
         hold(&mesh, &from, &to, &wanted);

@@ -385,7 +385,7 @@ static int gradient_buffer(const struct machine *m, int tensor)
 static void check_gradients(struct machine *m, const struct parallel *parallel,
                             const struct block_gradients *gradients)
 {
-    unsigned sharded = parallel->zero >= 2 ? mesh_shard_axes(m->mesh, parallel) : 0;
+    unsigned sharded = parallel->zero >= 2 ? mesh_shard_axes(m->mesh, parallel, PARAMETER_DENSE) : 0;
     for (int i = 0; i < m->program->parameter_count; i++) {
         const struct parameter *parameter = &m->program->parameters[i];
         int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);

@@ -177,11 +177,11 @@ static void selective_recompute_finds_the_attention_core(void **state)
                                        "attention.softmax_dropout", "attention.context"};
     int count = 0;
     for (int o = 0; o < chain->op_count; o++) {
-        count += chain->ops[o].attention_core;
+        count += chain->ops[o].class == OP_CLASS_ATTENTION;
     }
     assert_int_equal(count, sizeof CORE / sizeof *CORE);
     for (size_t i = 0; i < sizeof CORE / sizeof *CORE; i++) {
-        assert_true(find_op(chain, CORE[i])->attention_core);
+        assert_int_equal(find_op(chain, CORE[i])->class, OP_CLASS_ATTENTION);
         assert_true(find_op(chain, CORE[i])->causal);
     }
 }

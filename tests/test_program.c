@@ -110,13 +110,13 @@ static void storage_follows_zero(void **state)
         plan.parallel.zero = zero;
         struct program *program = lower(*state, &plan);
         unsigned dp = mesh_axes_of(&program->mesh, AXIS_DP);
-        assert_int_equal(program->storage.optimizer_axes, zero >= 1 ? dp : 0);
-        assert_int_equal(program->storage.gradient_axes, zero >= 2 ? dp : 0);
-        assert_int_equal(program->storage.weight_axes, zero >= 3 ? dp : 0);
+        assert_int_equal(program->storage[PARAMETER_DENSE].optimizer_axes, zero >= 1 ? dp : 0);
+        assert_int_equal(program->storage[PARAMETER_DENSE].gradient_axes, zero >= 2 ? dp : 0);
+        assert_int_equal(program->storage[PARAMETER_DENSE].weight_axes, zero >= 3 ? dp : 0);
     }
     plan.parallel.zero_group = 2;
     struct program *program = lower(*state, &plan);
-    assert_int_equal(mesh_size(&program->mesh, program->storage.weight_axes), 2);
+    assert_int_equal(mesh_size(&program->mesh, program->storage[PARAMETER_DENSE].weight_axes), 2);
 }
 
 static void tied_embeddings_on_two_stages_are_reduced_over_the_pair(void **state)

@@ -61,7 +61,7 @@ static struct op core_op(const struct layers *layers, const char *name, enum op_
                        .scalar = 1,
                        .causal = !layers->decoder->bidirectional,
                        .window = window,
-                       .attention_core = true,
+                       .class = OP_CLASS_ATTENTION,
                        .output_count = 1};
 }
 
@@ -109,7 +109,7 @@ static void mark_core(struct layers *layers, int first_op, int64_t window)
 {
     struct block *block = layers->builder.block;
     for (int o = first_op; o < block->op_count; o++) {
-        block->ops[o].attention_core = true;
+        block->ops[o].class = OP_CLASS_ATTENTION;
         block->ops[o].causal = !layers->decoder->bidirectional;
         block->ops[o].window = window;
     }

@@ -13,6 +13,26 @@ enum norm_place {
     NORM_SHARED,    // the same, and both read one norm
 };
 
+// A mixture of experts in place of the mlp; count 0 = none.
+struct experts {
+    int64_t count, top_k;
+    int64_t ffn;         // of one expert
+    int64_t shared_ffn;  // of all shared experts together, which run as one mlp; 0 = none
+    bool shared_gate;    // times sigmoid of a projection to one number (qwen2_moe)
+    enum function route;
+    double route_scale;
+    bool route_bias;   // the router has a trained bias (gpt-oss)
+    bool expert_bias;  // products inside experts have biases (gpt-oss)
+    const bool *is_dense;  // by layer: an ordinary mlp of `ffn`; NULL = none is
+};
+
+// Multi-head latent attention (DeepSeek-V2, section 2.1); kv_rank 0 = ordinary attention.
+struct latent {
+    int64_t q_rank;   // 0 = queries are projected directly
+    int64_t kv_rank;
+    int64_t nope_dim, rope_dim, value_dim;
+};
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -42,6 +62,11 @@ struct decoder {
     const bool *has_window;               // by layer; NULL = every layer when window > 0
     double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)
     double score_softcap, logit_softcap;  // 0 = none
+
+    struct experts experts;
+    struct latent latent;
+    int64_t mtp_count;    // multi-token prediction modules behind the last layer
+    bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
 
     bool tied;
     bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias

@@ -41,3 +41,7 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
 int layers_mlp(struct layers *layers, int input);
+// models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
+int layers_experts(struct layers *layers, int input);
+// models/families/latent.c
+int layers_latent_attention(struct layers *layers, int input);
