@@ -1,5 +1,6 @@
 #include "cost_models/stack.h"
 #include "core/file.h"
+#include "plan/passes.h"
 #include "topologies/provenance.h"
 
 #include <assert.h>
@@ -17,6 +18,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("attention")},
     {JSON_ANY("axes")},
     {JSON_BOOL(struct stack, sequence_parallel)},
+    {JSON_ANY("passes")},
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},
     {JSON_F64(struct stack, gemm_scale, 0.05, 4)},
@@ -69,6 +71,11 @@ static const char *axis_text(int bit)
     return axis_name((enum axis)bit);
 }
 
+static const char *pass_bit_text(int bit)
+{
+    return pass_name((enum pass)bit);
+}
+
 // Arrays of names, kept as a mask; without `name` of whole numbers.
 static const struct mask_field {
     const char *key;
@@ -83,6 +90,7 @@ static const struct mask_field {
     {"recompute", offsetof(struct stack, recompute), RECOMPUTE_COUNT, recompute_text, false},
     {"attention", offsetof(struct stack, attention), ATTENTION_COUNT, attention_text, false},
     {"axes", offsetof(struct stack, axes), AXIS_COUNT, axis_text, true},
+    {"passes", offsetof(struct stack, passes), PASS_COUNT, pass_bit_text, true},
 };
 
 enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
@@ -245,6 +253,7 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     *why = NULL;
     bool pipelined = parallel->degree[AXIS_PP] > 1;
     unsigned missing = parallel->overlap & ~stack->overlap;
+    unsigned no_pass = parallel->passes & ~stack->passes;
     for (int axis = 0; axis < AXIS_COUNT && !*why; axis++) {
         if (parallel->degree[axis] == 1 || stack->axes >> axis & 1) continue;
         *why = arena_print(arena, "stack %s cannot split over %s", stack->name, axis_text(axis));
@@ -269,6 +278,9 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     } else if (missing) {
         *why = arena_print(arena, "stack %s cannot overlap %s", stack->name,
                            overlap_text(arena, missing));
+    } else if (no_pass) {
+        *why =
+            arena_print(arena, "stack %s has no pass %s", stack->name, pass_text(arena, no_pass));
     }
     return !*why;
 }

@@ -16,6 +16,7 @@ struct stack {
     unsigned attention;                  // bit per enum attention
     unsigned axes;                       // bit per enum axis with a degree above 1
     bool sequence_parallel;
+    unsigned passes;   // bit per enum pass
     unsigned overlap;  // mask of enum overlap it can do
     unsigned overlap_default;
     // how fast it runs it

@@ -168,20 +168,20 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "40:35: $.provenance[0].kind: expected measured, published, "
+    {"hearsay", "41:35: $.provenance[0].kind: expected measured, published, "
                 "datasheet or estimated, found \"rumour\""},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
-    {"negative_scale", "17:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
+    {"negative_scale", "18:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
     {"no_attention", "8:16: $.attention: expected at least one"},
-    {"no_provenance", "18:16: $.host_op_s: expected an entry for \"host_op_s\" in "
+    {"no_provenance", "19:16: $.host_op_s: expected an entry for \"host_op_s\" in "
                       "provenance, found none"},
-    {"overlap", "11:14: $.overlap: expected none or some of "
+    {"overlap", "12:14: $.overlap: expected none or some of "
                 "grad-reduce,param-gather,tp,pp,cp,ep, found \"grad-reduce,tensor\""},
-    {"overlap_default", "12:22: $.overlap_default: expected a subset of overlap"},
-    {"unknown_key", "13:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
+    {"overlap_default", "13:22: $.overlap_default: expected a subset of overlap"},
+    {"unknown_key", "14:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
     {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "45:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "46:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
