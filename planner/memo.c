@@ -1,5 +1,6 @@
 #include "planner/memo.h"
 
+#include "plan/passes.h"
 #include "planner/index.h"
 #include "simulator/evaluate.h"
 
@@ -95,7 +96,8 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
         if (entry->attention == attention && entry->tp == tp) return entry;
     }
     assert(memo->graph_count < GRAPH_MAX);
-    struct parallel parallel = {.attention = attention, .degree[AXIS_TP] = tp};
+    struct parallel parallel = {
+        .attention = attention, .degree[AXIS_TP] = tp, .passes = memo->request->stack->passes};
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
@@ -282,7 +284,8 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
     memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
     entry->block.program = source->program;
     entry->block.light = source->light;
-    entry->block.price = block_price(&memo->context, mesh, source->program, parallel->overlap);
+    entry->block.price =
+        block_price(&memo->context, mesh, source->program, passes_overlap(parallel));
     index_put(memo->arena, &memo->priced, entry);
     return &entry->block;
 }

@@ -73,6 +73,7 @@ static struct parallel mesh_parallel(const struct space *space, const struct spa
                                 .zero_group = mesh->zero_group,
                                 .recompute_layers = -1,
                                 .schedule = SCHEDULE_1F1B,
+                                .passes = space->request->stack->passes,
                                 .overlap = space->overlap,
                                 .stage_layers = pins->stage_layers,
                                 .stage_layers_count = pins->stage_layers_count,

@@ -41,6 +41,7 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
         .recompute_layers = layers,
         .schedule = tail->schedule,
         .attention = group->attention,
+        .passes = space->request->stack->passes,
         .overlap = space->overlap,
         .order_count = mesh->order_count,
         .stage_layers = pins->stage_layers,
