@@ -100,7 +100,7 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     json_put_i64(writer, "zero_group", parallel->zero_group);
     json_put_text(
         writer, "recompute",
-        recompute_text(writer->arena, parallel->recompute, parallel->recompute_classes));
+        recompute_words(writer->arena, parallel->recompute, parallel->recompute_classes));
     json_put_i64(writer, "recompute_layers", parallel->recompute_layers);
     json_put_text(writer, "schedule", schedule_name(parallel->schedule));
     json_put_i64(writer, "in_flight", parallel->in_flight);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *recompute_text(struct arena *arena, enum recompute recompute, unsigned classes)
+const char *recompute_words(struct arena *arena, enum recompute recompute, unsigned classes)
 {
     if (recompute != RECOMPUTE_SELECTIVE || classes == 0) return recompute_name(recompute);
     const char *text = "";

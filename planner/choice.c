@@ -172,7 +172,7 @@ const char *choice_text(struct arena *arena, enum choice choice, int64_t value)
         return cp_kind_name((enum cp_kind)value);
     case FORM_RECOMPUTE: {
         enum recompute recompute = recompute_of_value((int)value, &classes);
-        return recompute_text(arena, recompute, classes);
+        return recompute_words(arena, recompute, classes);
     }
     case FORM_SCHEDULE:
         return schedule_name((enum schedule_kind)value);
