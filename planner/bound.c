@@ -61,8 +61,7 @@ static double highest_flop_per_s(const struct search_request *request)
     for (int i = 0; i < PRECISION_COUNT; i++) {
         double peak = device->peak_flop_per_s[i];
         double gemm_ratio = efficiency->gemm_ratio[i] * stack->gemm_scale;
-        double forward_ratio =
-            efficiency->attention_forward_ratio * stack->attention_forward_scale;
+        double forward_ratio = efficiency->attention_forward_ratio * stack->attention_forward_scale;
         double backward_ratio =
             efficiency->attention_backward_ratio * stack->attention_backward_scale;
         // Nothing runs narrower than the run; attention runs in 16 bits or more.

@@ -24,7 +24,8 @@ double bound_pipeline_s(double work_s, int stage_count, int micro_batch_count, b
 
 // All flops at the highest rate that a kernel has on this device and stack.
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
-                    const struct space_mesh *mesh, int micro_batch, const struct space_tails *tails);
+                    const struct space_mesh *mesh, int micro_batch,
+                    const struct space_tails *tails);
 // The mean over stages of what their ranks keep of parameters, gradients and states at the ZeRO
 // stage of the group that keeps least, and the stack's reserve.
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,

@@ -56,7 +56,7 @@ struct composer {
     struct parallel group;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
     const struct step_price *hop;  // NULL: not asked yet
-    int redo_values[REDO_MAX];  // ways to recompute met so far; 0 is none
+    int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
     int redo_count;
     struct variant variants[SHARDING_COUNT][REDO_MAX];
     // of the division at hand
@@ -221,8 +221,7 @@ static struct program program_of(struct composer *composer, const struct paralle
                   (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        program.storage[kind] =
-            program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
+        program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
     }
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;

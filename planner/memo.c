@@ -101,10 +101,10 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     }
     assert(memo->graph_count < GRAPH_MAX);
     const struct pins *pins = &memo->request->pins;
-    struct parallel parallel = {
-        .attention = attention,
-        .degree[AXIS_TP] = tp,
-        .passes = pins->passes >= 0 ? (unsigned)pins->passes : memo->request->stack->passes};
+    struct parallel parallel = {.attention = attention,
+                                .degree[AXIS_TP] = tp,
+                                .passes = pins->passes >= 0 ? (unsigned)pins->passes
+                                                            : memo->request->stack->passes};
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
@@ -257,8 +257,8 @@ static const struct lower_entry *lowered(struct memo *memo, const struct graph *
     memset(&key, 0, sizeof key);
     key.graph = graph;
     key.kind = kind;
-    key.recompute =
-        recompute_value(recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);
+    key.recompute = recompute_value(
+        recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);
     key.sp = parallel->sp;
     key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
@@ -268,7 +268,7 @@ static const struct lower_entry *lowered(struct memo *memo, const struct graph *
         bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
         key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part,        is_data ? 2 : axis->size, 0,
+            (struct axis_key){(int)axis->parent, axis->part,   is_data ? 2 : axis->size, 0,
                               (int)axis->expert, axis->replica};
     }
     const struct lower_entry *found = index_find(&memo->lowered, &key);
@@ -287,8 +287,8 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
         const struct mesh_axis *axis = &mesh->axes[i];
         if (!(source->axes >> i & 1)) continue;
         key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part,        axis->size,   axis->stride,
-                              (int)axis->expert, axis->replica};
+            (struct axis_key){(int)axis->parent, axis->part,        axis->size,
+                              axis->stride,      (int)axis->expert, axis->replica};
     }
     const struct price_entry *found = index_find(&memo->priced, &key);
     if (found) return &found->block;

@@ -219,7 +219,8 @@ static void walk_by_time(struct walk *walk)
         if (!scan_may_take(&walk->scan, entry.bound_s, 0)) break;
         look(walk, entry);
         double goal_s = ranking->count > 0 ? ranking->items[ranking->count - 1].cost.step_s : 0;
-        report_progress(walk, goal_s > first_s ? (entry.bound_s - first_s) / (goal_s - first_s) : 0);
+        report_progress(walk,
+                        goal_s > first_s ? (entry.bound_s - first_s) / (goal_s - first_s) : 0);
     }
 }
 
@@ -254,10 +255,8 @@ static void walk_in_order(struct walk *walk)
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
                               const struct scan_request *request)
 {
-    struct walk walk = {.scan = {.arena = arena,
-                                 .scratch = scratch,
-                                 .request = request,
-                                 .space = request->space}};
+    struct walk walk = {
+        .scan = {.arena = arena, .scratch = scratch, .request = request, .space = request->space}};
     struct scan *scan = &walk.scan;
     walk.start_s = walk.progress_s = clock_s();
     scan->limit_bytes =

@@ -2,11 +2,11 @@
 #include "planner/compose.h"
 #include "planner/ranking.h"
 
-// Walks a space and keeps the best plans that fit. Pruned: groups wait in a queue by a lower bound on
-// their time, at first one that needs no lowering; the best is looked at more closely, which raises
-// its bound, and is priced in the end; when the lowest bound passes the worst plan kept, all is
-// done. Exhaustive: every plan is priced. Both keep the same plans. Of the plans of one tail (ways to
-// recompute, even or balanced stages) only the best is kept.
+// Walks a space and keeps the best plans that fit. Pruned: groups wait in a queue by a lower bound
+// on their time, at first one that needs no lowering; the best is looked at more closely, which
+// raises its bound, and is priced in the end; when the lowest bound passes the worst plan kept, all
+// is done. Exhaustive: every plan is priced. Both keep the same plans. Of the plans of one tail
+// (ways to recompute, even or balanced stages) only the best is kept.
 
 struct scan_request {
     const struct search_request *search;

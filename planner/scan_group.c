@@ -248,7 +248,8 @@ static bool tail_fits(struct scan *scan, const struct scan_group *group,
             int stage;
             struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
             if (parts.reserved_bytes <= scan->limit_bytes) return true;
-        } while (parallel.stage_layers != group->balance && take_balance(&parallel, group->balance));
+        } while (parallel.stage_layers != group->balance &&
+                 take_balance(&parallel, group->balance));
     }
     return false;
 }

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-// Past this many tokens on a rank larger micro-batches gain nothing: every kernel runs in many waves
-// by then. A pin may go further.
+// Past this many tokens on a rank larger micro-batches gain nothing: every kernel runs in many
+// waves by then. A pin may go further.
 static const int64_t MICRO_BATCH_TOKENS_MOST = 1 << 16;
 // Context parallelism of shorter pieces than this sends keys for longer than it works on them, and
 // more micro-batches or tensor ranks do the same for less (estimated). A pin may go further.
@@ -34,7 +34,8 @@ struct build {
     int mesh_capacity, group_capacity;
     const struct graph *graph;  // of the tp degree at hand
     int micro_batches[DIVISOR_MAX];
-    int micro_batch_count;  // of the dp and cp at hand
+    int micro_batch_count;         // of the dp and cp at hand
+    struct space_values switches;  // of sp, legal with the degrees at hand
 };
 
 // Values of one choice.
@@ -143,18 +144,15 @@ static void *grown(struct arena *arena, void *items, int count, int *capacity, s
 static void add_groups(struct build *build, int mesh_index)
 {
     struct space *space = build->space;
-    const struct space_mesh *mesh = &space->meshes[mesh_index];
-    // Without tp there is nothing that sp could split: its first allowed value stands for both.
-    int switch_count = mesh->degree[AXIS_TP] > 1 ? space->switches.count : 1;
     for (int a = 0; a < space->attentions.count; a++) {
-        for (int s = 0; s < switch_count && s < space->switches.count; s++) {
+        for (int s = 0; s < build->switches.count; s++) {
             for (int m = 0; m < build->micro_batch_count; m++) {
                 space->groups = grown(space->arena, space->groups, space->group_count,
                                       &build->group_capacity, sizeof *space->groups);
                 space->groups[space->group_count++] = (struct space_group){
                     .mesh = mesh_index,
                     .attention = (enum attention)space->attentions.values[a],
-                    .sp = space->switches.values[s] == 1,
+                    .sp = build->switches.values[s] == 1,
                     .micro_batch = build->micro_batches[m],
                 };
             }
@@ -177,8 +175,8 @@ static void add_orders(struct build *build, const struct space_mesh *degrees_onl
         }
         if (!is_new) continue;
         count++;
-        space->meshes = grown(space->arena, space->meshes, space->mesh_count,
-                              &build->mesh_capacity, sizeof *space->meshes);
+        space->meshes = grown(space->arena, space->meshes, space->mesh_count, &build->mesh_capacity,
+                              sizeof *space->meshes);
         space->meshes[space->mesh_count++] = mesh;
         add_groups(build, space->mesh_count - 1);
     }
@@ -210,8 +208,17 @@ static void add_degrees(struct build *build, const struct space_mesh *mesh)
         return;
     }
     parallel.micro_batch = build->micro_batches[0];
-    if (program_check(build->graph, space->request->cluster, &space->request->workload, &parallel,
-                      &err)) {
+    // Without tp there is nothing that sp could split: its first allowed value stands for both.
+    int count = mesh->degree[AXIS_TP] > 1 ? space->switches.count : space->switches.count > 0;
+    build->switches.count = 0;
+    for (int i = 0; i < count; i++) {
+        parallel.sp = space->switches.values[i] == 1;
+        if (program_check(build->graph, space->request->cluster, &space->request->workload,
+                          &parallel, &err)) {
+            build->switches.values[build->switches.count++] = space->switches.values[i];
+        }
+    }
+    if (build->switches.count > 0) {
         add_orders(build, mesh);
     } else {
         space_drop(space, DROP_DIVIDE, &err);
@@ -260,8 +267,7 @@ static void add_zero_groups(struct build *build, struct space_mesh *mesh)
 static void add_experts(struct build *build, struct space_mesh *mesh)
 {
     int64_t experts = build->graph->expert_count;
-    int64_t ranks =
-        (int64_t)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP] * mesh->degree[AXIS_DP];
+    int64_t ranks = (int64_t)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP] * mesh->degree[AXIS_DP];
     struct int_range ep = pins_get(pins_of(build), CHOICE_EP);
     struct int_range etp = pins_get(pins_of(build), CHOICE_ETP);
     int64_t tensor = experts > 0 ? mesh->degree[AXIS_TP] : 1;
