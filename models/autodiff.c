@@ -195,6 +195,7 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_DROPOUT] = OP_DROPOUT,          [OP_NORM] = OP_NORM_BACKWARD,
     [OP_SOFTMAX] = OP_SOFTMAX_BACKWARD, [OP_ATTENTION] = OP_ATTENTION_BACKWARD,
     [OP_GATHER] = OP_GATHER_BACKWARD,   [OP_LOSS] = OP_LOSS_BACKWARD,
+    [OP_CONCAT] = OP_CONCAT_BACKWARD,
 };
 
 static void op_backward(struct autodiff *diff, int index, int gradient)

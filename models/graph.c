@@ -151,17 +151,24 @@ int64_t graph_matmul_parameter_count(const struct graph *graph)
     return count;
 }
 
-// Forward flops of the products of queries with keys and of probabilities with values.
+static double last_size(const struct block *block, int tensor)
+{
+    const struct tensor *t = &block->tensors[tensor];
+    return (double)t->extents[t->rank - 1].size;
+}
+
+// Forward flops of the products of queries with keys and of probabilities with values, which may
+// be of another width.
 static double attention_flop(const struct block *block, const struct op *op, int64_t seq)
 {
     bool is_fused = op->kind == OP_ATTENTION;
     if (!is_fused && !(op->kind == OP_CONTRACT && op->class == OP_CLASS_ATTENTION)) return 0;
     const struct tensor *query = &block->tensors[op->inputs[0]];
-    const struct tensor *value = &block->tensors[op->inputs[1]];
-    int head = tensor_find_dim(query, DIM_HEAD), head_dim = tensor_find_dim(value, DIM_HEAD_DIM);
-    assert(head >= 0 && head_dim >= 0);
-    double width = (double)query->extents[head].size * (double)value->extents[head_dim].size;
-    return (is_fused ? 4.0 : 2.0) * width * op_attended_pairs(op, seq, seq);
+    int head = tensor_find_dim(query, DIM_HEAD);
+    assert(head >= 0);
+    double width = last_size(block, op->inputs[1]);
+    if (is_fused) width += last_size(block, op->inputs[2]);
+    return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, seq, seq);
 }
 
 double graph_model_flop(const struct graph *graph, int64_t seq)

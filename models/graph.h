@@ -91,8 +91,8 @@ enum op_kind {
     OP_SOFTMAX,      // over kv_seq, causal mask included
     OP_ATTENTION,    // fused: q, k, v -> out, log-sum-exp
     OP_GATHER,       // embedding lookup: ids, table -> rows
-    OP_CONCAT,       // joins the last dims of two inputs; a dim that one of them lacks (the shared
-                     // rope part of MLA's keys has no head) is repeated
+    OP_CONCAT,       // a, b: joins their last dims, under a name that the output gives; a dim that
+                     // b lacks (the shared rope part of MLA's keys has no head) is repeated
     OP_ROUTE,     // logits (batch, seq, gate) -> weights of the same shape, fp32, zero but for the
                   // top_k chosen; `function` says how scores become weights
     OP_DISPATCH,  // x (batch, seq, hidden), weights -> rows (batch, seq, expert, hidden), ragged
@@ -123,8 +123,9 @@ enum function {
     FUNCTION_RELU_SQUARED,
     FUNCTION_SCALE,    // scalar * x
     FUNCTION_SOFTCAP,  // scalar * tanh(x / scalar)
-    FUNCTION_ROPE,     // rotates pairs (i, i + rotary_dims/2) of the first rotary_dims of
-                       // head_dim; scalar is theta; the position is the index along seq
+    FUNCTION_ROPE,     // rotates pairs (i, i + rotary_dims/2) of the rotary_dims of head_dim
+                       // from rotary_first on; scalar is theta; the position is the index along
+                       // seq
     FUNCTION_ALIBI,    // x + slope(head) * key position, x is (batch, head, seq, kv_seq)
     FUNCTION_SIGMOID,
     FUNCTION_CLAMPED_SWIGLU,  // gpt-oss: (up + 1) * gate * sigmoid(scalar * gate), both clamped
@@ -166,15 +167,15 @@ struct op {
     enum function function;
     double scalar;  // constant of the function; OP_CONTRACT and OP_ATTENTION: factor on the product
                     // (scores), 1 for most, never 0
-    double softcap;        // OP_ATTENTION: soft cap of the scores, 0 = none
-    double dropout_ratio;  // OP_DROPOUT, OP_ATTENTION
-    int64_t rotary_dims;   // FUNCTION_ROPE
-    bool alibi;            // OP_ATTENTION
-    bool causal;           // the whole attention core: attention, or the ops of the chain
-    int64_t window;        // sliding window in tokens, 0 = none
-    int merge;  // contractions of one block and phase with the same merge > 0 share an input
-                // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
-    int top_k;  // OP_ROUTE
+    double softcap;                     // OP_ATTENTION: soft cap of the scores, 0 = none
+    double dropout_ratio;               // OP_DROPOUT, OP_ATTENTION
+    int64_t rotary_dims, rotary_first;  // FUNCTION_ROPE
+    bool alibi;                         // OP_ATTENTION
+    bool causal;     // the whole attention core: attention, or the ops of the chain
+    int64_t window;  // sliding window in tokens, 0 = none
+    int merge;       // contractions of one block and phase with the same merge > 0 share an input
+                     // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
+    int top_k;       // OP_ROUTE
     enum op_class class;  // for selective recompute
 };
 

@@ -47,13 +47,13 @@ static unsigned keep_partial(const struct layout *home, unsigned axes, struct la
 static void local_sizes(const struct lowering *low, const struct instr *instr,
                         int64_t size[DIM_COUNT])
 {
-    bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
+    const struct op *op = &low->block->ops[instr->op];
     memset(size, 0, DIM_COUNT * sizeof *size);
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
         int b = i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
         const struct buffer *buffer = &low->program->buffers[b];
         const struct tensor *tensor = &low->block->tensors[buffer->tensor];
-        bool keys = attends && tensor_find_dim(tensor, DIM_KV_HEAD) >= 0;
+        bool keys = i < instr->input_count && op_reads_keys(op, i);
         for (int e = 0; e < tensor->rank; e++) {
             enum dim dim = tensor->extents[e].dim;
             enum dim as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;

@@ -15,4 +15,5 @@ void interpreter_elementwise(struct interpreter *in, const struct op *op);
 void interpreter_norm(struct interpreter *in, const struct op *op);
 void interpreter_softmax(struct interpreter *in, const struct op *op);
 void interpreter_attention(struct interpreter *in, const struct op *op);
+void interpreter_concat(struct interpreter *in, const struct op *op);
 void interpreter_loss(struct interpreter *in, const struct op *op);

@@ -41,7 +41,8 @@ static const char BERT[] =
     "{\"model_type\": \"bert\", \"vocab_size\": 11, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"max_position_embeddings\": 9}";
 
-static const char *const MODELS[] = {LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT};
+static const char *const MODELS[] = {
+    LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT, TINY_DEEPSEEK_DENSE};
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
 struct degrees {
@@ -385,7 +386,8 @@ static int gradient_buffer(const struct machine *m, int tensor)
 static void check_gradients(struct machine *m, const struct parallel *parallel,
                             const struct block_gradients *gradients)
 {
-    unsigned sharded = parallel->zero >= 2 ? mesh_shard_axes(m->mesh, parallel, PARAMETER_DENSE) : 0;
+    unsigned sharded =
+        parallel->zero >= 2 ? mesh_shard_axes(m->mesh, parallel, PARAMETER_DENSE) : 0;
     for (int i = 0; i < m->program->parameter_count; i++) {
         const struct parameter *parameter = &m->program->parameters[i];
         int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);

@@ -159,6 +159,20 @@ int layers_rename(struct layers *layers, const char *name, int input, struct sha
     return output;
 }
 
+int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape)
+{
+    int output = activation(layers, name, shape);
+    struct op op = {.name = name,
+                    .kind = OP_CONCAT,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {a, b},
+                    .outputs = {output}};
+    builder_op(&layers->builder, op);
+    return output;
+}
+
 int layers_dropout(struct layers *layers, const char *name, int input, double ratio)
 {
     if (ratio <= 0 || !layers->options.dropout) return input;

@@ -34,9 +34,18 @@ int layers_function(struct layers *layers, const char *name, int input, enum fun
                     double scalar);
 // f(gate) * up.
 int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function);
+// The last dims of a and b joined under the name that `shape` gives them; see OP_CONCAT.
+int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape);
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);
 // `input` itself when there is nothing to drop.
 int layers_dropout(struct layers *layers, const char *name, int input, double ratio);
+
+// What attention works on: (batch, seq, head, head_dim), keys and values by kv_head or by head.
+struct heads {
+    int query, key, value;
+};
+// From there to the output projection, fused or as the chain.
+int layers_attend(struct layers *layers, struct heads heads, int64_t window);
 
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
@@ -44,4 +53,4 @@ int layers_mlp(struct layers *layers, int input);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
 // models/families/latent.c
-int layers_latent_attention(struct layers *layers, int input);
+int layers_latent_attention(struct layers *layers, int input, int64_t window);
