@@ -197,6 +197,9 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_SOFTMAX] = interpreter_softmax,
     [OP_ATTENTION] = interpreter_attention,
     [OP_GATHER] = run_gather,
+    [OP_ROUTE] = interpreter_route,
+    [OP_DISPATCH] = interpreter_dispatch,
+    [OP_COMBINE] = interpreter_combine,
     [OP_LOSS] = interpreter_loss,
     [OP_NORM_BACKWARD] = interpreter_norm,
     [OP_SOFTMAX_BACKWARD] = interpreter_softmax,
@@ -205,6 +208,9 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_LOSS_BACKWARD] = interpreter_loss,
     [OP_CONCAT] = interpreter_concat,
     [OP_CONCAT_BACKWARD] = interpreter_concat,
+    [OP_ROUTE_BACKWARD] = interpreter_route,
+    [OP_DISPATCH_BACKWARD] = interpreter_dispatch,
+    [OP_COMBINE_BACKWARD] = interpreter_combine,
     [OP_REDUCE] = run_reduce,
 };
 

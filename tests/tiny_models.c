@@ -53,6 +53,21 @@ static const char TINY_BERT[] =
 const char TINY_DEEPSEEK_DENSE[] =
     "{\"model_type\": \"deepseek_v2\", " TINY_LATENT ", \"q_lora_rank\": 5, "
     "\"attention_bias\": true, \"mlp_bias\": true, \"n_routed_experts\": null}";
+// Experts are as wide as the mlp is not, so that mistaking one for the other shows.
+#define TINY_EXPERTS                                                                 \
+    "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 5, " \
+    "\"shared_expert_intermediate_size\": 3"
+
+const char TINY_MIXTRAL[] =
+    "{\"model_type\": \"mixtral\", " TINY_LLAMA_LIKE ", \"num_local_experts\": 4}";
+
+const char TINY_QWEN2_MOE[] =
+    "{\"model_type\": \"qwen2_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS "}";
+
+const char TINY_DEEPSEEK[] =
+    "{\"model_type\": \"deepseek_v3\", " TINY_LATENT ", \"q_lora_rank\": 5, "
+    "\"first_k_dense_replace\": 1, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, "
+    "\"moe_intermediate_size\": 6, \"n_group\": null, \"num_nextn_predict_layers\": 0}";
 
 const char *const TINY_MODELS[] = {
     TINY_LLAMA,
@@ -65,6 +80,7 @@ const char *const TINY_MODELS[] = {
     TINY_BLOOM,
     TINY_BERT,
     TINY_DEEPSEEK_DENSE,
+    TINY_DEEPSEEK,
     "{\"model_type\": \"deepseek_v2\", " TINY_LATENT ", \"q_lora_rank\": null, "
     "\"n_routed_experts\": null, \"tie_word_embeddings\": true}",
     "{\"model_type\": \"mistral\", " TINY_LLAMA_LIKE ", \"sliding_window\": 3}",
@@ -75,6 +91,10 @@ const char *const TINY_MODELS[] = {
     "{\"model_type\": \"phi3\", " TINY_LLAMA_LIKE ", \"partial_rotary_factor\": 0.5}",
     "{\"model_type\": \"nemotron\", " TINY_LLAMA_LIKE "}",
     "{\"model_type\": \"starcoder2\", " TINY_LLAMA_LIKE ", \"residual_dropout\": 0.1}",
+    TINY_MIXTRAL,
+    TINY_QWEN2_MOE,
+    "{\"model_type\": \"qwen3_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", "
+    "\"norm_topk_prob\": true, \"decoder_sparse_step\": 2}",
     NULL,
 };
 

@@ -27,8 +27,6 @@ struct stretch {
     double factor, mscale_all_dim, rope_theta;
 };
 
-enum { EXPERTS_MAX = 65536 };
-
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct deepseek, vocab_size, 1, VOCAB_MAX)},
     {JSON_OPT_I64(struct deepseek, hidden_size, 1, WIDTH_MAX)},
@@ -145,13 +143,13 @@ static void check_experts(struct family_reader *reader, const struct deepseek *r
     if (reader->err->kind || experts == 0) return;
     if (chosen == 0) {
         family_fail(reader, "num_experts_per_tok", "missing \"num_experts_per_tok\"");
-    } else if (chosen > experts) {
-        family_fail(reader, "num_experts_per_tok", "%lld of %lld experts cannot be chosen", chosen,
-                    experts);
+    } else if (record->n_shared_experts * record->moe_intermediate_size > WIDTH_MAX) {
+        family_fail(reader, "n_shared_experts", "together the shared experts are wider than %d",
+                    WIDTH_MAX);
     } else if (experts % groups != 0) {
         family_fail(reader, "n_group", "%lld groups do not divide %lld experts", groups, experts);
     } else if (open > groups) {
-        family_fail(reader, "topk_group", "%lld of %lld groups cannot be chosen", open, groups);
+        family_fail(reader, "topk_group", "%lld of %lld groups", open, groups);
     } else if (chosen > experts / groups * open) {
         family_fail(reader, "topk_group", "%lld groups have %lld experts, %lld are to be chosen",
                     open, experts / groups * open, chosen);
@@ -208,8 +206,9 @@ static struct decoder read_decoder(struct family_reader *reader, const char *mod
 {
     read_record(reader, record);
     check_heads(reader, record);
-    check_experts(reader, record);
     struct decoder decoder = describe(model_type, record);
+    family_check_experts(reader, &decoder, "n_routed_experts", "num_experts_per_tok");
+    check_experts(reader, record);
     decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
     decoder.experts.is_dense = dense_layers(reader, record);
     set_rope(reader, record, &decoder);
