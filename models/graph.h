@@ -44,7 +44,7 @@ enum dim {
 
 const char *dim_name(enum dim dim);
 
-enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 6, OP_OUTPUT_MAX = 3 };
+enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 4 };
 
 struct extent {
     enum dim dim;
@@ -89,8 +89,9 @@ enum op_kind {
                      // where nothing is repeated
     OP_DROPOUT,      // writes a byte mask as its second output; backward: d_out, mask -> d_x
     OP_NORM,         // layer norm or rms norm over the last dimension; inputs x(, weight(, bias))
-    OP_SOFTMAX,      // over kv_seq, causal mask included
-    OP_ATTENTION,    // fused: q, k, v -> out, log-sum-exp
+    OP_SOFTMAX,      // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
+                     // sink (head) is one more score in each row, whose probability is dropped
+    OP_ATTENTION,    // fused: q, k, v(, sink) -> out, log-sum-exp
     OP_GATHER,       // embedding lookup: ids, table -> rows
     OP_CONCAT,       // a, b: joins their last dims, under a name that the output gives; a dim that
                      // b lacks (the shared rope part of MLA's keys has no head) is repeated
@@ -101,8 +102,8 @@ enum op_kind {
     OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
                   // (batch, seq): the mean over tokens is in the seed of the loss gradient
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
-    OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores
-    OP_ATTENTION_BACKWARD,  // d_out, q, k, v, out, log-sum-exp -> d_q, d_k, d_v
+    OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores(, d_sink)
+    OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink), out, log-sum-exp -> d_q, d_k, d_v(, d_sink)
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
     OP_CONCAT_BACKWARD,     // d_out -> d_a, d_b (summed over what was repeated)

@@ -87,23 +87,14 @@ static enum split split_renamed(const struct block *block, const struct op *op, 
 // Norm and softmax need their last dim whole.
 static enum split split_rows(const struct block *block, const struct op *op, enum dim dim)
 {
-    const struct tensor *output = output_of(block, op, 0);
-    if (is_last_dim(output, dim)) return SPLIT_NO;
-    return has_dim(output, dim) ? SPLIT_FREE : SPLIT_NO;
-}
-
-static enum split split_norm_backward(const struct block *block, const struct op *op, enum dim dim)
-{
-    enum split split = split_rows(block, op, dim);
-    return split == SPLIT_FREE && op->output_count > 1 ? SPLIT_PARTIAL : split;
+    return is_last_dim(output_of(block, op, 0), dim) ? SPLIT_NO : split_einsum(block, op, dim);
 }
 
 // seq and kv_seq stay whole: k and v carry seq as the projections leave it, and every query needs
 // all of them. Splitting them (ring, gather) is the work of a strategy, not of this rule.
 static enum split split_attention(const struct block *block, const struct op *op, enum dim dim)
 {
-    (void)block, (void)op;
-    return dim == DIM_BATCH || dim == DIM_HEAD ? SPLIT_FREE : SPLIT_NO;
+    return dim == DIM_BATCH || dim == DIM_HEAD ? split_einsum(block, op, dim) : SPLIT_NO;
 }
 
 static enum split split_loss(const struct block *block, const struct op *op, enum dim dim)
@@ -300,7 +291,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false, 0},
     [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false, 0},
     [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false, 3},
-    [OP_NORM_BACKWARD] = {"norm_backward", split_norm_backward, flop_stream, saves_none, false, 0},
+    [OP_NORM_BACKWARD] = {"norm_backward", split_rows, flop_stream, saves_none, false, 0},
     [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false, 0},
     [OP_ATTENTION_BACKWARD] = {"attention_backward", split_attention, flop_attention_backward,
                                saves_none, false, 0},
@@ -323,7 +314,7 @@ const struct op_rule *op_rule(enum op_kind kind)
 
 bool op_reads_keys(const struct op *op, int input)
 {
-    if (op->kind == OP_ATTENTION) return input >= 1;
+    if (op->kind == OP_ATTENTION) return input == 1 || input == 2;
     return op->kind == OP_ATTENTION_BACKWARD && (input == 2 || input == 3);
 }
 

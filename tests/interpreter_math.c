@@ -230,14 +230,32 @@ static bool is_visible(const struct interpreter *in, const struct op *op, int64_
     return distance >= 0 && (op->window == 0 || distance < op->window);
 }
 
+// The sink of a head, which is input `index` of the op; NULL without one.
+static const double *sink_of(const struct interpreter *in, const struct op *op, int index,
+                             int64_t head)
+{
+    if (op->input_count <= index || in->block->tensors[op->inputs[index]].rank != 1) return NULL;
+    return in->values[op->inputs[index]] + head;
+}
+
+// Rows of scores are (batch, head, seq).
+static int64_t row_head(const struct interpreter *in, const struct op *op, int64_t row)
+{
+    int scores = op->outputs[0];
+    return row / interpreter_size(in, scores, DIM_SEQ) % interpreter_size(in, scores, DIM_HEAD);
+}
+
 static void softmax_row(struct interpreter *in, const struct op *op, int64_t row, int64_t keys,
                         int64_t query)
 {
     const double *x = in->values[op->inputs[0]] + row * keys;
     double *y = in->values[op->outputs[0]] + row * keys, largest = -HUGE_VAL, sum = 0;
+    const double *sink = sink_of(in, op, 1, row_head(in, op, row));
+    if (sink) largest = *sink;
     for (int64_t i = 0; i < keys; i++) {
         if (is_visible(in, op, query, i)) largest = fmax(largest, x[i]);
     }
+    if (sink) sum = exp(*sink - largest);
     for (int64_t i = 0; i < keys; i++) {
         y[i] = is_visible(in, op, query, i) ? exp(x[i] - largest) : 0;
         sum += y[i];
@@ -252,10 +270,12 @@ static void softmax_row_backward(struct interpreter *in, const struct op *op, in
 {
     const double *gradient = in->values[op->inputs[0]] + row * keys;
     const double *p = in->values[op->inputs[1]] + row * keys;
-    double dot = 0;
+    double dot = 0, sink = 1;
     for (int64_t i = 0; i < keys; i++) {
         dot += gradient[i] * p[i];
+        sink -= p[i];
     }
+    if (op->output_count > 1) in->values[op->outputs[1]][row_head(in, op, row)] -= sink * dot;
     for (int64_t i = 0; i < keys; i++) {
         in->values[op->outputs[0]][row * keys + i] = p[i] * (gradient[i] - dot);
     }
@@ -309,7 +329,9 @@ static void attention_row(struct interpreter *in, const struct op *op, const str
 {
     const double *q = in->values[op->inputs[0]] + row->q, *k = in->values[op->inputs[1]];
     const double *v = in->values[op->inputs[2]];
-    double *out = in->values[op->outputs[0]] + row->out, sum = 0;
+    double *out = in->values[op->outputs[0]] + row->out;
+    const double *sink = sink_of(in, op, 3, row->head);
+    double sum = sink ? exp(*sink) : 0;
     // Test values are small: no maximum is subtracted.
     for (int64_t j = 0; j < row->keys; j++) {
         if (!is_visible(in, op, row->query, j)) continue;
@@ -332,7 +354,10 @@ static void attention_row_backward(struct interpreter *in, const struct op *op,
     double *const *values = in->values;
     const double *gradient = values[op->inputs[0]] + row->out, *q = values[op->inputs[1]] + row->q;
     const double *k = values[op->inputs[2]], *v = values[op->inputs[3]];
-    double mean = dot(gradient, values[op->inputs[4]] + row->out, row->value_width);
+    const double *out = values[op->inputs[op->input_count - 2]] + row->out;
+    double mean = dot(gradient, out, row->value_width);
+    const double *sink = sink_of(in, op, 4, row->head);
+    if (sink) values[op->outputs[3]][row->head] -= exp(*sink - *lse) * mean;
     for (int64_t j = 0; j < row->keys; j++) {
         if (!is_visible(in, op, row->query, j)) continue;
         int64_t at = rows_before(row, j) * row->width;
@@ -357,7 +382,7 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     assert(op->dropout_ratio == 0 && "the mask of the fused kernel is its own");
     bool is_forward = op->kind == OP_ATTENTION;
     int q = op->inputs[is_forward ? 0 : 1], k = op->inputs[is_forward ? 1 : 2];
-    double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[5]];
+    double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[op->input_count - 1]];
     int64_t heads = interpreter_size(in, q, DIM_HEAD), queries = interpreter_size(in, q, DIM_SEQ);
     int v = op->inputs[is_forward ? 2 : 3];
     bool is_grouped = tensor_find_dim(&in->block->tensors[k], DIM_KV_HEAD) >= 0;

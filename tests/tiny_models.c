@@ -95,6 +95,13 @@ const char *const TINY_MODELS[] = {
     TINY_QWEN2_MOE,
     "{\"model_type\": \"qwen3_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", "
     "\"norm_topk_prob\": true, \"decoder_sparse_step\": 2}",
+    "{\"model_type\": \"gpt_oss\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", \"sliding_window\": 2}",
+    "{\"model_type\": \"grok-1\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", \"max_attn_value\": 2, "
+    "\"embedding_multiplier_scale\": 3, \"output_multiplier_scale\": 0.5}",
+    "{\"model_type\": \"dbrx\", \"vocab_size\": 11, \"d_model\": 8, \"n_heads\": 4, \"n_layers\": "
+    "1, "
+    "\"attn_config\": {\"kv_n_heads\": 2}, \"ffn_config\": {\"ffn_hidden_size\": 5, "
+    "\"moe_top_k\": 2, \"ffn_act_fn\": {\"name\": \"gelu\"}}}",
     NULL,
 };
 

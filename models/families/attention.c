@@ -90,6 +90,12 @@ static int repeat_heads(struct layers *layers, const char *name, int input)
     return layers_rename(layers, name, input, shape);
 }
 
+static int sink(struct layers *layers)
+{
+    return layers_parameter(layers, "attention", "sink",
+                            SHAPE({DIM_HEAD, layers->decoder->head_count}), NULL);
+}
+
 static int fused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
@@ -107,6 +113,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     op.inputs[0] = heads.query;
     op.inputs[1] = heads.key;
     op.inputs[2] = heads.value;
+    if (d->attention_sink) op.inputs[op.input_count++] = sink(layers);
     op.output_count = 2;
     op.outputs[0] = out;
     op.outputs[1] = lse;
@@ -154,7 +161,8 @@ static int unfused(struct layers *layers, struct heads heads, int64_t window)
     if (d->alibi) scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, 1);
     struct op softmax = core_op(layers, "attention.softmax", OP_SOFTMAX, window);
     softmax.flop_per_element = SOFTMAX_FLOP;
-    int probabilities = append_core(layers, softmax, scores, -1, square);
+    int probabilities =
+        append_core(layers, softmax, scores, d->attention_sink ? sink(layers) : -1, square);
     probabilities =
         layers_dropout(layers, "attention.softmax_dropout", probabilities, d->attention_dropout);
     struct op context = core_op(layers, "attention.context", OP_CONTRACT, window);

@@ -187,6 +187,9 @@ static struct block head_block(struct layers layers)
                             .tie = d->tied ? TOKEN_TIE : NULL,
                             .bias = d->masked_head};
     int logits = layers_project(&layers, x, lm);
+    // The bias of a masked head stands behind its product; no family has both.
+    struct op *product = &layers.builder.block->ops[layers.builder.block->op_count - 1];
+    if (d->logit_scale > 0 && !lm.bias) product->scalar = d->logit_scale;
     if (d->logit_softcap > 0) {
         logits =
             layers_function(&layers, "head.softcap", logits, FUNCTION_SOFTCAP, d->logit_softcap);

@@ -46,22 +46,25 @@ struct decoder {
     enum norm_place norm_place;
     enum function norm;
     double norm_epsilon;
-    bool norm_is_plain;  // without weight and bias
+    bool norm_is_plain;     // without weight and bias
+    bool norm_is_unbiased;  // layer norms have a weight only (dbrx)
     bool no_final_norm;
     bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
 
     bool qkv_bias, out_bias, mlp_bias;
     bool gated;
     enum function activation;
-    bool head_norms;      // rms norm of each head of q and k, before rope
-    double rope_theta;    // 0 = no rope
-    int64_t rotary_dims;  // of head_dim
+    double activation_scalar;  // its constant; 0 = 1
+    bool head_norms;           // rms norm of each head of q and k, before rope
+    double rope_theta;         // 0 = no rope
+    int64_t rotary_dims;       // of head_dim
     bool alibi;
     bool bidirectional;
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0
     double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)
     double score_softcap, logit_softcap;  // 0 = none
+    double logit_scale;                   // factor on the logits; 0 = 1
 
     struct experts experts;
     struct latent latent;

@@ -19,6 +19,10 @@ struct shape layers_tokens(enum dim dim, int64_t size);
 // A new activation; whatever has the dim `expert` exists for the chosen experts only.
 int layers_activation(struct layers *layers, const char *name, struct shape shape);
 
+// A new parameter called name.suffix.
+int layers_parameter(struct layers *layers, const char *name, const char *suffix,
+                     struct shape shape, const char *tie);
+
 // A contraction of `input` with a new parameter of shape `weight` (tied under `tie` when not NULL),
 // and the bias, which has the dims of `output` past batch and seq.
 struct projection {
@@ -38,7 +42,10 @@ int layers_add(struct layers *layers, const char *name, int a, int b);
 int layers_function(struct layers *layers, const char *name, int input, enum function function,
                     double scalar);
 // f(gate) * up; a gate that lacks the last dims is repeated over them.
-int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function);
+int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function,
+                double scalar);
+// The activation of an mlp: f(gate) * up, or f(up) when gate is negative.
+int layers_activate(struct layers *layers, const char *name, int gate, int up);
 // The last dims of a and b joined under the name that `shape` gives them; see OP_CONCAT.
 int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape);
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);
