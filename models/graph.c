@@ -136,12 +136,13 @@ static int64_t active_elements(const struct graph *graph, const struct tensor *t
 
 typedef int64_t elements_function(const struct graph *graph, const struct tensor *tensor);
 
-static int64_t count_parameters(const struct graph *graph, elements_function *elements)
+static int64_t count_parameters(const struct graph *graph, bool mtp, elements_function *elements)
 {
     int64_t count = 0;
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         int64_t repeats = count_repeats(graph, b);
+        if (block->mtp != mtp) continue;
         for (int t = 0; t < block->tensor_count; t++) {
             const struct tensor *tensor = &block->tensors[t];
             if (tensor->role != TENSOR_PARAMETER) continue;
@@ -154,12 +155,17 @@ static int64_t count_parameters(const struct graph *graph, elements_function *el
 
 int64_t graph_parameter_count(const struct graph *graph)
 {
-    return count_parameters(graph, unpadded_elements);
+    return count_parameters(graph, false, unpadded_elements);
+}
+
+int64_t graph_mtp_parameter_count(const struct graph *graph)
+{
+    return count_parameters(graph, true, unpadded_elements);
 }
 
 int64_t graph_active_parameter_count(const struct graph *graph)
 {
-    return count_parameters(graph, active_elements);
+    return count_parameters(graph, false, active_elements);
 }
 
 int64_t graph_matmul_parameter_count(const struct graph *graph)

@@ -13,7 +13,8 @@
 //
 // Ids come with the data, not from the block before: they are tensors of role TENSOR_IDS without
 // producer, and no block inputs. Embedding: token_ids (batch, seq), position_ids (seq) and
-// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq).
+// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq). Multi-token
+// prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
 // Names are unique within a block.
 
 enum dim {
@@ -183,9 +184,13 @@ struct op {
 
 enum block_role { BLOCK_EMBEDDING, BLOCK_LAYER, BLOCK_HEAD };
 
+// A multi-token prediction module counts as a layer and stands in front of the head, on the same
+// stage. It hands on its input and its own result; the head has a loss for each. Both losses are
+// outputs; the weight of the second, as the mean over tokens, is in the seed of its gradient.
 struct block {
     const char *name;
     enum block_role role;
+    bool mtp;
     struct tensor *tensors;
     int tensor_count;
     struct op *ops;
@@ -201,7 +206,7 @@ struct graph {
     int block_count;
     int *sequence;  // sequence[i] is the block kind at position i; embedding first, head last
     int sequence_count;
-    int layer_count;  // blocks of role BLOCK_LAYER in the sequence
+    int layer_count;  // blocks of role BLOCK_LAYER in the sequence, prediction modules among them
     int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
                                                                       // messages and legal degrees
     int64_t seq_len_max;          // positions the model was made for; 0 = unknown
@@ -224,12 +229,16 @@ int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq)
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq);
 int tensor_find_dim(const struct tensor *tensor, enum dim dim);  // position or -1
 
-// Counts parameters by walking the sequence, ties once. Vocabulary padding is not counted.
+// Counts parameters by walking the sequence, ties once. Neither vocabulary padding nor multi-token
+// prediction modules are counted.
 int64_t graph_parameter_count(const struct graph *graph);
+// Those of the modules alone; what they share with embedding and head is not among them.
+int64_t graph_mtp_parameter_count(const struct graph *graph);
 // The part of them that one token passes through: of the experts only the chosen.
 int64_t graph_active_parameter_count(const struct graph *graph);
-// The part of those that takes part in matrix products for each token (head included, embedding
-// lookup and positions not): what "model flops" count.
+// The parameters that take part in matrix products for each token: head included, embedding lookup
+// and positions not. What multi-token prediction computes is included, and with it a second use of
+// the head: this is what "model flops" count.
 int64_t graph_matmul_parameter_count(const struct graph *graph);
 // Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul
 // parameters * seq + attention, causal halved (Narayanan et al. 2021, eq. 3 without its recompute).

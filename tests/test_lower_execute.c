@@ -42,7 +42,7 @@ static const char BERT[] =
     "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"max_position_embeddings\": 9}";
 
 static const char *const MODELS[] = {
-    LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT, TINY_DEEPSEEK_DENSE};
+    LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT, TINY_DEEPSEEK_DENSE, TINY_DEEPSEEK_MTP};
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
 struct degrees {

@@ -69,6 +69,10 @@ const char TINY_DEEPSEEK[] =
     "\"first_k_dense_replace\": 1, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, "
     "\"moe_intermediate_size\": 6, \"n_group\": null, \"num_nextn_predict_layers\": 0}";
 
+const char TINY_DEEPSEEK_MTP[] =
+    "{\"model_type\": \"deepseek_v3\", " TINY_LATENT ", \"q_lora_rank\": null, "
+    "\"n_routed_experts\": null, \"num_nextn_predict_layers\": 1}";
+
 const char *const TINY_MODELS[] = {
     TINY_LLAMA,
     TINY_GPT2,
@@ -81,6 +85,7 @@ const char *const TINY_MODELS[] = {
     TINY_BERT,
     TINY_DEEPSEEK_DENSE,
     TINY_DEEPSEEK,
+    TINY_DEEPSEEK_MTP,
     "{\"model_type\": \"deepseek_v2\", " TINY_LATENT ", \"q_lora_rank\": null, "
     "\"n_routed_experts\": null, \"tie_word_embeddings\": true}",
     "{\"model_type\": \"mistral\", " TINY_LLAMA_LIKE ", \"sliding_window\": 3}",

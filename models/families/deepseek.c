@@ -89,6 +89,9 @@ static void read_record(struct family_reader *reader, struct deepseek *record)
     if (family_is_null(reader, "n_routed_experts")) record->n_routed_experts = 0;
     if (family_is_null(reader, "n_shared_experts")) record->n_shared_experts = 0;
     if (family_is_null(reader, "n_group")) record->n_group = 0;
+    if (record->n_routed_experts == 0) {
+        record->num_experts_per_tok = record->n_shared_experts = record->moe_intermediate_size = 0;
+    }
 }
 
 static bool is_stretched(const struct stretch *stretch)
@@ -128,10 +131,10 @@ static void check_heads(struct family_reader *reader, const struct deepseek *rec
     } else if (record->qk_rope_head_dim % 2) {
         family_fail(reader, "qk_rope_head_dim", "%lld dims cannot be rotated in pairs",
                     (long long)record->qk_rope_head_dim);
-    } else if (record->num_nextn_predict_layers > 1) {
+    } else if (record->num_nextn_predict_layers > MTP_MAX) {
         family_fail(reader, "num_nextn_predict_layers",
-                    "%lld multi-token prediction modules; 1 is the most that is known",
-                    (long long)record->num_nextn_predict_layers);
+                    "%lld multi-token prediction modules; the most is %d",
+                    (long long)record->num_nextn_predict_layers, MTP_MAX);
     }
 }
 

@@ -63,6 +63,11 @@ int layers_project(struct layers *layers, int input, struct projection projectio
 {
     int weight =
         layers_parameter(layers, projection.name, "weight", projection.weight, projection.tie);
+    return layers_product(layers, input, weight, projection);
+}
+
+int layers_product(struct layers *layers, int input, int weight, struct projection projection)
+{
     int output = layers_activation(layers, projection.name, projection.output);
     struct op op = {.name = projection.name,
                     .kind = OP_CONTRACT,

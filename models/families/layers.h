@@ -34,6 +34,9 @@ struct projection {
     enum op_class class;
 };
 int layers_project(struct layers *layers, int input, struct projection projection);
+// The same with a parameter that is there already; `weight` and `tie` of the projection are not
+// looked at.
+int layers_product(struct layers *layers, int input, int weight, struct projection projection);
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function);
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
