@@ -312,12 +312,6 @@ const struct op_rule *op_rule(enum op_kind kind)
     return &RULES[kind];
 }
 
-bool op_reads_keys(const struct op *op, int input)
-{
-    if (op->kind == OP_ATTENTION) return input == 1 || input == 2;
-    return op->kind == OP_ATTENTION_BACKWARD && (input == 2 || input == 3);
-}
-
 bool op_has_gradient(const struct block *block, const struct op *op, int input)
 {
     const struct tensor *tensor = input_of(block, op, input);

@@ -45,10 +45,6 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
 // Whether any input or output of the op has this dim.
 bool op_has_dim(const struct block *block, const struct op *op, enum dim dim);
 
-// Whether input i of attention, or of its backward, is keys or values: their dim seq is the kv_seq
-// of the op.
-bool op_reads_keys(const struct op *op, int input);
-
 // Query-key pairs of one sequence and head that count as work: causal halved, sliding window w as
 // w * queries less its own triangle.
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys);
