@@ -166,7 +166,7 @@ static void wrong_choices_are_named_with_their_place(void **state)
         {"\"in_flight\":0", "\"in_flight\":-1",
          "x.json:1:276: $.in_flight: must be between 0 and 1073741824, found -1"},
         {"\"passes\":\"none\"", "\"passes\":\"streams,all\"",
-         "x.json:1:290: $.passes: \"streams,all\" is neither none nor a list of passes"},
+         "x.json:1:287: $.passes: \"streams,all\" is neither none nor a list of passes"},
         {"\"dp\",\"pp\"]", "\"pp\",\"pp\"]",
          "x.json:1:241: $.order[3]: expected each of tp, cp, dp, pp once, found \"pp\""},
         {"\"none\",\"overlap", "\"optimizer\",\"overlap",
