@@ -219,6 +219,21 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     return light;
 }
 
+// What pricing and memory read of a lowered block, with no room to spare: there are many of them.
+static struct block_program *compacted(struct arena *arena, const struct block_program *program)
+{
+    struct block_program *copy = ARENA_NEW(arena, struct block_program, 1);
+    *copy = *program;
+    copy->instrs = ARENA_NEW(arena, struct instr, program->instr_count);
+    copy->buffers = ARENA_NEW(arena, struct buffer, program->buffer_count);
+    copy->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
+    memcpy(copy->instrs, program->instrs, (size_t)program->instr_count * sizeof *copy->instrs);
+    memcpy(copy->buffers, program->buffers, (size_t)program->buffer_count * sizeof *copy->buffers);
+    memcpy(copy->parameters, program->parameters,
+           (size_t)program->parameter_count * sizeof *copy->parameters);
+    return copy;
+}
+
 static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
                                  const struct mesh *mesh, const struct parallel *parallel)
 {
@@ -239,7 +254,10 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     };
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
-    struct block_program *program = lower_block(memo->arena, &lower_request);
+    struct arena_mark mark = arena_mark(memo->scratch);
+    struct block_program *program =
+        compacted(memo->arena, lower_block(memo->scratch, &lower_request));
+    arena_reset(memo->scratch, mark);
     entry->program = program;
     entry->light = lighten(memo, program, mesh, parallel);
     for (int i = 0; i < entry->program->instr_count; i++) {

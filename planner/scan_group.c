@@ -237,19 +237,34 @@ void group_scan(struct scan *scan, const struct scan_group *group)
     }
 }
 
+// Whether a way to recompute has room; `least_bytes` is what any other way needs as well.
+static bool redo_fits(struct scan *scan, const struct scan_group *group,
+                      const struct space_tail *tail, const struct space_redo *redo,
+                      int64_t *least_bytes)
+{
+    struct parallel parallel =
+        space_parallel(scan->space, group->group, tail, redo, redo->layers_high);
+    *least_bytes = INT64_MAX;
+    do {
+        int stage;
+        struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
+        if (parts.reserved_bytes <= scan->limit_bytes) return true;
+        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                        parts.buffers_bytes + scan->request->search->stack->reserve_bytes;
+        if (bytes < *least_bytes) *least_bytes = bytes;
+    } while (parallel.stage_layers != group->balance && take_balance(&parallel, group->balance));
+    return false;
+}
+
+// What redoes most stands last. Where it has no room even for parameters and their states, no other
+// way has.
 static bool tail_fits(struct scan *scan, const struct scan_group *group,
                       const struct space_tail *tail)
 {
     for (int r = tail->redo_count - 1; r >= 0; r--) {
-        const struct space_redo *redo = &tail->redos[r];
-        struct parallel parallel =
-            space_parallel(scan->space, group->group, tail, redo, redo->layers_high);
-        do {
-            int stage;
-            struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
-            if (parts.reserved_bytes <= scan->limit_bytes) return true;
-        } while (parallel.stage_layers != group->balance &&
-                 take_balance(&parallel, group->balance));
+        int64_t least_bytes;
+        if (redo_fits(scan, group, tail, &tail->redos[r], &least_bytes)) return true;
+        if (least_bytes > scan->limit_bytes) return false;
     }
     return false;
 }

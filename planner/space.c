@@ -111,7 +111,8 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     space->zeros = allowed_values(pins, CHOICE_ZERO, 4);
     space->schedules = allowed_values(pins, CHOICE_SCHEDULE, SCHEDULE_KIND_COUNT);
     space->attentions = attentions_of(request);
-    space->switches = allowed_values(pins, CHOICE_SP, 2);
+    space->switches = of_the_stack(allowed_values(pins, CHOICE_SP, 2),
+                                   stack->sequence_parallel ? 1u << 0 | 1u << 1 : 1u << 0);
     space->cp_kinds =
         of_the_stack(allowed_values(pins, CHOICE_CP_KIND, CP_KIND_COUNT), stack->cp_kinds);
     space->overlap = pins->overlap >= 0 ? (unsigned)pins->overlap : stack->overlap_default;
