@@ -210,28 +210,43 @@ static struct collective_cost price_in_network(const struct paths *paths,
     return cost_of(ALGORITHM_IN_NETWORK, latency_s, fmax(in_node_s, bytes / bus));
 }
 
+// The first message takes a step of the protocol; what each further peer adds to it is the wire's
+// own latency, that of the protocol for the smallest messages.
+static double peers_latency_s(const struct fabric *fabric, double latency_ratio, double peers,
+                              enum protocol protocol)
+{
+    if (peers < 1) return 0;
+    bool has_least = fabric->protocols[PROTOCOL_LL].bandwidth_ratio > 0;
+    enum protocol least = has_least ? PROTOCOL_LL : PROTOCOL_SIMPLE;
+    return latency_ratio * (fabric->protocols[protocol].ring_step_latency_s +
+                            (peers - 1) * fabric->protocols[least].ring_step_latency_s);
+}
+
 // Every rank sends to every other at once; the parts inside the node and between nodes proceed
-// side by side, so the slower one decides.
+// side by side, so the slower one decides. Of its payload a rank keeps 1/n, sends (k-1)/n to the
+// k-1 others of its node over its link and (n-k)/n to other nodes over its share of the NICs.
 static struct collective_cost price_all_to_all(const struct paths *paths, double bytes,
                                                enum protocol protocol)
 {
-    double intra_s = 0, network_s = 0;
+    double intra_s = 0, network_s = 0, intra_latency_s = 0, network_latency_s = 0;
     double ranks = paths->ranks_per_node;
     if (paths->intra) {
         double ratio = paths->intra->all_to_all_efficiency_ratio *
                        paths->intra->protocols[protocol].bandwidth_ratio;
-        intra_s = (paths->group->ranks_per_node - 1) / paths->rank_count * bytes /
-                  (paths->intra_bytes_per_s * ratio);
+        double peers = paths->group->ranks_per_node - 1;
+        intra_s = peers / paths->rank_count * bytes / (paths->intra_bytes_per_s * ratio);
+        intra_latency_s =
+            peers_latency_s(paths->intra, paths->intra_latency_ratio, peers, protocol);
     }
     if (paths->network) {
         double ratio = paths->network->all_to_all_efficiency_ratio * paths->network_scale *
                        paths->network->protocols[protocol].bandwidth_ratio;
-        network_s = (paths->rank_count - ranks) / paths->rank_count * bytes /
-                    (paths->network_bytes_per_s * ratio);
+        double peers = paths->rank_count - ranks;
+        network_s = peers / paths->rank_count * bytes / (paths->network_bytes_per_s * ratio);
+        network_latency_s =
+            peers_latency_s(paths->network, paths->network_latency_ratio, peers, protocol);
     }
-    double latency_s =
-        base_latency_s(paths, protocol) + (paths->network ? ring_latency_s(paths, protocol, 0, 1)
-                                                          : ring_latency_s(paths, protocol, 1, 0));
+    double latency_s = base_latency_s(paths, protocol) + fmax(intra_latency_s, network_latency_s);
     return cost_of(ALGORITHM_DIRECT, latency_s, fmax(intra_s, network_s));
 }
 
