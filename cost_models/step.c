@@ -1,6 +1,7 @@
 #include "cost_models/step.h"
 #include "cost_models/contraction.h"
 #include "cost_models/parameters.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -190,10 +191,11 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
 {
     const struct stack *stack = context->compute.stack;
     const struct parallel *parallel = &program->parallel;
+    unsigned overlap = passes_overlap(parallel);
     const struct mesh *mesh = &program->mesh;
     struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
     for (int i = 0; i < program->block_count; i++) {
-        blocks[i] = block_price(context, mesh, program->blocks[i], parallel->overlap);
+        blocks[i] = block_price(context, mesh, program->blocks[i], overlap);
     }
     struct chunk_price *classes = ARENA_NEW(arena, struct chunk_price, program->chunk_class_count);
     for (int i = 0; i < program->chunk_class_count; i++) {
@@ -208,9 +210,9 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .class_count = program->chunk_class_count,
         .class_of = program->class_of,
         .hop_s = hop_s(context, program),
-        .hop_overlapped = parallel->overlap & OVERLAP_PP,
-        .reduce_overlapped = parallel->overlap & OVERLAP_GRAD_REDUCE,
-        .gather_overlapped = parallel->overlap & OVERLAP_PARAM_GATHER,
+        .hop_overlapped = overlap & OVERLAP_PP,
+        .reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE,
+        .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
         .overlap_ratio = stack->overlap_ratio,
         .tied_reduce_s = tied_reduce_s(context, program),
         .norm_s = collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float)),
