@@ -222,27 +222,57 @@ static double peers_latency_s(const struct fabric *fabric, double latency_ratio,
                             (peers - 1) * fabric->protocols[least].ring_step_latency_s);
 }
 
+// What of its payload a rank passes on inside its node and to other nodes.
+struct shares {
+    double intra, network;
+};
+
+// A rank keeps 1/n, sends (k-1)/n to the k-1 others of its node over its link and (n-k)/n to other
+// nodes over its share of the NICs.
+static struct shares direct_shares(const struct paths *paths)
+{
+    return (struct shares){
+        .intra = (paths->group->ranks_per_node - 1) / paths->rank_count,
+        .network = (paths->rank_count - paths->ranks_per_node) / paths->rank_count,
+    };
+}
+
+// How many of `count` equally likely places hold at least one of the rows.
+static double places_reached(double count, int rows)
+{
+    return count * (1 - pow(1 - 1 / count, rows));
+}
+
+// A token enters a node on the rank that has its sender's rail and goes on from there.
+static struct shares dispatch_shares(const struct paths *paths, int rows)
+{
+    double nodes = paths->node_count, ranks = paths->group->ranks_per_node;
+    return (struct shares){
+        .intra = places_reached(paths->rank_count, rows) / rows * (ranks - 1) / ranks,
+        .network = places_reached(nodes, rows) / rows * (nodes - 1) / nodes,
+    };
+}
+
 // Every rank sends to every other at once; the parts inside the node and between nodes proceed
-// side by side, so the slower one decides. Of its payload a rank keeps 1/n, sends (k-1)/n to the
-// k-1 others of its node over its link and (n-k)/n to other nodes over its share of the NICs.
-static struct collective_cost price_all_to_all(const struct paths *paths, double bytes,
+// side by side, so the slower one decides.
+static struct collective_cost price_all_to_all(const struct paths *paths,
+                                               const struct shares *shares, double bytes,
                                                enum protocol protocol)
 {
     double intra_s = 0, network_s = 0, intra_latency_s = 0, network_latency_s = 0;
-    double ranks = paths->ranks_per_node;
     if (paths->intra) {
         double ratio = paths->intra->all_to_all_efficiency_ratio *
                        paths->intra->protocols[protocol].bandwidth_ratio;
         double peers = paths->group->ranks_per_node - 1;
-        intra_s = peers / paths->rank_count * bytes / (paths->intra_bytes_per_s * ratio);
+        intra_s = shares->intra * bytes / (paths->intra_bytes_per_s * ratio);
         intra_latency_s =
             peers_latency_s(paths->intra, paths->intra_latency_ratio, peers, protocol);
     }
     if (paths->network) {
         double ratio = paths->network->all_to_all_efficiency_ratio * paths->network_scale *
                        paths->network->protocols[protocol].bandwidth_ratio;
-        double peers = paths->rank_count - ranks;
-        network_s = peers / paths->rank_count * bytes / (paths->network_bytes_per_s * ratio);
+        double peers = paths->rank_count - paths->ranks_per_node;
+        network_s = shares->network * bytes / (paths->network_bytes_per_s * ratio);
         network_latency_s =
             peers_latency_s(paths->network, paths->network_latency_ratio, peers, protocol);
     }
@@ -279,12 +309,13 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
     if (group->rank_count == 1 || bytes <= 0 || is_free) return (struct collective_cost){0};
     struct paths paths = paths_of(fabrics, group, network_scale);
     bool is_direct = collective == COLLECTIVE_ALL_TO_ALL || collective == COLLECTIVE_SEND_RECV;
+    struct shares shares = direct_shares(&paths);
     struct collective_cost best =
         is_direct ? IMPOSSIBLE : price_in_network(&paths, collective, bytes);
     for (enum protocol protocol = PROTOCOL_LL; protocol < PROTOCOL_COUNT; protocol++) {
         if (!protocol_runs(&paths, protocol)) continue;
         if (collective == COLLECTIVE_ALL_TO_ALL) {
-            keep_faster(&best, price_all_to_all(&paths, bytes, protocol));
+            keep_faster(&best, price_all_to_all(&paths, &shares, bytes, protocol));
         } else if (collective == COLLECTIVE_SEND_RECV) {
             keep_faster(&best, price_send(&paths, bytes, protocol));
         } else {
@@ -294,5 +325,21 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
         }
     }
     assert(isfinite(best.s) && best.s == best.latency_s + best.bandwidth_s);
+    return best;
+}
+
+struct collective_cost dispatch_price(const struct fabrics *fabrics,
+                                      const struct group_shape *group, int rows_per_token,
+                                      double bytes, double network_scale)
+{
+    assert(bytes >= 0 && network_scale > 0 && rows_per_token >= 1);
+    if (group->rank_count == 1 || bytes <= 0) return (struct collective_cost){0};
+    struct paths paths = paths_of(fabrics, group, network_scale);
+    struct shares shares = dispatch_shares(&paths, rows_per_token);
+    struct collective_cost best = IMPOSSIBLE;
+    for (enum protocol protocol = PROTOCOL_LL; protocol < PROTOCOL_COUNT; protocol++) {
+        if (!protocol_runs(&paths, protocol)) continue;
+        keep_faster(&best, price_all_to_all(&paths, &shares, bytes, protocol));
+    }
     return best;
 }

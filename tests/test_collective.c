@@ -136,6 +136,25 @@ static void an_all_to_all_has_its_rank_s_share_of_the_nics(void **state)
     assert_true(fabs(half_s / whole_s - 2) < 1e-9);
 }
 
+// 8 rows a token over 32 ranks of 4 nodes reach 4 (1 - (3/4)^8) = 3.5996 nodes, 3/4 of them others,
+// and 32 (1 - (31/32)^8) = 7.1776 ranks, 7/8 of them not the one where they come in.
+static void a_dispatch_sends_a_token_once_to_a_place(void **state)
+{
+    struct group_shape group = group_of(load(*state, "dgx-h100-x16"), 32, 1);
+    double bytes = 512e6;
+    double between_s = 3.599548 / 8 * 0.75 * bytes / (50e9 * 0.7);
+    struct collective_cost cost = dispatch_price(shipped(*state), &group, 8, bytes, 1);
+    assert_true(fabs(cost.bandwidth_s / between_s - 1) < 1e-6);
+    double inside_s = 7.177604 / 8 * 0.875 * bytes / (450e9 * 0.68);
+    cost = dispatch_price(shipped(*state), &group, 8, bytes, 100);
+    assert_true(fabs(cost.bandwidth_s / inside_s - 1) < 1e-6);
+    // One row a token is a plain exchange.
+    struct collective_cost one = dispatch_price(shipped(*state), &group, 1, bytes, 1);
+    struct collective_cost plain =
+        collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 1);
+    assert_true(fabs(one.s / plain.s - 1) < 1e-9);
+}
+
 // An empty message to each of n-1 peers: 6.6 us, a step of 2.7 us and 2.7 us for each further peer
 // of another node; inside the node 0.6 us.
 static void an_all_to_all_pays_for_each_peer(void **state)
@@ -387,6 +406,7 @@ int main(void)
         cmocka_unit_test(nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell),
         cmocka_unit_test(an_all_to_all_over_nodes_takes_its_slower_part),
         cmocka_unit_test(an_all_to_all_has_its_rank_s_share_of_the_nics),
+        cmocka_unit_test(a_dispatch_sends_a_token_once_to_a_place),
         cmocka_unit_test(an_all_to_all_pays_for_each_peer),
         cmocka_unit_test(a_group_of_one_and_an_empty_payload_cost_nothing),
         cmocka_unit_test(every_price_grows_with_bytes_and_is_the_sum_of_its_parts),

@@ -130,9 +130,18 @@ static void experts_communicate_over_their_own_axes(void **state)
     struct group_shape group = mesh_group(&of.program->mesh, of.cluster, axes);
     assert_int_equal(group.rank_count, 8);
     double bytes = 2.0 * 4096 * 8192;
+    struct stack stack = *of.stack;
+    of.context.compute.stack = &stack;
+    stack.dispatch_once = false;
     double one_s = collective_price(of.fabrics, &group, COLLECTIVE_ALL_TO_ALL, bytes, 1).s;
     struct block_price exposed = block_price(&of.context, &of.program->mesh, layer, 0);
     double all_s = part_s(&exposed, PART_EP);
+    assert_true(all_s > 4 * one_s && all_s < 4.2 * one_s);
+    stack.dispatch_once = true;
+    one_s = dispatch_price(of.fabrics, &group, 2, bytes, 1).s;
+    exposed = block_price(&of.context, &of.program->mesh, layer, 0);
+    assert_true(part_s(&exposed, PART_EP) < all_s);
+    all_s = part_s(&exposed, PART_EP);
     assert_true(all_s > 4 * one_s && all_s < 4.2 * one_s);
     assert_true(part_s(&exposed, PART_DP) == 0 && part_s(&exposed, PART_TP) == 0);
     struct block_price hidden = block_price(&of.context, &of.program->mesh, layer, OVERLAP_EP);
