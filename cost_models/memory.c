@@ -12,8 +12,9 @@ struct holding {
     double layer_transient_bytes;  // the worst block but the head
     double head_transient_bytes;   // of the head, logits apart
     double logits_bytes;
-    double block_bytes;     // the widest block's weights, and as many of its gradients
-    double boundary_bytes;  // what a neighbouring stage sends
+    double gathered_bytes;   // of the widest block's weights, those that are stored in shards
+    double scattered_bytes;  // and of its gradients
+    double boundary_bytes;   // what a neighbouring stage sends
 };
 
 struct logits {
@@ -122,13 +123,28 @@ static double placeholder_bytes(const struct block_program *block, const struct 
     return bytes;
 }
 
+// What a block gathers and scatters: experts may be stored whole where dense parameters are not.
+static void hold_shards(const struct program *program, const struct block_program *block,
+                        double weight_bytes, struct holding *holding)
+{
+    double gathered = 0, scattered = 0;
+    for (int i = 0; i < block->parameter_count; i++) {
+        const struct parameter *parameter = &block->parameters[i];
+        const struct storage *storage = &program->storage[parameter->kind];
+        double bytes = (double)parameter->elements * weight_bytes;
+        if (storage->weight_axes) gathered += bytes;
+        if (storage->gradient_axes) scattered += bytes;
+    }
+    holding->gathered_bytes = larger(holding->gathered_bytes, gathered);
+    holding->scattered_bytes = larger(holding->scattered_bytes, scattered);
+}
+
 static void hold_block(const struct program *program, const struct stack *stack,
                        const struct block_use *use, int in_flight, struct holding *holding)
 {
     const struct block_program *block = program->blocks[use->block_program];
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
-    double block_bytes = (double)block->parameter_elements * weight_bytes;
-    holding->block_bytes = larger(holding->block_bytes, block_bytes);
+    hold_shards(program, block, weight_bytes, holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
@@ -172,10 +188,7 @@ static struct holding holding_of(const struct program *program, const struct sta
 // shard; a message from each neighbour.
 static double buffer_bytes(const struct program *program, const struct holding *holding)
 {
-    double bytes = 0;
-    const struct storage *storage = &program->storage[PARAMETER_DENSE];
-    if (storage->weight_axes) bytes += 2 * holding->block_bytes;
-    if (storage->gradient_axes) bytes += holding->block_bytes;
+    double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
     return bytes;
 }
