@@ -179,7 +179,7 @@ static bool schedule_allows(const struct tails *tails, enum schedule_kind schedu
     const struct space_mesh *mesh = &tails->space->meshes[tails->group->mesh];
     int64_t batch = tails->space->request->workload.global_batch;
     int64_t micro_batches = batch / mesh->degree[AXIS_DP] / tails->group->micro_batch;
-    struct schedule_shape shape = {mesh->degree[AXIS_PP], vpp, (int)micro_batches};
+    struct schedule_shape shape = {mesh->degree[AXIS_PP], vpp, (int)micro_batches, 0};
     const char *why = NULL;
     return schedule_row(schedule)->legal(&shape, &why);
 }

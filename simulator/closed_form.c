@@ -39,9 +39,13 @@ static int class_at(const struct form *form, int stage, int chunk)
     return form->price->class_of[stage * form->price->shape.chunk_count + chunk];
 }
 
-static double backward_s(const struct form *form, int class)
+// What the gradients of a chunk become ready in: its last backward, or the last W alone where that
+// is a task of its own.
+static double window_s_of(const struct form *form, int class)
 {
-    return form->times[class].backward_s + form->times[class].weight_s;
+    const struct chunk_times *times = &form->times[class];
+    bool fused = schedule_row(form->price->schedule)->backward_fused;
+    return times->weight_s + (fused ? times->backward_s : 0);
 }
 
 // While the pipeline fills, p micro-batches pass a chunk in p times its longest forward, or in the
@@ -91,7 +95,7 @@ static double reduce_outside_s(const struct form *form, int stage, const double 
             left_s += class->gradient_reduce_s;
             continue;
         }
-        double window_s = backward_s(form, at), speed = price->overlap_ratio;
+        double window_s = window_s_of(form, at), speed = price->overlap_ratio;
         if (left_s > 0) {
             double idle_s = end_s[chunk] - end_s[chunk + 1] - p * window_s;
             if (idle_s > 0) left_s -= idle_s;

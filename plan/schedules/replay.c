@@ -1,0 +1,200 @@
+#include "plan/schedules/common.h"
+
+#include <assert.h>
+
+// A message's way into a chunk: its forward input or its gradient.
+struct way {
+    int count;       // arrived so far
+    double *at_s;    // [micro-batch]
+    bool always;     // the first chunk's input, the last one's gradient
+    bool is_remote;  // from another stage
+};
+
+struct chunk_replay {
+    double length_s[TASK_KIND_COUNT];
+    struct way in[2];             // forward, backward
+    struct chunk_replay *out[2];  // who reads what it sends; NULL: nobody
+    double end_s;                 // of the last task so far
+};
+
+struct stage_replay {
+    const struct slot *next;
+    int left;
+    double now_s;
+    bool sends;  // the last task did, and blocks
+    double link_s[2];
+    double window_s[2];  // the first forward of the window begins, the last one
+};
+
+struct play {
+    const struct pipeline_times *times;
+    const struct replay *replay;
+    struct schedule_shape shape;
+    double hop_s;
+    struct chunk_replay *chunks;  // [stage * chunk_count + chunk]
+    struct stage_replay *stages;
+};
+
+static struct chunk_replay *virtual_chunk(const struct play *play, int virtual_stage)
+{
+    const struct schedule_row *row = play->replay->row;
+    int all = play->shape.stage_count * play->shape.chunk_count;
+    if (virtual_stage < 0 || virtual_stage >= all) return NULL;
+    int stage = row->stage_of(&play->shape, virtual_stage);
+    return &play->chunks[stage * play->shape.chunk_count +
+                         row->chunk_of(&play->shape, virtual_stage)];
+}
+
+static void connect(struct arena *arena, struct play *play)
+{
+    const struct schedule_row *row = play->replay->row;
+    int all = play->shape.stage_count * play->shape.chunk_count;
+    for (int at = 0; at < all; at++) {
+        struct chunk_replay *chunk = virtual_chunk(play, at);
+        int class = play->times->class_of[chunk - play->chunks];
+        const struct chunk_times *times = &play->times->classes[class];
+        chunk->length_s[TASK_FORWARD] = times->forward_s;
+        chunk->length_s[TASK_BACKWARD] = times->backward_s;
+        chunk->length_s[TASK_WEIGHT] = times->weight_s;
+        for (int way = 0; way < 2; way++) {
+            int from = way ? at + 1 : at - 1;
+            struct way *in = &chunk->in[way];
+            chunk->out[way] = virtual_chunk(play, way ? at - 1 : at + 1);
+            in->always = from < 0 || from >= all;
+            in->is_remote =
+                !in->always && row->stage_of(&play->shape, from) != row->stage_of(&play->shape, at);
+            in->at_s = ARENA_NEW(arena, double, in->always ? 0 : play->shape.micro_batch_count);
+        }
+    }
+}
+
+static inline void send(const struct play *play, struct stage_replay *stage,
+                        struct chunk_replay *to, int way)
+{
+    struct way *in = &to->in[way];
+    double start_s = stage->now_s, hop_s = in->is_remote ? play->hop_s : 0;
+    if (in->is_remote && play->times->hop_overlapped) {
+        if (stage->link_s[way] > start_s) start_s = stage->link_s[way];
+        stage->link_s[way] = start_s + hop_s;
+    }
+    stage->sends = in->is_remote && !play->times->hop_overlapped;
+    in->at_s[in->count++] = start_s + hop_s;
+}
+
+// Where the next task's input is there, runs it; whether it was.
+static inline bool run_task(const struct play *play, int index)
+{
+    struct stage_replay *stage = &play->stages[index];
+    const struct slot *slot = stage->next;
+    struct chunk_replay *chunk = &play->chunks[index * play->shape.chunk_count + slot->chunk];
+    bool blocks = !play->times->hop_overlapped, gap = stage->sends;
+    double start_s = stage->now_s;
+    int way = slot->kind == TASK_BACKWARD;
+    const struct way *in = &chunk->in[way];
+    if (slot->kind != TASK_WEIGHT && !in->always) {
+        if (in->count <= slot->micro_batch) return false;
+        gap |= blocks && in->is_remote;
+        if (gap) start_s += play->hop_s;
+        if (in->at_s[slot->micro_batch] > start_s) start_s = in->at_s[slot->micro_batch];
+    } else if (gap) {
+        start_s += play->hop_s;
+    }
+    stage->now_s = start_s + chunk->length_s[slot->kind];
+    stage->sends = false;
+    if (slot->kind == TASK_WEIGHT) {
+        chunk->end_s = stage->now_s;
+    } else if (chunk->out[way]) {
+        send(play, stage, chunk->out[way], way);
+    }
+    if (slot->kind == TASK_FORWARD && slot->chunk == 0) {
+        int behind = play->shape.micro_batch_count - 1 - slot->micro_batch;
+        if (behind == 0) stage->window_s[1] = start_s;
+        if (behind == play->replay->window) stage->window_s[0] = start_s;
+    }
+    stage->next++;
+    stage->left--;
+    return true;
+}
+
+// Sweeps over the stages, each as far as it can go, down as far as gradients go and up again.
+static void run(const struct play *play)
+{
+    int p = play->shape.stage_count;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < 2 * p; i++) {
+            int stage = i < p ? i : 2 * p - 1 - i;
+            while (play->stages[stage].left > 0 && run_task(play, stage))
+                moved = true;
+        }
+    }
+}
+
+static double chunk_end_s(const struct play *play, int stage, int chunk)
+{
+    return play->chunks[stage * play->shape.chunk_count + chunk].end_s;
+}
+
+static double stage_end_s(const struct play *play, int stage)
+{
+    double most_s = 0;
+    for (int chunk = 0; chunk < play->shape.chunk_count; chunk++) {
+        double end_s = chunk_end_s(play, stage, chunk);
+        if (end_s > most_s) most_s = end_s;
+    }
+    return most_s;
+}
+
+static void fill_ends(const struct play *play, double more_s, double *end_s)
+{
+    const struct stage_runs *runs = play->times->runs;
+    int v = play->shape.chunk_count;
+    for (int i = 0; i <= runs->run_count; i++) {
+        bool is_last = i == runs->run_count;
+        int first = is_last ? play->shape.stage_count - 1 : runs->runs[i].first;
+        int count = is_last ? 1 : runs->runs[i].count, latest = first;
+        for (int stage = first + 1; stage < first + count; stage++) {
+            if (stage_end_s(play, stage) > stage_end_s(play, latest)) latest = stage;
+        }
+        for (int chunk = 0; chunk < v; chunk++)
+            end_s[i * v + chunk] = chunk_end_s(play, latest, chunk) + more_s;
+    }
+}
+
+static void start(struct arena *arena, struct play *play)
+{
+    int p = play->shape.stage_count;
+    int slot_count = TASK_KIND_COUNT * play->shape.chunk_count * play->shape.micro_batch_count;
+    struct slot *slots = ARENA_NEW(arena, struct slot, (size_t)p * (size_t)slot_count);
+    play->chunks = ARENA_NEW(arena, struct chunk_replay, p * play->shape.chunk_count);
+    play->stages = ARENA_NEW(arena, struct stage_replay, p);
+    connect(arena, play);
+    play->replay->orders(&play->shape, slots);
+    for (int stage = 0; stage < p; stage++) {
+        play->stages[stage].next = slots + (ptrdiff_t)stage * slot_count;
+        play->stages[stage].left = slot_count;
+    }
+}
+
+double replay_duration(const struct pipeline_times *times, const struct replay *replay,
+                       double *end_s)
+{
+    struct arena spare = {0};
+    struct play play = {times, replay, times->shape, schedule_hop(times), NULL, NULL};
+    int left_out = times->shape.micro_batch_count - replay->kept_count;
+    if (left_out > 0) play.shape.micro_batch_count = replay->kept_count;
+    start(&spare, &play);
+    run(&play);
+    double round_s = 0, step_s = 0;
+    for (int stage = 0; stage < play.shape.stage_count; stage++) {
+        const struct stage_replay *at = &play.stages[stage];
+        double each_s = (at->window_s[1] - at->window_s[0]) / replay->window;
+        if (each_s > round_s) round_s = each_s;
+        if (stage_end_s(&play, stage) > step_s) step_s = stage_end_s(&play, stage);
+        assert(at->left == 0 && "the schedule deadlocks");
+    }
+    double more_s = left_out > 0 ? left_out * round_s : 0;
+    if (end_s) fill_ends(&play, more_s, end_s);
+    arena_free(&spare);
+    return step_s + more_s;
+}
