@@ -53,6 +53,8 @@ struct pipeline_times {
     const struct stage_runs *runs;  // of class_of
     double hop_s;                   // activation or gradient to the next stage
     bool hop_overlapped;            // sent beside compute; else both ends wait for it
+    double *idle_s;  // NULL, or filled beside the ends: how long the stage has waited by then, if W
+                     // is a task of its own
 };
 
 // Micro-batches of one chunk at one moment: between F and B (all that F saved is alive), and

@@ -48,8 +48,6 @@ double ring_duration(const struct pipeline_times *times, double *end_s);
 // `kept_count` micro-batches.
 struct replay {
     const struct schedule_row *row;
-    // The orders of all stages, one behind the other.
-    void (*orders)(const struct schedule_shape *shape, struct slot *slots);
     int kept_count, window;
 };
 double replay_duration(const struct pipeline_times *times, const struct replay *replay,

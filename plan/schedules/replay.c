@@ -14,13 +14,13 @@ struct chunk_replay {
     double length_s[TASK_KIND_COUNT];
     struct way in[2];             // forward, backward
     struct chunk_replay *out[2];  // who reads what it sends; NULL: nobody
-    double end_s;                 // of the last task so far
+    double end_s, idle_s;         // of the last W so far; how long its stage had waited
 };
 
 struct stage_replay {
     const struct slot *next;
     int left;
-    double now_s;
+    double now_s, busy_s;
     bool sends;  // the last task did, and blocks
     double link_s[2];
     double window_s[2];  // the first forward of the window begins, the last one
@@ -100,9 +100,11 @@ static inline bool run_task(const struct play *play, int index)
         start_s += play->hop_s;
     }
     stage->now_s = start_s + chunk->length_s[slot->kind];
+    stage->busy_s += chunk->length_s[slot->kind];
     stage->sends = false;
     if (slot->kind == TASK_WEIGHT) {
         chunk->end_s = stage->now_s;
+        chunk->idle_s = stage->now_s - stage->busy_s;
     } else if (chunk->out[way]) {
         send(play, stage, chunk->out[way], way);
     }
@@ -130,16 +132,12 @@ static void run(const struct play *play)
     }
 }
 
-static double chunk_end_s(const struct play *play, int stage, int chunk)
-{
-    return play->chunks[stage * play->shape.chunk_count + chunk].end_s;
-}
-
 static double stage_end_s(const struct play *play, int stage)
 {
+    int v = play->shape.chunk_count;
     double most_s = 0;
-    for (int chunk = 0; chunk < play->shape.chunk_count; chunk++) {
-        double end_s = chunk_end_s(play, stage, chunk);
+    for (int chunk = 0; chunk < v; chunk++) {
+        double end_s = play->chunks[stage * v + chunk].end_s;
         if (end_s > most_s) most_s = end_s;
     }
     return most_s;
@@ -148,6 +146,7 @@ static double stage_end_s(const struct play *play, int stage)
 static void fill_ends(const struct play *play, double more_s, double *end_s)
 {
     const struct stage_runs *runs = play->times->runs;
+    double *idle_s = play->times->idle_s;
     int v = play->shape.chunk_count;
     for (int i = 0; i <= runs->run_count; i++) {
         bool is_last = i == runs->run_count;
@@ -156,8 +155,10 @@ static void fill_ends(const struct play *play, double more_s, double *end_s)
         for (int stage = first + 1; stage < first + count; stage++) {
             if (stage_end_s(play, stage) > stage_end_s(play, latest)) latest = stage;
         }
-        for (int chunk = 0; chunk < v; chunk++)
-            end_s[i * v + chunk] = chunk_end_s(play, latest, chunk) + more_s;
+        for (int chunk = 0; chunk < v; chunk++) {
+            end_s[i * v + chunk] = play->chunks[latest * v + chunk].end_s + more_s;
+            if (idle_s) idle_s[i * v + chunk] = play->chunks[latest * v + chunk].idle_s;
+        }
     }
 }
 
@@ -169,9 +170,10 @@ static void start(struct arena *arena, struct play *play)
     play->chunks = ARENA_NEW(arena, struct chunk_replay, p * play->shape.chunk_count);
     play->stages = ARENA_NEW(arena, struct stage_replay, p);
     connect(arena, play);
-    play->replay->orders(&play->shape, slots);
     for (int stage = 0; stage < p; stage++) {
-        play->stages[stage].next = slots + (ptrdiff_t)stage * slot_count;
+        struct slot *own = slots + (ptrdiff_t)stage * slot_count;
+        play->replay->row->order(&play->shape, stage, own);
+        play->stages[stage].next = own;
         play->stages[stage].left = slot_count;
     }
 }

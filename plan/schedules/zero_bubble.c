@@ -91,20 +91,12 @@ static int holds_of(const struct schedule_shape *shape, int stage, int cap,
 }
 
 static double duration_of(const struct pipeline_times *times, const struct schedule_row *row,
-                          void (*orders)(const struct schedule_shape *, struct slot *), int cap,
-                          double *end_s)
+                          int cap, double *end_s)
 {
     // Every stage runs F, B and W in turn from its forward cap - 1 to its last.
     int window = times->shape.stage_count + 4;
-    struct replay replay = {row, orders, cap + 2 * window, window};
+    struct replay replay = {row, cap + 2 * window, window};
     return replay_duration(times, &replay, end_s);
-}
-
-static void fill_all(const struct schedule_shape *shape, int cap, struct slot *slots)
-{
-    int count = TASK_KIND_COUNT * shape->micro_batch_count;
-    for (int stage = 0; stage < shape->stage_count; stage++)
-        fill(shape, stage, cap, slots + (ptrdiff_t)stage * count);
 }
 
 static int h1_cap(const struct schedule_shape *shape)
@@ -112,56 +104,17 @@ static int h1_cap(const struct schedule_shape *shape)
     return shape->stage_count;
 }
 
-static void h1_order(const struct schedule_shape *shape, int stage, struct slot *slots)
-{
-    fill(shape, stage, h1_cap(shape), slots);
-}
-
-static void h1_orders(const struct schedule_shape *shape, struct slot *slots)
-{
-    fill_all(shape, h1_cap(shape), slots);
-}
-
-static int h1_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
-{
-    return holds_of(shape, stage, h1_cap(shape), holds);
-}
-
-static double h1_duration(const struct pipeline_times *times, double *end_s)
-{
-    return duration_of(times, &ZB_H1_ROW, h1_orders, h1_cap(&times->shape), end_s);
-}
-
 static int h2_cap(const struct schedule_shape *shape)
 {
     return 2 * shape->stage_count - 1;
 }
 
-static void h2_order(const struct schedule_shape *shape, int stage, struct slot *slots)
-{
-    fill(shape, stage, h2_cap(shape), slots);
-}
-
-static void h2_orders(const struct schedule_shape *shape, struct slot *slots)
-{
-    fill_all(shape, h2_cap(shape), slots);
-}
-
-static int h2_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
-{
-    return holds_of(shape, stage, h2_cap(shape), holds);
-}
-
-static double h2_duration(const struct pipeline_times *times, double *end_s)
-{
-    return duration_of(times, &ZB_H2_ROW, h2_orders, h2_cap(&times->shape), end_s);
-}
-
-// No more than there are micro-batches: then nothing waits for memory.
+// More than ZB-H2 holds gains nothing in equal times, and more than there are micro-batches only
+// delays the first gradient.
 static int auto_cap(const struct schedule_shape *shape)
 {
     int cap = shape->in_flight ? shape->in_flight : shape->stage_count;
-    int most = 2 * shape->stage_count - 1;
+    int most = h2_cap(shape);
     return cap < most ? cap : most;
 }
 
@@ -169,8 +122,18 @@ static bool auto_legal(const struct schedule_shape *shape, const char **why)
 {
     if (!schedule_one_chunk(shape, why)) return false;
     if (shape->in_flight >= 0) return true;
-    *why = "holds at least one micro-batch a stage (in_flight)";
+    *why = "holds at least one micro-batch a stage (in-flight)";
     return false;
+}
+
+static void h1_order(const struct schedule_shape *shape, int stage, struct slot *slots)
+{
+    fill(shape, stage, h1_cap(shape), slots);
+}
+
+static void h2_order(const struct schedule_shape *shape, int stage, struct slot *slots)
+{
+    fill(shape, stage, h2_cap(shape), slots);
 }
 
 static void auto_order(const struct schedule_shape *shape, int stage, struct slot *slots)
@@ -178,9 +141,14 @@ static void auto_order(const struct schedule_shape *shape, int stage, struct slo
     fill(shape, stage, auto_cap(shape), slots);
 }
 
-static void auto_orders(const struct schedule_shape *shape, struct slot *slots)
+static int h1_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
 {
-    fill_all(shape, auto_cap(shape), slots);
+    return holds_of(shape, stage, h1_cap(shape), holds);
+}
+
+static int h2_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+{
+    return holds_of(shape, stage, h2_cap(shape), holds);
 }
 
 static int auto_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
@@ -188,9 +156,19 @@ static int auto_holds(const struct schedule_shape *shape, int stage, struct sche
     return holds_of(shape, stage, auto_cap(shape), holds);
 }
 
+static double h1_duration(const struct pipeline_times *times, double *end_s)
+{
+    return duration_of(times, &ZB_H1_ROW, h1_cap(&times->shape), end_s);
+}
+
+static double h2_duration(const struct pipeline_times *times, double *end_s)
+{
+    return duration_of(times, &ZB_H2_ROW, h2_cap(&times->shape), end_s);
+}
+
 static double auto_duration(const struct pipeline_times *times, double *end_s)
 {
-    return duration_of(times, &ZB_AUTO_ROW, auto_orders, auto_cap(&times->shape), end_s);
+    return duration_of(times, &ZB_AUTO_ROW, auto_cap(&times->shape), end_s);
 }
 
 const struct schedule_row ZB_H1_ROW = {

@@ -6,18 +6,15 @@
 // stage, placed as a V, so that stage 0 holds virtual stage 0 and the last one. Each stage holds at
 // most 2p chunks' micro-batches between F and W, half a stage each: the peak of 1F1B on stage 0.
 //
-// The order is that of a list scheduling in which every task takes one unit of time and a hop none:
-// at each unit a stage runs the first of these whose input is there: B of chunk 0, B of chunk 1, F
-// of chunk 1, F of chunk 0, W of chunk 1, W of chunk 0, an F only below the cap. It cannot
-// deadlock, because it has run. The gradient norm waits for all stages: post-validation is not
-// assumed.
+// The order is what list scheduling gives where every task takes one unit of time and a hop none:
+// at each unit a stage runs the first of these whose input is there: F of chunk 1, B of chunk 0, F
+// of chunk 0, W of chunk 0, B of chunk 1, W of chunk 1, and an F only below the cap of 2p. (Of all
+// priorities this is one of those that settle into the same six tasks a round.) Written out, so
+// that a stage need not know the others; tests/test_zero_bubble.c plays the list scheduling. In
+// those times the step is longer than its work by p - 1 half tasks, the start of the last stage.
+// The gradient norm waits for all stages: post-validation is not assumed.
 
-enum { CHUNKS = 2, KINDS = CHUNKS * TASK_KIND_COUNT };
-
-// Tasks done, by kind and chunk.
-struct stage_counts {
-    int done[TASK_KIND_COUNT][CHUNKS];
-};
+enum { CHUNKS = 2 };
 
 static bool legal(const struct schedule_shape *shape, const char **why)
 {
@@ -38,151 +35,112 @@ static int chunk_of(const struct schedule_shape *shape, int virtual_stage)
     return virtual_stage >= shape->stage_count;
 }
 
-static const struct slot PRIORITY[KINDS] = {
-    {TASK_BACKWARD, 0, 0}, {TASK_BACKWARD, 1, 0}, {TASK_FORWARD, 1, 0},
-    {TASK_FORWARD, 0, 0},  {TASK_WEIGHT, 1, 0},   {TASK_WEIGHT, 0, 0},
+// What takes the tasks of a stage one by one.
+struct stage_order {
+    int micro_batch_count;
+    int done[TASK_KIND_COUNT][CHUNKS];
+    int held;                // chunks' micro-batches between F and W
+    struct slot *slots;      // the next one, or NULL
+    struct hold_list *list;  // of the moments, or NULL
 };
 
-// How many micro-batches have what this task reads: the chunk before or after is on the stage below
-// for forwards of chunk 0 and backwards of chunk 1, else above, or at the turns on the same stage.
-static int inputs_of(const struct schedule_shape *shape, const struct stage_counts *stages,
-                     const struct stage_counts *below, int stage, const struct slot *task)
+// The next micro-batch of this task; nothing when all are done.
+static void put(struct stage_order *order, enum task_kind kind, int chunk)
 {
-    const struct stage_counts *own = &stages[stage];
-    int m = shape->micro_batch_count, last = shape->stage_count - 1;
-    if (task->kind == TASK_WEIGHT) return own->done[TASK_BACKWARD][task->chunk];
-    if (task->kind == TASK_FORWARD) {
-        if (task->chunk == 0) return stage == 0 ? m : below->done[TASK_FORWARD][0];
-        return stage == last ? own->done[TASK_FORWARD][0] : stages[stage + 1].done[TASK_FORWARD][1];
+    int *done = &order->done[kind][chunk];
+    if (*done == order->micro_batch_count) return;
+    if (order->slots) *order->slots++ = (struct slot){(uint8_t)kind, (uint8_t)chunk, *done};
+    ++*done;
+    if (kind == TASK_FORWARD) order->held++;
+    if (kind == TASK_WEIGHT) order->held--;
+    if (!order->list || kind == TASK_WEIGHT) return;
+    struct schedule_hold moment[CHUNKS];
+    for (int i = 0; i < CHUNKS; i++) {
+        int backward = order->done[TASK_BACKWARD][i];
+        moment[i].alive = order->done[TASK_FORWARD][i] - backward;
+        moment[i].waiting = backward - order->done[TASK_WEIGHT][i];
     }
-    if (task->chunk == 1)
-        return stage == 0 ? own->done[TASK_FORWARD][1] : below->done[TASK_BACKWARD][1];
-    return stage == last ? own->done[TASK_BACKWARD][1] : stages[stage + 1].done[TASK_BACKWARD][0];
+    hold_list_add(order->list, moment);
 }
 
-static int held_of(const struct stage_counts *own)
+// Until the first gradient of chunk 0 comes.
+static void fill_start(const struct schedule_shape *shape, int stage, struct stage_order *order)
 {
-    return own->done[TASK_FORWARD][0] + own->done[TASK_FORWARD][1] - own->done[TASK_WEIGHT][0] -
-           own->done[TASK_WEIGHT][1];
-}
-
-// The task that a stage runs now; false: it waits. `below` is the stage below as it was at the
-// beginning of this unit.
-static bool pick(const struct schedule_shape *shape, const struct stage_counts *stages,
-                 const struct stage_counts *below, int stage, struct slot *task)
-{
-    const struct stage_counts *own = &stages[stage];
-    bool is_full = held_of(own) >= CHUNKS * shape->stage_count;
-    for (int i = 0; i < KINDS; i++) {
-        *task = PRIORITY[i];
-        if (task->kind == TASK_FORWARD && is_full) continue;
-        task->micro_batch = own->done[task->kind][task->chunk];
-        if (task->micro_batch < inputs_of(shape, stages, below, stage, task)) return true;
+    int p = shape->stage_count, above = p - 1 - stage;
+    for (int i = 0; i < 2 * above; i++)
+        put(order, TASK_FORWARD, 0);
+    for (int i = 0; i <= stage; i++) {
+        put(order, TASK_FORWARD, 0);
+        put(order, TASK_FORWARD, 1);
     }
-    return false;
-}
-
-// What a stage runs, one task after the other.
-typedef void visit(void *context, int stage, const struct slot *task);
-
-static void schedule_list(const struct schedule_shape *shape, visit *visit_task, void *context)
-{
-    struct arena spare = {0};
-    int p = shape->stage_count, left = KINDS * p * shape->micro_batch_count;
-    struct stage_counts *stages = ARENA_NEW(&spare, struct stage_counts, p);
-    while (left > 0) {
-        int before = left;
-        struct stage_counts below = {0};
-        for (int stage = 0; stage < p; stage++) {
-            struct stage_counts was = stages[stage];
-            struct slot task;
-            if (pick(shape, stages, &below, stage, &task)) {
-                stages[stage].done[task.kind][task.chunk]++;
-                visit_task(context, stage, &task);
-                left--;
-            }
-            below = was;
-        }
-        assert(left < before && "every unit runs a task");
+    for (int i = 0; i < above; i++) {
+        put(order, TASK_BACKWARD, 1);
+        if (order->held >= CHUNKS * p) put(order, TASK_WEIGHT, 1);
+        put(order, TASK_FORWARD, 1);
     }
-    arena_free(&spare);
 }
 
-struct orders {
-    struct slot *slots;
-    int *next;   // [stage]
-    int wanted;  // stage, -1 for all
-};
-
-static void put(void *context, int stage, const struct slot *task)
+static void fill(const struct schedule_shape *shape, int stage, struct stage_order *order)
 {
-    struct orders *orders = context;
-    if (orders->wanted < 0) orders->slots[orders->next[stage]++] = *task;
-    if (orders->wanted == stage) *orders->slots++ = *task;
+    int m = order->micro_batch_count;
+    bool turns = stage == shape->stage_count - 1;  // the gradient of chunk 1 is at hand
+    fill_start(shape, stage, order);
+    while (order->done[TASK_FORWARD][1] < m) {
+        if (turns) put(order, TASK_BACKWARD, 1);
+        put(order, TASK_BACKWARD, 0);
+        put(order, TASK_WEIGHT, 0);
+        put(order, TASK_FORWARD, 0);
+        if (!turns) put(order, TASK_BACKWARD, 1);
+        put(order, TASK_WEIGHT, 1);
+        put(order, TASK_FORWARD, 1);
+    }
+    while (order->done[TASK_BACKWARD][1] < m) {
+        put(order, TASK_BACKWARD, 1);
+        put(order, TASK_BACKWARD, 0);
+        put(order, TASK_WEIGHT, 0);
+    }
+    while (order->done[TASK_WEIGHT][0] < m || order->done[TASK_WEIGHT][1] < m) {
+        put(order, TASK_WEIGHT, 1);
+        put(order, TASK_BACKWARD, 0);
+        put(order, TASK_WEIGHT, 0);
+    }
+    assert(order->held == 0);
 }
 
-static void order(const struct schedule_shape *shape, int stage, struct slot *slots)
+static void order_of(const struct schedule_shape *shape, int stage, struct slot *slots)
 {
-    schedule_list(shape, put, &(struct orders){slots, NULL, stage});
+    struct stage_order order = {.micro_batch_count = shape->micro_batch_count, .slots = slots};
+    fill(shape, stage, &order);
+    assert(order.slots - slots == (ptrdiff_t)TASK_KIND_COUNT * CHUNKS * shape->micro_batch_count);
 }
 
-static void order_all(const struct schedule_shape *shape, struct slot *slots)
-{
-    struct arena spare = {0};
-    int *next = ARENA_NEW(&spare, int, shape->stage_count);
-    for (int stage = 0; stage < shape->stage_count; stage++)
-        next[stage] = stage * KINDS * shape->micro_batch_count;
-    schedule_list(shape, put, &(struct orders){slots, next, -1});
-    arena_free(&spare);
-}
-
-// The order repeats itself once the pipeline is full, long before this many micro-batches.
+// From its first W of chunk 0 on a stage runs the same six tasks a round, until its forwards end:
+// more micro-batches than this only add rounds.
 static int repeating_count(const struct schedule_shape *shape)
 {
-    return 5 * shape->stage_count + 8;
-}
-
-struct moments {
-    int stage;
-    struct schedule_hold now[CHUNKS];
-    struct hold_list list;
-};
-
-static void count_moment(void *context, int stage, const struct slot *task)
-{
-    struct moments *moments = context;
-    if (stage != moments->stage) return;
-    struct schedule_hold *hold = &moments->now[task->chunk];
-    if (task->kind == TASK_WEIGHT) {
-        hold->waiting--;
-        return;
-    }
-    hold->alive += task->kind == TASK_FORWARD ? 1 : -1;
-    hold->waiting += task->kind == TASK_BACKWARD;
-    hold_list_add(&moments->list, moments->now);
+    return 2 * shape->stage_count + 1;
 }
 
 static int holds_of(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
 {
-    struct schedule_shape few = *shape;
-    int most = repeating_count(shape);
-    if (few.micro_batch_count > most) few.micro_batch_count = most;
-    struct moments moments = {.stage = stage, .list = {holds, CHUNKS, 0}};
-    schedule_list(&few, count_moment, &moments);
-    return moments.list.count;
+    int most = repeating_count(shape), m = shape->micro_batch_count;
+    struct hold_list list = {holds, CHUNKS, 0};
+    struct stage_order order = {.micro_batch_count = m < most ? m : most, .list = &list};
+    fill(shape, stage, &order);
+    return list.count;
 }
 
 static double duration(const struct pipeline_times *times, double *end_s)
 {
     int window = times->shape.stage_count + 4;
-    struct replay replay = {&ZB_V_ROW, order_all, repeating_count(&times->shape), window};
+    struct replay replay = {&ZB_V_ROW, repeating_count(&times->shape) + 2 * window, window};
     return replay_duration(times, &replay, end_s);
 }
 
 const struct schedule_row ZB_V_ROW = {
     .name = "zb-v",
     .legal = legal,
-    .order = order,
+    .order = order_of,
     .stage_of = stage_of,
     .chunk_of = chunk_of,
     .holds = holds_of,
