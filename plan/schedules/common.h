@@ -42,13 +42,9 @@ double schedule_hop(const struct pipeline_times *times);
 enum { RING_CHUNKS = 32 };
 double ring_duration(const struct pipeline_times *times, double *end_s);
 
-// Duration of an order that repeats itself (plan/schedules/replay.c): its first `kept_count`
-// micro-batches are played by the rules of simulator/walk.h; of the others each takes as long as
-// one of the last `window` forwards on the stage where that is longest. Exact for up to
-// `kept_count` micro-batches.
-struct replay {
-    const struct schedule_row *row;
-    int kept_count, window;
-};
-double replay_duration(const struct pipeline_times *times, const struct replay *replay,
-                       double *end_s);
+// Duration of an order in which every stage runs the same tasks a round from its forward
+// `filled_count` to its last one (plan/schedules/replay.c). The first micro-batches are played by
+// the rules of simulator/walk.h, as many as fill the pipeline and two windows more; of the others
+// each takes as long as those of the last window. Exact for few micro-batches.
+double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
+                       int filled_count, double *end_s);

@@ -2,6 +2,11 @@
 
 #include <assert.h>
 
+// The two halves of a window are alike when a round differs by less; else twice as many
+// micro-batches are played, and twice as many again.
+static const double ALIKE = 1e-3;
+enum { TRIES = 2 };
+
 // A message's way into a chunk: its forward input or its gradient.
 struct way {
     int count;       // arrived so far
@@ -23,13 +28,15 @@ struct stage_replay {
     double now_s, busy_s;
     bool sends;  // the last task did, and blocks
     double link_s[2];
-    double window_s[2];  // the first forward of the window begins, the last one
+    double forward_s[3];  // begin of the forwards a window and half a window before the last one,
+                          // and of the last one
 };
 
 struct play {
     const struct pipeline_times *times;
-    const struct replay *replay;
-    struct schedule_shape shape;
+    const struct schedule_row *row;
+    struct schedule_shape shape;  // with as many micro-batches as are played
+    int half;                     // a window, in micro-batches
     double hop_s;
     struct chunk_replay *chunks;  // [stage * chunk_count + chunk]
     struct stage_replay *stages;
@@ -37,7 +44,7 @@ struct play {
 
 static struct chunk_replay *virtual_chunk(const struct play *play, int virtual_stage)
 {
-    const struct schedule_row *row = play->replay->row;
+    const struct schedule_row *row = play->row;
     int all = play->shape.stage_count * play->shape.chunk_count;
     if (virtual_stage < 0 || virtual_stage >= all) return NULL;
     int stage = row->stage_of(&play->shape, virtual_stage);
@@ -47,7 +54,7 @@ static struct chunk_replay *virtual_chunk(const struct play *play, int virtual_s
 
 static void connect(struct arena *arena, struct play *play)
 {
-    const struct schedule_row *row = play->replay->row;
+    const struct schedule_row *row = play->row;
     int all = play->shape.stage_count * play->shape.chunk_count;
     for (int at = 0; at < all; at++) {
         struct chunk_replay *chunk = virtual_chunk(play, at);
@@ -110,8 +117,9 @@ static inline bool run_task(const struct play *play, int index)
     }
     if (slot->kind == TASK_FORWARD && slot->chunk == 0) {
         int behind = play->shape.micro_batch_count - 1 - slot->micro_batch;
-        if (behind == 0) stage->window_s[1] = start_s;
-        if (behind == play->replay->window) stage->window_s[0] = start_s;
+        if (behind == 0) stage->forward_s[2] = start_s;
+        if (behind == play->half) stage->forward_s[1] = start_s;
+        if (behind == 2 * play->half) stage->forward_s[0] = start_s;
     }
     stage->next++;
     stage->left--;
@@ -172,31 +180,62 @@ static void start(struct arena *arena, struct play *play)
     connect(arena, play);
     for (int stage = 0; stage < p; stage++) {
         struct slot *own = slots + (ptrdiff_t)stage * slot_count;
-        play->replay->row->order(&play->shape, stage, own);
+        play->row->order(&play->shape, stage, own);
         play->stages[stage].next = own;
         play->stages[stage].left = slot_count;
     }
 }
 
-double replay_duration(const struct pipeline_times *times, const struct replay *replay,
-                       double *end_s)
+// How long a micro-batch takes on the stage where that is longest, from forward to forward; whether
+// it took as long in both halves of the window.
+static bool find_round(const struct play *play, double *round_s)
+{
+    double halves_s[2] = {0, 0};
+    *round_s = 0;
+    for (int stage = 0; stage < play->shape.stage_count; stage++) {
+        const double *forward_s = play->stages[stage].forward_s;
+        for (int i = 0; i < 2; i++) {
+            double each_s = (forward_s[i + 1] - forward_s[i]) / play->half;
+            if (each_s > halves_s[i]) halves_s[i] = each_s;
+        }
+        double each_s = (forward_s[2] - forward_s[0]) / (2 * play->half);
+        if (each_s > *round_s) *round_s = each_s;
+    }
+    double change_s = halves_s[1] - halves_s[0];
+    return change_s < ALIKE * *round_s && -change_s < ALIKE * *round_s;
+}
+
+static double last_end_s(const struct play *play)
+{
+    double end_s = 0;
+    for (int stage = 0; stage < play->shape.stage_count; stage++) {
+        assert(play->stages[stage].left == 0 && "the schedule deadlocks");
+        if (stage_end_s(play, stage) > end_s) end_s = stage_end_s(play, stage);
+    }
+    return end_s;
+}
+
+double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
+                       int filled_count, double *end_s)
 {
     struct arena spare = {0};
-    struct play play = {times, replay, times->shape, schedule_hop(times), NULL, NULL};
-    int left_out = times->shape.micro_batch_count - replay->kept_count;
-    if (left_out > 0) play.shape.micro_batch_count = replay->kept_count;
-    start(&spare, &play);
-    run(&play);
-    double round_s = 0, step_s = 0;
-    for (int stage = 0; stage < play.shape.stage_count; stage++) {
-        const struct stage_replay *at = &play.stages[stage];
-        double each_s = (at->window_s[1] - at->window_s[0]) / replay->window;
-        if (each_s > round_s) round_s = each_s;
-        if (stage_end_s(&play, stage) > step_s) step_s = stage_end_s(&play, stage);
-        assert(at->left == 0 && "the schedule deadlocks");
+    struct play play = {times, row, times->shape, 0, schedule_hop(times), NULL, NULL};
+    int all = times->shape.micro_batch_count;
+    play.half = (times->shape.stage_count + 5) / 2;
+    double more_s = 0;
+    for (int kept = filled_count + 4 * play.half, tries = TRIES;; kept *= 2, tries--) {
+        play.shape.micro_batch_count = kept < all ? kept : all;
+        start(&spare, &play);
+        run(&play);
+        if (kept >= all) break;
+        double round_s = 0;
+        bool alike = find_round(&play, &round_s);
+        more_s = (all - kept) * round_s;
+        if (alike || tries == 0) break;
+        more_s = 0;
     }
-    double more_s = left_out > 0 ? left_out * round_s : 0;
     if (end_s) fill_ends(&play, more_s, end_s);
+    double step_s = last_end_s(&play) + more_s;
     arena_free(&spare);
-    return step_s + more_s;
+    return step_s;
 }

@@ -90,15 +90,6 @@ static int holds_of(const struct schedule_shape *shape, int stage, int cap,
     return list.count;
 }
 
-static double duration_of(const struct pipeline_times *times, const struct schedule_row *row,
-                          int cap, double *end_s)
-{
-    // Every stage runs F, B and W in turn from its forward cap - 1 to its last.
-    int window = times->shape.stage_count + 4;
-    struct replay replay = {row, cap + 2 * window, window};
-    return replay_duration(times, &replay, end_s);
-}
-
 static int h1_cap(const struct schedule_shape *shape)
 {
     return shape->stage_count;
@@ -158,17 +149,17 @@ static int auto_holds(const struct schedule_shape *shape, int stage, struct sche
 
 static double h1_duration(const struct pipeline_times *times, double *end_s)
 {
-    return duration_of(times, &ZB_H1_ROW, h1_cap(&times->shape), end_s);
+    return replay_duration(times, &ZB_H1_ROW, h1_cap(&times->shape), end_s);
 }
 
 static double h2_duration(const struct pipeline_times *times, double *end_s)
 {
-    return duration_of(times, &ZB_H2_ROW, h2_cap(&times->shape), end_s);
+    return replay_duration(times, &ZB_H2_ROW, h2_cap(&times->shape), end_s);
 }
 
 static double auto_duration(const struct pipeline_times *times, double *end_s)
 {
-    return duration_of(times, &ZB_AUTO_ROW, auto_cap(&times->shape), end_s);
+    return replay_duration(times, &ZB_AUTO_ROW, auto_cap(&times->shape), end_s);
 }
 
 const struct schedule_row ZB_H1_ROW = {

@@ -132,9 +132,7 @@ static int holds_of(const struct schedule_shape *shape, int stage, struct schedu
 
 static double duration(const struct pipeline_times *times, double *end_s)
 {
-    int window = times->shape.stage_count + 4;
-    struct replay replay = {&ZB_V_ROW, repeating_count(&times->shape) + 2 * window, window};
-    return replay_duration(times, &replay, end_s);
+    return replay_duration(times, &ZB_V_ROW, repeating_count(&times->shape), end_s);
 }
 
 const struct schedule_row ZB_V_ROW = {
