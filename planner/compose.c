@@ -218,7 +218,8 @@ static struct program program_of(struct composer *composer, const struct paralle
         .chunk_class_count = division->class_count,
         .class_of = division->class_of,
         .shape = {division->stage_count, division->chunk_count,
-                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
+                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch),
+                  parallel->in_flight},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
@@ -309,7 +310,8 @@ static struct step_price steady_price(struct composer *composer, const struct pa
     }
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
-                                          (int)parallel_micro_batch_count(parallel, batch)};
+                                          (int)parallel_micro_batch_count(parallel, batch),
+                                          parallel->in_flight};
     price.schedule = parallel->schedule;
     price.classes = composer->classes;
     price.class_count = division->class_count;

@@ -108,7 +108,7 @@ static struct division *division_make(struct arena *arena, const struct graph *g
     for (int i = 0; i < division->class_count; i++) {
         add_uses(arena, division, i);
     }
-    struct schedule_shape shape = {stages, chunks, 1};
+    struct schedule_shape shape = {stages, chunks, 1, 0};
     division->runs = stage_runs_make(arena, &shape, division->class_of, division->class_count);
     return division;
 }
