@@ -10,14 +10,15 @@
 //   write 4 M N bytes more.
 //   Attention: flop at the device's attention ratio * s / (s + half_seq), backward 2.5 x forward;
 //   unfused: batched GEMMs (head_dim not a multiple of 8: slower) and softmax at memory speed.
-//   Everything else: bytes * element_wise_scale / (memory bandwidth * memory_ratio).
+//   Everything else: bytes that fusion leaves (plan/fusion.h) * element_wise_scale / (memory
+//   bandwidth * memory_ratio).
 
 enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
 
 struct compute_cost {
     double s;
     enum bound bound;
-    double kernel_count;  // that the host launches; 0 for views, a fraction where fused
+    double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
 };
 
 struct compute_context {

@@ -1,6 +1,8 @@
 #include "plan/lower.h"
 
+#include "plan/fusion.h"
 #include "plan/lowering.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -306,6 +308,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     lower_forward(&low);
     lower_backward(&low);
     lower_weights(&low);
+    if (pass_is_on(request->parallel, PASS_FUSION)) fusion_mark(arena, low.program);
     lowering_memory(&low);
     return low.program;
 }

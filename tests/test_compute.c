@@ -206,7 +206,7 @@ static void element_wise_work_moves_at_memory_speed(void **state)
         const struct instr *instr = &block->instrs[i];
         if (instr->kind != OP_NORM || instr->collective != COLLECTIVE_NONE) continue;
         struct compute_cost cost = compute_price(&of.context.compute, block, instr);
-        double bytes = (double)(instr->read_bytes + instr->write_bytes);
+        double bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes);
         double rate = bytes * of.stack->element_wise_scale / cost.s;
         assert_int_equal(cost.bound, BOUND_MEMORY);
         assert_true(rate < device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
