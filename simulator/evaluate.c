@@ -80,6 +80,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
+    if (!stack_check_precision(stack, workload->precision, err)) return false;
     const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
     struct price_context context = {
         .compute = {.device = device, .stack = stack, .precision = workload->precision},
