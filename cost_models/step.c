@@ -1,4 +1,5 @@
 #include "cost_models/step.h"
+#include "cost_models/contraction.h"
 #include "cost_models/parameters.h"
 #include "plan/passes.h"
 
@@ -74,8 +75,11 @@ static struct chunk_price once_a_step(const struct price_context *context,
         price.small_reduce_s += collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes);
     }
     // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
-    bool is_reduced = program->storage[PARAMETER_DENSE].gradient_axes != 0;
-    double bucketed_bytes = is_reduced ? 0 : parameter_total(&sums) * stack->gradient_bytes;
+    double bucketed_bytes = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        bool is_reduced = program->storage[kind].gradient_axes != 0;
+        bucketed_bytes += is_reduced ? 0 : sums.elements[kind] * stack->gradient_bytes;
+    }
     price.bucket_count = bucket_count_of(stack, bucketed_bytes, mesh_size(mesh, data_axes(mesh)));
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         const struct storage *storage = &program->storage[kind];
@@ -93,12 +97,35 @@ static struct chunk_price once_a_step(const struct price_context *context,
     return price;
 }
 
+// Quantised weights, and the maxima from which the scales of the next step follow, are the work of
+// a step, not of a micro-batch.
+static void add_casts(const struct price_context *context, const struct program *program,
+                      const struct program_chunk *chunk, struct chunk_price *price)
+{
+    double scale_count = 0;
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_use *use = &chunk->uses[u];
+        int scales;
+        price->update_s += use->count * weight_cast_s(&context->compute,
+                                                      program->blocks[use->block_program], &scales);
+        scale_count += (double)use->count * scales;
+    }
+    if (!context->compute.stack->delayed_scaling) return;
+    const struct mesh *mesh = &program->mesh;
+    unsigned stage_axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
+    price->small_reduce_s +=
+        collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, stage_axes, scale_count * sizeof(float));
+}
+
 static struct chunk_price price_chunk(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk,
                                       const struct block_price *blocks)
 {
     struct chunk_price price = once_a_step(context, program, chunk);
+    if (precision_bytes(context->compute.precision) < 2) {
+        add_casts(context, program, chunk, &price);
+    }
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_price *block = &blocks[chunk->uses[u].block_program];
         for (int phase = 0; phase < PHASE_COUNT; phase++) {

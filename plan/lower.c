@@ -104,7 +104,12 @@ static void list_parameters(struct lowering *low)
             .decayed = is_decayed(low->block, t, low->facts->forward_op_count),
             .layout = layout,
         };
-        program->parameter_elements += program->parameters[i].elements;
+        const struct parameter *parameter = &program->parameters[i];
+        program->parameter_elements += parameter->elements;
+        bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
+        if (!parameter->decayed || parameter->tie || is_router) continue;
+        program->linear_elements += parameter->elements;
+        program->linear_count++;
     }
 }
 

@@ -82,6 +82,8 @@ struct block_program {
     struct parameter *parameters;
     int parameter_count;
     int64_t parameter_elements;       // sum over parameters
+    int64_t linear_elements;          // of those that plain products read, neither the router's nor
+    int linear_count;                 // tied ones: what fp8 and fp4 quantise
     int64_t saved_bytes;              // alive from the end of forward to backward, one micro-batch;
                                       // block inputs count here, block outputs in the next block
     int64_t forward_transient_bytes;  // peak above saved while forward runs

@@ -229,7 +229,7 @@ static const struct {
 } BAD_FILES[] = {
     {"hearsay", "53:35: $.provenance[0].kind: expected measured, published, "
                 "datasheet or estimated, found \"rumour\""},
-    {"cp_kinds", "12:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
+    {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
     {"negative_scale", "23:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
     {"no_attention", "9:16: $.attention: expected at least one"},
@@ -241,7 +241,7 @@ static const struct {
     {"unknown_key", "19:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
     {"recompute_classes", "8:24: $.recompute_classes: expected some where recompute has selective "
                           "and none elsewhere"},
-    {"unknown_pass", "16:23: $.passes[1]: expected one of attention, fusion, buckets, combine, "
+    {"unknown_pass", "16:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
                      "latency-hiding, streams, found \"unrolling\""},
     {"unknown_product", "17:20: $.fp8_products[0]: expected one of forward, backward, weight, "
                         "found \"update\""},
