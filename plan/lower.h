@@ -64,6 +64,7 @@ struct parameter {  // one of the block's parameters as one rank holds it
     int tensor;
     const char *tie;
     int64_t elements;  // local under the compute layout (over tp; never over dp)
+    int tensor_count;  // 1; more where one entry stands for several parameters
     unsigned
         gradient_partial_axes;  // mesh axes whose ranks hold parts of the gradient at the end of
                                 // the step (ZeRO 2 and 3 have reduced the shard axes by then)

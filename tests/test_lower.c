@@ -38,7 +38,8 @@ static struct lowered lower(struct arena *arena, struct setup setup, int positio
                                      .vpp = 1,
                                      .micro_batch = at_least_one(setup.micro_batch),
                                      .sp = setup.sp,
-                                     .zero = setup.zero}};
+                                     .zero = setup.zero,
+                                     .passes = 1u << PASS_COMBINE}};
     l.parallel.degree[AXIS_TP] = at_least_one(setup.tp);
     l.parallel.degree[AXIS_CP] = at_least_one(setup.cp);
     l.parallel.degree[AXIS_DP] = at_least_one(setup.dp);
