@@ -45,6 +45,7 @@ static int piece_count_of(const struct price_context *context, const struct prog
 static double bucketed_s(const struct price_context *context, const struct mesh *mesh,
                          enum collective collective, unsigned axes, double bytes, int count)
 {
+    if (bytes <= 0) return 0;
     return count * collective_s(context, mesh, collective, axes, bytes / count);
 }
 
