@@ -98,9 +98,8 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     json_put_i64(writer, "micro_batch", parallel->micro_batch);
     json_put_i64(writer, "zero", parallel->zero);
     json_put_i64(writer, "zero_group", parallel->zero_group);
-    json_put_text(
-        writer, "recompute",
-        recompute_words(writer->arena, parallel->recompute, parallel->recompute_classes));
+    json_put_text(writer, "recompute",
+                  recompute_words(writer->arena, parallel->recompute, parallel->recompute_classes));
     json_put_i64(writer, "recompute_layers", parallel->recompute_layers);
     json_put_text(writer, "schedule", schedule_name(parallel->schedule));
     json_put_i64(writer, "in_flight", parallel->in_flight);
@@ -191,9 +190,9 @@ static bool read_words(const struct json *object, struct parallel *parallel, str
     }
     word = word_of(object, "schedule", &value, err);
     if (word && !schedule_from_name(word, &parallel->schedule)) {
-        json_fail(
-            &value, err,
-            "\"%s\" is no schedule (gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, zb-auto)", word);
+        json_fail(&value, err,
+                  "\"%s\" is no schedule (gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, zb-auto)",
+                  word);
     }
     word = word_of(object, "attention", &value, err);
     if (word && !attention_from_name(word, &parallel->attention)) {

@@ -24,6 +24,10 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
 // without anything that happens once a step.
 double composer_bound(struct composer *composer, const struct parallel *parallel);
 
+// Seconds of one micro-batch through one block of a kind, forward and backward, with nothing
+// redone and nothing sharded: no plan of the group is faster at it.
+double composer_probe(struct composer *composer, const struct parallel *parallel, int kind);
+
 // The fastest split of the layers over the stages of the group, when it is faster than the even
 // one; NULL when it is not. Equal splits have one address.
 const int *composer_balance(struct composer *composer, const struct parallel *parallel);

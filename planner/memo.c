@@ -1,6 +1,7 @@
 #include "planner/memo.h"
 
 #include "plan/passes.h"
+#include "planner/choice.h"
 #include "planner/index.h"
 #include "simulator/evaluate.h"
 
@@ -9,13 +10,16 @@
 
 // Keys are compared byte by byte, so they are zeroed first.
 struct axis_key {
-    int parent, part, size, stride;
+    int parent, part, size, stride, expert, replica;
 };
 
+// Everything that lowering depends on but what one search has one of: precision, sequence length,
+// imbalance and capacity, passes.
 struct lower_key {
     const struct graph *graph;
-    int kind, recompute, sp, micro_batch, sharding, axis_count;
-    struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of dp only whether it is there
+    int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, reserved;
+    struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of pure data parallelism only whether it is
+                                          // there
 };
 
 struct price_key {
@@ -96,8 +100,11 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
         if (entry->attention == attention && entry->tp == tp) return entry;
     }
     assert(memo->graph_count < GRAPH_MAX);
-    struct parallel parallel = {
-        .attention = attention, .degree[AXIS_TP] = tp, .passes = memo->request->stack->passes};
+    const struct pins *pins = &memo->request->pins;
+    struct parallel parallel = {.attention = attention,
+                                .degree[AXIS_TP] = tp,
+                                .passes = pins->passes >= 0 ? (unsigned)pins->passes
+                                                            : memo->request->stack->passes};
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
@@ -222,7 +229,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
         .block = &graph->blocks[key->kind],
         .mesh = mesh,
         .parallel = parallel,
-        .recompute = (enum recompute)key->recompute,
+        .recompute = (enum recompute)(key->recompute % RECOMPUTE_COUNT),
         .seq_len = request->workload.seq_len,
         .precision = request->workload.precision,
         .expert_imbalance = request->workload.expert_imbalance,
@@ -251,15 +258,19 @@ static const struct lower_entry *lowered(struct memo *memo, const struct graph *
     memset(&key, 0, sizeof key);
     key.graph = graph;
     key.kind = kind;
-    key.recompute = (int)recompute;
+    key.recompute = recompute_value(
+        recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);
     key.sp = parallel->sp;
+    key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
     key.sharding = parallel->zero < 2 ? 0 : parallel->zero;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        int size = axis->parent == AXIS_DP ? 2 : axis->size;
+        bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
-        key.axes[key.axis_count++] = (struct axis_key){(int)axis->parent, axis->part, size, 0};
+        key.axes[key.axis_count++] =
+            (struct axis_key){(int)axis->parent, axis->part,   is_data ? 2 : axis->size, 0,
+                              (int)axis->expert, axis->replica};
     }
     const struct lower_entry *found = index_find(&memo->lowered, &key);
     return found ? found : lower(memo, &key, mesh, parallel);
@@ -277,7 +288,8 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
         const struct mesh_axis *axis = &mesh->axes[i];
         if (!(source->axes >> i & 1)) continue;
         key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part, axis->size, axis->stride};
+            (struct axis_key){(int)axis->parent, axis->part,        axis->size,
+                              axis->stride,      (int)axis->expert, axis->replica};
     }
     const struct price_entry *found = index_find(&memo->priced, &key);
     if (found) return &found->block;
