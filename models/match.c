@@ -165,6 +165,8 @@ static bool match_chain(struct chain *chain, int softmax)
                                .class = op->class,
                                .input_count = 3,
                                .output_count = 2};
+    if (op->input_count > 2 || op->output_count > 1) return false;
+    if (op->input_count == 2) chain->fused.inputs[chain->fused.input_count++] = op->inputs[1];
     return drop(chain, softmax) && match_scores(chain, op->inputs[0]) &&
            match_context(chain, op->outputs[0]);
 }

@@ -228,8 +228,11 @@ static struct program program_of(struct composer *composer, const struct paralle
     program.tied.first_stage = row->stage_of(&program.shape, 0);
     program.tied.last_stage = row->stage_of(&program.shape, last);
     if (program.tied.first_stage != program.tied.last_stage) {
-        program.tied.elements = program_tied_elements(
-            blocks[2 * graph->sequence[0]], blocks[2 * graph->sequence[graph->sequence_count - 1]]);
+        const int *end = &graph->sequence[graph->sequence_count];
+        const struct block_program *module =
+            graph->blocks[end[-2]].mtp ? blocks[2 * end[-2]] : NULL;
+        program.tied.elements =
+            program_tied_elements(blocks[2 * graph->sequence[0]], module, blocks[2 * end[-1]]);
     }
     return program;
 }
