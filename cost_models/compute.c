@@ -176,16 +176,18 @@ static struct compute_cost price_streaming(const struct compute_context *context
                                            const struct instr *instr)
 {
     double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
-    if (bytes <= 0 || contraction_has_summed(context, program, instr))
+    if (bytes <= 0 || contraction_has_summed(context, program, instr)) {
         return (struct compute_cost){0};
-    // A fused chain moves fewer bytes in fewer kernels; a scale above 1 is more kernels as well.
-    double scale = context->stack->element_wise_scale;
+    }
+    bytes -= (double)instr->kept_bytes;
+    // A scale above 1 is more kernels as well; a fused kernel is launched by its first member.
+    double scale = context->stack->element_wise_scale, kernels = instr->kernel ? 0 : scale;
     double memory_s = stream_s(context, bytes * scale);
-    double gap_s = context->device->launch_latency_s * scale;
+    double gap_s = context->device->launch_latency_s * kernels;
     return (struct compute_cost){
         .s = memory_s + gap_s,
         .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
-        .kernel_count = scale,
+        .kernel_count = kernels,
     };
 }
 

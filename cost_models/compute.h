@@ -16,7 +16,8 @@
 //   zig-zag, and every block but the first adds its result to the sum of the others. Queries split
 //   over ranks without zig-zag: the last rank's keys count, 2 - 1/ranks of the mean when causal.
 //   Dispatch and combine move the rows of experts at memory speed, permute_passes times.
-//   Everything else: bytes * element_wise_scale / (memory bandwidth * memory_ratio).
+//   Everything else: bytes that fusion leaves (plan/fusion.h) * element_wise_scale / (memory
+//   bandwidth * memory_ratio).
 // In fp8 and fp4 runs, products of a layer with its parameters are narrow in the phases that the
 // stack names; head, router, embedding and products of activations stay in bf16. Operands are
 // quantised where they first occur: x in forward, its gradient in backward, the weight once a step
@@ -27,7 +28,7 @@ enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
 struct compute_cost {
     double s;
     enum bound bound;
-    double kernel_count;  // that the host launches; 0 for views, a fraction where fused
+    double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
 };
 
 struct compute_context {

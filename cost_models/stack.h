@@ -33,8 +33,10 @@ struct stack {
     double attention_backward_scale;
     double attention_flop_per_s_most;  // kernels written for an older device gain no more than
                                        // this on a newer one, backward in proportion; 0 = no limit
-    double element_wise_scale;    // memory traffic of element-wise work over the ideal (each op
-                                  // reading its inputs and writing its outputs once); < 1 = fused
+    double element_wise_scale;    // memory traffic and launches of what is bound by memory over
+                                  // those of the program: each op reading its inputs and writing
+                                  // its outputs once, less what the fusion pass saves where the
+                                  // stack has it (plan/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
     double grouped_gemm_ratio;  // rate of a grouped GEMM (experts) over one GEMM of the same tiles

@@ -165,6 +165,7 @@ static void add_light(struct block_program *light, const struct parameter *param
                      other->gradient_partial_axes == parameter->gradient_partial_axes;
         if (!alike) continue;
         other->elements += parameter->elements;
+        other->tensor_count += parameter->tensor_count;
         return;
     }
     struct parameter *added = &light->parameters[light->parameter_count++];

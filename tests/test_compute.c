@@ -206,12 +206,12 @@ static void element_wise_work_moves_at_memory_speed(void **state)
         const struct instr *instr = &block->instrs[i];
         if (instr->kind != OP_NORM || instr->collective != COLLECTIVE_NONE) continue;
         struct compute_cost cost = compute_price(&of.context.compute, block, instr);
-        double bytes = (double)(instr->read_bytes + instr->write_bytes);
+        double bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes);
         double rate = bytes * of.stack->element_wise_scale / cost.s;
         assert_int_equal(cost.bound, BOUND_MEMORY);
-        assert_true(rate < device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
-        assert_true(rate >
-                    0.8 * device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
+        // The second norm runs in the kernel of the sum before it, and has no launch of its own.
+        double most = device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio;
+        assert_true(rate < (count ? 1 + 1e-9 : 1) * most && rate > 0.8 * most);
         count++;
     }
     assert_int_equal(count, 2);
