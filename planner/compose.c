@@ -370,13 +370,16 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
     const struct division *division = composer_division(composer, parallel);
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     struct program program = program_of(composer, parallel, division, blocks);
+    // Where W stands apart any stage may hold most: what waits for W depends on what it waits for.
+    bool all = !schedule_row(parallel->schedule)->backward_fused;
+    int count = all ? division->stage_count : division->head_count;
     struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts =
-            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+    for (int i = 0; i < count; i++) {
+        int at = all ? i : division->heads[i];
+        struct memory_parts parts = memory_of_stage(&program, composer->request->stack, at);
         if (parts.reserved_bytes <= worst.reserved_bytes) continue;
         worst = parts;
-        *stage = division->heads[i];
+        *stage = at;
     }
     return worst;
 }
