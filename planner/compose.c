@@ -5,6 +5,7 @@
 #include "simulator/closed_form.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum { SHARDING_COUNT = 3, BALANCE_MAX = 4096, REDO_MAX = 16 };
@@ -358,9 +359,30 @@ double composer_probe(struct composer *composer, const struct parallel *parallel
     return block_s(block);
 }
 
+// The stage with the most work, without anything that it waits for.
+static double slowest_s(const struct step_price *price)
+{
+    double slowest_s = 0;
+    int chunks = price->shape.chunk_count;
+    for (int i = 0; i < price->runs->run_count; i++) {
+        double busy_s = 0;
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            int class = price->class_of[price->runs->runs[i].first * chunks + chunk];
+            const double *part_s = &price->classes[class].phase_s[0][0];
+            for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++) {
+                busy_s += part_s[part];
+            }
+        }
+        slowest_s = fmax(slowest_s, busy_s);
+    }
+    return slowest_s * price->shape.micro_batch_count;
+}
+
 double composer_bound(struct composer *composer, const struct parallel *parallel)
 {
     struct step_price price = steady_price(composer, parallel);
+    // Where W stands apart the closed form replays the schedule: its slowest stage is asked first.
+    if (!schedule_row(parallel->schedule)->backward_fused) return slowest_s(&price);
     return closed_form(&price).step_s;
 }
 

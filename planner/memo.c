@@ -336,8 +336,7 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
         memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
         entry->block.light = source->light;
-        entry->block.price =
-            block_price(&memo->context, mesh, program, passes_overlap(parallel));
+        entry->block.price = block_price(&memo->context, mesh, program, passes_overlap(parallel));
         index_put(memo->arena, &memo->priced, entry);
     }
     arena_reset(memo->scratch, mark);
