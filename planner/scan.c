@@ -213,11 +213,9 @@ static void look(struct walk *walk, struct entry entry)
         return;
     case LEVEL_BLOCKS:
         group_enter(&walk->scan, group);
-        if (group_fits(&walk->scan, group)) {
-            group_scan(&walk->scan, group);
-        } else {
-            drop_family(walk, entry.group);
-        }
+        walk->scan.any = false;
+        group_scan(&walk->scan, group);
+        if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));
         return;
     }
 }

@@ -10,6 +10,7 @@ struct scan {
     struct composer *composer;
     int64_t limit_bytes;
     double unfit_count;  // plans of the tail at hand, in one way to divide its stages
+    bool any;            // a plan of the group fits, or was too slow to be asked
     struct scan_result result;
 };
 
