@@ -245,6 +245,10 @@ static void experts_must_divide_and_fold_over_the_ranks_of_a_stage(void **state)
     plan.parallel.degree[AXIS_ETP] = 7;
     check_error(&plan, "--etp 7: ep 1 times etp 7 cannot be laid over tp 2, cp 1 and dp 8; the "
                        "nearest that divide are 4 and 8");
+    plan = mixture(*state);
+    plan.workload.seq_len = 4095;
+    check_error(&plan, "--tp 2: a sequence of 4095 over cp 1 cannot be split by 2, as experts do; "
+                       "the nearest that divides is 1");
     // With sp the context's slices of a sequence hold those of tp, which leave later than they do.
     plan = mixture(*state);
     plan.parallel.sp = true;
