@@ -136,6 +136,15 @@ static void tied_embeddings_on_two_stages_are_reduced_over_the_pair(void **state
     assert_int_equal(lower(*state, &plan)->tied.elements, 0);
     plan = base(*state, "llama-2-70b");
     assert_int_equal(lower(*state, &plan)->tied.elements, 0);
+
+    // The prediction module in front of the head reads the table too.
+    plan = base(*state, "deepseek-v3");
+    plan.parallel.degree[AXIS_TP] = 1;
+    plan.parallel.degree[AXIS_PP] = 2;
+    plan.parallel.degree[AXIS_DP] = 64;
+    program = lower(*state, &plan);
+    assert_int_equal(program->tied.last_stage, 1);
+    assert_int_equal(program->tied.elements, plan.graph->vocab_padded * plan.graph->hidden);
 }
 
 static void a_wrong_gpu_count_names_the_nearest(void **state)
