@@ -33,6 +33,9 @@ struct latent {
     int64_t nope_dim, rope_dim, value_dim;
 };
 
+// Blocks hand on two tensors at most, so one module can stand between the last layer and the head.
+enum { MTP_MAX = 1 };
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -68,7 +71,7 @@ struct decoder {
 
     struct experts experts;
     struct latent latent;
-    int64_t mtp_count;    // multi-token prediction modules behind the last layer
+    int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
 
     bool tied;

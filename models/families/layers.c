@@ -63,6 +63,11 @@ int layers_project(struct layers *layers, int input, struct projection projectio
 {
     int weight =
         layers_parameter(layers, projection.name, "weight", projection.weight, projection.tie);
+    return layers_product(layers, input, weight, projection);
+}
+
+int layers_product(struct layers *layers, int input, int weight, struct projection projection)
+{
     int output = layers_activation(layers, projection.name, projection.output);
     struct op op = {.name = projection.name,
                     .kind = OP_CONTRACT,
@@ -173,6 +178,20 @@ int layers_rename(struct layers *layers, const char *name, int input, struct sha
                     .input_count = 1,
                     .output_count = 1,
                     .inputs = {input},
+                    .outputs = {output}};
+    builder_op(&layers->builder, op);
+    return output;
+}
+
+int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape)
+{
+    int output = layers_activation(layers, name, shape);
+    struct op op = {.name = name,
+                    .kind = OP_CONCAT,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {a, b},
                     .outputs = {output}};
     builder_op(&layers->builder, op);
     return output;
