@@ -102,15 +102,13 @@ static int rows_of(const struct memo *memo, const struct block_program *program,
     return 0;
 }
 
-// The rows of experts, and their counts, travel over axes that lie over the dense ones.
-static enum part part_of(const struct block_program *program, const struct instr *instr)
+static enum part part_of(enum axis parent)
 {
     static const enum part PARTS[AXIS_COUNT] = {
         [AXIS_TP] = PART_TP,  [AXIS_CP] = PART_CP, [AXIS_EP] = PART_EP,
         [AXIS_ETP] = PART_EP, [AXIS_DP] = PART_DP, [AXIS_PP] = PART_DP,
     };
-    bool counts = instr->op >= 0 && program->block->ops[instr->op].kind == OP_DISPATCH;
-    return instr->ragged || counts ? PART_EP : PARTS[instr->parent];
+    return PARTS[parent];
 }
 
 // Gradients travel in the width in which the stack keeps them, parameters in the run's.
@@ -137,7 +135,7 @@ static void add_collective(struct memo *memo, const struct block_program *progra
                            const struct instr *instr, struct tally *tally)
 {
     if (instr->collective == COLLECTIVE_SLICE) return;
-    enum part part = part_of(program, instr);
+    enum part part = part_of(instr->parent);
     if (instr->streamed) return add_streamed(memo, instr, part, tally);
     tally->kernel_count++;
     if (!instr->parameter) {
