@@ -38,9 +38,7 @@ struct ring {
 // Seconds of one phase by kind.
 struct tally {
     double compute_s, recompute_s;
-    double attention_s;          // of the two above
     double comm_s[PART_COUNT];   // activations
-    double halo_s;               // of them, neighbour exchanges that attention can hide
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
@@ -142,7 +140,6 @@ static void add_collective(struct memo *memo, const struct block_program *progra
         double s = price_s(memo, instr->collective, rows_of(memo, program, instr), instr->axes,
                            (double)instr->bytes);
         tally->comm_s[part] += s;
-        if (instr->collective == COLLECTIVE_SEND_RECV) tally->halo_s += s;
     } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
         tally->gather_s += collective_s(memo, instr->collective, instr->axes, (double)instr->bytes);
     } else {
@@ -157,10 +154,7 @@ static void add_compute(const struct price_context *context, const struct block_
     struct compute_cost cost = compute_price(&context->compute, program, instr);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
-    if (attends) {
-        tally->attention_s += cost.s;
-        tally->rings[instr->recompute].attention_s += cost.s;
-    }
+    if (attends) tally->rings[instr->recompute].attention_s += cost.s;
     tally->kernel_count += cost.kernel_count;
 }
 
@@ -214,10 +208,6 @@ static void overlap_activations(struct memo *memo, unsigned overlap, struct tall
                       overlap_ring(memo, overlap, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
         tally->comm_s[PART_TP] *= 1 - stack->tp_overlap_ratio;
-    }
-    if (overlap & OVERLAP_CP) {
-        double most_s = fmin(tally->halo_s, stack->overlap_ratio * tally->attention_s);
-        slowed_s += hide(&tally->comm_s[PART_CP], most_s);
     }
     if (overlap & OVERLAP_EP) {
         double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
