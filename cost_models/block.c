@@ -19,6 +19,7 @@ struct memo {
     } groups[GROUP_MAX];
     struct {
         enum collective collective;
+        int rows;
         unsigned axes;
         double bytes, s;
     } prices[PRICE_MAX];
@@ -56,27 +57,49 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     return &memo->groups[at].shape;
 }
 
-static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
-                           double bytes)
+// `rows` of a dispatch that sends a token once to a place; 0 for every other collective.
+static double price_s(struct memo *memo, enum collective collective, int rows, unsigned axes,
+                      double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
-        if (memo->prices[i].collective == collective && memo->prices[i].axes == axes &&
-            memo->prices[i].bytes == bytes) {
+        if (memo->prices[i].collective == collective && memo->prices[i].rows == rows &&
+            memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
             return memo->prices[i].s;
         }
     }
-    const struct stack *stack = memo->context->compute.stack;
-    double s = collective_price(memo->context->fabrics, find_group(memo, axes), collective, bytes,
-                                stack->network_scale)
-                   .s;
+    const struct price_context *context = memo->context;
+    const struct group_shape *group = find_group(memo, axes);
+    double scale = context->compute.stack->network_scale;
+    double s = rows ? dispatch_price(context->fabrics, group, rows, bytes, scale).s
+                    : collective_price(context->fabrics, group, collective, bytes, scale).s;
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
+        memo->prices[at].rows = rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
         memo->prices[at].s = s;
     }
     return s;
+}
+
+static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
+                           double bytes)
+{
+    return price_s(memo, collective, 0, axes, bytes);
+}
+
+// Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
+// library knows which of them share a place.
+static int rows_of(const struct memo *memo, const struct block_program *program,
+                   const struct instr *instr)
+{
+    bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
+    if (!is_exchange || !memo->context->compute.stack->dispatch_once) return 0;
+    for (int i = 0; i < program->block->op_count; i++) {
+        if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
+    }
+    return 0;
 }
 
 // The rows of experts, and their counts, travel over axes that lie over the dense ones.
@@ -118,7 +141,8 @@ static void add_collective(struct memo *memo, const struct block_program *progra
     if (instr->streamed) return add_streamed(memo, instr, part, tally);
     tally->kernel_count++;
     if (!instr->parameter) {
-        double s = collective_s(memo, instr->collective, instr->axes, (double)instr->bytes);
+        double s = price_s(memo, instr->collective, rows_of(memo, program, instr), instr->axes,
+                           (double)instr->bytes);
         tally->comm_s[part] += s;
         if (instr->collective == COLLECTIVE_SEND_RECV) tally->halo_s += s;
     } else if (instr->collective == COLLECTIVE_ALL_GATHER) {

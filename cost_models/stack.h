@@ -48,6 +48,8 @@ struct stack {
     double cast_bytes;      // memory traffic of quantising one element of an operand in 16 bits,
                             // its transpose and the search for its maximum included
     double cast_kernels;    // that quantise one operand
+    bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
+                         // its experts they hold
     bool cached_weight_cast;  // weights are quantised once a step, not in every micro-batch
     bool delayed_scaling;     // scales come from maxima of earlier steps, which are all-reduced
                               // once a step

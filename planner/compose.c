@@ -5,6 +5,7 @@
 #include "simulator/closed_form.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum { SHARDING_COUNT = 3, BALANCE_MAX = 4096, REDO_MAX = 16 };
@@ -218,7 +219,8 @@ static struct program program_of(struct composer *composer, const struct paralle
         .chunk_class_count = division->class_count,
         .class_of = division->class_of,
         .shape = {division->stage_count, division->chunk_count,
-                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
+                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch),
+                  parallel->in_flight},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
@@ -309,7 +311,8 @@ static struct step_price steady_price(struct composer *composer, const struct pa
     }
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
-                                          (int)parallel_micro_batch_count(parallel, batch)};
+                                          (int)parallel_micro_batch_count(parallel, batch),
+                                          parallel->in_flight};
     price.schedule = parallel->schedule;
     price.classes = composer->classes;
     price.class_count = division->class_count;
@@ -356,9 +359,30 @@ double composer_probe(struct composer *composer, const struct parallel *parallel
     return block_s(block);
 }
 
+// The stage with the most work, without anything that it waits for.
+static double slowest_s(const struct step_price *price)
+{
+    double slowest_s = 0;
+    int chunks = price->shape.chunk_count;
+    for (int i = 0; i < price->runs->run_count; i++) {
+        double busy_s = 0;
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            int class = price->class_of[price->runs->runs[i].first * chunks + chunk];
+            const double *part_s = &price->classes[class].phase_s[0][0];
+            for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++) {
+                busy_s += part_s[part];
+            }
+        }
+        slowest_s = fmax(slowest_s, busy_s);
+    }
+    return slowest_s * price->shape.micro_batch_count;
+}
+
 double composer_bound(struct composer *composer, const struct parallel *parallel)
 {
     struct step_price price = steady_price(composer, parallel);
+    // Where W stands apart the closed form replays the schedule: its slowest stage is asked first.
+    if (!schedule_row(parallel->schedule)->backward_fused) return slowest_s(&price);
     return closed_form(&price).step_s;
 }
 
@@ -368,13 +392,16 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
     const struct division *division = composer_division(composer, parallel);
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     struct program program = program_of(composer, parallel, division, blocks);
+    // Where W stands apart any stage may hold most: what waits for W depends on what it waits for.
+    bool all = !schedule_row(parallel->schedule)->backward_fused;
+    int count = all ? division->stage_count : division->head_count;
     struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts =
-            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+    for (int i = 0; i < count; i++) {
+        int at = all ? i : division->heads[i];
+        struct memory_parts parts = memory_of_stage(&program, composer->request->stack, at);
         if (parts.reserved_bytes <= worst.reserved_bytes) continue;
         worst = parts;
-        *stage = division->heads[i];
+        *stage = at;
     }
     return worst;
 }

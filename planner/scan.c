@@ -11,9 +11,10 @@
 
 // How closely a group has been looked at. Each step costs more and gives a higher bound.
 enum level {
-    LEVEL_GRAPH,   // bound from the graph alone
-    LEVEL_PROBE,   // its commonest layer is lowered and priced
-    LEVEL_BLOCKS,  // all blocks are, something fits
+    LEVEL_FAMILY,  // bound from the graph alone
+    LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
+    LEVEL_PROBE,   // that of its own is
+    LEVEL_BLOCKS,  // all blocks are, with nothing redone or sharded
 };
 
 struct entry {
@@ -29,6 +30,10 @@ struct queue {
 };
 
 enum { FACTS_MAX = 64 };
+
+// A larger micro-batch takes no more time a sequence, but for the last wave of its kernels, which
+// may be emptier: tests/test_search.c bounds by how much.
+static const double LAST_WAVE_RATIO = 0.8;
 
 struct walk {
     struct scan scan;
@@ -100,18 +105,22 @@ static double graph_bound(struct walk *walk, int index)
                         group->tails);
 }
 
-// The commonest layer alone; the rest of the model takes no time.
-static double probe_bound(struct walk *walk, const struct scan_group *group)
+// One micro-batch through the commonest layers alone; the rest of the model takes no time.
+static double probe_s(struct walk *walk, const struct scan_group *group)
 {
-    struct space *space = walk->scan.space;
     const struct bound_facts *facts = facts_of(walk, group->group);
-    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
-    struct parallel parallel = space_first(space, group->group, &group->tails->tails[0]);
+    struct parallel parallel = space_first(walk->scan.space, group->group, &group->tails->tails[0]);
     composer_group(walk->scan.composer, &parallel);
-    double layer_s = composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
+    return facts->probe_count * composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
+}
+
+static double work_bound(const struct walk *walk, const struct scan_group *group, double work_s)
+{
+    const struct space *space = walk->scan.space;
+    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
     int64_t batch = space->request->workload.global_batch;
-    return bound_pipeline_s(layer_s * facts->probe_count, mesh->degree[AXIS_PP],
-                            (int)parallel_micro_batch_count(&parallel, batch),
+    int64_t micro_batches = batch / mesh->degree[AXIS_DP] / group->group->micro_batch;
+    return bound_pipeline_s(work_s, mesh->degree[AXIS_PP], (int)micro_batches,
                             group->tails->one_chunk);
 }
 
@@ -128,13 +137,35 @@ static int next_of(const struct walk *walk, int index)
     return same_family(&groups[index], &groups[index + 1]) ? index + 1 : -1;
 }
 
-static void push_graph(struct walk *walk, int index)
+// The first from `index` on in its family that has plans, or -1.
+static int filled_from(const struct walk *walk, int index)
 {
     while (index >= 0 && walk->groups[index].tails->count == 0) {
         index = next_of(walk, index);
     }
+    return index;
+}
+
+static void push_graph(struct walk *walk, int index, double sequence_s)
+{
+    index = filled_from(walk, index);
     if (index < 0) return;
-    queue_push(&walk->queue, (struct entry){graph_bound(walk, index), index, LEVEL_GRAPH});
+    struct scan_group *group = &walk->groups[index];
+    group->sequence_s = sequence_s;
+    double bound_s = fmax(graph_bound(walk, index),
+                          work_bound(walk, group, sequence_s * group->group->micro_batch));
+    queue_push(&walk->queue, (struct entry){bound_s, index, LEVEL_GRAPH});
+}
+
+// No micro-batch of the family, which begins at `index`, takes less a sequence.
+static double family_sequence_s(struct walk *walk, int index)
+{
+    int largest = index;
+    for (int at = index; at >= 0; at = filled_from(walk, next_of(walk, at))) {
+        largest = at;
+    }
+    const struct scan_group *group = &walk->groups[largest];
+    return LAST_WAVE_RATIO * probe_s(walk, group) / group->group->micro_batch;
 }
 
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family
@@ -163,27 +194,30 @@ static void look(struct walk *walk, struct entry entry)
     double bound_s = entry.bound_s;
     if (group->dropped) return;
     switch (entry.level) {
-    case LEVEL_GRAPH:
-        if (!graph_fits(walk, group)) {
+    case LEVEL_FAMILY:
+        if (graph_fits(walk, group)) {
+            push_graph(walk, entry.group, family_sequence_s(walk, entry.group));
+        } else {
             drop_family(walk, entry.group);
-            return;
         }
-        bound_s = fmax(bound_s, probe_bound(walk, group));
+        return;
+    case LEVEL_GRAPH:
+        bound_s = fmax(bound_s, work_bound(walk, group, probe_s(walk, group)));
         queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_PROBE});
-        push_graph(walk, next_of(walk, entry.group));
+        push_graph(walk, next_of(walk, entry.group), group->sequence_s);
         return;
     case LEVEL_PROBE:
         group_enter(&walk->scan, group);
-        if (!group_fits(&walk->scan, group)) {
-            drop_family(walk, entry.group);
-            return;
-        }
         bound_s = fmax(bound_s, group_bound(&walk->scan, group));
         queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_BLOCKS});
         return;
     case LEVEL_BLOCKS:
         group_enter(&walk->scan, group);
-        group_scan(&walk->scan, group);
+        if (group_fits(&walk->scan, group)) {
+            group_scan(&walk->scan, group);
+        } else {
+            drop_family(walk, entry.group);
+        }
         return;
     }
 }
@@ -210,7 +244,10 @@ static void walk_by_time(struct walk *walk)
     walk->queue.entries = ARENA_NEW(walk->scan.arena, struct entry, group_count + 1);
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = walk->scan.space->groups;
-        if (i == 0 || !same_family(&groups[i], &groups[i - 1])) push_graph(walk, i);
+        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        int first = filled_from(walk, i);
+        if (first < 0) continue;
+        queue_push(&walk->queue, (struct entry){graph_bound(walk, first), first, LEVEL_FAMILY});
     }
     double first_s = walk->queue.count > 0 ? walk->queue.entries[0].bound_s : 0;
     while (walk->queue.count > 0) {

@@ -47,19 +47,35 @@ static void take(struct scan *scan, const struct candidate *plan, struct pick *p
     pick_better(scan, pick, plan);
 }
 
+static bool time_decides(const struct scan *scan)
+{
+    return scan->request->objective != OBJECTIVE_MEMORY;
+}
+
+// Whether the plan may be among the best by time: asked of the closed form, or, where that is dear,
+// of a bound below it.
+static bool may_be_fast(struct scan *scan, struct candidate *plan)
+{
+    bool dear = !schedule_row(plan->parallel.schedule)->backward_fused;
+    if (dear && !is_exhaustive(scan)) {
+        return scan_may_take(scan, composer_bound(scan->composer, &plan->parallel), 0);
+    }
+    price(scan, plan);
+    return scan_may_take(scan, plan->cost.step_s, 0);
+}
+
 // The cheaper question first: time, unless memory is what is ranked.
 static void consider(struct scan *scan, const struct parallel *parallel, struct pick *pick)
 {
     struct candidate plan = {.parallel = *parallel};
-    if (scan->request->objective == OBJECTIVE_MEMORY) {
+    if (time_decides(scan)) {
+        if (!may_be_fast(scan, &plan) || !fits(scan, &plan)) return;
+    } else {
         if (!fits(scan, &plan) && !is_exhaustive(scan)) return;
         if (!scan_may_take(scan, 0, plan.memory.reserved_bytes)) return;
-        price(scan, &plan);
-    } else {
-        price(scan, &plan);
-        if (!scan_may_take(scan, plan.cost.step_s, 0) || !fits(scan, &plan)) return;
     }
     if (plan.memory.reserved_bytes > scan->limit_bytes) return;
+    if (plan.cost.step_s <= 0) price(scan, &plan);
     take(scan, &plan, pick);
 }
 
@@ -70,17 +86,13 @@ static void consider_fewest(struct scan *scan, struct parallel *parallel, int lo
 {
     struct candidate plan = {.parallel = *parallel};
     plan.parallel.recompute_layers = low;
-    if (scan->request->objective != OBJECTIVE_MEMORY) {
-        price(scan, &plan);
-        if (!scan_may_take(scan, plan.cost.step_s, 0)) return;
-    }
+    if (time_decides(scan) && !may_be_fast(scan, &plan)) return;
     plan.parallel.recompute_layers = high;
     if (!fits(scan, &plan)) {
         scan->unfit_count += high - low;
         return;
     }
-    int64_t limit_bytes = scan->limit_bytes;
-    if (scan->request->objective == OBJECTIVE_MEMORY) limit_bytes = plan.memory.reserved_bytes;
+    int64_t limit_bytes = time_decides(scan) ? scan->limit_bytes : plan.memory.reserved_bytes;
     int first = low;
     while (first < high) {
         int stage, middle = first + (high - first) / 2;
@@ -117,14 +129,11 @@ static void consider_layers(struct scan *scan, struct parallel *parallel,
 // already, nothing else has to be lowered.
 static bool settles(struct scan *scan, const struct parallel *parallel, struct pick *pick)
 {
-    bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
-    bool time_decides = scan->request->objective != OBJECTIVE_MEMORY;
-    if (!keeps_all || !time_decides || is_exhaustive(scan)) return false;
     struct candidate plan = {.parallel = *parallel};
-    price(scan, &plan);
-    if (!scan_may_take(scan, plan.cost.step_s, 0)) return true;
+    if (!may_be_fast(scan, &plan)) return true;
     if (pick->found && plan.cost.step_s > pick->plan.cost.step_s) return true;
     if (!fits(scan, &plan)) return false;
+    if (plan.cost.step_s <= 0) price(scan, &plan);
     take(scan, &plan, pick);
     return true;
 }
@@ -132,15 +141,13 @@ static bool settles(struct scan *scan, const struct parallel *parallel, struct p
 static void consider_redos(struct scan *scan, struct parallel *parallel,
                            const struct space_tail *tail, struct pick *pick)
 {
-    int first = 0;
-    bool keeps_all = tail->redos[0].recompute == RECOMPUTE_NONE;
     parallel->recompute = tail->redos[0].recompute;
     parallel->recompute_classes = tail->redos[0].classes;
     parallel->recompute_layers = tail->redos[0].layers_low;
-    if (settles(scan, parallel, pick)) return;
-    bool asked = keeps_all && !is_exhaustive(scan) && scan->request->objective != OBJECTIVE_MEMORY;
-    if (asked) first = 1;
-    for (int i = first; i < tail->redo_count; i++) {
+    bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
+    bool asked = keeps_all && time_decides(scan) && !is_exhaustive(scan);
+    if (asked && settles(scan, parallel, pick)) return;
+    for (int i = asked; i < tail->redo_count; i++) {
         consider_layers(scan, parallel, &tail->redos[i], pick);
     }
 }
@@ -228,7 +235,7 @@ double group_bound(struct scan *scan, const struct scan_group *group)
 void group_scan(struct scan *scan, const struct scan_group *group)
 {
     const struct space_tail *tails = group->tails->tails;
-    bool bounded = !is_exhaustive(scan) && scan->request->objective != OBJECTIVE_MEMORY;
+    bool bounded = !is_exhaustive(scan) && time_decides(scan);
     double bound_s = 0;
     for (int i = 0; i < group->tails->count; i++) {
         bool same = i > 0 && same_pipeline(&tails[i], &tails[i - 1]);
@@ -237,19 +244,34 @@ void group_scan(struct scan *scan, const struct scan_group *group)
     }
 }
 
+// Whether a way to recompute has room; `least_bytes` is what any other way needs as well.
+static bool redo_fits(struct scan *scan, const struct scan_group *group,
+                      const struct space_tail *tail, const struct space_redo *redo,
+                      int64_t *least_bytes)
+{
+    struct parallel parallel =
+        space_parallel(scan->space, group->group, tail, redo, redo->layers_high);
+    *least_bytes = INT64_MAX;
+    do {
+        int stage;
+        struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
+        if (parts.reserved_bytes <= scan->limit_bytes) return true;
+        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                        parts.buffers_bytes + scan->request->search->stack->reserve_bytes;
+        if (bytes < *least_bytes) *least_bytes = bytes;
+    } while (parallel.stage_layers != group->balance && take_balance(&parallel, group->balance));
+    return false;
+}
+
+// What redoes most stands last. Where it has no room even for parameters and their states, no other
+// way has.
 static bool tail_fits(struct scan *scan, const struct scan_group *group,
                       const struct space_tail *tail)
 {
     for (int r = tail->redo_count - 1; r >= 0; r--) {
-        const struct space_redo *redo = &tail->redos[r];
-        struct parallel parallel =
-            space_parallel(scan->space, group->group, tail, redo, redo->layers_high);
-        do {
-            int stage;
-            struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
-            if (parts.reserved_bytes <= scan->limit_bytes) return true;
-        } while (parallel.stage_layers != group->balance &&
-                 take_balance(&parallel, group->balance));
+        int64_t least_bytes;
+        if (redo_fits(scan, group, tail, &tail->redos[r], &least_bytes)) return true;
+        if (least_bytes > scan->limit_bytes) return false;
     }
     return false;
 }

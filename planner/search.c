@@ -12,7 +12,7 @@
 #include <string.h>
 
 // How many plans the events judge, whatever number is wanted.
-enum { FINAL_COUNT = 20 };
+enum { FINAL_COUNT = 12 };
 
 // One call's working memory; freed at its end.
 struct search {

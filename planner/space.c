@@ -4,18 +4,19 @@
 
 // Ways to recompute worth trying, what redoes least first. The classes are those whose outputs are
 // large for the work of making them again: norms and activation functions, which are bound by
-// memory, the attention core, and the way up from the low rank of latent attention (DeepSeek-V3
-// report, section 3.2.3).
+// memory, the way up from the low rank of latent attention (DeepSeek-V3 report, section 3.2.3), and
+// the attention core. Of each set counts what the model and the stack have.
+enum {
+    LIGHT_CLASSES = 1 << OP_CLASS_NORM | 1 << OP_CLASS_ACTIVATION | 1 << OP_CLASS_UP,
+};
 static const struct {
     enum recompute recompute;
     unsigned classes;
 } RECOMPUTES[] = {
     {RECOMPUTE_NONE, 0},
-    {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_NORM | 1u << OP_CLASS_ACTIVATION},
-    {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_NORM | 1u << OP_CLASS_ACTIVATION | 1u << OP_CLASS_UP},
-    {RECOMPUTE_SELECTIVE, 0},
-    {RECOMPUTE_SELECTIVE,
-     1u << OP_CLASS_ATTENTION | 1u << OP_CLASS_NORM | 1u << OP_CLASS_ACTIVATION},
+    {RECOMPUTE_SELECTIVE, LIGHT_CLASSES},
+    {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_ATTENTION},
+    {RECOMPUTE_SELECTIVE, LIGHT_CLASSES | 1u << OP_CLASS_ATTENTION},
     {RECOMPUTE_FULL, 0},
 };
 
@@ -49,24 +50,32 @@ static unsigned classes_of(const struct graph *graph)
     return classes;
 }
 
-// A pinned set of classes need not be in the table. One that names classes which the model or the
-// stack lacks would be a smaller set again.
+static bool value_has(const struct space_values *values, int value)
+{
+    for (int i = 0; i < values->count; i++) {
+        if (values->values[i] == value) return true;
+    }
+    return false;
+}
+
+// A pinned set of classes need not be in the table.
 static struct space_values recomputes_of(const struct search_request *request,
                                          const struct graph *graph)
 {
     const struct pins *pins = &request->pins;
     struct space_values values = {0};
-    unsigned classes = classes_of(graph) & request->stack->recompute_classes;
-    for (size_t i = 0; i < sizeof RECOMPUTES / sizeof *RECOMPUTES; i++) {
-        int value = recompute_value(RECOMPUTES[i].recompute, RECOMPUTES[i].classes);
-        if (RECOMPUTES[i].classes & ~classes || !pins_allow(pins, CHOICE_RECOMPUTE, value)) {
-            continue;
-        }
-        value_add(&values, value);
+    unsigned known = classes_of(graph) & request->stack->recompute_classes;
+    for (size_t i = 0; i < sizeof RECOMPUTES / sizeof *RECOMPUTES && pins->recompute < 0; i++) {
+        unsigned classes = RECOMPUTES[i].classes & known;
+        bool empty = RECOMPUTES[i].recompute == RECOMPUTE_SELECTIVE && classes == 0;
+        if (classes == 1u << OP_CLASS_ATTENTION) classes = 0;
+        int value = recompute_value(RECOMPUTES[i].recompute, classes);
+        if (empty || value_has(&values, value)) continue;
+        if (pins_allow(pins, CHOICE_RECOMPUTE, value)) value_add(&values, value);
     }
-    if (pins->recompute < 0) return values;
-    values.count = 0;
-    if (pins_allow(pins, CHOICE_RECOMPUTE, pins->recompute)) value_add(&values, pins->recompute);
+    if (pins->recompute >= 0 && pins_allow(pins, CHOICE_RECOMPUTE, pins->recompute)) {
+        value_add(&values, pins->recompute);
+    }
     return values;
 }
 
@@ -111,7 +120,8 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     space->zeros = allowed_values(pins, CHOICE_ZERO, 4);
     space->schedules = allowed_values(pins, CHOICE_SCHEDULE, SCHEDULE_KIND_COUNT);
     space->attentions = attentions_of(request);
-    space->switches = allowed_values(pins, CHOICE_SP, 2);
+    space->switches = of_the_stack(allowed_values(pins, CHOICE_SP, 2),
+                                   stack->sequence_parallel ? 1u << 0 | 1u << 1 : 1u << 0);
     space->cp_kinds =
         of_the_stack(allowed_values(pins, CHOICE_CP_KIND, CP_KIND_COUNT), stack->cp_kinds);
     space->overlap = pins->overlap >= 0 ? (unsigned)pins->overlap : stack->overlap_default;

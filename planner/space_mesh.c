@@ -7,10 +7,16 @@
 
 // Past this many tokens on a rank larger micro-batches gain nothing: every kernel runs in many
 // waves by then. A pin may go further.
-static const int64_t MICRO_BATCH_TOKENS_MOST = 1 << 16;
+static const int64_t MICRO_BATCH_TOKENS_MOST = 1 << 15;
 // Context parallelism of shorter pieces than this sends keys for longer than it works on them, and
 // more micro-batches or tensor ranks do the same for less (estimated). A pin may go further.
 static const int64_t CP_TOKENS_LEAST = 2048;
+
+// A tensor group communicates in every operator: over more than two nodes it never pays, and nodes
+// of few GPUs are joined by a network that may be taken for a fabric (estimated). A pin may go
+// further.
+static const int TP_NODES_MOST = 2;
+static const int64_t TP_RANKS_LEAST = 8;
 
 // tp stays innermost or second: a tensor group that skips both dp and pp neighbours has no link
 // that another order would not give it cheaper.
@@ -21,6 +27,9 @@ static const enum axis ORDERS[][4] = {
     {AXIS_PP, AXIS_TP, AXIS_CP, AXIS_DP},
 };
 enum { ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS, DIVISOR_MAX = 512, SHAPE_COUNT = 9 };
+// Experts take their ranks from the innermost axes; the orders that do not begin with tp would put
+// them beside it.
+enum { ORDER_KINDS_OF_EXPERTS = 2 };
 
 // The links that the communicators of a mesh have.
 struct placement {
@@ -165,7 +174,8 @@ static void add_orders(struct build *build, const struct space_mesh *degrees_onl
     struct space *space = build->space;
     struct placement placements[ORDER_KINDS];
     int count = 0;
-    for (int order = 0; order < ORDER_KINDS; order++) {
+    int kinds = build->graph->expert_count > 0 ? ORDER_KINDS_OF_EXPERTS : ORDER_KINDS;
+    for (int order = 0; order < kinds; order++) {
         struct space_mesh mesh = *degrees_only;
         mesh.order_count = 4;
         memcpy(mesh.order, ORDERS[order], sizeof ORDERS[order]);
@@ -209,13 +219,16 @@ static void add_degrees(struct build *build, const struct space_mesh *mesh)
     }
     parallel.micro_batch = build->micro_batches[0];
     // Without tp there is nothing that sp could split: its first allowed value stands for both.
-    int count = mesh->degree[AXIS_TP] > 1 ? space->switches.count : space->switches.count > 0;
+    // With it the work is the same and spread, the memory less: off is for pins, and where on is
+    // illegal.
+    bool tensor = mesh->degree[AXIS_TP] > 1;
     build->switches.count = 0;
-    for (int i = 0; i < count; i++) {
-        parallel.sp = space->switches.values[i] == 1;
+    for (int i = 0; i < space->switches.count && build->switches.count == 0; i++) {
+        int at = tensor ? space->switches.count - 1 - i : i;
+        parallel.sp = space->switches.values[at] == 1;
         if (program_check(build->graph, space->request->cluster, &space->request->workload,
                           &parallel, &err)) {
-            build->switches.values[build->switches.count++] = space->switches.values[i];
+            build->switches.values[build->switches.count++] = space->switches.values[at];
         }
     }
     if (build->switches.count > 0) {
@@ -332,7 +345,9 @@ void space_add_meshes(struct space *space, const struct space_graphs *graphs)
 {
     struct build build = {.space = space, .graphs = graphs};
     int64_t ranks = space->request->cluster->rank_count;
-    struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, ranks));
+    int64_t most = TP_NODES_MOST * space->request->cluster->nodes[0].gpus;
+    if (most < TP_RANKS_LEAST) most = TP_RANKS_LEAST;
+    struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, most));
     for (int t = 0; t < tps.count; t++) {
         enum attention attention = (enum attention)space->attentions.values[0];
         int64_t rest = ranks / tps.values[t];

@@ -225,7 +225,8 @@ static bool schedule_allows(const struct build *build, const struct space_tail *
     struct schedule_shape shape = {.stage_count = mesh->degree[AXIS_PP],
                                    .chunk_count = tail->vpp,
                                    .micro_batch_count =
-                                       micro_batch_count(build->space, build->group)};
+                                       micro_batch_count(build->space, build->group),
+                                   .in_flight = tail->in_flight};
     const char *why = NULL;
     return schedule_row(tail->schedule)->legal(&shape, &why);
 }
