@@ -38,9 +38,7 @@ struct ring {
 // Seconds of one phase by kind.
 struct tally {
     double compute_s, recompute_s;
-    double attention_s;          // of the two above
     double comm_s[PART_COUNT];   // activations
-    double halo_s;               // of them, neighbour exchanges that attention can hide
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
@@ -102,15 +100,13 @@ static int rows_of(const struct memo *memo, const struct block_program *program,
     return 0;
 }
 
-// The rows of experts, and their counts, travel over axes that lie over the dense ones.
-static enum part part_of(const struct block_program *program, const struct instr *instr)
+static enum part part_of(enum axis parent)
 {
     static const enum part PARTS[AXIS_COUNT] = {
         [AXIS_TP] = PART_TP,  [AXIS_CP] = PART_CP, [AXIS_EP] = PART_EP,
         [AXIS_ETP] = PART_EP, [AXIS_DP] = PART_DP, [AXIS_PP] = PART_DP,
     };
-    bool counts = instr->op >= 0 && program->block->ops[instr->op].kind == OP_DISPATCH;
-    return instr->ragged || counts ? PART_EP : PARTS[instr->parent];
+    return PARTS[parent];
 }
 
 // Gradients travel in the width in which the stack keeps them, parameters in the run's.
@@ -137,14 +133,13 @@ static void add_collective(struct memo *memo, const struct block_program *progra
                            const struct instr *instr, struct tally *tally)
 {
     if (instr->collective == COLLECTIVE_SLICE) return;
-    enum part part = part_of(program, instr);
+    enum part part = part_of(instr->parent);
     if (instr->streamed) return add_streamed(memo, instr, part, tally);
     tally->kernel_count++;
     if (!instr->parameter) {
         double s = price_s(memo, instr->collective, rows_of(memo, program, instr), instr->axes,
                            (double)instr->bytes);
         tally->comm_s[part] += s;
-        if (instr->collective == COLLECTIVE_SEND_RECV) tally->halo_s += s;
     } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
         tally->gather_s += collective_s(memo, instr->collective, instr->axes, (double)instr->bytes);
     } else {
@@ -159,10 +154,7 @@ static void add_compute(const struct price_context *context, const struct block_
     struct compute_cost cost = compute_price(&context->compute, program, instr);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
-    if (attends) {
-        tally->attention_s += cost.s;
-        tally->rings[instr->recompute].attention_s += cost.s;
-    }
+    if (attends) tally->rings[instr->recompute].attention_s += cost.s;
     tally->kernel_count += cost.kernel_count;
 }
 
@@ -216,10 +208,6 @@ static void overlap_activations(struct memo *memo, unsigned overlap, struct tall
                       overlap_ring(memo, overlap, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
         tally->comm_s[PART_TP] *= 1 - stack->tp_overlap_ratio;
-    }
-    if (overlap & OVERLAP_CP) {
-        double most_s = fmin(tally->halo_s, stack->overlap_ratio * tally->attention_s);
-        slowed_s += hide(&tally->comm_s[PART_CP], most_s);
     }
     if (overlap & OVERLAP_EP) {
         double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);

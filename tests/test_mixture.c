@@ -120,6 +120,22 @@ static void dispatching_moves_rows_and_routing_launches(void **state)
     assert_true(route.s >= of.stack->route_kernels * gap_s && route.bound == BOUND_LAUNCH);
 }
 
+// In an fp8 run the groups are narrow and the router's product is not.
+static void experts_are_narrow_and_the_router_is_not(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100", 8, 1, false);
+    priced_finish(&of);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    struct compute_context narrow = of.context.compute;
+    narrow.precision = PRECISION_FP8;
+    const struct instr *router = find_instr(layer, OP_CONTRACT, DIM_GATE);
+    const struct instr *experts = find_instr(layer, OP_CONTRACT, DIM_EXPERT);
+    double router_s = compute_price(&of.context.compute, layer, router).s;
+    assert_true(compute_price(&narrow, layer, router).s == router_s);
+    double experts_s = compute_price(&of.context.compute, layer, experts).s;
+    assert_true(compute_price(&narrow, layer, experts).s < 0.75 * experts_s);
+}
+
 static double part_s(const struct block_price *price, enum part part)
 {
     double sum_s = 0;
@@ -180,6 +196,29 @@ static void rows_split_by_sequence_reach_their_experts_at_once(void **state)
     assert_true(part_s(&price, PART_EP) > 0 && part_s(&price, PART_TP) > 0);
 }
 
+// Experts cut in two by etp gather their rows before and scatter them behind, which is their
+// communication, not that of the dense layers.
+static void cut_experts_exchange_rows_over_etp(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100", 1, 2, true);
+    priced_finish(&of);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    struct block_price price = block_price(&of.context, &of.program->mesh, layer, 0);
+    double expert_s = 0, dense_s = 0;
+    unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_ETP);
+    struct group_shape group = mesh_group(&of.program->mesh, of.cluster, axes);
+    for (int i = 0; i < layer->instr_count; i++) {
+        const struct instr *instr = &layer->instrs[i];
+        if (instr->collective == COLLECTIVE_NONE || instr->parameter) continue;
+        double s =
+            collective_price(of.fabrics, &group, instr->collective, (double)instr->bytes, 1).s;
+        *(instr->ragged ? &expert_s : &dense_s) += s;
+    }
+    assert_true(expert_s > 0 && dense_s > 0);
+    assert_true(fabs(part_s(&price, PART_EP) / expert_s - 1) < 1e-9);
+    assert_true(fabs(part_s(&price, PART_TP) / dense_s - 1) < 1e-9);
+}
+
 // 8 experts of 3 * 4096 * 14336 parameters over ep 8 and 16 data ranks of their own; all else over
 // 128. Gradients of 4 bytes are scattered, weights of 2 gathered, each over its own group.
 static void experts_reduce_their_gradients_over_their_own_ranks(void **state)
@@ -219,8 +258,10 @@ int main(void)
         cmocka_unit_test(a_grouped_gemm_of_few_rows_reads_every_weight),
         cmocka_unit_test(experts_are_priced_as_groups),
         cmocka_unit_test(dispatching_moves_rows_and_routing_launches),
+        cmocka_unit_test(experts_are_narrow_and_the_router_is_not),
         cmocka_unit_test(experts_communicate_over_their_own_axes),
         cmocka_unit_test(rows_split_by_sequence_reach_their_experts_at_once),
+        cmocka_unit_test(cut_experts_exchange_rows_over_etp),
         cmocka_unit_test(experts_reduce_their_gradients_over_their_own_ranks),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -123,6 +123,22 @@ static void products_of_activations_stay_in_bf16(void **state)
     assert_int_equal(narrow_count, 12);
 }
 
+// Where no product before has quantised them, the weight gradient quantises both of its operands.
+static void a_weight_gradient_quantises_what_nothing_has_before(void **state)
+{
+    struct stack *with = ARENA_NEW(*state, struct stack, 1);
+    struct stack *without = ARENA_NEW(*state, struct stack, 1);
+    *with = *casting(*state, 4, true);
+    *without = *casting(*state, 0, true);
+    with->fp8_products = without->fp8_products = 1u << PHASE_WEIGHT;
+    struct priced casts = llama(*state, "dgx-h100", PRECISION_FP8, with);
+    struct priced plain = llama(*state, "dgx-h100", PRECISION_FP8, without);
+    double more_s = products_s(&casts, BLOCK_LAYER, PHASE_WEIGHT) -
+                    products_s(&plain, BLOCK_LAYER, PHASE_WEIGHT);
+    double expected_s = stream_s(&casts.context.compute, 4 * TOKENS * (26624 + 43008));
+    assert_true(fabs(more_s / expected_s - 1) < 1e-6);
+}
+
 // Products named by the stack alone are narrow: with none in the weight phase it costs as in bf16.
 static void a_phase_that_the_stack_leaves_out_stays_in_bf16(void **state)
 {
@@ -197,6 +213,7 @@ int main(void)
         cmocka_unit_test(each_operand_is_quantised_once),
         cmocka_unit_test(the_head_stays_in_bf16),
         cmocka_unit_test(products_of_activations_stay_in_bf16),
+        cmocka_unit_test(a_weight_gradient_quantises_what_nothing_has_before),
         cmocka_unit_test(a_phase_that_the_stack_leaves_out_stays_in_bf16),
         cmocka_unit_test(fp4_gains_over_fp8_on_blackwell),
         cmocka_unit_test(delayed_scaling_reduces_its_maxima_once_a_step),
