@@ -217,6 +217,42 @@ static void a_collective_parts_kernels(void **state)
     check_program(*state, layer);
 }
 
+// Four steps by hand: scale a row (buffer 0 -> 1), add it to x (2, 1 -> 3), twice a function of the
+// sum (3 -> 4 -> 5).
+static void borders_are_written_and_smaller_tensors_made_apart(void **state)
+{
+    enum { ROW = 64, WHOLE = 4096 };
+    struct buffer buffers[6] = {{.bytes = ROW},   {.bytes = ROW},   {.bytes = WHOLE},
+                                {.bytes = WHOLE}, {.bytes = WHOLE}, {.bytes = WHOLE}};
+    struct instr instrs[4] = {
+        {.kind = OP_ELEMENTWISE, .inputs = {0}, .input_count = 1, .outputs = {1}},
+        {.kind = OP_ADD, .inputs = {2, 1}, .input_count = 2, .outputs = {3}},
+        {.kind = OP_ELEMENTWISE, .inputs = {3}, .input_count = 1, .outputs = {4}},
+        {.kind = OP_ELEMENTWISE, .inputs = {4}, .input_count = 1, .outputs = {5}},
+    };
+    for (int i = 0; i < 4; i++) {
+        instrs[i].output_count = 1;
+        instrs[i].read_bytes = i == 1 ? WHOLE + ROW : buffers[instrs[i].inputs[0]].bytes;
+        instrs[i].write_bytes = buffers[instrs[i].outputs[0]].bytes;
+    }
+    // The sum leaves the block, what follows it does not.
+    struct block_program program = {.instrs = instrs,
+                                    .instr_count = 4,
+                                    .buffers = buffers,
+                                    .buffer_count = 6,
+                                    .outputs = {3, 5},
+                                    .input_gradients = {-1, -1}};
+    fusion_mark(*state, &program);
+    assert_int_equal(instrs[0].kernel, 0);
+    assert_int_equal(instrs[1].kernel, 0);
+    assert_int_equal(instrs[2].kernel, 1 + 1);
+    assert_int_equal(instrs[3].kernel, 1 + 1);
+    assert_int_equal(instrs[1].kept_bytes, 0);
+    assert_int_equal(instrs[2].kept_bytes, 2 * WHOLE);
+    assert_int_equal(instrs[3].kept_bytes, WHOLE);
+    check_program(*state, &program);
+}
+
 static void without_the_pass_nothing_is_marked(void **state)
 {
     struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100", "megatron-core");
@@ -230,6 +266,13 @@ static void without_the_pass_nothing_is_marked(void **state)
     of.parallel.passes |= 1u << PASS_FUSION;
     priced_finish(&of);
     assert_true(of.price->classes[0].phase_s[PHASE_FORWARD][PART_COMPUTE] < plain_s);
+    // A member costs what it still moves, and no launch.
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    const struct instr *norm = find(layer, "mlp.norm");
+    struct compute_cost cost = compute_price(&of.context.compute, layer, norm);
+    double bytes = (double)(norm->read_bytes + norm->write_bytes - norm->kept_bytes);
+    assert_true(cost.kernel_count == 0 && norm->kept_bytes > 0);
+    assert_true(cost.s == stream_s(&of.context.compute, bytes * of.stack->element_wise_scale));
 }
 
 int main(void)
@@ -239,6 +282,7 @@ int main(void)
         cmocka_unit_test(a_llama_layer_fuses_its_sums_with_its_norms),
         cmocka_unit_test(biases_join_what_follows_them),
         cmocka_unit_test(a_collective_parts_kernels),
+        cmocka_unit_test(borders_are_written_and_smaller_tensors_made_apart),
         cmocka_unit_test(without_the_pass_nothing_is_marked),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
