@@ -116,7 +116,8 @@ static struct division *division_make(struct arena *arena, const struct graph *g
 // Keys are compared byte by byte.
 struct division_key {
     const int *stage_layers;
-    int stage_count, chunk_count, layers, reserved;
+    int stage_count, chunk_count, layers;
+    int second_stage;  // where the second chunk begins: schedules place chunks up or down
 };
 
 struct division_entry {
@@ -127,8 +128,12 @@ struct division_entry {
 const struct division *division_get(struct divisions *divisions, const struct graph *graph,
                                     const struct parallel *parallel, int layers)
 {
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
+    const struct schedule_row *row = schedule_row(parallel->schedule);
     struct division_key key = {parallel->stage_layers_count > 0 ? parallel->stage_layers : NULL,
-                               parallel->degree[AXIS_PP], parallel->vpp, layers, 0};
+                               shape.stage_count, shape.chunk_count, layers,
+                               shape.chunk_count > 1 ? row->stage_of(&shape, shape.stage_count)
+                                                     : 0};
     divisions->index.key_bytes = sizeof key;
     const struct division_entry *found = index_find(&divisions->index, &key);
     if (found) return found->division;
