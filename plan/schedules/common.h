@@ -48,3 +48,10 @@ double ring_duration(const struct pipeline_times *times, double *end_s);
 // each takes as long as those of the last window. Exact for few micro-batches.
 double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
                        int filled_count, double *end_s);
+
+// The same for the order of plan/schedules/zero_bubble.c (plan/schedules/rounds.c): `rounds_of`
+// gives a stage's w_i and d_i.
+typedef void rounds_of_stage(const struct schedule_shape *shape, int stage, int cap, int *warm_up,
+                             int *delay);
+double rounds_duration(const struct pipeline_times *times, rounds_of_stage *rounds_of, int cap,
+                       double *end_s);
