@@ -394,24 +394,36 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form(&price).step_s;
 }
 
+static void keep_worse(const struct program *program, const struct stack *stack, int stage,
+                       struct memory_parts *worst, int *worst_stage)
+{
+    struct memory_parts parts = memory_of_stage(program, stack, stage);
+    if (parts.reserved_bytes < worst->reserved_bytes) return;
+    if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
+    *worst = parts;
+    *worst_stage = stage;
+}
+
+// Of equal stages the first holds most; where W is a task of its own it may be the last of them, or
+// the one before the last stage (tests/test_schedule.c).
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage)
 {
     const struct division *division = composer_division(composer, parallel);
+    const struct stack *stack = composer->request->stack;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     take_blocks(composer, parallel, blocks);
     struct program program = program_of(composer, parallel, division, blocks);
-    // Where W stands apart any stage may hold most: what waits for W depends on what it waits for.
-    bool all = !schedule_row(parallel->schedule)->backward_fused;
-    int count = all ? division->stage_count : division->head_count;
     struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < count; i++) {
-        int at = all ? i : division->heads[i];
-        struct memory_parts parts = memory_of_stage(&program, composer->request->stack, at);
-        if (parts.reserved_bytes <= worst.reserved_bytes) continue;
-        worst = parts;
-        *stage = at;
+    for (int i = 0; i < division->head_count; i++)
+        keep_worse(&program, stack, division->heads[i], &worst, stage);
+    if (schedule_row(parallel->schedule)->backward_fused) return worst;
+    for (int i = 0; i < division->runs->run_count; i++) {
+        struct stage_run run = division->runs->runs[i];
+        if (run.count > 1) keep_worse(&program, stack, run.first + run.count - 1, &worst, stage);
     }
+    int before = division->stage_count - 2;
+    if (before > 0) keep_worse(&program, stack, before, &worst, stage);
     return worst;
 }
 
