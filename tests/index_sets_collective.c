@@ -1,0 +1,219 @@
+#include "tests/index_sets_machine.h"
+
+#include <string.h>
+
+// Collectives by their plain meaning on sets: a gather is the union of what a group holds, a
+// reduction the sum of its multisets, and what a rank keeps is the slice that the result claims.
+
+static bool is_member(const struct machine *m, const struct instr *instr, int rank, int other)
+{
+    unsigned axes = instr->collective == COLLECTIVE_SLICE ? 0 : instr->axes;
+    return sets_same_group(m->mesh, axes, rank, other);
+}
+
+static void check_axes(struct machine *m, const struct instr *instr)
+{
+    unsigned all = (1u << m->mesh->axis_count) - 1;
+    bool has_parent = false, is_outermost = true;
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        if (!(instr->axes >> a & 1)) continue;
+        has_parent = has_parent || m->mesh->axes[a].parent == instr->parent;
+        is_outermost = is_outermost && m->mesh->axes[a].parent <= instr->parent;
+    }
+    bool right = instr->axes && (instr->axes & ~all) == 0 && has_parent && is_outermost;
+    if (!right) sets_complain(m, instr->inputs[0], "a collective over the wrong axes");
+}
+
+// Everything is in whole elements, so that the sizes of what is sent follow from the buffers.
+static void check_bytes(struct machine *m, const struct instr *instr)
+{
+    bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+    int payload = gathers ? instr->outputs[0] : instr->inputs[0];
+    const struct buffer *buffer = &m->program->buffers[payload];
+    double density = m->block->tensors[buffer->tensor].density;
+    bool is_sparse = density > 0 && density < 1;
+    if (is_sparse || instr->ragged) return;
+    int64_t bytes = sets_bytes(m, buffer->tensor, &m->held[payload].claim);
+    if (instr->bytes != bytes) sets_complain(m, payload, "a collective of the wrong size");
+}
+
+// On ranks of one group the slices differ along `dim` and no other.
+static bool varies_only(const struct machine *m, const struct instr *instr,
+                        const struct box *boxes[2], enum dim dim)
+{
+    const struct tensor *tensor = &m->block->tensors[m->program->buffers[instr->inputs[0]].tensor];
+    int position = tensor_find_dim(tensor, dim);
+    if (position < 0) return false;
+    for (int e = 0; e < tensor->rank; e++) {
+        bool same =
+            boxes[0]->first[e] == boxes[1]->first[e] && boxes[0]->count[e] == boxes[1]->count[e];
+        if (e != position && !same) return false;
+    }
+    return true;
+}
+
+// The dims that the instruction names are those along which the slices change.
+static void check_dims(struct machine *m, const struct instr *instr)
+{
+    int input = instr->inputs[0], output = instr->outputs[0];
+    const struct tensor *tensor = &m->block->tensors[m->program->buffers[input].tensor];
+    if (instr->collective == COLLECTIVE_ALL_REDUCE) return;
+    bool right = true, grows = false, shrinks = false;
+    int gathered = tensor_find_dim(tensor, instr->dim);
+    int scattered = tensor_find_dim(tensor, instr->to_dim);
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        const struct box *boxes[] = {&m->held[input].boxes[rank], &m->held[output].boxes[rank]};
+        if (boxes[0]->elements == 0 || boxes[1]->elements == 0) continue;
+        if (instr->collective != COLLECTIVE_ALL_TO_ALL) {
+            right = right && varies_only(m, instr, boxes, instr->dim);
+            continue;
+        }
+        right = gathered >= 0 && scattered >= 0;
+        if (!right) break;
+        grows = grows || boxes[1]->count[gathered] > boxes[0]->count[gathered];
+        shrinks = shrinks || boxes[1]->count[scattered] < boxes[0]->count[scattered];
+    }
+    if (instr->collective == COLLECTIVE_ALL_TO_ALL) right = right && grows && shrinks;
+    if (!right) sets_complain(m, input, "a collective along the wrong dim");
+}
+
+static bool sums(const struct instr *instr)
+{
+    return instr->collective == COLLECTIVE_ALL_REDUCE ||
+           instr->collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+// What one rank has of one element after the collective.
+static uint64_t combined(struct machine *m, const struct instr *instr, int rank,
+                         const int64_t index[VIEW_RANK_MAX])
+{
+    const struct held *from = &m->held[instr->inputs[0]];
+    int holders = 0, members = 0;
+    uint64_t value = 0;
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        if (!is_member(m, instr, rank, other)) continue;
+        int64_t at = box_place(&from->boxes[other], index);
+        members++;
+        if (at < 0) continue;
+        value = field_add(value, from->values[other][at]);
+        holders++;
+    }
+    if (sums(instr) && holders != members) {
+        sets_complain(m, instr->inputs[0], "a sum over ranks that hold different elements");
+    } else if (holders == 0) {
+        sets_complain(m, instr->outputs[0], "an element that no rank of the group holds");
+    } else if (!sums(instr) && holders > 1) {
+        sets_complain(m, instr->inputs[0], "an element comes from more than one rank");
+    }
+    return value;
+}
+
+// Nothing that the group held is dropped: gathers and all-to-alls keep every element, once a rank
+// or once a group.
+static void check_kept(struct machine *m, const struct instr *instr, const struct box *before)
+{
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        int64_t held = 0, kept = 0;
+        for (int other = 0; other < m->mesh->rank_count; other++) {
+            if (!is_member(m, instr, rank, other)) continue;
+            held += before[other].elements;
+            kept += m->held[instr->outputs[0]].boxes[other].elements;
+        }
+        bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+        if (gathers) kept = m->held[instr->outputs[0]].boxes[rank].elements;
+        bool is_checked = gathers || instr->collective == COLLECTIVE_ALL_TO_ALL ||
+                          instr->collective == COLLECTIVE_REDUCE_SCATTER;
+        if (instr->collective == COLLECTIVE_REDUCE_SCATTER) held = before[rank].elements;
+        if (is_checked && held != kept) {
+            sets_complain(m, instr->outputs[0], "what the group held is not what it keeps");
+        }
+    }
+}
+
+static void move(struct machine *m, const struct instr *instr)
+{
+    int input = instr->inputs[0], output = instr->outputs[0];
+    struct held from = m->held[input];
+    const struct box *before = from.boxes;
+    // Where the result is the operand, what was there is still read.
+    sets_make_room(m, output);
+    struct held to = m->held[output];
+    if (input == output) {
+        from.claim = to.claim;
+        m->held[input] = from;
+    }
+    for (int rank = 0; rank < m->mesh->rank_count && !m->result->violation_count; rank++) {
+        for (int64_t i = 0; i < to.boxes[rank].elements; i++) {
+            int64_t index[VIEW_RANK_MAX];
+            box_index(&to.boxes[rank], i, index);
+            to.values[rank][i] = combined(m, instr, rank, index);
+            if (m->result->violation_count) break;
+        }
+    }
+    memcpy(to.terms, from.terms, sizeof to.terms);
+    to.term_count = from.term_count;
+    m->held[output] = to;
+    if (!m->result->violation_count) check_kept(m, instr, before);
+}
+
+// The vocabulary-parallel loss: its maximum, its sum of exponentials and its target logit are
+// reduced, in this order, over the axes that split the logits. Only then are its outputs there.
+static void reduce_inner(struct machine *m, const struct instr *instr)
+{
+    enum { REDUCTIONS = 3 };
+    unsigned axes = 0;
+    if (!m->waiting || m->waiting->op != instr->op) {
+        sets_violate(m->result, "an inner reduction of nothing");
+        return;
+    }
+    const struct held *logits = &m->held[m->waiting->inputs[0]];
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        if (logits->claim.of[a] == DIM_VOCAB) axes |= 1u << a;
+    }
+    int8_t combine = m->inner_done == 0 ? LAYOUT_MAX : LAYOUT_SUM;
+    bool right = instr->collective == COLLECTIVE_ALL_REDUCE && instr->axes == axes &&
+                 instr->combine == combine && instr->inner == m->inner_done + 1;
+    if (!right) sets_violate(m->result, "inner reduction %d is wrong", m->inner_done + 1);
+    if (++m->inner_done < REDUCTIONS) return;
+    const struct instr *loss = m->waiting;
+    struct instr sum = {.collective = COLLECTIVE_ALL_REDUCE, .axes = axes};
+    m->waiting = NULL;
+    for (int i = 0; i < loss->output_count && !m->result->violation_count; i++) {
+        sum.inputs[0] = sum.outputs[0] = loss->outputs[i];
+        move(m, &sum);
+        sets_check_claim(m, loss->outputs[i]);
+    }
+}
+
+static void note_flat(struct machine *m, const struct instr *instr)
+{
+    bool right = instr->parameter && m->flat_count < FLAT_MAX &&
+                 (instr->combine == LAYOUT_SUM) == sums(instr);
+    if (!right) {
+        sets_violate(m->result, "a flat collective of no parameters");
+        return;
+    }
+    m->flats[m->flat_count++] =
+        (struct flat){instr->collective, instr->phase, instr->axes, instr->bytes};
+}
+
+void sets_communicate(struct machine *m, const struct instr *instr)
+{
+    if (instr->input_count != 1 || instr->output_count != 1) {
+        sets_violate(m->result, "a collective of several buffers");
+        return;
+    }
+    check_axes(m, instr);
+    bool is_tensor = m->program->buffers[instr->inputs[0]].tensor >= 0;
+    if (!is_tensor && instr->op >= 0) return reduce_inner(m, instr);
+    if (!is_tensor) return note_flat(m, instr);
+    bool right = (instr->combine == LAYOUT_SUM) == sums(instr) &&
+                 (sums(instr) || instr->combine == LAYOUT_WHOLE);
+    if (!right) sets_complain(m, instr->inputs[0], "combines what is not to be summed");
+    if (m->result->violation_count) return;
+    move(m, instr);
+    if (m->result->violation_count) return;
+    check_bytes(m, instr);
+    check_dims(m, instr);
+    sets_check_claim(m, instr->outputs[0]);
+}
