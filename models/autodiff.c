@@ -26,12 +26,6 @@ static struct block *block_of(struct autodiff *diff)
     return diff->builder.block;
 }
 
-static bool wants_gradient(const struct tensor *tensor)
-{
-    bool has_gradient = tensor->role == TENSOR_ACTIVATION || tensor->role == TENSOR_PARAMETER;
-    return has_gradient && tensor->element != ELEMENT_BYTE;
-}
-
 static void contribute(struct autodiff *diff, int tensor, int gradient)
 {
     struct contributions *of = &diff->of[tensor];
@@ -47,6 +41,7 @@ static int gradient_tensor(struct autodiff *diff, int tensor, const char *name)
     int gradient =
         builder_tensor(&diff->builder, name, role, block_of(diff)->tensors[tensor].element, shape);
     block_of(diff)->tensors[gradient].gradient_of = tensor;
+    block_of(diff)->tensors[gradient].density = block_of(diff)->tensors[tensor].density;
     return gradient;
 }
 
@@ -127,7 +122,7 @@ static void contract_backward(struct autodiff *diff, int index, int gradient)
     for (int side = 0; side < 2; side++) {
         const struct op *forward = &block_of(diff)->ops[index];
         int wanted = forward->inputs[side], other = forward->inputs[1 - side];
-        if (!wants_gradient(&block_of(diff)->tensors[wanted])) continue;
+        if (!op_has_gradient(block_of(diff), forward, side)) continue;
         struct op op = derived(diff, index, OP_CONTRACT, phase_for(diff, wanted));
         op.name = arena_print(diff->builder.arena, "d_%s.%c", block_of(diff)->ops[index].name,
                               "ab"[side]);
@@ -152,9 +147,10 @@ static bool has_same_dims(const struct tensor *a, const struct tensor *b)
 static void add_backward(struct autodiff *diff, int index, int gradient)
 {
     for (int i = 0; i < block_of(diff)->ops[index].input_count; i++) {
-        int wanted = block_of(diff)->ops[index].inputs[i];
+        const struct op *forward = &block_of(diff)->ops[index];
         const struct tensor *tensors = block_of(diff)->tensors;
-        if (!wants_gradient(&tensors[wanted])) continue;
+        int wanted = forward->inputs[i];
+        if (!op_has_gradient(block_of(diff), forward, i)) continue;
         if (has_same_dims(&tensors[wanted], &tensors[gradient])) {
             contribute(diff, wanted, gradient);
             continue;
@@ -182,7 +178,7 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
         if (bits >> (SAVES_OUTPUT + i) & 1) add_input(&op, forward.outputs[i]);
     }
     for (int i = 0; i < forward.input_count; i++) {
-        if (!wants_gradient(&block_of(diff)->tensors[forward.inputs[i]])) continue;
+        if (!op_has_gradient(block_of(diff), &forward, i)) continue;
         add_output(&op, new_contribution(diff, forward.inputs[i]));
     }
     builder_op(&diff->builder, op);
@@ -195,6 +191,8 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_DROPOUT] = OP_DROPOUT,          [OP_NORM] = OP_NORM_BACKWARD,
     [OP_SOFTMAX] = OP_SOFTMAX_BACKWARD, [OP_ATTENTION] = OP_ATTENTION_BACKWARD,
     [OP_GATHER] = OP_GATHER_BACKWARD,   [OP_LOSS] = OP_LOSS_BACKWARD,
+    [OP_ROUTE] = OP_ROUTE_BACKWARD,     [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
+    [OP_COMBINE] = OP_COMBINE_BACKWARD,
 };
 
 static void op_backward(struct autodiff *diff, int index, int gradient)
@@ -217,7 +215,7 @@ static void count_readers(struct autodiff *diff)
     const struct block *block = block_of(diff);
     for (int o = 0; o < diff->forward_op_count; o++) {
         for (int i = 0; i < block->ops[o].input_count; i++) {
-            diff->of[block->ops[o].inputs[i]].expected++;
+            diff->of[block->ops[o].inputs[i]].expected += op_has_gradient(block, &block->ops[o], i);
         }
     }
     for (int i = 0; i < block->output_count; i++) {
@@ -242,8 +240,8 @@ static void finish(struct autodiff *diff, struct block_gradients *gradients)
     const struct block *block = block_of(diff);
     for (int i = 0; i < block->input_count; i++) {
         int input = block->inputs[i];
-        bool wanted = wants_gradient(&block->tensors[input]);
-        gradients->of_input[i] = wanted ? total(diff, input, first_reader(block, input)) : -1;
+        assert(block->tensors[input].role == TENSOR_ACTIVATION);
+        gradients->of_input[i] = total(diff, input, first_reader(block, input));
     }
     for (int t = 0; t < diff->forward_tensor_count; t++) {
         if (block_of(diff)->tensors[t].role != TENSOR_PARAMETER) continue;

@@ -3,6 +3,7 @@
 #include "models/op.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static const char *const DIM_NAMES[DIM_COUNT] = {
@@ -66,13 +67,21 @@ int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq)
     return extent->dim == DIM_BATCH ? batch : seq;
 }
 
+int64_t density_share(double density, int64_t count)
+{
+    if (density <= 0) return count;
+    // 6 / 160 and the like are not exact: what is a whole number but for rounding stays that.
+    int64_t share = (int64_t)ceil((double)count * density * (1 - 1e-12));
+    return share > 1 ? share : 1;
+}
+
 int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq)
 {
     int64_t elements = 1;
     for (int i = 0; i < tensor->rank; i++) {
         elements *= extent_size(&tensor->extents[i], batch, seq);
     }
-    return elements;
+    return density_share(tensor->density, elements);
 }
 
 int tensor_find_dim(const struct tensor *tensor, enum dim dim)
@@ -116,7 +125,18 @@ static bool is_counted_before(const struct graph *graph, int block, int tensor)
     return false;
 }
 
-int64_t graph_parameter_count(const struct graph *graph)
+// Of the elements of a parameter those that one token passes through.
+static int64_t active_elements(const struct graph *graph, const struct tensor *tensor)
+{
+    int64_t elements = unpadded_elements(graph, tensor);
+    if (tensor_find_dim(tensor, DIM_EXPERT) < 0) return elements;
+    assert(graph->expert_count > 0 && graph->top_k > 0 && elements % graph->expert_count == 0);
+    return elements / graph->expert_count * graph->top_k;
+}
+
+typedef int64_t elements_function(const struct graph *graph, const struct tensor *tensor);
+
+static int64_t count_parameters(const struct graph *graph, elements_function *elements)
 {
     int64_t count = 0;
     for (int b = 0; b < graph->block_count; b++) {
@@ -126,10 +146,20 @@ int64_t graph_parameter_count(const struct graph *graph)
             const struct tensor *tensor = &block->tensors[t];
             if (tensor->role != TENSOR_PARAMETER) continue;
             if (tensor->tie && is_counted_before(graph, b, t)) continue;
-            count += (tensor->tie ? 1 : repeats) * unpadded_elements(graph, tensor);
+            count += (tensor->tie ? 1 : repeats) * elements(graph, tensor);
         }
     }
     return count;
+}
+
+int64_t graph_parameter_count(const struct graph *graph)
+{
+    return count_parameters(graph, unpadded_elements);
+}
+
+int64_t graph_active_parameter_count(const struct graph *graph)
+{
+    return count_parameters(graph, active_elements);
 }
 
 int64_t graph_matmul_parameter_count(const struct graph *graph)
@@ -144,7 +174,7 @@ int64_t graph_matmul_parameter_count(const struct graph *graph)
             for (int i = 0; i < op->input_count; i++) {
                 const struct tensor *tensor = &block->tensors[op->inputs[i]];
                 if (tensor->role != TENSOR_PARAMETER) continue;
-                count += repeats * unpadded_elements(graph, tensor);
+                count += repeats * active_elements(graph, tensor);
             }
         }
     }

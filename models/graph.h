@@ -81,7 +81,8 @@ struct tensor {
 enum op_kind {
     OP_CONTRACT,     // einsum of two inputs; dims absent from the output are summed over
     OP_ADD,          // sum of its inputs (residual, bias, gradient accumulation)
-    OP_ELEMENTWISE,  // activation, gate, rope, cast, scale: any number of inputs of one shape;
+    OP_ELEMENTWISE,  // activation, gate, rope, cast, scale: any number of inputs of one shape, but
+                     // the gate of f(gate) * up may lack the last dims, over which it is repeated;
                      // backward: d_out(, the inputs, unless the function is linear) -> d_inputs
     OP_EXPAND,       // same rank: dim i of the output reads dim i of the input, under another name
                      // (seq -> kv_seq) or repeated (kv_head -> head: head / group); a free view
@@ -105,7 +106,7 @@ enum op_kind {
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
     OP_CONCAT_BACKWARD,     // d_out -> d_a, d_b (summed over what was repeated)
-    OP_ROUTE_BACKWARD,      // d_weights, weights, logits -> d_logits
+    OP_ROUTE_BACKWARD,      // d_weights, logits, weights -> d_logits
     OP_DISPATCH_BACKWARD,   // d_rows, weights -> d_x
     OP_COMBINE_BACKWARD,    // d_out, rows, weights -> d_rows, d_weights
     OP_REDUCE,  // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
@@ -211,14 +212,21 @@ struct graph {
     double dropout_ratio;  // 0 = none
 };
 
-// Elements of a tensor under a workload; `batch` and `seq` fill the sizes that are 0.
+// What exists of `count` rows or elements of a tensor of this density: rounded up, and one at
+// least. A density of 0 is all of them.
+int64_t density_share(double density, int64_t count);
+// Elements of a tensor under a workload, those that exist; `batch` and `seq` fill the sizes that
+// are 0. A local slice of a ragged tensor counts the same way: density_share of the product of its
+// local extents.
 int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq);
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq);
 int tensor_find_dim(const struct tensor *tensor, enum dim dim);  // position or -1
 
 // Counts parameters by walking the sequence, ties once. Vocabulary padding is not counted.
 int64_t graph_parameter_count(const struct graph *graph);
-// The part of them that takes part in matrix products for each token (head included, embedding
+// The part of them that one token passes through: of the experts only the chosen.
+int64_t graph_active_parameter_count(const struct graph *graph);
+// The part of those that takes part in matrix products for each token (head included, embedding
 // lookup and positions not): what "model flops" count.
 int64_t graph_matmul_parameter_count(const struct graph *graph);
 // Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul

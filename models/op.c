@@ -1,6 +1,7 @@
 #include "models/op.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static const struct tensor *input_of(const struct block *block, const struct op *op, int index)
@@ -43,11 +44,15 @@ bool function_is_linear(enum function function)
 
 // Splits
 
-// What an einsum does, and every kind that treats its elements alone: a dim of the output is
-// free, one that only inputs have is summed over.
+// What an einsum does, and every kind that treats its elements alone: a dim of all outputs is
+// free, over one that an output lacks it is a sum.
 static enum split split_einsum(const struct block *block, const struct op *op, enum dim dim)
 {
-    if (has_dim(output_of(block, op, 0), dim)) return SPLIT_FREE;
+    bool in_all = true;
+    for (int i = 0; i < op->output_count; i++) {
+        in_all = in_all && has_dim(output_of(block, op, i), dim);
+    }
+    if (in_all) return SPLIT_FREE;
     return op_has_dim(block, op, dim) ? SPLIT_PARTIAL : SPLIT_NO;
 }
 
@@ -55,7 +60,14 @@ static enum split split_elementwise(const struct block *block, const struct op *
 {
     // Rope pairs the first half of head_dim with the second.
     if (op->function == FUNCTION_ROPE && dim == DIM_HEAD_DIM) return SPLIT_NO;
-    return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
+    return split_einsum(block, op, dim);
+}
+
+// Who goes where is decided over all experts. The rows of some experts need only their weights, and
+// a sum over some of the experts is a part of the whole.
+static enum split split_routed(const struct block *block, const struct op *op, enum dim dim)
+{
+    return dim == DIM_GATE ? SPLIT_NO : split_einsum(block, op, dim);
 }
 
 // Dims at the same position of input and output belong together. A renamed position must be whole
@@ -102,7 +114,7 @@ static enum split split_loss(const struct block *block, const struct op *op, enu
 
 static double elements_of(const struct tensor *tensor, const int64_t size[DIM_COUNT])
 {
-    double elements = 1;
+    double elements = tensor->density > 0 ? tensor->density : 1;
     for (int i = 0; i < tensor->rank; i++) {
         assert(size[tensor->extents[i].dim] > 0);
         elements *= (double)size[tensor->extents[i].dim];
@@ -143,6 +155,15 @@ static double flop_stream(const struct block *block, const struct op *op,
     return op->flop_per_element * elements_of(input_of(block, op, 0), size);
 }
 
+// Backward starts from d_out, which is as large as the output even where a gate is narrower.
+static double flop_elementwise(const struct block *block, const struct op *op,
+                               const int64_t size[DIM_COUNT])
+{
+    bool is_forward = op->phase == PHASE_FORWARD;
+    const struct tensor *whole = is_forward ? output_of(block, op, 0) : input_of(block, op, 0);
+    return op->flop_per_element * op->output_count * elements_of(whole, size);
+}
+
 static double flop_outputs(const struct block *block, const struct op *op,
                            const int64_t size[DIM_COUNT])
 {
@@ -170,6 +191,15 @@ static double flop_attention_backward(const struct block *block, const struct op
                                       const int64_t size[DIM_COUNT])
 {
     return 2.5 * flop_attention(block, op, size);
+}
+
+// One multiplication and one addition a row element for each of the results: the weighted sum, in
+// backward the rows' gradients and the dot product that is the weight's.
+static double flop_combine(const struct block *block, const struct op *op,
+                           const int64_t size[DIM_COUNT])
+{
+    int rows = op->kind == OP_COMBINE ? 0 : 1;
+    return 2.0 * op->output_count * elements_of(input_of(block, op, rows), size);
 }
 
 // What backward reads
@@ -215,6 +245,20 @@ static unsigned saves_attention(const struct block *block, const struct op *op)
     return saves_inputs(block, op) | 3u << SAVES_OUTPUT;
 }
 
+// The scores and which of them were chosen.
+static unsigned saves_route(const struct block *block, const struct op *op)
+{
+    (void)block, (void)op;
+    return 1u | 1u << SAVES_OUTPUT;
+}
+
+// Where the rows went.
+static unsigned saves_dispatch(const struct block *block, const struct op *op)
+{
+    (void)block, (void)op;
+    return 1u << 1;
+}
+
 static unsigned saves_ids(const struct block *block, const struct op *op)
 {
     (void)block, (void)op;
@@ -230,13 +274,17 @@ static unsigned saves_loss(const struct block *block, const struct op *op)
 static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_CONTRACT] = {"contract", split_einsum, flop_contract, saves_inputs, false, 0},
     [OP_ADD] = {"add", split_einsum, flop_sum, saves_none, true, 0},
-    [OP_ELEMENTWISE] = {"elementwise", split_elementwise, flop_outputs, saves_elementwise, true, 0},
+    [OP_ELEMENTWISE] = {"elementwise", split_elementwise, flop_elementwise, saves_elementwise, true,
+                        0},
     [OP_EXPAND] = {"expand", split_renamed, flop_none, saves_none, true, 0},
     [OP_DROPOUT] = {"dropout", split_elementwise, flop_dropout, saves_mask, true, 0},
     [OP_NORM] = {"norm", split_rows, flop_stream, saves_norm, false, 0},
     [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false, 0},
     [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false, 0},
     [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false, 0},
+    [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false, 0},
+    [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false, 0},
+    [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false, 0},
     [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false, 3},
     [OP_NORM_BACKWARD] = {"norm_backward", split_norm_backward, flop_stream, saves_none, false, 0},
     [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false, 0},
@@ -244,6 +292,10 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
                                saves_none, false, 0},
     [OP_GATHER_BACKWARD] = {"gather_backward", split_einsum, flop_per_input, saves_none, false, 0},
     [OP_LOSS_BACKWARD] = {"loss_backward", split_einsum, flop_outputs, saves_none, false, 0},
+    [OP_ROUTE_BACKWARD] = {"route_backward", split_rows, flop_stream, saves_none, false, 0},
+    [OP_DISPATCH_BACKWARD] = {"dispatch_backward", split_routed, flop_per_input, saves_none, false,
+                              0},
+    [OP_COMBINE_BACKWARD] = {"combine_backward", split_routed, flop_combine, saves_none, false, 0},
     [OP_REDUCE] = {"reduce", split_renamed, flop_per_input, saves_none, false, 0},
 };
 
@@ -253,10 +305,26 @@ const struct op_rule *op_rule(enum op_kind kind)
     return &RULES[kind];
 }
 
+bool op_has_gradient(const struct block *block, const struct op *op, int input)
+{
+    const struct tensor *tensor = input_of(block, op, input);
+    bool is_number = tensor->role == TENSOR_ACTIVATION || tensor->role == TENSOR_PARAMETER;
+    if (op->kind == OP_DISPATCH && input == 1) return false;
+    return is_number && tensor->element != ELEMENT_BYTE;
+}
+
+// Of the tokens times experts that a ragged operand has room for, `density` exist.
+static double contract_density(const struct block *block, const struct op *op)
+{
+    double density = fmax(input_of(block, op, 0)->density, input_of(block, op, 1)->density);
+    return fmax(density, output_of(block, op, 0)->density);
+}
+
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
     assert(op->kind == OP_CONTRACT && op->input_count == 2);
     struct gemm gemm = {1, 1, 1, 1};
+    int64_t *tokens = NULL;
     for (enum dim dim = DIM_NONE + 1; dim < DIM_COUNT; dim++) {
         bool in_a = has_dim(input_of(block, op, 0), dim),
              in_b = has_dim(input_of(block, op, 1), dim);
@@ -265,6 +333,12 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
         assert(size[dim] > 0 && (in_c || (in_a && in_b)));
         int64_t *part = !in_c ? &gemm.k : in_a && in_b ? &gemm.batch : in_a ? &gemm.m : &gemm.n;
         *part *= size[dim];
+        if (dim == DIM_BATCH || dim == DIM_SEQ) tokens = part;
+    }
+    double density = contract_density(block, op);
+    if (density > 0) {
+        assert(tokens && tokens != &gemm.batch);
+        *tokens = density_share(density, *tokens);
     }
     return gemm;
 }

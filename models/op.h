@@ -30,8 +30,13 @@ enum { SAVES_OUTPUT = 8 };
 
 const struct op_rule *op_rule(enum op_kind kind);
 
+// Whether backward gives a gradient to input i of the op: not to ids and masks, and not to the
+// choice that a dispatch follows.
+bool op_has_gradient(const struct block *block, const struct op *op, int input);
+
 // For OP_CONTRACT: the GEMM it is, from local extents. Dims in both inputs and the output are
-// batch; m: output dims from input 0, n: output dims from input 1, k: summed dims.
+// batch; m: output dims from input 0, n: output dims from input 1, k: summed dims. Inside experts
+// the part that holds the tokens counts the rows an expert gets: their share by density.
 struct gemm {
     int64_t batch, m, n, k;
 };

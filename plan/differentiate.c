@@ -52,7 +52,8 @@ static int count_products(const struct block *block, const struct block_sum *sum
     int count = 0;
     for (int i = 0; i < sum->input_count; i++) {
         int producer = block->tensors[sum->inputs[i]].producer;
-        count += producer >= 0 && block->ops[producer].kind == OP_CONTRACT;
+        enum op_kind kind = producer >= 0 ? block->ops[producer].kind : OP_ADD;
+        count += kind == OP_CONTRACT || kind == OP_COMBINE;
     }
     return count;
 }

@@ -51,18 +51,24 @@ int64_t layout_local_elements(const struct layout *layout, const struct mesh *me
         int64_t size = extent_size(extent, batch, seq);
         elements *= layout_local_size(layout, mesh, extent->dim, size);
     }
+    elements = density_share(tensor->density, elements);
     return layout_local_size(layout, mesh, DIM_FLAT, elements);
 }
 
-// Whether axis a owns a more significant digit of this dim than axis b. Heads are split by tp where
-// they are made and by Ulysses' cp within that.
+// Whether axis a owns a more significant digit of this dim than axis b. What joins a dim later or
+// leaves it earlier must be the inner digit, else slices would not be contiguous: heads are split
+// by tp where they are made and by Ulysses' cp within that, experts by tp where its tokens are
+// whole and by the others within that; tokens leave for the experts in the order of their roles.
 static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
 {
     const struct mesh_axis *x = &mesh->axes[a], *y = &mesh->axes[b];
     bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD;
-    if (x->parent != y->parent) return (x->parent > y->parent) != is_head;
-    // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which.
-    return a > b;
+    if (x->parent != y->parent) return (x->parent > y->parent) != (is_head || dim == DIM_EXPERT);
+    // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which. cp.0 is the
+    // inner part too, but splits the kv heads.
+    if (is_head) return (a > b) != (x->parent == AXIS_CP);
+    if (mesh_leaves_later(mesh, a, b)) return true;
+    return a > b && !mesh_leaves_later(mesh, b, a);
 }
 
 struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, enum dim dim,

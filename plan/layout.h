@@ -7,9 +7,9 @@
 // turns a difference of layouts into collectives; nothing else in the program invents
 // communication.
 //
-// A dim that several axes split is split by the outer named axis first (pp, dp, cp, tp; heads by tp
-// before cp; within one, tp.0 before tp.1), whatever the order of ranks: each axis owns one digit
-// of the index.
+// A dim that several axes split is split by the outer named axis first (pp, dp, cp, tp; heads and
+// experts by tp first; within one, tp.0 before tp.1; of tokens what goes to the experts last),
+// whatever the order of ranks: each axis owns one digit of the index.
 
 enum { LAYOUT_WHOLE = 0, LAYOUT_SUM = -1, LAYOUT_MAX = -2, LAYOUT_LSE = -3 };  // partial: < 0
 
@@ -24,7 +24,8 @@ unsigned layout_partial_axes(const struct layout *layout);
 // Local size of a dim: the whole divided by every axis that splits it, rounded up.
 int64_t layout_local_size(const struct layout *layout, const struct mesh *mesh, enum dim dim,
                           int64_t size);
-// Elements one rank holds; axes on DIM_FLAT divide the product of the others.
+// Elements one rank holds on average, of a ragged tensor those that exist; axes on DIM_FLAT divide
+// the product of the others.
 int64_t layout_local_elements(const struct layout *layout, const struct mesh *mesh,
                               const struct tensor *tensor, int64_t batch, int64_t seq);
 

@@ -38,10 +38,9 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
     low.program->block = block;
     low.program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
     low.program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
-    low.older_copy = ARENA_NEW(arena, int, low.buffer_capacity);
-    for (int t = 0; t < block->tensor_count; t++) {
-        low.places[t] = (struct place){.home = -1, .copies = -1};
-    }
+    low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
+    for (int t = 0; t < block->tensor_count; t++)
+        lowering_forget(&low, t);
     for (int i = 0; i < 2; i++) {
         low.program->inputs[i] = low.program->input_gradients[i] = -1;
         low.program->outputs[i] = low.program->output_gradients[i] = -1;
@@ -189,22 +188,13 @@ static void lower_forward(struct lowering *low)
     }
 }
 
-// From here on a forward tensor is either kept or has to be made again.
+// From here on a forward tensor is either kept, as it was made and as it was moved, or has to be
+// made again. Of what is kept only the layouts that backward reads are saved: lowering_memory.
 static void forget_forward(struct lowering *low)
 {
-    const bool *saved = low->saved;
     for (int t = 0; t < low->block->tensor_count; t++) {
-        const struct tensor *tensor = &low->block->tensors[t];
-        struct place *place = &low->places[t];
-        if (tensor->role != TENSOR_ACTIVATION || place->home < 0) continue;
-        if (!saved[t]) {
-            place->home = -1;
-            continue;
-        }
-        struct buffer *buffer = &low->program->buffers[place->home];
-        assert(layout_partial_axes(&buffer->layout) == 0 && "a partial sum would be kept");
-        // The next block counts it among its inputs.
-        buffer->saved = !low->facts->is_output[t];
+        bool is_activation = low->block->tensors[t].role == TENSOR_ACTIVATION;
+        if (is_activation && !low->saved[t]) lowering_forget(low, t);
     }
 }
 

@@ -170,6 +170,18 @@ static int64_t held_bytes(const struct block_program *program)
     return bytes;
 }
 
+// What forward made and backward reads is kept between the two, in the layouts that it reads. The
+// next block counts the outputs of this one among its inputs.
+static bool is_saved(const struct block_program *program, int buffer)
+{
+    const struct buffer *of = &program->buffers[buffer];
+    int border = program->phase_first[PHASE_BACKWARD];
+    bool is_output = buffer == program->outputs[0] || buffer == program->outputs[1];
+    bool is_kept = !of->external && of->birth < border && of->death > border;
+    assert(!is_kept || layout_partial_axes(&of->layout) == 0);
+    return is_kept && !is_output;
+}
+
 void lowering_memory(struct lowering *low)
 {
     struct block_program *program = low->program;
@@ -179,8 +191,8 @@ void lowering_memory(struct lowering *low)
         struct buffer *buffer = &program->buffers[b];
         buffer->birth = buffer->external ? 0 : of.birth[b];
         buffer->death = buffer->external ? program->instr_count : of.death[b];
+        buffer->saved = is_saved(program, b);
         if (buffer->saved) program->saved_bytes += buffer->bytes;
-        assert(!buffer->saved || buffer->death > order.forward_end);
     }
     program->held_bytes = held_bytes(program);
 

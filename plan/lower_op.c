@@ -1,6 +1,7 @@
 #include "plan/lowering.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 // One operator: bring the inputs into the layouts its strategy needs, write the instruction, place
@@ -9,12 +10,14 @@
 // Axes over which partial inputs may stay partial and make the outputs partial: all backward work
 // is linear in the gradient. Done where it saves communication: parameter gradients are reduced
 // once a step anyway, and over used-up axes (kv heads) or a repetition undone nothing else would
-// need the whole before the next contraction.
+// need the whole before the next contraction; the sum over the chosen experts is smaller than their
+// rows.
 static unsigned linear_axes(const struct lowering *low, const struct op *op,
                             const struct strategy *strategy)
 {
     if (op->phase == PHASE_FORWARD) return 0;
-    if (op->phase != PHASE_WEIGHT && op->kind != OP_REDUCE) return strategy->used_up;
+    bool passes_on = op->kind == OP_REDUCE || op->kind == OP_DISPATCH_BACKWARD;
+    if (op->phase != PHASE_WEIGHT && !passes_on) return strategy->used_up;
     unsigned axes = 0;
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (strategy->of[i] == DIM_NONE) axes |= 1u << i;
@@ -44,16 +47,17 @@ static unsigned keep_partial(const struct layout *home, unsigned axes, struct la
 
 // Local extents, from the tensors as the instruction reads and writes them; 0 for other dims. Keys
 // of attention have the name seq: they count as kv_seq.
-static void local_sizes(const struct lowering *low, const struct instr *instr,
+static void local_sizes(const struct lowering *low, const struct op *op, const struct instr *instr,
                         int64_t size[DIM_COUNT])
 {
-    bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     memset(size, 0, DIM_COUNT * sizeof *size);
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
-        int b = i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
+        bool output = i >= instr->input_count;
+        int index = output ? i - instr->input_count : i;
+        int b = output ? instr->outputs[index] : instr->inputs[index];
         const struct buffer *buffer = &low->program->buffers[b];
         const struct tensor *tensor = &low->block->tensors[buffer->tensor];
-        bool keys = attends && tensor_find_dim(tensor, DIM_KV_HEAD) >= 0;
+        bool keys = strategy_is_keys(op, output, index);
         for (int e = 0; e < tensor->rank; e++) {
             enum dim dim = tensor->extents[e].dim;
             enum dim as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;
@@ -66,15 +70,14 @@ static void local_sizes(const struct lowering *low, const struct instr *instr,
 
 static void count_traffic(const struct lowering *low, struct instr *instr)
 {
-    const struct buffer *buffers = low->program->buffers;
     int64_t written = 0, read = 0;
     for (int i = 0; i < instr->output_count; i++)
-        written += buffers[instr->outputs[i]].bytes;
+        written += low->backing[instr->outputs[i]].whole_bytes;
     for (int i = 0; i < instr->input_count; i++) {
         bool again = false;
         for (int j = 0; j < i; j++)
             again = again || instr->inputs[j] == instr->inputs[i];
-        int64_t bytes = buffers[instr->inputs[i]].bytes;
+        int64_t bytes = low->backing[instr->inputs[i]].whole_bytes;
         // A lookup reads the rows it writes, not the table.
         if (instr->kind == OP_GATHER && i == 1 && bytes > written) bytes = written;
         if (!again) read += bytes;
@@ -89,11 +92,39 @@ static void count_traffic(const struct lowering *low, struct instr *instr)
     instr->write_bytes = written;
 }
 
+// How many more rows than the mean the fullest of the ragged operands has; 0 = none is ragged.
+static double room_of(const struct lowering *low, struct instr *instr)
+{
+    double most = 0;
+    for (int i = 0; i < instr->input_count + instr->output_count; i++) {
+        int b = i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
+        const struct buffer *buffer = &low->program->buffers[b];
+        if (low->block->tensors[buffer->tensor].density <= 0) continue;
+        double room = lowering_room(low, buffer->tensor, &buffer->layout);
+        instr->ragged = instr->ragged || lowering_is_ragged(low, buffer->tensor);
+        if (room > most) most = room;
+    }
+    return most;
+}
+
+static void add_rows(const struct lowering *low, const struct op *op, struct instr *instr)
+{
+    double room = room_of(low, instr);
+    if (room == 0 || room == 1) return;
+    instr->flop *= room;
+    if (op->kind != OP_CONTRACT) return;
+    const struct tensor *output = &low->block->tensors[op->outputs[0]];
+    int64_t *rows = tensor_find_dim(output, DIM_BATCH) >= 0 ? &instr->gemm.m : &instr->gemm.k;
+    *rows = (int64_t)ceil((double)*rows * room);
+    instr->flop = 2.0 * (double)instr->gemm.batch * (double)instr->gemm.m * (double)instr->gemm.n *
+                  (double)instr->gemm.k;
+}
+
 // Numbers of an instruction whose buffers are set.
 static void measure(const struct lowering *low, const struct op *op, struct instr *instr)
 {
     int64_t size[DIM_COUNT];
-    local_sizes(low, instr, size);
+    local_sizes(low, op, instr, size);
     instr->batch = size[DIM_BATCH];
     instr->heads = size[DIM_HEAD];
     instr->kv_heads = size[DIM_KV_HEAD] ? size[DIM_KV_HEAD] : size[DIM_HEAD];
@@ -106,6 +137,7 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     if (op->kind == OP_CONTRACT) instr->gemm = op_gemm(low->block, op, size);
     instr->flop = op_rule(op->kind)->flop(low->block, op, size);
     assert(instr->flop >= 0);
+    add_rows(low, op, instr);
     count_traffic(low, instr);
 }
 
@@ -140,6 +172,8 @@ static void emit_sum(struct lowering *low, int index, const int *buffers, int co
     struct instr *instr = begin(low, index);
     instr->input_count = count;
     memcpy(instr->inputs, buffers, (size_t)count * sizeof *buffers);
+    for (int i = 0; i < count; i++)
+        lowering_unshrink(low, buffers[i]);
     instr->outputs[instr->output_count++] = output;
     const struct buffer *to = &low->program->buffers[output];
     int64_t width =
@@ -232,6 +266,22 @@ static void lower_inner_reductions(struct lowering *low, int index, const struct
     }
 }
 
+// Dropless, a rank learns how many rows are coming before they do. Where it has the tokens whole it
+// counts them itself.
+static void exchange_counts(struct lowering *low, int index, const struct strategy *strategy)
+{
+    const struct op *op = &low->block->ops[index];
+    if (op->kind != OP_DISPATCH || !lowering_is_ragged(low, op->outputs[0])) return;
+    unsigned axes = mesh_axes_of(low->mesh, AXIS_EP);
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        if (strategy->of[i] == DIM_EXPERT) axes &= ~(1u << i);
+    }
+    if (!axes) return;
+    const struct tensor *rows = &low->block->tensors[op->outputs[0]];
+    int expert = tensor_find_dim(rows, DIM_EXPERT);
+    lowering_exchange_counts(low, index, axes, rows->extents[expert].size);
+}
+
 void lowering_op(struct lowering *low, int index)
 {
     const struct op *op = &low->block->ops[index];
@@ -243,7 +293,10 @@ void lowering_op(struct lowering *low, int index)
         struct layout want = strategy_input(low->mesh, strategy, low->block, op, i);
         struct layout home = lowering_home_layout(low, op->inputs[i]);
         if (allowed) kept |= keep_partial(&home, allowed, &want);
+        low->stream = lowering_stream(low, op, strategy, false, i);
         inputs[i] = lowering_read(low, op->inputs[i], &want);
+        if (low->stream.steps == 0) lowering_unshrink(low, inputs[i]);
+        low->stream.steps = 0;
     }
     for (int i = 0; i < op->output_count; i++) {
         struct layout made = strategy_output(low->mesh, strategy, low->block, op, i);
@@ -251,6 +304,8 @@ void lowering_op(struct lowering *low, int index)
             if (kept >> a & 1) made.of[a] = LAYOUT_SUM;
         }
         outputs[i] = lowering_buffer(low, op->outputs[i], &made);
+        struct stream stream = lowering_stream(low, op, strategy, true, i);
+        if (stream.steps > 0) lowering_shrink(low, outputs[i], &stream);
         place_output(low, op->outputs[i], outputs[i]);
     }
     struct instr *instr = begin(low, index);
@@ -260,4 +315,5 @@ void lowering_op(struct lowering *low, int index)
     memcpy(instr->outputs, outputs, (size_t)op->output_count * sizeof *outputs);
     measure(low, op, instr);
     lower_inner_reductions(low, index, strategy);
+    exchange_counts(low, index, strategy);
 }

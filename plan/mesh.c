@@ -61,8 +61,10 @@ struct factors {
     bool outer_is_replica;
 };
 
-// tp and, inside attention, Ulysses' cp split the kv heads with their outer factor as far as they
-// go; of dp the inner factor is the ZeRO shard group, which takes cp whole.
+// tp and, inside attention, Ulysses' cp split the kv heads with one factor as far as they go: tp
+// with the outer one, so that the ranks that share a kv head are neighbours; cp with the inner one,
+// so that what leaves seq for the heads are its last digits. Of dp the inner factor is the ZeRO
+// shard group, which takes cp whole.
 static struct factors factors_of(const struct parallel *parallel, enum axis axis,
                                  int64_t kv_head_count)
 {
@@ -77,12 +79,13 @@ static struct factors factors_of(const struct parallel *parallel, enum axis axis
     if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1, false};
     int64_t left = kv_head_count;
     if (axis == AXIS_CP) left /= gcd(parallel->degree[AXIS_TP], kv_head_count);
-    int split = (int)gcd(degree, left);
-    return (struct factors){degree / split, split, false};
+    int split = (int)gcd(degree, left), rest = degree / split;
+    return axis == AXIS_TP ? (struct factors){rest, split, false}
+                           : (struct factors){split, rest, false};
 }
 
-// Parts of a named axis are numbered from the outside where they split heads (tp.0 splits the kv
-// heads), else from the inside (dp.0 is the shard group).
+// Parts of tp are numbered from the outside (tp.0 splits the kv heads), those of the others from
+// the inside (dp.0 is the shard group, cp.0 splits the kv heads).
 static void name_parts(struct mesh *mesh)
 {
     for (int i = 0; i < mesh->axis_count; i++) {
@@ -93,10 +96,39 @@ static void name_parts(struct mesh *mesh)
             *(k < i ? &before : &after) += 1;
         }
         assert(before + after < PART_MAX);
-        axis->part = axis->parent == AXIS_DP ? before : after;
+        axis->part = axis->parent == AXIS_TP ? after : before;
         bool is_alone = before + after == 0;
         axis->name = is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
     }
+}
+
+// When an axis leaves the tokens on the way into the experts: with the all-to-all, with the gather
+// behind it, or never.
+static int leaves_tokens(const struct mesh_axis *axis)
+{
+    return axis->expert == AXIS_EP ? 0 : axis->expert == AXIS_ETP ? 1 : 2;
+}
+
+bool mesh_leaves_later(const struct mesh *mesh, int a, int b)
+{
+    return leaves_tokens(&mesh->axes[a]) > leaves_tokens(&mesh->axes[b]);
+}
+
+// On seq the digits of cp are outside those of tp: an axis of cp must not leave before one of tp.
+// tp is on seq with sp, and inside experts where it is their data parallelism.
+static bool leaves_in_order(const struct mesh *mesh, const struct parallel *parallel)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const struct mesh_axis *cp = &mesh->axes[a];
+        if (cp->parent != AXIS_CP) continue;
+        if (parallel->cp_kind == CP_ULYSSES && cp->expert == AXIS_ETP) return false;
+        for (int b = 0; b < mesh->axis_count; b++) {
+            const struct mesh_axis *tp = &mesh->axes[b];
+            bool is_on_seq = tp->parent == AXIS_TP && (parallel->sp || tp->expert == AXIS_DP);
+            if (is_on_seq && mesh_leaves_later(mesh, b, a)) return false;
+        }
+    }
+    return true;
 }
 
 static bool build(const struct parallel *parallel, int64_t kv_head_count, struct mesh *mesh)
@@ -125,7 +157,8 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
     }
     if (stage_ranks % cuts.ep != 0) return false;
     name_parts(mesh);
-    return true;
+    bool has_experts = cuts.ep > 1;
+    return !has_experts || leaves_in_order(mesh, parallel);
 }
 
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count)

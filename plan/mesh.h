@@ -6,8 +6,9 @@
 // layouts use the finer ones: tp = 16 over 8 kv heads becomes tp.0 = 8 (splits kv_head) and
 // tp.1 = 2 (whole for k and v, so that their weight gradient is partial over it). tp.1 is the inner
 // one, so that the ranks that share a kv head are neighbours. A ZeRO shard group smaller than dp
-// makes dp.0 (the group, inner) and dp.1 (its replicas). pp is an axis of the mesh too, but no
-// layout uses it: stages are programs of their own.
+// makes dp.0 (the group, inner) and dp.1 (its replicas). Under Ulysses cp becomes cp.0, which
+// splits the kv heads that tp leaves, and cp.1, over which k and v are whole. pp is an axis of the
+// mesh too, but no layout uses it: stages are programs of their own.
 //
 // Experts see the same ranks of a stage as another mesh: etp innermost, then ep, the rest is their
 // own data parallelism (Megatron-Core's folding). The finer axes are cut at the borders of both, so
@@ -22,8 +23,8 @@ struct mesh_axis {
     const char *name;  // "tp", "tp.1", "dp"
     enum axis parent;
     int size;
-    int stride;  // distance of neighbours in rank numbers
-    int part;    // 0 of "dp.0"; which of the finer axes of its parent this is
+    int stride;        // distance of neighbours in rank numbers
+    int part;          // 0 of "dp.0"; which of the finer axes of its parent this is
     enum axis expert;  // its role inside experts: AXIS_EP, AXIS_ETP, or AXIS_DP for the rest
     bool replica;      // outside the ZeRO shard group
 };
@@ -39,13 +40,18 @@ struct mesh {
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
 // Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
-// be multiples of every border of the dense axes in their order, and divide dp * cp * tp.
+// be multiples of every border of the dense axes in their order, and divide dp * cp * tp. Where cp
+// and tp both split seq, cp must not leave it before tp on the way into the experts (with sp, no
+// etp on tp beside ep on cp), nor may etp take ranks of Ulysses' cp: slices would not be
+// contiguous.
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count);
 
 // Bit i = axes[i]. All finer axes of a named axis; of ep and etp those with that role.
 unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent);
 int mesh_size(const struct mesh *mesh, unsigned axes);  // product of the sizes
 int mesh_coordinate(const struct mesh *mesh, int axis, int rank);
+// Whether axis a stays on the tokens longer than axis b on the way into the experts.
+bool mesh_leaves_later(const struct mesh *mesh, int a, int b);
 
 // The axes that ZeRO shards over: dense parameters over all of dp and cp, those of experts over
 // their own data parallelism; of either only what lies in the shard group of `zero_group` ranks.

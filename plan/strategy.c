@@ -2,11 +2,30 @@
 
 #include <assert.h>
 
+// What tp prefers with and without sequence parallelism.
+#define TENSOR_DIMS                               \
+    {                                             \
+        DIM_HEAD, DIM_KV_HEAD, DIM_FFN, DIM_VOCAB \
+    }
+
 static const struct technique TECHNIQUES[] = {
-    {"data", AXIS_DP, {DIM_BATCH}, DIM_NONE, false},
-    {"tensor (1D)", AXIS_TP, {DIM_HEAD, DIM_KV_HEAD, DIM_FFN, DIM_VOCAB}, DIM_NONE, false},
-    {"tensor + sequence", AXIS_TP, {DIM_HEAD, DIM_KV_HEAD, DIM_FFN, DIM_VOCAB}, DIM_SEQ, false},
-    {"context", AXIS_CP, {DIM_SEQ}, DIM_NONE, true},
+    {"data", AXIS_DP, {DIM_BATCH}, .tokens = DIM_BATCH},
+    {"tensor (1D)", AXIS_TP, TENSOR_DIMS, .tokens = DIM_SEQ},
+    {"tensor + sequence", AXIS_TP, TENSOR_DIMS, .otherwise = DIM_SEQ, .tokens = DIM_SEQ},
+    {"context (ring)",
+     AXIS_CP,
+     {DIM_SEQ},
+     .tokens = DIM_SEQ,
+     .splits_queries = true,
+     .streams = true},
+    {"context (all-gather)", AXIS_CP, {DIM_SEQ}, .tokens = DIM_SEQ, .splits_queries = true},
+    {"context (Ulysses)",
+     AXIS_CP,
+     {DIM_SEQ},
+     .in_attention = {DIM_HEAD, DIM_KV_HEAD},
+     .tokens = DIM_SEQ},
+    {"expert", AXIS_EP, {DIM_EXPERT}, .otherwise = DIM_NONE},
+    {"expert tensor", AXIS_ETP, {DIM_FFN}, .otherwise = DIM_NONE},
 };
 
 enum { TECHNIQUE_COUNT = sizeof TECHNIQUES / sizeof *TECHNIQUES };
@@ -17,13 +36,24 @@ const struct technique *technique_table(int *count)
     return TECHNIQUES;
 }
 
+static bool is_in_force(const struct technique *technique, const struct parallel *parallel)
+{
+    switch (technique->axis) {
+    case AXIS_TP:
+        return (technique->otherwise == DIM_SEQ) == parallel->sp;
+    case AXIS_CP:
+        return technique->splits_queries == (parallel->cp_kind != CP_ULYSSES) &&
+               technique->streams == (parallel->cp_kind == CP_RING);
+    default:
+        return true;
+    }
+}
+
 const struct technique *technique_of(const struct parallel *parallel, enum axis axis)
 {
     for (int i = 0; i < TECHNIQUE_COUNT; i++) {
         const struct technique *technique = &TECHNIQUES[i];
-        bool falls_back = technique->otherwise == DIM_SEQ;
-        if (technique->axis != axis) continue;
-        if (axis != AXIS_TP || falls_back == parallel->sp) return technique;
+        if (technique->axis == axis && is_in_force(technique, parallel)) return technique;
     }
     return NULL;
 }
@@ -52,19 +82,84 @@ static int64_t dim_size(const struct block *block, const struct op *op, enum dim
     return 0;
 }
 
-// Which dim one axis takes, given how far outer axes have divided each dim.
-static enum dim choose(const struct technique *technique, const struct block *block,
-                       const struct op *op, const int64_t parts[DIM_COUNT], int axis_size,
-                       bool *used_up)
+static bool moves_tokens(const struct op *op)
 {
-    for (int i = 0; i < PREFER_MAX && technique->prefers[i]; i++) {
-        enum dim dim = technique->prefers[i];
+    return op->kind == OP_DISPATCH || op->kind == OP_COMBINE;
+}
+
+// A sum of gradients stands for itself, everything else for the forward op that it derives from.
+static const struct op *own_op(const struct block *block, const struct op *op)
+{
+    return op->kind == OP_ADD ? op : &block->ops[op->forward_op];
+}
+
+bool strategy_in_attention(const struct block *block, const struct op *op)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    return forward->kind == OP_ATTENTION || forward->class == OP_CLASS_ATTENTION;
+}
+
+bool strategy_in_experts(const struct block *block, const struct op *op)
+{
+    return !moves_tokens(own_op(block, op)) && op_has_dim(block, op, DIM_EXPERT);
+}
+
+// What an axis would like to split in an op, in order.
+struct wishes {
+    enum dim dims[4 * PREFER_MAX];
+    int count;
+};
+
+static void wish(struct wishes *wishes, const enum dim dims[PREFER_MAX])
+{
+    for (int i = 0; i < PREFER_MAX && dims[i]; i++)
+        wishes->dims[wishes->count++] = dims[i];
+}
+
+static struct wishes wishes_of(const struct technique *dense, const struct technique *inside,
+                               const struct block *block, const struct op *op)
+{
+    const enum dim otherwise[PREFER_MAX] = {dense->otherwise}, tokens[PREFER_MAX] = {dense->tokens};
+    struct wishes wishes = {.count = 0};
+    bool in_experts = strategy_in_experts(block, op);
+    if (in_experts && !inside) {
+        wish(&wishes, tokens);
+        return wishes;
+    }
+    if (in_experts) wish(&wishes, inside->prefers);
+    if (strategy_in_attention(block, op)) wish(&wishes, dense->in_attention);
+    wish(&wishes, dense->prefers);
+    wish(&wishes, otherwise);
+    if (moves_tokens(op)) wish(&wishes, inside ? inside->prefers : tokens);
+    return wishes;
+}
+
+// Which dim one axis takes, given how far other axes have divided each dim.
+static enum dim choose(const struct wishes *wishes, const struct technique *technique,
+                       const struct block *block, const struct op *op,
+                       const int64_t parts[DIM_COUNT], int axis_size, bool *used_up)
+{
+    for (int i = 0; i < wishes->count; i++) {
+        enum dim dim = wishes->dims[i];
         if (!allows(technique, block, op, dim)) continue;
         *used_up = !divides(dim_size(block, op, dim), parts[dim], axis_size);
         return *used_up ? DIM_NONE : dim;
     }
-    enum dim dim = technique->otherwise;
-    return dim != DIM_NONE && allows(technique, block, op, dim) ? dim : DIM_NONE;
+    return DIM_NONE;
+}
+
+// The order in which axes take the heads: tp from the outside, then the others from the inside, so
+// that tp.0 and cp.0 take the kv heads before tp.1 and cp.1 find none left.
+static void order_axes(const struct mesh *mesh, int order[MESH_AXIS_MAX])
+{
+    int count = 0;
+    for (int i = mesh->axis_count - 1; i >= 0; i--) {
+        if (mesh->axes[i].parent == AXIS_TP) order[count++] = i;
+    }
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (mesh->axes[i].parent != AXIS_TP) order[count++] = i;
+    }
+    assert(count == mesh->axis_count);
 }
 
 struct strategy strategy_of(const struct mesh *mesh, const struct parallel *parallel,
@@ -76,21 +171,25 @@ struct strategy strategy_of(const struct mesh *mesh, const struct parallel *para
     int64_t parts[DIM_COUNT];
     for (int d = 0; d < DIM_COUNT; d++)
         parts[d] = 1;
-    // Outer axes first: tp.0 takes the kv heads before tp.1 finds none left.
-    for (int i = mesh->axis_count - 1; i >= 0; i--) {
-        const struct technique *technique = technique_of(parallel, mesh->axes[i].parent);
-        if (!technique) continue;
-        bool used_up = false;
-        enum dim dim = choose(technique, block, op, parts, mesh->axes[i].size, &used_up);
+    int order[MESH_AXIS_MAX];
+    order_axes(mesh, order);
+    for (int n = 0; n < mesh->axis_count; n++) {
+        int i = order[n];
+        const struct mesh_axis *axis = &mesh->axes[i];
+        const struct technique *dense = technique_of(parallel, axis->parent);
+        if (!dense) continue;
+        bool is_data = axis->expert == AXIS_DP, used_up = false;
+        const struct technique *inside = is_data ? NULL : technique_of(parallel, axis->expert);
+        struct wishes wishes = wishes_of(dense, inside, block, op);
+        enum dim dim = choose(&wishes, dense, block, op, parts, axis->size, &used_up);
         strategy.of[i] = dim;
         strategy.used_up |= (unsigned)used_up << i;
-        parts[dim] *= mesh->axes[i].size;
+        parts[dim] *= axis->size;
     }
     return strategy;
 }
 
-// k and v of attention keep the name seq but are read whole by every query.
-static bool is_keys(const struct op *op, bool output, int index)
+bool strategy_is_keys(const struct op *op, bool output, int index)
 {
     if (op->kind == OP_ATTENTION) return !output && index >= 1;
     if (op->kind != OP_ATTENTION_BACKWARD) return false;
@@ -103,9 +202,11 @@ static struct layout split_layout(const struct mesh *mesh, const struct strategy
                                   const struct tensor *tensor, bool keys)
 {
     struct layout layout = {{0}};
-    int kv_head = tensor_find_dim(tensor, DIM_KV_HEAD);
+    int kv_head = tensor_find_dim(tensor, DIM_KV_HEAD), order[MESH_AXIS_MAX];
     int64_t kv_parts = 1;
-    for (int i = mesh->axis_count - 1; i >= 0; i--) {
+    if (kv_head >= 0) order_axes(mesh, order);
+    for (int n = 0; n < mesh->axis_count; n++) {
+        int i = kv_head >= 0 ? order[n] : n;
         enum dim dim = strategy->of[i];
         if (dim == DIM_NONE || (keys && dim == DIM_SEQ)) continue;
         if (dim == DIM_HEAD && kv_head >= 0) dim = DIM_KV_HEAD;
@@ -126,7 +227,7 @@ struct layout strategy_input(const struct mesh *mesh, const struct strategy *str
 {
     assert(input >= 0 && input < op->input_count);
     const struct tensor *tensor = &block->tensors[op->inputs[input]];
-    return split_layout(mesh, strategy, tensor, is_keys(op, false, input));
+    return split_layout(mesh, strategy, tensor, strategy_is_keys(op, false, input));
 }
 
 // Whether a split of `dim` that an output does not show leaves the output partial.
@@ -144,7 +245,7 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
 {
     assert(output >= 0 && output < op->output_count);
     const struct tensor *tensor = &block->tensors[op->outputs[output]];
-    struct layout layout = split_layout(mesh, strategy, tensor, is_keys(op, true, output));
+    struct layout layout = split_layout(mesh, strategy, tensor, strategy_is_keys(op, true, output));
     for (int i = 0; i < mesh->axis_count; i++) {
         enum dim dim = strategy->of[i];
         if (dim == DIM_NONE || layout.of[i] != LAYOUT_WHOLE) continue;

@@ -197,12 +197,18 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_SOFTMAX] = interpreter_softmax,
     [OP_ATTENTION] = interpreter_attention,
     [OP_GATHER] = run_gather,
+    [OP_ROUTE] = interpreter_route,
+    [OP_DISPATCH] = interpreter_dispatch,
+    [OP_COMBINE] = interpreter_combine,
     [OP_LOSS] = interpreter_loss,
     [OP_NORM_BACKWARD] = interpreter_norm,
     [OP_SOFTMAX_BACKWARD] = interpreter_softmax,
     [OP_ATTENTION_BACKWARD] = interpreter_attention,
     [OP_GATHER_BACKWARD] = run_gather,
     [OP_LOSS_BACKWARD] = interpreter_loss,
+    [OP_ROUTE_BACKWARD] = interpreter_route,
+    [OP_DISPATCH_BACKWARD] = interpreter_dispatch,
+    [OP_COMBINE_BACKWARD] = interpreter_combine,
     [OP_REDUCE] = run_reduce,
 };
 

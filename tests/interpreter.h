@@ -9,7 +9,7 @@ struct interpreter {
     const struct block *block;
     double **values;                    // by tensor; NULL = not known yet
     int64_t (*sizes)[TENSOR_RANK_MAX];  // by tensor: the extents of its array
-    int64_t offset[DIM_COUNT];          // first index held, for seq, kv_seq, head and vocab
+    int64_t offset[DIM_COUNT];          // first index held, for seq, kv_seq, head, vocab and expert
     int64_t head_count;                 // whole, for the slopes of alibi
     struct arena *arena;
 };

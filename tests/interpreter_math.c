@@ -4,6 +4,7 @@
 #include <math.h>
 
 static const double GELU_TANH = 0.7978845608028654;  // sqrt(2 / pi)
+static const double SWIGLU_LIMIT = 7;                // of gpt-oss
 
 static double apply(enum function function, double scalar, double x)
 {
@@ -22,6 +23,8 @@ static double apply(enum function function, double scalar, double x)
         return scalar * x;
     case FUNCTION_SOFTCAP:
         return scalar * tanh(x / scalar);
+    case FUNCTION_SIGMOID:
+        return 1 / (1 + exp(-x));
     default:
         assert(false && "no function of one element");
         return 0;
@@ -47,6 +50,8 @@ static double slope(enum function function, double scalar, double x)
         return scalar;
     case FUNCTION_SOFTCAP:
         return 1 - pow(tanh(x / scalar), 2);
+    case FUNCTION_SIGMOID:
+        return sigmoid * (1 - sigmoid);
     default:
         assert(false && "no function of one element");
         return 0;
@@ -91,18 +96,44 @@ static void add_alibi(struct interpreter *in, const struct op *op)
     } while (interpreter_next(index, size));
 }
 
+// A gate that lacks the last dims is repeated over them.
 static void elementwise_backward(struct interpreter *in, const struct op *op)
 {
     double *const *v = in->values;
-    for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i++) {
+    int64_t elements = interpreter_elements(in, op->inputs[0]);
+    int64_t repeats = elements / interpreter_elements(in, op->outputs[0]);
+    for (int64_t i = 0; i < elements; i++) {
         double gradient = v[op->inputs[0]][i];
-        double x = op->input_count > 1 ? v[op->inputs[1]][i] : 0;
+        double x = op->input_count > 1 ? v[op->inputs[1]][i / repeats] : 0;
         double d_x = gradient * slope(op->function, op->scalar, x);
         if (op->output_count == 2) {
             v[op->outputs[1]][i] = gradient * apply(op->function, op->scalar, x);
             d_x *= v[op->inputs[2]][i];
         }
-        v[op->outputs[0]][i] = d_x;
+        v[op->outputs[0]][i / repeats] += d_x;
+    }
+}
+
+// gpt-oss: (up + 1) * g * sigmoid(scalar * g), with g at most the limit and up between it and its
+// negative; both gradients.
+static double clamped_swiglu(double scalar, double gate, double up, double *d_gate, double *d_up)
+{
+    double g = fmin(gate, SWIGLU_LIMIT), u = fmax(fmin(up, SWIGLU_LIMIT), -SWIGLU_LIMIT);
+    double sigmoid = 1 / (1 + exp(-scalar * g));
+    *d_gate = gate < SWIGLU_LIMIT ? (u + 1) * sigmoid * (1 + scalar * g * (1 - sigmoid)) : 0;
+    *d_up = fabs(up) < SWIGLU_LIMIT ? g * sigmoid : 0;
+    return (u + 1) * g * sigmoid;
+}
+
+static void run_clamped_swiglu(struct interpreter *in, const struct op *op)
+{
+    double *const *v = in->values, d_gate = 0, d_up = 0;
+    bool is_forward = op->phase == PHASE_FORWARD;
+    int gate = op->inputs[is_forward ? 0 : 1], up = op->inputs[is_forward ? 1 : 2];
+    for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i++) {
+        double y = clamped_swiglu(op->scalar, v[gate][i], v[up][i], &d_gate, &d_up);
+        v[op->outputs[0]][i] = is_forward ? y : v[op->inputs[0]][i] * d_gate;
+        if (!is_forward) v[op->outputs[1]][i] = v[op->inputs[0]][i] * d_up;
     }
 }
 
@@ -112,13 +143,18 @@ void interpreter_elementwise(struct interpreter *in, const struct op *op)
         rope(in, op);
     } else if (op->function == FUNCTION_ALIBI) {
         add_alibi(in, op);
+    } else if (op->function == FUNCTION_CLAMPED_SWIGLU) {
+        run_clamped_swiglu(in, op);
     } else if (op->phase != PHASE_FORWARD) {
         elementwise_backward(in, op);
     } else {
         double *const *v = in->values;
-        for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i++) {
+        int64_t elements = interpreter_elements(in, op->outputs[0]);
+        int64_t repeats = elements / interpreter_elements(in, op->inputs[0]);
+        for (int64_t i = 0; i < elements; i++) {
             double up = op->input_count > 1 ? v[op->inputs[1]][i] : 1;
-            v[op->outputs[0]][i] = up * apply(op->function, op->scalar, v[op->inputs[0]][i]);
+            double x = v[op->inputs[0]][i / repeats];
+            v[op->outputs[0]][i] = up * apply(op->function, op->scalar, x);
         }
     }
 }

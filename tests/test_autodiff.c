@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include "models/autodiff.h"
+#include "models/families/decoder.h"
 #include "models/import.h"
 #include "models/op.h"
 #include "tests/interpreter.h"
@@ -132,6 +133,36 @@ static void derived_gradients_equal_finite_differences_with_the_unfused_chain(vo
     }
 }
 
+// Families route in few ways; all of them, with every bias that experts can have.
+static void every_way_to_route_has_its_gradient(void **state)
+{
+    for (enum function route = FUNCTION_ROUTE_SOFTMAX; route <= FUNCTION_ROUTE_SIGMOID_TOP_K;
+         route++) {
+        struct decoder decoder = {.vocab = 11,
+                                  .hidden = 8,
+                                  .layer_count = 1,
+                                  .head_count = 2,
+                                  .kv_head_count = 2,
+                                  .head_dim = 4,
+                                  .norm = FUNCTION_RMS_NORM,
+                                  .norm_epsilon = 1e-6,
+                                  .gated = route != FUNCTION_ROUTE_TOP_K_SOFTMAX,
+                                  .activation = FUNCTION_SILU,
+                                  .experts = {.count = 5,
+                                              .top_k = 2,
+                                              .ffn = 3,
+                                              .shared_ffn = 6,
+                                              .route = route,
+                                              .route_scale = 1.5,
+                                              .route_bias = true,
+                                              .expert_bias = true}};
+        struct import_options options = {.flash = true};
+        struct graph *graph = decoder_graph(*state, &decoder, &options);
+        assert_int_equal(graph->blocks[1].role, BLOCK_LAYER);
+        check_block(*state, &graph->blocks[1], 99 + (uint64_t)route);
+    }
+}
+
 static const struct block *find_layer(const struct graph *graph)
 {
     return &graph->blocks[1];
@@ -241,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(derived_gradients_equal_finite_differences_with_fused_attention),
         cmocka_unit_test(derived_gradients_equal_finite_differences_with_the_unfused_chain),
+        cmocka_unit_test(every_way_to_route_has_its_gradient),
         cmocka_unit_test(forward_indices_stay_and_backward_follows_in_order),
         cmocka_unit_test(a_weight_gradient_is_its_own_phase),
         cmocka_unit_test(gradients_of_a_shared_input_are_summed_by_one_add),

@@ -79,8 +79,8 @@ static const struct {
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type", "3:17: $.model_type: unknown \"foo\"; known: bert, bloom, falcon, gemma, "
-                   "gemma2, gpt2, gpt_neox, llama, mistral, nemotron, opt, phi3, qwen2, qwen3, "
-                   "starcoder2"},
+                   "gemma2, gpt2, gpt_neox, llama, mistral, mixtral, nemotron, opt, phi3, qwen2, "
+                   "qwen2_moe, qwen3, qwen3_moe, starcoder2"},
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"syntax", "2:17: not valid JSON from here on"},

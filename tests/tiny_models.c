@@ -45,6 +45,17 @@ static const char TINY_BERT[] =
     "{\"model_type\": \"bert\", \"vocab_size\": 11, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 2, \"intermediate_size\": 6, \"max_position_embeddings\": 6}";
 
+// Experts are as wide as the mlp is not, so that mistaking one for the other shows.
+#define TINY_EXPERTS                                                                 \
+    "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 5, " \
+    "\"shared_expert_intermediate_size\": 3"
+
+const char TINY_MIXTRAL[] =
+    "{\"model_type\": \"mixtral\", " TINY_LLAMA_LIKE ", \"num_local_experts\": 4}";
+
+const char TINY_QWEN2_MOE[] =
+    "{\"model_type\": \"qwen2_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS "}";
+
 const char *const TINY_MODELS[] = {
     TINY_LLAMA,
     TINY_GPT2,
@@ -63,6 +74,10 @@ const char *const TINY_MODELS[] = {
     "{\"model_type\": \"phi3\", " TINY_LLAMA_LIKE ", \"partial_rotary_factor\": 0.5}",
     "{\"model_type\": \"nemotron\", " TINY_LLAMA_LIKE "}",
     "{\"model_type\": \"starcoder2\", " TINY_LLAMA_LIKE ", \"residual_dropout\": 0.1}",
+    TINY_MIXTRAL,
+    TINY_QWEN2_MOE,
+    "{\"model_type\": \"qwen3_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", "
+    "\"norm_topk_prob\": true, \"decoder_sparse_step\": 2}",
     NULL,
 };
 

@@ -4,7 +4,7 @@
 // Configs so small that every gradient can be checked, one or more for each family and option that
 // changes the graph. NULL ends the list.
 
-extern const char TINY_LLAMA[], TINY_GPT2[];
+extern const char TINY_LLAMA[], TINY_GPT2[], TINY_MIXTRAL[], TINY_QWEN2_MOE[];
 extern const char *const TINY_MODELS[];
 
 // Fails the test when the config is wrong.

@@ -45,8 +45,11 @@ static struct heads make_heads(struct layers *layers, int input)
         project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count),
     };
     if (d->head_norms) {
+        // Nothing reads their results in backward, so that redoing them would save nothing.
         heads.query = layers_norm(layers, "attention.q_norm", heads.query, FUNCTION_RMS_NORM);
+        layers_set_class(layers, OP_CLASS_NONE);
         heads.key = layers_norm(layers, "attention.k_norm", heads.key, FUNCTION_RMS_NORM);
+        layers_set_class(layers, OP_CLASS_NONE);
     }
     heads.query = rotate(layers, "attention.q_rope", heads.query);
     heads.key = rotate(layers, "attention.k_rope", heads.key);

@@ -11,7 +11,7 @@ static struct layers start(struct arena *arena, const struct decoder *decoder,
                            const struct import_options *options, int64_t vocab_padded,
                            const char *name, enum block_role role)
 {
-    return (struct layers){builder_new(arena, name, role), decoder, *options, vocab_padded};
+    return (struct layers){builder_new(arena, name, role), decoder, *options, vocab_padded, false};
 }
 
 static int block_input(struct layers *layers, const char *name)
@@ -84,6 +84,11 @@ static int residual(struct layers *layers, const char *name, int x, int branch)
     return layers_add(layers, arena_print(layers->builder.arena, "%s.residual", name), x, branch);
 }
 
+static int mlp_or_experts(struct layers *layers, int input)
+{
+    return layers->is_mixture ? layers_experts(layers, input) : layers_mlp(layers, input);
+}
+
 // Both branches read the same input, and one sum joins them with it.
 static int parallel_layer(struct layers *layers, int x, int64_t window)
 {
@@ -93,7 +98,7 @@ static int parallel_layer(struct layers *layers, int x, int64_t window)
         d->norm_place == NORM_SHARED ? normed : layers_norm(layers, "mlp.norm", x, d->norm);
     int attention = layers_attention(layers, normed, window);
     attention = layers_dropout(layers, "attention.dropped", attention, d->hidden_dropout);
-    int mlp = layers_mlp(layers, mlp_input);
+    int mlp = mlp_or_experts(layers, mlp_input);
     mlp = layers_dropout(layers, "mlp.dropped", mlp, d->hidden_dropout);
     return layers_add(layers, "residual", x, layers_add(layers, "branches", attention, mlp));
 }
@@ -111,7 +116,7 @@ static int sequential_layer(struct layers *layers, int x, int64_t window)
     if (after) x = layers_norm(layers, "attention.norm", x, d->norm);
 
     normed = before ? layers_norm(layers, "mlp.norm", x, d->norm) : x;
-    branch = layers_mlp(layers, normed);
+    branch = mlp_or_experts(layers, normed);
     if (both) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
     x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);
@@ -194,21 +199,32 @@ static bool has_window(const struct decoder *decoder, int64_t layer)
     return decoder->window > 0 && (!decoder->has_window || decoder->has_window[layer]);
 }
 
-// Layers with and without a window are two kinds; a kind that no layer has is not stored.
+static bool has_experts(const struct decoder *decoder, int64_t layer)
+{
+    const struct experts *experts = &decoder->experts;
+    return experts->count > 0 && !(experts->is_dense && experts->is_dense[layer]);
+}
+
+// Layers that differ in window or mlp are kinds of their own; a kind that no layer has is not
+// stored. The common mlp has the plain name.
 static void build_layers(struct graph *graph, struct layers start_layers)
 {
+    static const char *const NAMES[2][2] = {{"layer.dense", "layer.dense.local"},
+                                            {"layer", "layer.local"}};
     const struct decoder *d = start_layers.decoder;
-    int kind_of[2] = {-1, -1};
+    int kind_of[2][2] = {{-1, -1}, {-1, -1}};
     for (int64_t layer = 0; layer < d->layer_count; layer++) {
-        bool is_local = has_window(d, layer);
-        if (kind_of[is_local] < 0) {
+        bool is_local = has_window(d, layer), is_mixture = has_experts(d, layer);
+        int *kind = &kind_of[is_mixture][is_local];
+        if (*kind < 0) {
             struct layers layers = start_layers;
-            const char *name = is_local ? "layer.local" : "layer";
+            const char *name = NAMES[is_mixture || d->experts.count == 0][is_local];
             layers.builder = builder_new(start_layers.builder.arena, name, BLOCK_LAYER);
-            kind_of[is_local] = graph->block_count;
+            layers.is_mixture = is_mixture;
+            *kind = graph->block_count;
             graph->blocks[graph->block_count++] = layer_block(layers, is_local ? d->window : 0);
         }
-        graph->sequence[graph->sequence_count++] = kind_of[is_local];
+        graph->sequence[graph->sequence_count++] = *kind;
     }
 }
 
@@ -225,6 +241,9 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     graph->head_dim = d->head_dim;
     graph->ffn = d->ffn;
     graph->vocab = d->vocab;
+    graph->expert_count = d->experts.count;
+    graph->top_k = d->experts.top_k;
+    graph->expert_ffn = d->experts.ffn;
     graph->vocab_padded = (d->vocab + multiple - 1) / multiple * multiple;
     graph->seq_len_max = d->seq_len_max;
     if (options->dropout) {
@@ -240,7 +259,7 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     const struct decoder *d = decoder;
     assert(d->head_count % d->kv_head_count == 0 && d->layer_count > 0);
     struct graph *graph = describe(arena, d, options);
-    graph->blocks = ARENA_NEW(arena, struct block, 4);  // embedding, two kinds of layer, head
+    graph->blocks = ARENA_NEW(arena, struct block, 6);  // embedding, kinds of layer, head
     graph->sequence = ARENA_NEW(arena, int, d->layer_count + 2);
 
     struct layers layers =
@@ -252,5 +271,6 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     graph->sequence[graph->sequence_count++] = graph->block_count;
     graph->blocks[graph->block_count++] = head_block(layers);
     graph->parameter_count = graph_parameter_count(graph);
+    graph->active_parameter_count = graph_active_parameter_count(graph);
     return graph;
 }

@@ -21,14 +21,14 @@ struct experts {
     bool shared_gate;    // times sigmoid of a projection to one number (qwen2_moe)
     enum function route;
     double route_scale;
-    bool route_bias;   // the router has a trained bias (gpt-oss)
-    bool expert_bias;  // products inside experts have biases (gpt-oss)
+    bool route_bias;       // the router has a trained bias (gpt-oss)
+    bool expert_bias;      // products inside experts have biases (gpt-oss)
     const bool *is_dense;  // by layer: an ordinary mlp of `ffn`; NULL = none is
 };
 
 // Multi-head latent attention (DeepSeek-V2, section 2.1); kv_rank 0 = ordinary attention.
 struct latent {
-    int64_t q_rank;   // 0 = queries are projected directly
+    int64_t q_rank;  // 0 = queries are projected directly
     int64_t kv_rank;
     int64_t nope_dim, rope_dim, value_dim;
 };

@@ -4,14 +4,30 @@
 #include <string.h>
 
 extern const struct model_family FAMILY_BERT, FAMILY_BLOOM, FAMILY_FALCON, FAMILY_GEMMA,
-    FAMILY_GEMMA2, FAMILY_GPT2, FAMILY_GPT_NEOX, FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_NEMOTRON,
-    FAMILY_OPT, FAMILY_PHI3, FAMILY_QWEN2, FAMILY_QWEN3, FAMILY_STARCODER2;
+    FAMILY_GEMMA2, FAMILY_GPT2, FAMILY_GPT_NEOX, FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_MIXTRAL,
+    FAMILY_NEMOTRON, FAMILY_OPT, FAMILY_PHI3, FAMILY_QWEN2, FAMILY_QWEN2_MOE, FAMILY_QWEN3,
+    FAMILY_QWEN3_MOE, FAMILY_STARCODER2;
 
 const struct model_family *const MODEL_FAMILIES[] = {
-    &FAMILY_BERT,    &FAMILY_BLOOM,    &FAMILY_FALCON,     &FAMILY_GEMMA,
-    &FAMILY_GEMMA2,  &FAMILY_GPT2,     &FAMILY_GPT_NEOX,   &FAMILY_LLAMA,
-    &FAMILY_MISTRAL, &FAMILY_NEMOTRON, &FAMILY_OPT,        &FAMILY_PHI3,
-    &FAMILY_QWEN2,   &FAMILY_QWEN3,    &FAMILY_STARCODER2, NULL,
+    &FAMILY_BERT,
+    &FAMILY_BLOOM,
+    &FAMILY_FALCON,
+    &FAMILY_GEMMA,
+    &FAMILY_GEMMA2,
+    &FAMILY_GPT2,
+    &FAMILY_GPT_NEOX,
+    &FAMILY_LLAMA,
+    &FAMILY_MISTRAL,
+    &FAMILY_MIXTRAL,
+    &FAMILY_NEMOTRON,
+    &FAMILY_OPT,
+    &FAMILY_PHI3,
+    &FAMILY_QWEN2,
+    &FAMILY_QWEN2_MOE,
+    &FAMILY_QWEN3,
+    &FAMILY_QWEN3_MOE,
+    &FAMILY_STARCODER2,
+    NULL,
 };
 
 void family_read(struct family_reader *reader, const struct json_field *fields, void *record)
@@ -88,6 +104,27 @@ void family_check_heads(struct family_reader *reader, struct decoder *decoder, c
     if (heads % kv_heads != 0) {
         family_fail(reader, kv_head_key, "%lld key-value heads do not divide %lld heads", kv_heads,
                     heads);
+    }
+}
+
+// Past this no parameter count fits; the largest models are a millionth of it.
+static const double EXPERT_PARAMETERS_MAX = 1e18;
+
+void family_check_experts(struct family_reader *reader, const struct decoder *decoder,
+                          const char *count_key, const char *top_k_key)
+{
+    const struct experts *experts = &decoder->experts;
+    if (reader->err->kind) return;
+    if (experts->top_k > experts->count) {
+        family_fail(reader, top_k_key, "%lld of %lld experts", (long long)experts->top_k,
+                    (long long)experts->count);
+        return;
+    }
+    double parameters = 3.0 * (double)experts->count * (double)experts->ffn *
+                        (double)decoder->hidden * (double)decoder->layer_count;
+    if (parameters > EXPERT_PARAMETERS_MAX) {
+        family_fail(reader, count_key, "%lld experts of this size have more than 1e18 parameters",
+                    (long long)experts->count);
     }
 }
 

@@ -29,6 +29,7 @@ enum {
     WIDTH_MAX = 1000000,  // hidden, ffn
     HEADS_MAX = 4096,     // also head_dim
     LAYERS_MAX = 10000,
+    EXPERTS_MAX = 4096,
     VOCAB_MAX = 100000000,
     POSITIONS_MAX = 100000000,
 };
@@ -49,5 +50,8 @@ enum function family_activation(struct family_reader *reader, const char *key, c
 // they divide. The keys are those that errors point at.
 void family_check_heads(struct family_reader *reader, struct decoder *decoder, const char *head_key,
                         const char *kv_head_key);
+// Checks that a token can go to top_k of the experts and that all of them together can be counted.
+void family_check_experts(struct family_reader *reader, const struct decoder *decoder,
+                          const char *count_key, const char *top_k_key);
 // The decoder, or NULL after an error: the end of every `read`.
 const void *family_decoder(struct family_reader *reader, const struct decoder *decoder);

@@ -11,9 +11,21 @@ struct shape layers_tokens(enum dim dim, int64_t size)
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, size});
 }
 
-static int activation(struct layers *layers, const char *name, struct shape shape)
+int layers_activation(struct layers *layers, const char *name, struct shape shape)
 {
-    return builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    int index = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    struct tensor *tensor = &layers->builder.block->tensors[index];
+    const struct experts *experts = &layers->decoder->experts;
+    if (tensor_find_dim(tensor, DIM_EXPERT) >= 0) {
+        tensor->density = (double)experts->top_k / (double)experts->count;
+    }
+    return index;
+}
+
+void layers_set_class(struct layers *layers, enum op_class class)
+{
+    struct block *block = layers->builder.block;
+    block->ops[block->op_count - 1].class = class;
 }
 
 static int parameter(struct layers *layers, const char *name, const char *suffix,
@@ -27,7 +39,7 @@ static int parameter(struct layers *layers, const char *name, const char *suffix
 
 int layers_add(struct layers *layers, const char *name, int a, int b)
 {
-    int sum = activation(layers, name, builder_shape(&layers->builder, a));
+    int sum = layers_activation(layers, name, builder_shape(&layers->builder, a));
     struct op op = {.name = name,
                     .kind = OP_ADD,
                     .scalar = 1,
@@ -50,11 +62,12 @@ static struct shape features(struct shape tokens)
 int layers_project(struct layers *layers, int input, struct projection projection)
 {
     int weight = parameter(layers, projection.name, "weight", projection.weight, projection.tie);
-    int output = activation(layers, projection.name, projection.output);
+    int output = layers_activation(layers, projection.name, projection.output);
     struct op op = {.name = projection.name,
                     .kind = OP_CONTRACT,
                     .scalar = 1,
                     .merge = projection.merge,
+                    .class = projection.class,
                     .input_count = 2,
                     .output_count = 1,
                     .inputs = {input, weight},
@@ -63,7 +76,9 @@ int layers_project(struct layers *layers, int input, struct projection projectio
     if (!projection.bias) return output;
     int bias = parameter(layers, projection.name, "bias", features(projection.output), NULL);
     const char *name = arena_print(layers->builder.arena, "%s.biased", projection.name);
-    return layers_add(layers, name, output, bias);
+    output = layers_add(layers, name, output, bias);
+    layers_set_class(layers, projection.class);
+    return output;
 }
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function)
@@ -76,6 +91,7 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
                     .function = function,
                     .scalar = layers->decoder->norm_epsilon,
                     .flop_per_element = NORM_FLOP,
+                    .class = OP_CLASS_NORM,
                     .input_count = 1,
                     .output_count = 1,
                     .inputs = {input}};
@@ -85,7 +101,7 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
             op.inputs[op.input_count++] = parameter(layers, name, "bias", last, NULL);
         }
     }
-    int output = op.outputs[0] = activation(layers, name, shape);
+    int output = op.outputs[0] = layers_activation(layers, name, shape);
     builder_op(&layers->builder, op);
     return output;
 }
@@ -96,7 +112,7 @@ int layers_gather(struct layers *layers, const char *name, int ids, struct exten
     int table = parameter(layers, name, "weight", SHAPE(rows, width), tie);
     struct shape shape = builder_shape(&layers->builder, ids);
     shape.extents[layers->builder.block->tensors[ids].rank] = width;
-    int output = activation(layers, name, shape);
+    int output = layers_activation(layers, name, shape);
     struct op op = {.name = name,
                     .kind = OP_GATHER,
                     .scalar = 1,
@@ -117,7 +133,7 @@ static double flop_of(enum function function)
 static struct op element_wise(struct layers *layers, const char *name, int input,
                               enum function function, double scalar)
 {
-    int output = activation(layers, name, builder_shape(&layers->builder, input));
+    int output = layers_activation(layers, name, builder_shape(&layers->builder, input));
     return (struct op){.name = name,
                        .kind = OP_ELEMENTWISE,
                        .function = function,
@@ -139,7 +155,8 @@ int layers_function(struct layers *layers, const char *name, int input, enum fun
 
 int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function)
 {
-    struct op op = element_wise(layers, name, gate, function, 1);
+    struct op op = element_wise(layers, name, up, function, 1);
+    op.inputs[0] = gate;
     op.inputs[op.input_count++] = up;
     builder_op(&layers->builder, op);
     return op.outputs[0];
@@ -147,7 +164,7 @@ int layers_gate(struct layers *layers, const char *name, int gate, int up, enum 
 
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape)
 {
-    int output = activation(layers, name, shape);
+    int output = layers_activation(layers, name, shape);
     struct op op = {.name = name,
                     .kind = OP_EXPAND,
                     .scalar = 1,
@@ -164,7 +181,7 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
     if (ratio <= 0 || !layers->options.dropout) return input;
     struct shape shape = builder_shape(&layers->builder, input);
     const char *mask_name = arena_print(layers->builder.arena, "%s.mask", name);
-    int output = activation(layers, name, shape);
+    int output = layers_activation(layers, name, shape);
     int mask = builder_tensor(&layers->builder, mask_name, TENSOR_ACTIVATION, ELEMENT_BYTE, shape);
     struct op op = {.name = name,
                     .kind = OP_DROPOUT,
@@ -179,19 +196,32 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
     return output;
 }
 
-int layers_mlp(struct layers *layers, int input)
+int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge)
 {
     const struct decoder *d = layers->decoder;
-    struct shape in = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_FFN, d->ffn});
-    struct shape out = SHAPE({DIM_FFN, d->ffn}, {DIM_HIDDEN, d->hidden});
-    struct shape wide = layers_tokens(DIM_FFN, d->ffn);
-    struct projection up = {"mlp.up", in, wide, NULL, d->gated ? 2 : 0, d->mlp_bias};
-    struct projection gate = {"mlp.gate", in, wide, NULL, 2, d->mlp_bias};
-    struct projection down = {"mlp.down", out, layers_tokens(DIM_HIDDEN, d->hidden),
-                              NULL,       0,   d->mlp_bias};
+    struct arena *arena = layers->builder.arena;
+    const char *activation_name = arena_print(arena, "%s.activation", name);
+    struct projection up = {.name = arena_print(arena, "%s.up", name),
+                            .weight = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_FFN, ffn}),
+                            .output = layers_tokens(DIM_FFN, ffn),
+                            .merge = d->gated ? merge : 0,
+                            .bias = d->mlp_bias,
+                            .class = OP_CLASS_MLP};
+    struct projection gate = up;
+    gate.name = arena_print(arena, "%s.gate", name);
+    struct projection down = {.name = arena_print(arena, "%s.down", name),
+                              .weight = SHAPE({DIM_FFN, ffn}, {DIM_HIDDEN, d->hidden}),
+                              .output = layers_tokens(DIM_HIDDEN, d->hidden),
+                              .bias = d->mlp_bias};
     int gated = d->gated ? layers_project(layers, input, gate) : -1;
     int raised = layers_project(layers, input, up);
-    int active = d->gated ? layers_gate(layers, "mlp.activation", gated, raised, d->activation)
-                          : layers_function(layers, "mlp.activation", raised, d->activation, 1);
+    int active = d->gated ? layers_gate(layers, activation_name, gated, raised, d->activation)
+                          : layers_function(layers, activation_name, raised, d->activation, 1);
+    layers_set_class(layers, OP_CLASS_ACTIVATION);
     return layers_project(layers, active, down);
+}
+
+int layers_mlp(struct layers *layers, int input)
+{
+    return layers_named_mlp(layers, "mlp", input, layers->decoder->ffn, 2);
 }

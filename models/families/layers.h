@@ -10,10 +10,14 @@ struct layers {
     const struct decoder *decoder;
     struct import_options options;
     int64_t vocab_padded;
+    bool is_mixture;  // experts in place of the mlp
 };
 
 // (batch, seq, size of `dim`).
 struct shape layers_tokens(enum dim dim, int64_t size);
+
+// A new activation; whatever has the dim `expert` exists for the chosen experts only.
+int layers_activation(struct layers *layers, const char *name, struct shape shape);
 
 // A contraction of `input` with a new parameter of shape `weight` (tied under `tie` when not NULL),
 // and the bias, which has the dims of `output` past batch and seq.
@@ -23,6 +27,7 @@ struct projection {
     const char *tie;
     int merge;
     bool bias;
+    enum op_class class;
 };
 int layers_project(struct layers *layers, int input, struct projection projection);
 
@@ -32,7 +37,7 @@ int layers_gather(struct layers *layers, const char *name, int ids, struct exten
 int layers_add(struct layers *layers, const char *name, int a, int b);
 int layers_function(struct layers *layers, const char *name, int input, enum function function,
                     double scalar);
-// f(gate) * up.
+// f(gate) * up; a gate that lacks the last dims is repeated over them.
 int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function);
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);
 // `input` itself when there is nothing to drop.
@@ -41,6 +46,10 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
 int layers_mlp(struct layers *layers, int input);
+// An mlp of `ffn` whose ops are called `name`.up and so on; `merge` marks gate and up.
+int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge);
+// The class of the op appended last.
+void layers_set_class(struct layers *layers, enum op_class class);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
 // models/families/latent.c

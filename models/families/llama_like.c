@@ -19,6 +19,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct llama_like, attention_bias)},
     {JSON_OPT_BOOL(struct llama_like, mlp_bias)},
     {JSON_OPT_BOOL(struct llama_like, use_bias)},
+    {JSON_OPT_BOOL(struct llama_like, qkv_bias)},
     {JSON_OPT_BOOL(struct llama_like, use_sliding_window)},
     {JSON_OPT_F64(struct llama_like, rms_norm_eps, 0, 1)},
     {JSON_OPT_F64(struct llama_like, norm_eps, 0, 1)},

@@ -10,7 +10,7 @@ struct llama_like {
     int64_t head_dim;             // 0 = hidden_size / heads
     int64_t max_position_embeddings, sliding_window, max_window_layers;
     const char *hidden_act, *hidden_activation;
-    bool tie_word_embeddings, attention_bias, mlp_bias, use_bias, use_sliding_window;
+    bool tie_word_embeddings, attention_bias, mlp_bias, use_bias, qkv_bias, use_sliding_window;
     double rms_norm_eps, norm_eps, norm_epsilon, rope_theta, partial_rotary_factor;
     double query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping;  // 0 = none
     double attention_dropout, residual_dropout, resid_pdrop, embedding_dropout, embd_pdrop;

@@ -1,0 +1,67 @@
+#include "models/families/expert_keys.h"
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct expert_keys, num_experts, 0, EXPERTS_MAX)},
+    {"num_local_experts", JSON_TYPE_I64, offsetof(struct expert_keys, num_experts), 0, EXPERTS_MAX,
+     true},
+    {JSON_OPT_I64(struct expert_keys, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct expert_keys, moe_intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct expert_keys, shared_expert_intermediate_size, 0, WIDTH_MAX)},
+    {JSON_OPT_I64(struct expert_keys, decoder_sparse_step, 1, LAYERS_MAX)},
+    {JSON_OPT_BOOL(struct expert_keys, norm_topk_prob)},
+    {JSON_OPT_ANY("mlp_only_layers")},
+    {0},
+};
+
+static const bool *read_mlp_only(struct family_reader *reader, int64_t layer_count)
+{
+    if (reader->err->kind || !json_has(reader->object, "mlp_only_layers")) return NULL;
+    struct json layers = json_get(reader->object, "mlp_only_layers", reader->err);
+    if (!json_is_array(&layers)) {
+        json_fail(&layers, reader->err, "expected an array of layers");
+        return NULL;
+    }
+    int count = json_count(&layers, reader->err);
+    bool *is_mlp_only = ARENA_NEW(reader->arena, bool, layer_count);
+    for (int i = 0; i < count; i++) {
+        struct json item = json_item(&layers, i);
+        int64_t layer = json_i64(&item, 0, LAYERS_MAX, reader->err);
+        if (reader->err->kind) return NULL;
+        if (layer < layer_count) is_mlp_only[layer] = true;
+    }
+    return is_mlp_only;
+}
+
+void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count)
+{
+    if (reader->err->kind) return;
+    family_read(reader, FIELDS, keys);
+    keys->is_mlp_only = read_mlp_only(reader, layer_count);
+}
+
+static const bool *dense_layers(struct family_reader *reader, const struct expert_keys *keys,
+                                int64_t layer_count)
+{
+    int64_t step = keys->decoder_sparse_step > 1 ? keys->decoder_sparse_step : 1;
+    if (step == 1 && !keys->is_mlp_only) return NULL;
+    bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
+    for (int64_t i = 0; i < layer_count; i++) {
+        bool is_mlp_only = keys->is_mlp_only && keys->is_mlp_only[i];
+        is_dense[i] = is_mlp_only || (i + 1) % step != 0;
+    }
+    return is_dense;
+}
+
+void expert_keys_apply(struct family_reader *reader, const struct expert_keys *keys,
+                       struct decoder *decoder)
+{
+    if (reader->err->kind || keys->num_experts == 0) return;
+    decoder->experts.count = keys->num_experts;
+    decoder->experts.top_k = keys->num_experts_per_tok;
+    decoder->experts.ffn = keys->moe_intermediate_size;
+    decoder->experts.route =
+        keys->norm_topk_prob ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
+    decoder->experts.is_dense = dense_layers(reader, keys, decoder->layer_count);
+    family_check_experts(reader, decoder, family_key(reader, "num_experts", "num_local_experts"),
+                         "num_experts_per_tok");
+}

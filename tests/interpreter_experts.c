@@ -1,0 +1,127 @@
+#include "tests/interpreter_math.h"
+
+#include <assert.h>
+#include <math.h>
+
+// Routing and what follows it. Rows that do not exist are zeros; a weight of zero says so.
+
+// How many scores rank before this one; of equal scores the first does.
+static int64_t rank_of(const double *scores, int64_t count, int64_t expert)
+{
+    int64_t rank = 0;
+    for (int64_t i = 0; i < count; i++) {
+        rank += scores[i] > scores[expert] || (scores[i] == scores[expert] && i < expert);
+    }
+    return rank;
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+// Positive scores, of which the weights are shares of the sum: over all experts or the chosen.
+static double score(enum function function, double logit)
+{
+    return function == FUNCTION_ROUTE_SIGMOID_TOP_K ? sigmoid(logit) : exp(logit);
+}
+
+static bool counts_in_sum(const struct op *op, const double *logits, int64_t count, int64_t expert)
+{
+    return op->function == FUNCTION_ROUTE_SOFTMAX || rank_of(logits, count, expert) < op->top_k;
+}
+
+static double score_sum(const struct op *op, const double *logits, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (counts_in_sum(op, logits, count, i)) sum += score(op->function, logits[i]);
+    }
+    return sum;
+}
+
+static void route_token(const struct op *op, const double *logits, int64_t count, double *weights)
+{
+    double sum = score_sum(op, logits, count);
+    for (int64_t i = 0; i < count; i++) {
+        bool is_chosen = rank_of(logits, count, i) < op->top_k;
+        weights[i] = is_chosen ? op->scalar * score(op->function, logits[i]) / sum : 0;
+    }
+}
+
+// With s the scores and S their sum, w_i = scalar s_i / S for the chosen:
+// d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
+static void route_token_backward(const struct op *op, const double *d_weights, const double *logits,
+                                 const double *weights, int64_t count, double *d_logits)
+{
+    double sum = score_sum(op, logits, count), mean = 0;
+    for (int64_t i = 0; i < count; i++) {
+        mean += d_weights[i] * weights[i];
+    }
+    for (int64_t j = 0; j < count; j++) {
+        double s = score(op->function, logits[j]);
+        double slope = op->function == FUNCTION_ROUTE_SIGMOID_TOP_K ? s * (1 - s) : s;
+        double own = weights[j] > 0 ? op->scalar * d_weights[j] : 0;
+        double shared = counts_in_sum(op, logits, count, j) ? mean : 0;
+        d_logits[j] = slope / sum * (own - shared);
+    }
+}
+
+void interpreter_route(struct interpreter *in, const struct op *op)
+{
+    int64_t count = interpreter_size(in, op->outputs[0], DIM_GATE);
+    double *const *v = in->values;
+    assert(op->top_k > 0 && op->top_k <= count && op->scalar > 0);
+    for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i += count) {
+        if (op->kind == OP_ROUTE) {
+            route_token(op, v[op->inputs[0]] + i, count, v[op->outputs[0]] + i);
+        } else {
+            route_token_backward(op, v[op->inputs[0]] + i, v[op->inputs[1]] + i,
+                                 v[op->inputs[2]] + i, count, v[op->outputs[0]] + i);
+        }
+    }
+}
+
+// The weight of the token at `index` for the expert there.
+static double *weight_at(const struct interpreter *in, int weights, int64_t index[DIM_COUNT])
+{
+    index[DIM_GATE] = index[DIM_EXPERT] + in->offset[DIM_EXPERT];
+    return interpreter_at(in, weights, index);
+}
+
+void interpreter_dispatch(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_DISPATCH;
+    int rows = is_forward ? op->outputs[0] : op->inputs[0], weights = op->inputs[1];
+    int tokens = is_forward ? op->inputs[0] : op->outputs[0];
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
+    interpreter_sizes(in, rows, size);
+    do {
+        if (*weight_at(in, weights, index) == 0) continue;
+        double *row = interpreter_at(in, rows, index), *x = interpreter_at(in, tokens, index);
+        if (is_forward) {
+            *row = *x;
+        } else {
+            *x += *row;
+        }
+    } while (interpreter_next(index, size));
+}
+
+void interpreter_combine(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_COMBINE;
+    int first = is_forward ? 0 : 1, rows = op->inputs[first], weights = op->inputs[first + 1];
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
+    interpreter_sizes(in, rows, size);
+    do {
+        double weight = *weight_at(in, weights, index), row = *interpreter_at(in, rows, index);
+        if (is_forward) {
+            *interpreter_at(in, op->outputs[0], index) += weight * row;
+            continue;
+        }
+        // The experts that were not chosen have no row and tell their weight nothing.
+        double gradient = *interpreter_at(in, op->inputs[0], index);
+        *interpreter_at(in, op->outputs[0], index) = weight * gradient;
+        if (weight != 0) *weight_at(in, op->outputs[1], index) += gradient * row;
+    } while (interpreter_next(index, size));
+}
