@@ -42,15 +42,22 @@ static bool matches(struct machine *m, const struct instr *instr)
     return same;
 }
 
+// A sum in the making holds its terms, a finished one its tensor: lowering may add up in pieces.
 static void collect_terms(struct machine *m, const struct instr *instr)
 {
     struct held *sum = &m->held[instr->outputs[0]];
+    int tensor = m->block->ops[instr->op].outputs[0];
+    int64_t first[VIEW_RANK_MAX] = {0};
     sum->term_count = 0;
     for (int i = 0; i < instr->input_count; i++) {
         const struct held *held = &m->held[instr->inputs[i]];
-        for (int t = 0; t < held->term_count && sum->term_count < TERM_MAX; t++)
+        for (int t = 0; t < held->term_count; t++) {
+            assert(sum->term_count < TERM_MAX);
             sum->terms[sum->term_count++] = held->terms[t];
+        }
     }
+    bool is_whole = sets_truth(m, sum, tensor, first) == m->truth[tensor][0];
+    if (is_whole) set_term(m, instr->outputs[0], tensor);
 }
 
 static bool splits_vocabulary(const struct machine *m, const struct instr *instr)

@@ -11,14 +11,25 @@ static bool is_member(const struct machine *m, const struct instr *instr, int ra
     return sets_same_group(m->mesh, axes, rank, other);
 }
 
+// The experts' rows travel on the streams of their roles.
+static enum axis stream_of(const struct machine *m, const struct instr *instr, int axis)
+{
+    int tensor = m->program->buffers[instr->inputs[0]].tensor;
+    const struct mesh_axis *at = &m->mesh->axes[axis];
+    bool is_rows = tensor >= 0 && tensor_find_dim(&m->block->tensors[tensor], DIM_EXPERT) >= 0;
+    bool counts = tensor < 0 && instr->op >= 0 && m->block->ops[instr->op].kind == OP_DISPATCH;
+    return (is_rows || counts) && at->expert != AXIS_DP ? at->expert : at->parent;
+}
+
 static void check_axes(struct machine *m, const struct instr *instr)
 {
     unsigned all = (1u << m->mesh->axis_count) - 1;
     bool has_parent = false, is_outermost = true;
     for (int a = 0; a < m->mesh->axis_count; a++) {
         if (!(instr->axes >> a & 1)) continue;
-        has_parent = has_parent || m->mesh->axes[a].parent == instr->parent;
-        is_outermost = is_outermost && m->mesh->axes[a].parent <= instr->parent;
+        enum axis stream = stream_of(m, instr, a);
+        has_parent = has_parent || stream == instr->parent;
+        is_outermost = is_outermost && stream <= instr->parent;
     }
     bool right = instr->axes && (instr->axes & ~all) == 0 && has_parent && is_outermost;
     if (!right) sets_complain(m, instr->inputs[0], "a collective over the wrong axes");
@@ -27,14 +38,14 @@ static void check_axes(struct machine *m, const struct instr *instr)
 // Everything is in whole elements, so that the sizes of what is sent follow from the buffers.
 static void check_bytes(struct machine *m, const struct instr *instr)
 {
-    bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
-    int payload = gathers ? instr->outputs[0] : instr->inputs[0];
-    const struct buffer *buffer = &m->program->buffers[payload];
-    double density = m->block->tensors[buffer->tensor].density;
-    bool is_sparse = density > 0 && density < 1;
-    if (is_sparse || instr->ragged) return;
-    int64_t bytes = sets_bytes(m, buffer->tensor, &m->held[payload].claim);
-    if (instr->bytes != bytes) sets_complain(m, payload, "a collective of the wrong size");
+    int input = instr->inputs[0], output = instr->outputs[0];
+    int tensor = m->program->buffers[input].tensor;
+    if (m->block->tensors[tensor].density > 0 || instr->ragged) return;
+    int64_t before = sets_bytes(m, tensor, &m->held[input].claim);
+    int64_t after = sets_bytes(m, tensor, &m->held[output].claim), bytes = before;
+    if (instr->collective == COLLECTIVE_ALL_GATHER) bytes = after;
+    if (instr->collective == COLLECTIVE_ALL_TO_ALL && after > before) bytes = after;
+    if (instr->bytes != bytes) sets_complain(m, input, "a collective of the wrong size");
 }
 
 // On ranks of one group the slices differ along `dim` and no other.
@@ -156,6 +167,26 @@ static void move(struct machine *m, const struct instr *instr)
     if (!m->result->violation_count) check_kept(m, instr, before);
 }
 
+// Without room for all, a rank must know how many rows come before they do.
+static void check_counts(struct machine *m, const struct instr *instr)
+{
+    int tensor = m->program->buffers[instr->inputs[0]].tensor;
+    bool is_rows = tensor_find_dim(&m->block->tensors[tensor], DIM_EXPERT) >= 0;
+    bool moves = instr->phase == PHASE_FORWARD && instr->collective == COLLECTIVE_ALL_TO_ALL;
+    if (!moves || !is_rows || !instr->ragged) return;
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        bool unknown = instr->axes >> a & 1 && !(m->counted_axes >> a & 1);
+        if (unknown) sets_complain(m, instr->inputs[0], "rows come before their counts");
+    }
+}
+
+static void note_counts(struct machine *m, const struct instr *instr)
+{
+    bool right = instr->collective == COLLECTIVE_ALL_GATHER && instr->inner == 1;
+    if (!right) sets_violate(m->result, "counts of rows are not gathered");
+    m->counted_axes |= instr->axes;
+}
+
 // The vocabulary-parallel loss: its maximum, its sum of exponentials and its target logit are
 // reduced, in this order, over the axes that split the logits. Only then are its outputs there.
 static void reduce_inner(struct machine *m, const struct instr *instr)
@@ -205,12 +236,15 @@ void sets_communicate(struct machine *m, const struct instr *instr)
     }
     check_axes(m, instr);
     bool is_tensor = m->program->buffers[instr->inputs[0]].tensor >= 0;
-    if (!is_tensor && instr->op >= 0) return reduce_inner(m, instr);
+    bool is_inner = !is_tensor && instr->op >= 0;
+    if (is_inner && m->block->ops[instr->op].kind == OP_DISPATCH) return note_counts(m, instr);
+    if (is_inner) return reduce_inner(m, instr);
     if (!is_tensor) return note_flat(m, instr);
     bool right = (instr->combine == LAYOUT_SUM) == sums(instr) &&
                  (sums(instr) || instr->combine == LAYOUT_WHOLE);
     if (!right) sets_complain(m, instr->inputs[0], "combines what is not to be summed");
     if (m->result->violation_count) return;
+    check_counts(m, instr);
     move(m, instr);
     if (m->result->violation_count) return;
     check_bytes(m, instr);

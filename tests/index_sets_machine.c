@@ -12,16 +12,26 @@ static int coordinate(const struct mesh *mesh, int axis, int rank)
     return rank / mesh->axes[axis].stride % mesh->axes[axis].size;
 }
 
-// Axes that split one dim are digits of the slice's number: pp, dp, cp, tp from the outside, heads
-// by tp before cp; parts of one named axis nest as they do in the ranks.
+// When an axis leaves the tokens on the way into the experts: first where it is expert parallel
+// there, last where it stays on them.
+static int stays(const struct mesh_axis *axis)
+{
+    return axis->expert == AXIS_EP ? 0 : axis->expert == AXIS_ETP ? 1 : 2;
+}
+
+// Axes that split one dim are digits of the slice's number, as plan/layout.h says: pp, dp, cp, tp
+// from the outside; heads and experts by tp first; of the parts of one axis those outside that lie
+// further apart in the ranks, but those inside that leave first; heads by the near part of cp.
 static bool is_more_significant(const struct mesh *mesh, enum dim dim, int a, int b)
 {
     static const int PLACES[AXIS_COUNT] = {
         [AXIS_TP] = 1, [AXIS_CP] = 2, [AXIS_DP] = 3, [AXIS_PP] = 4};
-    int x = PLACES[mesh->axes[a].parent], y = PLACES[mesh->axes[b].parent];
-    bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD;
-    if (x == y) return mesh->axes[a].stride > mesh->axes[b].stride;
-    return is_head ? x < y : x > y;
+    const struct mesh_axis *x = &mesh->axes[a], *y = &mesh->axes[b];
+    int by_place = PLACES[x->parent] - PLACES[y->parent];
+    bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD, is_far = x->stride > y->stride;
+    if (by_place != 0) return is_head || dim == DIM_EXPERT ? by_place < 0 : by_place > 0;
+    if (is_head) return x->parent == AXIS_CP ? !is_far : is_far;
+    return stays(x) != stays(y) ? stays(x) > stays(y) : is_far;
 }
 
 static void slice(const struct machine *m, const struct layout *layout, enum dim dim, int rank,
@@ -131,8 +141,8 @@ void sets_make_room(struct machine *m, int buffer)
     }
 }
 
-static uint64_t truth_of(const struct machine *m, const struct held *held, int tensor,
-                         const int64_t index[VIEW_RANK_MAX])
+uint64_t sets_truth(const struct machine *m, const struct held *held, int tensor,
+                    const int64_t index[VIEW_RANK_MAX])
 {
     const struct tensor *label = &m->block->tensors[tensor];
     uint64_t sum = 0;
@@ -164,7 +174,7 @@ void sets_check_sums(struct machine *m, int buffer, unsigned axes)
                 if (at < 0) return sets_complain(m, buffer, "parts of a sum are of other elements");
                 sum = field_add(sum, held->values[other][at]);
             }
-            if (sum == truth_of(m, held, tensor, index)) continue;
+            if (sum == sets_truth(m, held, tensor, index)) continue;
             return sets_complain(
                 m, buffer, axes ? "the parts do not add up to what it claims" : "is not complete");
         }

@@ -32,6 +32,7 @@ struct machine {
     struct held *held;            // by buffer
     const struct instr *waiting;  // a loss over a split vocabulary, until its inner reductions ran
     int inner_done;
+    unsigned counted_axes;  // over which ranks know how many rows come
     struct flat flats[FLAT_MAX];
     int flat_count;
     int at;  // instruction
@@ -48,6 +49,9 @@ void sets_complain(struct machine *m, int buffer, const char *what);
 
 // Gives every rank room for the slice that the buffer claims from now on.
 void sets_make_room(struct machine *m, int buffer);
+// The complete set of one element of the sum that a buffer labelled `tensor` holds.
+uint64_t sets_truth(const struct machine *m, const struct held *held, int tensor,
+                    const int64_t index[VIEW_RANK_MAX]);
 // The buffer holds what it claims: the parts of each group of `axes` add up to the complete set;
 // with check_claim, of the axes over which it claims to be partial.
 void sets_check_sums(struct machine *m, int buffer, unsigned axes);
