@@ -66,7 +66,7 @@ static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
     if (x->parent != y->parent) return (x->parent > y->parent) != (is_head || dim == DIM_EXPERT);
     // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which. cp.0 is the
     // inner part too, but splits the kv heads.
-    if (is_head) return (a > b) != (x->parent == AXIS_CP);
+    if (is_head) return x->parent == AXIS_CP ? a < b : a > b;
     if (mesh_leaves_later(mesh, a, b)) return true;
     return a > b && !mesh_leaves_later(mesh, b, a);
 }

@@ -1,18 +1,12 @@
 #include "tests/test.h"
 
-#include "plan/lower.h"
-#include "tests/interpreter.h"
+#include "tests/machine.h"
 #include "tests/tiny_models.h"
 
-#include <math.h>
-#include <stdio.h>
+// The algebra of layouts, end to end: lowered blocks of every family compute on all ranks of a
+// small mesh what the block that nobody split does. See tests/machine.h.
 
-// The algebra of layouts, end to end: a lowered block is carried out on all ranks of a small mesh
-// with real numbers, compute by tests/interpreter.c on the local slices, collectives by their plain
-// meaning, and every output, input gradient and parameter gradient must equal those of the block
-// that nobody split.
-
-enum { MICRO_BATCH = 2, SEQ = 8, RANK_MAX = 16 };
+enum { MICRO_BATCH = 2 };
 
 static const char LLAMA[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 11, \"hidden_size\": 8, \"intermediate_size\": 8, "
@@ -41,6 +35,19 @@ static const char BERT[] =
     "{\"model_type\": \"bert\", \"vocab_size\": 11, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"max_position_embeddings\": 9}";
 
+#define EXPERTS                                                                 \
+    "\"vocab_size\": 11, \"hidden_size\": 8, \"num_hidden_layers\": 1, "        \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, " \
+    "\"intermediate_size\": 8"
+static const char MIXTRAL[] = "{\"model_type\": \"mixtral\", " EXPERTS
+                              ", \"num_local_experts\": 8, \"num_experts_per_tok\": 2}";
+static const char QWEN2_MOE[] =
+    "{\"model_type\": \"qwen2_moe\", " EXPERTS
+    ", \"num_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "
+    "\"shared_expert_intermediate_size\": 4, \"norm_topk_prob\": true}";
+static const char *const MIXTURES[] = {MIXTRAL, QWEN2_MOE};
+enum { MIXTURE_COUNT = sizeof MIXTURES / sizeof *MIXTURES };
+
 static const char *const MODELS[] = {LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT};
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
@@ -48,385 +55,38 @@ struct degrees {
     int tp;
     bool sp;
     int cp, dp, zero;
+    enum cp_kind cp_kind;
+    int ep, etp;  // 0 = 1
 };
 
 static const struct degrees CASES[] = {
-    {1, false, 1, 1, 0}, {2, false, 1, 1, 0}, {2, true, 1, 1, 0},  {4, false, 1, 1, 0},
-    {4, true, 1, 1, 0},  {1, false, 1, 2, 0}, {1, false, 2, 1, 0}, {2, true, 2, 1, 0},
-    {4, true, 1, 2, 3},  {2, true, 2, 2, 2},  {2, false, 2, 1, 1}, {4, true, 2, 2, 3},
+    {1, false, 1, 1, 0, CP_RING, 0, 0},       {2, false, 1, 1, 0, CP_RING, 0, 0},
+    {2, true, 1, 1, 0, CP_RING, 0, 0},        {4, false, 1, 1, 0, CP_RING, 0, 0},
+    {4, true, 1, 1, 0, CP_RING, 0, 0},        {1, false, 1, 2, 0, CP_RING, 0, 0},
+    {1, false, 2, 1, 0, CP_RING, 0, 0},       {2, true, 2, 1, 0, CP_RING, 0, 0},
+    {4, true, 1, 2, 3, CP_RING, 0, 0},        {2, true, 2, 2, 2, CP_RING, 0, 0},
+    {2, false, 2, 1, 1, CP_RING, 0, 0},       {4, true, 2, 2, 3, CP_RING, 0, 0},
+    {1, false, 4, 1, 0, CP_ALL_GATHER, 0, 0}, {2, true, 4, 1, 0, CP_ALL_GATHER, 0, 0},
+    {1, false, 2, 1, 0, CP_ULYSSES, 0, 0},    {1, false, 4, 1, 0, CP_ULYSSES, 0, 0},
+    {2, false, 2, 1, 0, CP_ULYSSES, 0, 0},    {2, true, 2, 2, 3, CP_ULYSSES, 0, 0},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
-// One lowered block on all ranks, beside the same block on one.
-struct machine {
-    struct arena *arena;
-    const struct block_program *program;
-    const struct block *block;
-    const struct mesh *mesh;
-    struct interpreter whole;
-    int64_t batch;
-    double **values[RANK_MAX];  // [rank][buffer]
-    struct interpreter local;   // borrowed by each op of each rank
+// Where the experts lie: on dp, on tp, on both, on cp; whole or split inside; of all sizes.
+static const struct degrees MIXTURE_CASES[] = {
+    {1, false, 1, 4, 0, CP_RING, 4, 1},    {1, false, 1, 4, 2, CP_RING, 2, 1},
+    {2, true, 1, 2, 0, CP_RING, 4, 1},     {2, true, 1, 4, 3, CP_RING, 4, 1},
+    {2, false, 1, 2, 0, CP_RING, 4, 1},    {2, false, 1, 2, 2, CP_RING, 2, 1},
+    {2, true, 1, 2, 0, CP_RING, 2, 2},     {2, false, 1, 4, 3, CP_RING, 2, 2},
+    {4, true, 1, 2, 1, CP_RING, 4, 2},     {4, false, 1, 2, 0, CP_RING, 4, 2},
+    {4, true, 1, 2, 2, CP_RING, 2, 1},     {4, false, 1, 2, 2, CP_RING, 2, 1},
+    {2, true, 2, 2, 3, CP_RING, 8, 1},     {2, false, 2, 2, 0, CP_RING, 2, 2},
+    {1, false, 2, 2, 2, CP_ULYSSES, 2, 1}, {2, true, 2, 2, 3, CP_ULYSSES, 4, 1},
+    {1, false, 4, 2, 0, CP_ULYSSES, 4, 1}, {1, false, 1, 4, 0, CP_RING, 2, 2},
+    {2, true, 1, 2, 0, CP_RING, 1, 1},     {2, false, 1, 2, 2, CP_RING, 1, 1},
+    {2, false, 1, 2, 0, CP_RING, 1, 2},    {4, true, 2, 2, 2, CP_RING, 2, 1},
 };
-
-struct range {
-    int64_t first[TENSOR_RANK_MAX], count[TENSOR_RANK_MAX], elements;
-    int rank;
-};
-
-static struct range range_of(const struct machine *m, int tensor, const struct layout *layout,
-                             int rank)
-{
-    const struct tensor *t = &m->block->tensors[tensor];
-    struct range range = {.elements = 1, .rank = t->rank};
-    for (int i = 0; i < t->rank; i++) {
-        int64_t size = extent_size(&t->extents[i], m->batch, SEQ);
-        struct slice slice = layout_slice(layout, m->mesh, t->extents[i].dim, size, rank);
-        range.first[i] = slice.first;
-        range.count[i] = slice.count;
-        range.elements *= slice.count;
-    }
-    return range;
-}
-
-static struct range buffer_range(const struct machine *m, int buffer, int rank)
-{
-    const struct buffer *b = &m->program->buffers[buffer];
-    return range_of(m, b->tensor, &b->layout, rank);
-}
-
-// The whole index of element `at` of a range.
-static void index_of(const struct range *range, int64_t at, int64_t index[TENSOR_RANK_MAX])
-{
-    for (int i = range->rank - 1; i >= 0; i--) {
-        index[i] = range->first[i] + at % range->count[i];
-        at /= range->count[i];
-    }
-}
-
-// The place of a whole index in a range; -1 when it is not there.
-static int64_t place_of(const struct range *range, const int64_t index[TENSOR_RANK_MAX])
-{
-    int64_t at = 0;
-    for (int i = 0; i < range->rank; i++) {
-        int64_t within = index[i] - range->first[i];
-        if (within < 0 || within >= range->count[i]) return -1;
-        at = at * range->count[i] + within;
-    }
-    return at;
-}
-
-static struct range whole_range(const struct machine *m, int tensor)
-{
-    struct layout whole = {{0}};
-    return range_of(m, tensor, &whole, 0);
-}
-
-static double *local_array(struct machine *m, int rank, int buffer)
-{
-    int64_t elements = buffer_range(m, buffer, rank).elements;
-    if (!m->values[rank][buffer]) m->values[rank][buffer] = ARENA_NEW(m->arena, double, elements);
-    return m->values[rank][buffer];
-}
-
-// Hands every rank its slice of a tensor that comes from outside.
-static void hand_in(struct machine *m, int buffer)
-{
-    int tensor = m->program->buffers[buffer].tensor;
-    struct range whole = whole_range(m, tensor);
-    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct range range = buffer_range(m, buffer, rank);
-        double *values = local_array(m, rank, buffer);
-        for (int64_t i = 0; i < range.elements; i++) {
-            int64_t index[TENSOR_RANK_MAX];
-            index_of(&range, i, index);
-            values[i] = m->whole.values[tensor][place_of(&whole, index)];
-        }
-    }
-}
-
-static bool is_same_group(const struct mesh *mesh, unsigned axes, int a, int b)
-{
-    for (int i = 0; i < mesh->axis_count; i++) {
-        bool may_differ = axes >> i & 1;
-        if (!may_differ && mesh_coordinate(mesh, i, a) != mesh_coordinate(mesh, i, b)) return false;
-    }
-    return true;
-}
-
-// One element of the result of a collective on one rank: the sum over the group for reductions,
-// else the copy that one of them holds.
-static double combined(struct machine *m, const struct instr *instr, int rank,
-                       const int64_t index[TENSOR_RANK_MAX])
-{
-    bool sums = instr->combine != 0;
-    double value = 0;
-    int holders = 0, members = 0;
-    for (int other = 0; other < m->mesh->rank_count; other++) {
-        unsigned axes = instr->collective == COLLECTIVE_SLICE ? 0 : instr->axes;
-        if (!is_same_group(m->mesh, axes, rank, other)) continue;
-        struct range range = buffer_range(m, instr->inputs[0], other);
-        int64_t at = place_of(&range, index);
-        members++;
-        if (at < 0) continue;
-        value += m->values[other][instr->inputs[0]][at];
-        holders++;
-    }
-    assert_int_equal(holders, sums ? members : 1);
-    return value;
-}
-
-static void communicate(struct machine *m, const struct instr *instr)
-{
-    int output = instr->outputs[0];
-    double *results[RANK_MAX];
-    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct range range = buffer_range(m, output, rank);
-        results[rank] = ARENA_NEW(m->arena, double, range.elements);
-        for (int64_t i = 0; i < range.elements; i++) {
-            int64_t index[TENSOR_RANK_MAX];
-            index_of(&range, i, index);
-            results[rank][i] = combined(m, instr, rank, index);
-        }
-    }
-    for (int rank = 0; rank < m->mesh->rank_count; rank++)
-        m->values[rank][output] = results[rank];
-}
-
-// A sum of any number of terms, some of which lack dims of the result (biases).
-static void add(struct machine *m, const struct instr *instr, int rank)
-{
-    int output = instr->outputs[0];
-    const struct tensor *to = &m->block->tensors[m->program->buffers[output].tensor];
-    struct range range = buffer_range(m, output, rank);
-    for (int64_t i = 0; i < range.elements; i++) {
-        int64_t index[TENSOR_RANK_MAX];
-        index_of(&range, i, index);
-        double sum = 0;
-        for (int j = 0; j < instr->input_count; j++) {
-            int buffer = instr->inputs[j];
-            const struct tensor *from = &m->block->tensors[m->program->buffers[buffer].tensor];
-            struct range term = buffer_range(m, buffer, rank);
-            int64_t own[TENSOR_RANK_MAX];
-            for (int e = 0; e < from->rank; e++) {
-                own[e] = index[tensor_find_dim(to, from->extents[e].dim)];
-            }
-            int64_t at = place_of(&term, own);
-            assert_true(at >= 0);
-            sum += m->values[rank][buffer][at];
-        }
-        local_array(m, rank, output)[i] = sum;
-    }
-}
-
-static bool splits_vocab(const struct machine *m, const struct instr *instr)
-{
-    return layout_axes_on(&m->program->buffers[instr->inputs[0]].layout, DIM_VOCAB) != 0;
-}
-
-// The vocabulary-parallel loss: what its three inner reductions amount to.
-static void lose_together(struct machine *m, const struct instr *instr, int rank)
-{
-    int logits = instr->inputs[0];
-    unsigned axes = layout_axes_on(&m->program->buffers[logits].layout, DIM_VOCAB);
-    struct range rows = buffer_range(m, instr->inputs[1], rank);
-    for (int64_t i = 0; i < rows.elements; i++) {
-        double sum = 0, target = 0;
-        int64_t label = (int64_t)m->values[rank][instr->inputs[1]][i];
-        for (int other = 0; other < m->mesh->rank_count; other++) {
-            if (!is_same_group(m->mesh, axes, rank, other)) continue;
-            struct range range = buffer_range(m, logits, other);
-            for (int64_t v = 0; v < range.count[2]; v++) {
-                double x = m->values[other][logits][i * range.count[2] + v];
-                sum += exp(x);
-                if (range.first[2] + v == label) target = x;
-            }
-        }
-        local_array(m, rank, instr->outputs[0])[i] = log(sum) - target;
-        local_array(m, rank, instr->outputs[1])[i] = log(sum);
-    }
-}
-
-// Shows a buffer to the interpreter as its tensor. The first tensor with a dim says where it
-// starts: keys, which come later, keep the name seq but are whole.
-static void show(struct machine *m, int rank, int buffer, int tensor, bool seen[DIM_COUNT])
-{
-    const struct tensor *t = &m->block->tensors[tensor];
-    struct range range = buffer_range(m, buffer, rank);
-    m->local.values[tensor] = local_array(m, rank, buffer);
-    for (int i = 0; i < t->rank; i++) {
-        enum dim dim = t->extents[i].dim;
-        m->local.sizes[tensor][i] = range.count[i];
-        if (!seen[dim]) m->local.offset[dim] = range.first[i];
-        seen[dim] = true;
-    }
-}
-
-static void compute(struct machine *m, const struct instr *instr, int rank)
-{
-    const struct op *op = &m->block->ops[instr->op];
-    bool seen[DIM_COUNT] = {false};
-    if (op->kind == OP_ADD) return add(m, instr, rank);
-    if (op->kind == OP_LOSS && splits_vocab(m, instr)) return lose_together(m, instr, rank);
-    memset(m->local.offset, 0, sizeof m->local.offset);
-    for (int i = 0; i < instr->input_count; i++) {
-        show(m, rank, instr->inputs[i], op->inputs[i], seen);
-    }
-    for (int i = 0; i < instr->output_count; i++) {
-        show(m, rank, instr->outputs[i], op->outputs[i], seen);
-    }
-    if (op->kind == OP_LOSS_BACKWARD) {
-        int64_t rows = buffer_range(m, instr->inputs[2], rank).elements;
-        double *labels = ARENA_NEW(m->arena, double, rows);
-        for (int64_t i = 0; i < rows; i++) {
-            labels[i] = m->local.values[op->inputs[2]][i] - (double)m->local.offset[DIM_VOCAB];
-        }
-        m->local.values[op->inputs[2]] = labels;
-    }
-    interpreter_run(&m->local, instr->op, instr->op + 1);
-}
-
-static void check_lifetimes(const struct machine *m, int at)
-{
-    const struct instr *instr = &m->program->instrs[at];
-    for (int i = 0; i < instr->input_count + instr->output_count; i++) {
-        int b = i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
-        const struct buffer *buffer = &m->program->buffers[b];
-        assert_true(buffer->birth <= at && at < buffer->death);
-    }
-}
-
-static void run(struct machine *m)
-{
-    for (int i = 0; i < m->program->instr_count; i++) {
-        const struct instr *instr = &m->program->instrs[i];
-        check_lifetimes(m, i);
-        bool is_flat = instr->collective && m->program->buffers[instr->inputs[0]].tensor < 0;
-        if (is_flat) continue;
-        if (instr->collective) {
-            communicate(m, instr);
-            continue;
-        }
-        for (int rank = 0; rank < m->mesh->rank_count; rank++)
-            compute(m, instr, rank);
-    }
-}
-
-// Compares a buffer with the whole tensor, its partial sums added up over `axes`.
-static void check_buffer(struct machine *m, int buffer, unsigned axes)
-{
-    int tensor = m->program->buffers[buffer].tensor;
-    struct range whole = whole_range(m, tensor);
-    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct range range = buffer_range(m, buffer, rank);
-        for (int64_t i = 0; i < range.elements; i++) {
-            int64_t index[TENSOR_RANK_MAX];
-            double found = 0;
-            index_of(&range, i, index);
-            for (int other = 0; other < m->mesh->rank_count; other++) {
-                if (!is_same_group(m->mesh, axes, rank, other)) continue;
-                found += m->values[other][buffer][i];
-            }
-            double expected = m->whole.values[tensor][place_of(&whole, index)];
-            if (fabs(found - expected) < 1e-9 * (1 + fabs(expected))) continue;
-            fail_msg("%s, rank %d, element %lld: %.12g, expected %.12g",
-                     m->block->tensors[tensor].name, rank, (long long)i, found, expected);
-        }
-    }
-}
-
-static double next_number(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (double)(*seed >> 33) / (double)(1u << 31) - 0.5;
-}
-
-static void fill(struct interpreter *in, uint64_t seed)
-{
-    for (int t = 0; t < in->block->tensor_count; t++) {
-        const struct tensor *tensor = &in->block->tensors[t];
-        if (tensor->producer >= 0) continue;
-        double *values = interpreter_array(in, t);
-        for (int64_t i = 0; i < interpreter_elements(in, t); i++) {
-            double number = next_number(&seed);
-            // Type ids have the smallest table: two rows.
-            values[i] = tensor->role == TENSOR_IDS ? (double)(number > 0) : number;
-        }
-    }
-}
-
-static void hand_in_all(struct machine *m)
-{
-    for (int b = 0; b < m->program->buffer_count; b++) {
-        int tensor = m->program->buffers[b].tensor;
-        if (tensor < 0) continue;
-        const struct tensor *t = &m->block->tensors[tensor];
-        if (t->producer < 0 && (t->role == TENSOR_PARAMETER || t->role == TENSOR_IDS)) {
-            hand_in(m, b);
-        }
-    }
-    for (int i = 0; i < m->block->input_count; i++)
-        hand_in(m, m->program->inputs[i]);
-    for (int i = 0; i < m->block->output_count; i++) {
-        hand_in(m, m->program->output_gradients[i]);
-    }
-}
-
-static int gradient_buffer(const struct machine *m, int tensor)
-{
-    int found = -1;
-    for (int b = 0; b < m->program->buffer_count; b++) {
-        if (m->program->buffers[b].tensor == tensor) found = b;
-    }
-    assert_true(found >= 0);
-    return found;
-}
-
-static void check_gradients(struct machine *m, const struct parallel *parallel,
-                            const struct block_gradients *gradients)
-{
-    unsigned sharded = parallel->zero >= 2 ? mesh_shard_axes(m->mesh, parallel, PARAMETER_DENSE) : 0;
-    for (int i = 0; i < m->program->parameter_count; i++) {
-        const struct parameter *parameter = &m->program->parameters[i];
-        int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);
-        unsigned axes = parameter->gradient_partial_axes | sharded;
-        assert_int_equal(axes, layout_partial_axes(&m->program->buffers[buffer].layout));
-        check_buffer(m, buffer, axes);
-    }
-    for (int i = 0; i < m->block->input_count; i++) {
-        if (gradients->of_input[i] >= 0) check_buffer(m, m->program->input_gradients[i], 0);
-    }
-}
-
-static void check_block(struct arena *arena, const struct block *forward, const struct mesh *mesh,
-                        const struct parallel *parallel, enum recompute recompute)
-{
-    struct differentiated facts;
-    block_differentiate(arena, forward, &facts);
-    struct lower_request request = {.block = forward,
-                                    .mesh = mesh,
-                                    .parallel = parallel,
-                                    .recompute = recompute,
-                                    .seq_len = SEQ,
-                                    .differentiated = &facts};
-    struct machine m = {.arena = arena,
-                        .program = lower_block(arena, &request),
-                        .block = facts.block,
-                        .mesh = mesh,
-                        .batch = (int64_t)MICRO_BATCH * parallel->degree[AXIS_DP]};
-    m.whole = interpreter_new(arena, m.block, m.batch, SEQ);
-    m.local = interpreter_new(arena, m.block, m.batch, SEQ);
-    fill(&m.whole, 77);
-    interpreter_run(&m.whole, 0, m.block->op_count);
-    for (int rank = 0; rank < mesh->rank_count; rank++) {
-        m.values[rank] = ARENA_NEW(arena, double *, m.program->buffer_count);
-    }
-    hand_in_all(&m);
-    run(&m);
-    for (int i = 0; i < m.block->output_count; i++)
-        check_buffer(&m, m.program->outputs[i], 0);
-    check_gradients(&m, parallel, &facts.gradients);
-}
+enum { MIXTURE_CASE_COUNT = sizeof MIXTURE_CASES / sizeof *MIXTURE_CASES };
 
 static void check_model(struct arena *arena, const char *text, struct degrees degrees,
                         enum recompute recompute, bool is_flash)
@@ -438,14 +98,17 @@ static void check_model(struct arena *arena, const char *text, struct degrees de
                                 .vpp = 1,
                                 .micro_batch = MICRO_BATCH,
                                 .sp = degrees.sp,
-                                .zero = degrees.zero};
+                                .zero = degrees.zero,
+                                .cp_kind = degrees.cp_kind};
     parallel.degree[AXIS_TP] = degrees.tp;
     parallel.degree[AXIS_CP] = degrees.cp;
     parallel.degree[AXIS_DP] = degrees.dp;
+    parallel.degree[AXIS_EP] = degrees.ep ? degrees.ep : 1;
+    parallel.degree[AXIS_ETP] = degrees.etp ? degrees.etp : 1;
     struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);
-    assert_true(mesh.rank_count <= RANK_MAX);
+    assert_true(mesh.rank_count <= MACHINE_RANK_MAX);
     for (int b = 0; b < graph->block_count; b++) {
-        check_block(arena, &graph->blocks[b], &mesh, &parallel, recompute);
+        machine_check(arena, &graph->blocks[b], &mesh, &parallel, recompute);
     }
     arena_reset(arena, mark);
 }
@@ -478,12 +141,33 @@ static void the_unfused_chain_splits_like_the_fused_kernel(void **state)
     }
 }
 
+static void experts_compute_the_same_wherever_they_lie(void **state)
+{
+    for (int i = 0; i < MIXTURE_COUNT; i++) {
+        for (int c = 0; c < MIXTURE_CASE_COUNT; c++) {
+            check_model(*state, MIXTURES[i], MIXTURE_CASES[c], RECOMPUTE_NONE, true);
+        }
+    }
+}
+
+static void redone_experts_compute_what_kept_ones_do(void **state)
+{
+    for (int i = 0; i < MIXTURE_COUNT; i++) {
+        for (int c = 0; c < MIXTURE_CASE_COUNT; c++) {
+            check_model(*state, MIXTURES[i], MIXTURE_CASES[c],
+                        (enum recompute)(1 + c % (RECOMPUTE_COUNT - 1)), c % 4 < 2);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_blocks_compute_what_whole_blocks_do),
         cmocka_unit_test(redone_blocks_compute_what_kept_ones_do),
         cmocka_unit_test(the_unfused_chain_splits_like_the_fused_kernel),
+        cmocka_unit_test(experts_compute_the_same_wherever_they_lie),
+        cmocka_unit_test(redone_experts_compute_what_kept_ones_do),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
