@@ -187,11 +187,17 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
 // Kinds whose backward is one kernel; contractions and sums are not among them, and what stands in
 // no forward block has OP_CONTRACT, the zero of the enum.
 static const enum op_kind KERNELS[OP_KIND_COUNT] = {
-    [OP_ELEMENTWISE] = OP_ELEMENTWISE,  [OP_EXPAND] = OP_REDUCE,
-    [OP_DROPOUT] = OP_DROPOUT,          [OP_NORM] = OP_NORM_BACKWARD,
-    [OP_SOFTMAX] = OP_SOFTMAX_BACKWARD, [OP_ATTENTION] = OP_ATTENTION_BACKWARD,
-    [OP_GATHER] = OP_GATHER_BACKWARD,   [OP_LOSS] = OP_LOSS_BACKWARD,
-    [OP_ROUTE] = OP_ROUTE_BACKWARD,     [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
+    [OP_ELEMENTWISE] = OP_ELEMENTWISE,
+    [OP_EXPAND] = OP_REDUCE,
+    [OP_DROPOUT] = OP_DROPOUT,
+    [OP_NORM] = OP_NORM_BACKWARD,
+    [OP_SOFTMAX] = OP_SOFTMAX_BACKWARD,
+    [OP_ATTENTION] = OP_ATTENTION_BACKWARD,
+    [OP_GATHER] = OP_GATHER_BACKWARD,
+    [OP_LOSS] = OP_LOSS_BACKWARD,
+    [OP_CONCAT] = OP_CONCAT_BACKWARD,
+    [OP_ROUTE] = OP_ROUTE_BACKWARD,
+    [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
     [OP_COMBINE] = OP_COMBINE_BACKWARD,
 };
 

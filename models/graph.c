@@ -136,12 +136,13 @@ static int64_t active_elements(const struct graph *graph, const struct tensor *t
 
 typedef int64_t elements_function(const struct graph *graph, const struct tensor *tensor);
 
-static int64_t count_parameters(const struct graph *graph, elements_function *elements)
+static int64_t count_parameters(const struct graph *graph, bool mtp, elements_function *elements)
 {
     int64_t count = 0;
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         int64_t repeats = count_repeats(graph, b);
+        if (block->mtp != mtp) continue;
         for (int t = 0; t < block->tensor_count; t++) {
             const struct tensor *tensor = &block->tensors[t];
             if (tensor->role != TENSOR_PARAMETER) continue;
@@ -154,12 +155,17 @@ static int64_t count_parameters(const struct graph *graph, elements_function *el
 
 int64_t graph_parameter_count(const struct graph *graph)
 {
-    return count_parameters(graph, unpadded_elements);
+    return count_parameters(graph, false, unpadded_elements);
+}
+
+int64_t graph_mtp_parameter_count(const struct graph *graph)
+{
+    return count_parameters(graph, true, unpadded_elements);
 }
 
 int64_t graph_active_parameter_count(const struct graph *graph)
 {
-    return count_parameters(graph, active_elements);
+    return count_parameters(graph, false, active_elements);
 }
 
 int64_t graph_matmul_parameter_count(const struct graph *graph)
@@ -181,17 +187,24 @@ int64_t graph_matmul_parameter_count(const struct graph *graph)
     return count;
 }
 
-// Forward flops of the products of queries with keys and of probabilities with values.
+static double last_size(const struct block *block, int tensor)
+{
+    const struct tensor *t = &block->tensors[tensor];
+    return (double)t->extents[t->rank - 1].size;
+}
+
+// Forward flops of the products of queries with keys and of probabilities with values, which may
+// be of another width.
 static double attention_flop(const struct block *block, const struct op *op, int64_t seq)
 {
     bool is_fused = op->kind == OP_ATTENTION;
     if (!is_fused && !(op->kind == OP_CONTRACT && op->class == OP_CLASS_ATTENTION)) return 0;
     const struct tensor *query = &block->tensors[op->inputs[0]];
-    const struct tensor *value = &block->tensors[op->inputs[1]];
-    int head = tensor_find_dim(query, DIM_HEAD), head_dim = tensor_find_dim(value, DIM_HEAD_DIM);
-    assert(head >= 0 && head_dim >= 0);
-    double width = (double)query->extents[head].size * (double)value->extents[head_dim].size;
-    return (is_fused ? 4.0 : 2.0) * width * op_attended_pairs(op, seq, seq);
+    int head = tensor_find_dim(query, DIM_HEAD);
+    assert(head >= 0);
+    double width = last_size(block, op->inputs[1]);
+    if (is_fused) width += last_size(block, op->inputs[2]);
+    return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, seq, seq);
 }
 
 double graph_model_flop(const struct graph *graph, int64_t seq)

@@ -13,7 +13,8 @@
 //
 // Ids come with the data, not from the block before: they are tensors of role TENSOR_IDS without
 // producer, and no block inputs. Embedding: token_ids (batch, seq), position_ids (seq) and
-// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq).
+// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq). Multi-token
+// prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
 // Names are unique within a block.
 
 enum dim {
@@ -44,7 +45,7 @@ enum dim {
 
 const char *dim_name(enum dim dim);
 
-enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 6, OP_OUTPUT_MAX = 3 };
+enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 4 };
 
 struct extent {
     enum dim dim;
@@ -89,11 +90,12 @@ enum op_kind {
                      // where nothing is repeated
     OP_DROPOUT,      // writes a byte mask as its second output; backward: d_out, mask -> d_x
     OP_NORM,         // layer norm or rms norm over the last dimension; inputs x(, weight(, bias))
-    OP_SOFTMAX,      // over kv_seq, causal mask included
-    OP_ATTENTION,    // fused: q, k, v -> out, log-sum-exp
+    OP_SOFTMAX,      // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
+                     // sink (head) is one more score in each row, whose probability is dropped
+    OP_ATTENTION,    // fused: q, k, v(, sink) -> out, log-sum-exp
     OP_GATHER,       // embedding lookup: ids, table -> rows
-    OP_CONCAT,       // joins the last dims of two inputs; a dim that one of them lacks (the shared
-                     // rope part of MLA's keys has no head) is repeated
+    OP_CONCAT,       // a, b: joins their last dims, under a name that the output gives; a dim that
+                     // b lacks (the shared rope part of MLA's keys has no head) is repeated
     OP_ROUTE,     // logits (batch, seq, gate) -> weights of the same shape, fp32, zero but for the
                   // top_k chosen; `function` says how scores become weights
     OP_DISPATCH,  // x (batch, seq, hidden), weights -> rows (batch, seq, expert, hidden), ragged
@@ -101,8 +103,8 @@ enum op_kind {
     OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
                   // (batch, seq): the mean over tokens is in the seed of the loss gradient
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
-    OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores
-    OP_ATTENTION_BACKWARD,  // d_out, q, k, v, out, log-sum-exp -> d_q, d_k, d_v
+    OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores(, d_sink)
+    OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink), out, log-sum-exp -> d_q, d_k, d_v(, d_sink)
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
     OP_CONCAT_BACKWARD,     // d_out -> d_a, d_b (summed over what was repeated)
@@ -124,8 +126,9 @@ enum function {
     FUNCTION_RELU_SQUARED,
     FUNCTION_SCALE,    // scalar * x
     FUNCTION_SOFTCAP,  // scalar * tanh(x / scalar)
-    FUNCTION_ROPE,     // rotates pairs (i, i + rotary_dims/2) of the first rotary_dims of
-                       // head_dim; scalar is theta; the position is the index along seq
+    FUNCTION_ROPE,     // rotates pairs (i, i + rotary_dims/2) of the rotary_dims of head_dim
+                       // from rotary_first on; scalar is theta; the position is the index along
+                       // seq
     FUNCTION_ALIBI,    // x + slope(head) * key position, x is (batch, head, seq, kv_seq)
     FUNCTION_SIGMOID,
     FUNCTION_CLAMPED_SWIGLU,  // gpt-oss: (up + 1) * gate * sigmoid(scalar * gate), both clamped
@@ -167,23 +170,27 @@ struct op {
     enum function function;
     double scalar;  // constant of the function; OP_CONTRACT and OP_ATTENTION: factor on the product
                     // (scores), 1 for most, never 0
-    double softcap;        // OP_ATTENTION: soft cap of the scores, 0 = none
-    double dropout_ratio;  // OP_DROPOUT, OP_ATTENTION
-    int64_t rotary_dims;   // FUNCTION_ROPE
-    bool alibi;            // OP_ATTENTION
-    bool causal;           // the whole attention core: attention, or the ops of the chain
-    int64_t window;        // sliding window in tokens, 0 = none
-    int merge;  // contractions of one block and phase with the same merge > 0 share an input
-                // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
-    int top_k;  // OP_ROUTE
+    double softcap;                     // OP_ATTENTION: soft cap of the scores, 0 = none
+    double dropout_ratio;               // OP_DROPOUT, OP_ATTENTION
+    int64_t rotary_dims, rotary_first;  // FUNCTION_ROPE
+    bool alibi;                         // OP_ATTENTION
+    bool causal;     // the whole attention core: attention, or the ops of the chain
+    int64_t window;  // sliding window in tokens, 0 = none
+    int merge;       // contractions of one block and phase with the same merge > 0 share an input
+                     // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
+    int top_k;       // OP_ROUTE
     enum op_class class;  // for selective recompute
 };
 
 enum block_role { BLOCK_EMBEDDING, BLOCK_LAYER, BLOCK_HEAD };
 
+// A multi-token prediction module counts as a layer and stands in front of the head, on the same
+// stage. It hands on its input and its own result; the head has a loss for each. Both losses are
+// outputs; the weight of the second, as the mean over tokens, is in the seed of its gradient.
 struct block {
     const char *name;
     enum block_role role;
+    bool mtp;
     struct tensor *tensors;
     int tensor_count;
     struct op *ops;
@@ -199,7 +206,7 @@ struct graph {
     int block_count;
     int *sequence;  // sequence[i] is the block kind at position i; embedding first, head last
     int sequence_count;
-    int layer_count;  // blocks of role BLOCK_LAYER in the sequence
+    int layer_count;  // blocks of role BLOCK_LAYER in the sequence, prediction modules among them
     int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
                                                                       // messages and legal degrees
     int64_t seq_len_max;          // positions the model was made for; 0 = unknown
@@ -222,12 +229,16 @@ int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq)
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq);
 int tensor_find_dim(const struct tensor *tensor, enum dim dim);  // position or -1
 
-// Counts parameters by walking the sequence, ties once. Vocabulary padding is not counted.
+// Counts parameters by walking the sequence, ties once. Neither vocabulary padding nor multi-token
+// prediction modules are counted.
 int64_t graph_parameter_count(const struct graph *graph);
+// Those of the modules alone; what they share with embedding and head is not among them.
+int64_t graph_mtp_parameter_count(const struct graph *graph);
 // The part of them that one token passes through: of the experts only the chosen.
 int64_t graph_active_parameter_count(const struct graph *graph);
-// The part of those that takes part in matrix products for each token (head included, embedding
-// lookup and positions not): what "model flops" count.
+// The parameters that take part in matrix products for each token: head included, embedding lookup
+// and positions not. What multi-token prediction computes is included, and with it a second use of
+// the head: this is what "model flops" count.
 int64_t graph_matmul_parameter_count(const struct graph *graph);
 // Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul
 // parameters * seq + attention, causal halved (Narayanan et al. 2021, eq. 3 without its recompute).

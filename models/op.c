@@ -1,5 +1,7 @@
 #include "models/op.h"
 
+#include "models/op_concat.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -85,23 +87,14 @@ static enum split split_renamed(const struct block *block, const struct op *op, 
 // Norm and softmax need their last dim whole.
 static enum split split_rows(const struct block *block, const struct op *op, enum dim dim)
 {
-    const struct tensor *output = output_of(block, op, 0);
-    if (is_last_dim(output, dim)) return SPLIT_NO;
-    return has_dim(output, dim) ? SPLIT_FREE : SPLIT_NO;
-}
-
-static enum split split_norm_backward(const struct block *block, const struct op *op, enum dim dim)
-{
-    enum split split = split_rows(block, op, dim);
-    return split == SPLIT_FREE && op->output_count > 1 ? SPLIT_PARTIAL : split;
+    return is_last_dim(output_of(block, op, 0), dim) ? SPLIT_NO : split_einsum(block, op, dim);
 }
 
 // seq and kv_seq stay whole: k and v carry seq as the projections leave it, and every query needs
 // all of them. Splitting them (ring, gather) is the work of a strategy, not of this rule.
 static enum split split_attention(const struct block *block, const struct op *op, enum dim dim)
 {
-    (void)block, (void)op;
-    return dim == DIM_BATCH || dim == DIM_HEAD ? SPLIT_FREE : SPLIT_NO;
+    return dim == DIM_BATCH || dim == DIM_HEAD ? split_einsum(block, op, dim) : SPLIT_NO;
 }
 
 static enum split split_loss(const struct block *block, const struct op *op, enum dim dim)
@@ -176,21 +169,32 @@ static double flop_dropout(const struct block *block, const struct op *op,
     return op->flop_per_element * elements_of(output_of(block, op, 0), size);
 }
 
+// Products as wide as the keys, and as the values.
+static double flop_attending(const struct op *op, const int64_t size[DIM_COUNT],
+                             double key_products, double value_products)
+{
+    int64_t keys = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
+    double pairs = op_attended_pairs(op, size[DIM_SEQ], keys);
+    double key_width = (double)size[DIM_HEAD_DIM];
+    double value_width = size[DIM_VALUE_DIM] ? (double)size[DIM_VALUE_DIM] : key_width;
+    double rows = (double)size[DIM_BATCH] * (double)size[DIM_HEAD];
+    return 2.0 * pairs * rows * (key_products * key_width + value_products * value_width);
+}
+
 static double flop_attention(const struct block *block, const struct op *op,
                              const int64_t size[DIM_COUNT])
 {
     (void)block;
-    int64_t keys = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
-    double pairs = op_attended_pairs(op, size[DIM_SEQ], keys);
-    return 4.0 * pairs * (double)size[DIM_BATCH] * (double)size[DIM_HEAD] *
-           (double)size[DIM_HEAD_DIM];
+    return flop_attending(op, size, 1, 1);
 }
 
-// Five products where forward has two: the scores are computed again (Dao 2022, section 3).
+// Five products where forward has two (Dao 2022, section 3): the scores, computed again, and the
+// gradients of q and k are as wide as keys, those of v and of the probabilities as wide as values.
 static double flop_attention_backward(const struct block *block, const struct op *op,
                                       const int64_t size[DIM_COUNT])
 {
-    return 2.5 * flop_attention(block, op, size);
+    (void)block;
+    return flop_attending(op, size, 3, 2);
 }
 
 // One multiplication and one addition a row element for each of the results: the weighted sum, in
@@ -282,16 +286,19 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false, 0},
     [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false, 0},
     [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false, 0},
+    [OP_CONCAT] = {"concat", op_concat_split, flop_none, saves_none, false, 0},
     [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false, 0},
     [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false, 0},
     [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false, 0},
     [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false, 3},
-    [OP_NORM_BACKWARD] = {"norm_backward", split_norm_backward, flop_stream, saves_none, false, 0},
+    [OP_NORM_BACKWARD] = {"norm_backward", split_rows, flop_stream, saves_none, false, 0},
     [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false, 0},
     [OP_ATTENTION_BACKWARD] = {"attention_backward", split_attention, flop_attention_backward,
                                saves_none, false, 0},
     [OP_GATHER_BACKWARD] = {"gather_backward", split_einsum, flop_per_input, saves_none, false, 0},
     [OP_LOSS_BACKWARD] = {"loss_backward", split_einsum, flop_outputs, saves_none, false, 0},
+    [OP_CONCAT_BACKWARD] = {"concat_backward", op_concat_split, op_concat_backward_flop, saves_none,
+                            false, 0},
     [OP_ROUTE_BACKWARD] = {"route_backward", split_rows, flop_stream, saves_none, false, 0},
     [OP_DISPATCH_BACKWARD] = {"dispatch_backward", split_routed, flop_per_input, saves_none, false,
                               0},

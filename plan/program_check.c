@@ -59,9 +59,24 @@ static bool tp_works(const struct question *question, int64_t tp)
     return graph->head_count % tp == 0 && shares_kv_heads(graph, tp) && splits_seq(question, tp);
 }
 
-static bool cp_works(const struct question *question, int64_t cp)
+// Ulysses hands out the heads that tp leaves a rank, and as far as they go the kv heads.
+static bool shares_heads(const struct question *question, int64_t cp)
+{
+    const struct graph *graph = question->graph;
+    if (question->parallel->cp_kind != CP_ULYSSES) return true;
+    int64_t tp = degree(question, AXIS_TP), kv = graph->kv_head_count;
+    int64_t left = kv > tp ? kv / tp : 1;
+    return graph->head_count % (tp * cp) == 0 && (left % cp == 0 || cp % left == 0);
+}
+
+static bool cp_divides_seq(const struct question *question, int64_t cp)
 {
     return question->workload->seq_len % cp == 0;
+}
+
+static bool cp_works(const struct question *question, int64_t cp)
+{
+    return cp_divides_seq(question, cp) && shares_heads(question, cp);
 }
 
 static bool dp_works(const struct question *question, int64_t dp)
@@ -122,26 +137,60 @@ static bool check_order(const struct parallel *parallel, struct err *err)
     return true;
 }
 
-static bool has_experts(const struct graph *graph)
+static bool folds(const struct question *question, int64_t ep, int64_t etp)
 {
-    for (int b = 0; b < graph->block_count; b++) {
-        for (int o = 0; o < graph->blocks[b].op_count; o++) {
-            if (op_has_dim(&graph->blocks[b], &graph->blocks[b].ops[o], DIM_EXPERT)) return true;
-        }
-    }
-    return false;
+    struct parallel folded = *question->parallel;
+    folded.degree[AXIS_EP] = (int)ep;
+    folded.degree[AXIS_ETP] = (int)etp;
+    return mesh_folds(&folded, question->graph->kv_head_count);
+}
+
+// With experts whole everything folds, so that some degree always works.
+static bool etp_works(const struct question *question, int64_t etp)
+{
+    return question->graph->expert_ffn % etp == 0 && folds(question, 1, etp);
+}
+
+static bool ep_works(const struct question *question, int64_t ep)
+{
+    return question->graph->expert_count % ep == 0 &&
+           folds(question, ep, degree(question, AXIS_ETP));
+}
+
+static bool refuse_fold(const struct question *question, enum axis axis, const char *text,
+                        struct err *err)
+{
+    return err_set(err, ERR_USAGE,
+                   "--%s %d: ep %d times etp %d cannot be laid over tp %d, cp %d and dp %d; %s",
+                   axis_name(axis), degree(question, axis), degree(question, AXIS_EP),
+                   degree(question, AXIS_ETP), degree(question, AXIS_TP), degree(question, AXIS_CP),
+                   degree(question, AXIS_DP), text);
 }
 
 static bool check_experts(const struct question *question, struct err *err)
 {
     static const enum axis FOLDED[] = {AXIS_EP, AXIS_ETP};
+    const struct graph *graph = question->graph;
     for (int i = 0; i < 2; i++) {
         int found = degree(question, FOLDED[i]);
-        if (found == 1 || has_experts(question->graph)) continue;
+        if (found == 1 || graph->expert_count > 0) continue;
         return err_set(err, ERR_USAGE, "--%s %d: the model has no experts; only 1 works",
                        axis_name(FOLDED[i]), found);
     }
-    return true;
+    if (graph->expert_count == 0) return true;
+    int ep = degree(question, AXIS_EP), etp = degree(question, AXIS_ETP);
+    char text[NEAREST_BYTES];
+    if (!etp_works(question, etp)) {
+        nearest(text, question, etp_works, etp, graph->expert_ffn);
+        if (graph->expert_ffn % etp == 0) return refuse_fold(question, AXIS_ETP, text, err);
+        return err_set(err, ERR_USAGE, "--etp %d: experts of ffn %lld cannot be split by %d; %s",
+                       etp, (long long)graph->expert_ffn, etp, text);
+    }
+    if (ep_works(question, ep)) return true;
+    nearest(text, question, ep_works, ep, graph->expert_count);
+    if (graph->expert_count % ep == 0) return refuse_fold(question, AXIS_EP, text, err);
+    return err_set(err, ERR_USAGE, "--ep %d: %lld experts cannot be split by %d; %s", ep,
+                   (long long)graph->expert_count, ep, text);
 }
 
 static bool check_gpus(const struct question *question, int gpus, struct err *err)
@@ -193,6 +242,31 @@ static bool check_tp(const struct question *question, struct err *err)
                    tp, (long long)question->workload->seq_len, degree(question, AXIS_CP), tp, text);
 }
 
+static bool check_cp(const struct question *question, struct err *err)
+{
+    int cp = degree(question, AXIS_CP);
+    int64_t seq = question->workload->seq_len;
+    if (cp_divides_seq(question, cp)) return true;
+    char text[NEAREST_BYTES];
+    return err_set(err, ERR_USAGE, "--cp %d: a sequence of %lld cannot be split by %d; %s", cp,
+                   (long long)seq, cp, nearest(text, question, cp_divides_seq, cp, seq));
+}
+
+// Asked once tp is known to fit the heads.
+static bool check_ulysses(const struct question *question, struct err *err)
+{
+    const struct graph *graph = question->graph;
+    int cp = degree(question, AXIS_CP);
+    if (cp_works(question, cp)) return true;
+    char text[NEAREST_BYTES];
+    return err_set(err, ERR_USAGE,
+                   "--cp %d: ulysses cannot split %lld heads and %lld kv heads over tp %d by %d; "
+                   "%s",
+                   cp, (long long)graph->head_count, (long long)graph->kv_head_count,
+                   degree(question, AXIS_TP), cp,
+                   nearest(text, question, cp_works, cp, question->workload->seq_len));
+}
+
 static bool check_batch(const struct question *question, struct err *err)
 {
     int64_t batch = question->workload->global_batch;
@@ -239,16 +313,9 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     assert(workload->seq_len > 0 && workload->global_batch > 0);
     struct question question = {graph, workload, parallel};
     if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
-    if (!check_experts(&question, err)) return false;
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
-    int cp = parallel->degree[AXIS_CP];
-    char text[NEAREST_BYTES];
-    if (!cp_works(&question, cp)) {
-        return err_set(err, ERR_USAGE, "--cp %d: a sequence of %lld cannot be split by %d; %s", cp,
-                       (long long)workload->seq_len, cp,
-                       nearest(text, &question, cp_works, cp, workload->seq_len));
-    }
-    return check_tp(&question, err) && check_batch(&question, err) &&
-           check_zero_group(&question, err) && stages_split(graph, parallel, NULL, err) &&
+    return check_cp(&question, err) && check_tp(&question, err) && check_ulysses(&question, err) &&
+           check_batch(&question, err) && check_zero_group(&question, err) &&
+           check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
            check_schedule(&question, err);
 }

@@ -206,6 +206,8 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_ATTENTION_BACKWARD] = interpreter_attention,
     [OP_GATHER_BACKWARD] = run_gather,
     [OP_LOSS_BACKWARD] = interpreter_loss,
+    [OP_CONCAT] = interpreter_concat,
+    [OP_CONCAT_BACKWARD] = interpreter_concat,
     [OP_ROUTE_BACKWARD] = interpreter_route,
     [OP_DISPATCH_BACKWARD] = interpreter_dispatch,
     [OP_COMBINE_BACKWARD] = interpreter_combine,

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 static const double GELU_TANH = 0.7978845608028654;  // sqrt(2 / pi)
 static const double SWIGLU_LIMIT = 7;                // of gpt-oss
@@ -68,19 +69,20 @@ static double alibi(const struct interpreter *in, int64_t head, int64_t key)
 static void rope(struct interpreter *in, const struct op *op)
 {
     int from = op->inputs[0], to = op->outputs[0];
-    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT], half = op->rotary_dims / 2;
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
+    int64_t half = op->rotary_dims / 2, first = op->rotary_first;
     double sign = op->phase == PHASE_FORWARD ? 1 : -1;
     interpreter_sizes(in, from, size);
     do {
-        int64_t dim = index[DIM_HEAD_DIM];
+        int64_t at = index[DIM_HEAD_DIM], dim = at - first;
         double x = *interpreter_at(in, from, index), *out = interpreter_at(in, to, index);
         *out = x;
-        if (dim >= op->rotary_dims) continue;
+        if (dim < 0 || dim >= op->rotary_dims) continue;
         double rate = pow(op->scalar, -2.0 * (double)(dim % half) / (double)op->rotary_dims);
         double angle = sign * rate * (double)(index[DIM_SEQ] + in->offset[DIM_SEQ]);
-        index[DIM_HEAD_DIM] = dim < half ? dim + half : dim - half;
+        index[DIM_HEAD_DIM] = dim < half ? at + half : at - half;
         double other = *interpreter_at(in, from, index);
-        index[DIM_HEAD_DIM] = dim;
+        index[DIM_HEAD_DIM] = at;
         *out = x * cos(angle) + (dim < half ? -other : other) * sin(angle);
     } while (interpreter_next(index, size));
 }
@@ -228,14 +230,32 @@ static bool is_visible(const struct interpreter *in, const struct op *op, int64_
     return distance >= 0 && (op->window == 0 || distance < op->window);
 }
 
+// The sink of a head, which is input `index` of the op; NULL without one.
+static const double *sink_of(const struct interpreter *in, const struct op *op, int index,
+                             int64_t head)
+{
+    if (op->input_count <= index || in->block->tensors[op->inputs[index]].rank != 1) return NULL;
+    return in->values[op->inputs[index]] + head;
+}
+
+// Rows of scores are (batch, head, seq).
+static int64_t row_head(const struct interpreter *in, const struct op *op, int64_t row)
+{
+    int scores = op->outputs[0];
+    return row / interpreter_size(in, scores, DIM_SEQ) % interpreter_size(in, scores, DIM_HEAD);
+}
+
 static void softmax_row(struct interpreter *in, const struct op *op, int64_t row, int64_t keys,
                         int64_t query)
 {
     const double *x = in->values[op->inputs[0]] + row * keys;
     double *y = in->values[op->outputs[0]] + row * keys, largest = -HUGE_VAL, sum = 0;
+    const double *sink = sink_of(in, op, 1, row_head(in, op, row));
+    if (sink) largest = *sink;
     for (int64_t i = 0; i < keys; i++) {
         if (is_visible(in, op, query, i)) largest = fmax(largest, x[i]);
     }
+    if (sink) sum = exp(*sink - largest);
     for (int64_t i = 0; i < keys; i++) {
         y[i] = is_visible(in, op, query, i) ? exp(x[i] - largest) : 0;
         sum += y[i];
@@ -250,10 +270,12 @@ static void softmax_row_backward(struct interpreter *in, const struct op *op, in
 {
     const double *gradient = in->values[op->inputs[0]] + row * keys;
     const double *p = in->values[op->inputs[1]] + row * keys;
-    double dot = 0;
+    double dot = 0, sink = 1;
     for (int64_t i = 0; i < keys; i++) {
         dot += gradient[i] * p[i];
+        sink -= p[i];
     }
+    if (op->output_count > 1) in->values[op->outputs[1]][row_head(in, op, row)] -= sink * dot;
     for (int64_t i = 0; i < keys; i++) {
         in->values[op->outputs[0]][row * keys + i] = p[i] * (gradient[i] - dot);
     }
@@ -272,17 +294,17 @@ void interpreter_softmax(struct interpreter *in, const struct op *op)
     }
 }
 
-// One row of attention: a query of one head, all keys. q, out and their gradients stand at `q`;
-// key j, its value and their gradients at kv_at(row, j).
+// One row of attention: a query of one head, all keys. q and its gradient stand at `q`, out and its
+// gradient at `out`; key j and its value at rows_before(row, j) times their widths.
 struct row {
-    int64_t batch, query, head, keys, width;
-    int64_t q;  // offset in q
+    int64_t batch, query, head, keys, width, value_width;
+    int64_t q, out;  // offsets
     int64_t kv_head, kv_head_count;
 };
 
-static int64_t kv_at(const struct row *row, int64_t key)
+static int64_t rows_before(const struct row *row, int64_t key)
 {
-    return ((row->batch * row->keys + key) * row->kv_head_count + row->kv_head) * row->width;
+    return (row->batch * row->keys + key) * row->kv_head_count + row->kv_head;
 }
 
 static double dot(const double *a, const double *b, int64_t count)
@@ -307,17 +329,20 @@ static void attention_row(struct interpreter *in, const struct op *op, const str
 {
     const double *q = in->values[op->inputs[0]] + row->q, *k = in->values[op->inputs[1]];
     const double *v = in->values[op->inputs[2]];
-    double *out = in->values[op->outputs[0]] + row->q, sum = 0;
+    double *out = in->values[op->outputs[0]] + row->out;
+    const double *sink = sink_of(in, op, 3, row->head);
+    double sum = sink ? exp(*sink) : 0;
     // Test values are small: no maximum is subtracted.
     for (int64_t j = 0; j < row->keys; j++) {
         if (!is_visible(in, op, row->query, j)) continue;
-        double p = exp(score(in, op, row, dot(q, k + kv_at(row, j), row->width), j));
+        int64_t at = rows_before(row, j);
+        double p = exp(score(in, op, row, dot(q, k + at * row->width, row->width), j));
         sum += p;
-        for (int64_t i = 0; i < row->width; i++) {
-            out[i] += p * v[kv_at(row, j) + i];
+        for (int64_t i = 0; i < row->value_width; i++) {
+            out[i] += p * v[at * row->value_width + i];
         }
     }
-    for (int64_t i = 0; i < row->width; i++) {
+    for (int64_t i = 0; i < row->value_width; i++) {
         out[i] /= sum;
     }
     *lse = log(sum);
@@ -327,20 +352,27 @@ static void attention_row_backward(struct interpreter *in, const struct op *op,
                                    const struct row *row, const double *lse)
 {
     double *const *values = in->values;
-    const double *gradient = values[op->inputs[0]] + row->q, *q = values[op->inputs[1]] + row->q;
+    const double *gradient = values[op->inputs[0]] + row->out, *q = values[op->inputs[1]] + row->q;
     const double *k = values[op->inputs[2]], *v = values[op->inputs[3]];
-    double mean = dot(gradient, values[op->inputs[4]] + row->q, row->width);
+    const double *out = values[op->inputs[op->input_count - 2]] + row->out;
+    double mean = dot(gradient, out, row->value_width);
+    const double *sink = sink_of(in, op, 4, row->head);
+    if (sink) values[op->outputs[3]][row->head] -= exp(*sink - *lse) * mean;
     for (int64_t j = 0; j < row->keys; j++) {
         if (!is_visible(in, op, row->query, j)) continue;
-        int64_t at = kv_at(row, j);
+        int64_t at = rows_before(row, j) * row->width;
+        int64_t value_at = rows_before(row, j) * row->value_width;
         double product = dot(q, k + at, row->width);
         double p = exp(score(in, op, row, product, j) - *lse);
-        double d_score = p * (dot(gradient, v + at, row->width) - mean) * op->scalar;
+        double d_p = dot(gradient, v + value_at, row->value_width);
+        double d_score = p * (d_p - mean) * op->scalar;
         if (op->softcap > 0) d_score *= slope(FUNCTION_SOFTCAP, op->softcap, product * op->scalar);
         for (int64_t i = 0; i < row->width; i++) {
             values[op->outputs[0]][row->q + i] += d_score * k[at + i];
             values[op->outputs[1]][at + i] += d_score * q[i];
-            values[op->outputs[2]][at + i] += p * gradient[i];
+        }
+        for (int64_t i = 0; i < row->value_width; i++) {
+            values[op->outputs[2]][value_at + i] += p * gradient[i];
         }
     }
 }
@@ -350,14 +382,19 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     assert(op->dropout_ratio == 0 && "the mask of the fused kernel is its own");
     bool is_forward = op->kind == OP_ATTENTION;
     int q = op->inputs[is_forward ? 0 : 1], k = op->inputs[is_forward ? 1 : 2];
-    double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[5]];
+    double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[op->input_count - 1]];
     int64_t heads = interpreter_size(in, q, DIM_HEAD), queries = interpreter_size(in, q, DIM_SEQ);
+    int v = op->inputs[is_forward ? 2 : 3];
+    bool is_grouped = tensor_find_dim(&in->block->tensors[k], DIM_KV_HEAD) >= 0;
+    enum dim kv_head = is_grouped ? DIM_KV_HEAD : DIM_HEAD;
     struct row row = {.keys = interpreter_size(in, k, DIM_SEQ),
                       .width = interpreter_size(in, q, DIM_HEAD_DIM),
-                      .kv_head_count = interpreter_size(in, k, DIM_KV_HEAD)};
+                      .value_width = in->sizes[v][in->block->tensors[v].rank - 1],
+                      .kv_head_count = interpreter_size(in, k, kv_head)};
     int64_t rows = interpreter_elements(in, q) / row.width;
     for (int64_t i = 0; i < rows; i++) {
         row.q = i * row.width;
+        row.out = i * row.value_width;
         row.head = i % heads;
         row.kv_head = row.head * row.kv_head_count / heads;
         row.query = i / heads % queries;
@@ -392,4 +429,40 @@ void interpreter_loss(struct interpreter *in, const struct op *op)
             in->values[op->outputs[0]][i * vocab + j] = in->values[op->inputs[0]][i] * p;
         }
     }
+}
+
+// Where element `index` of the whole stands in part `i` of a concatenation, whose last dims begin
+// at `first`; NULL when it is in another part.
+static double *part_at(struct interpreter *in, int whole, int part, int64_t first,
+                       const int64_t index[DIM_COUNT])
+{
+    const struct tensor *w = &in->block->tensors[whole], *p = &in->block->tensors[part];
+    int64_t at = index[w->extents[w->rank - 1].dim] - first;
+    if (at < 0 || at >= in->sizes[part][p->rank - 1]) return NULL;
+    int64_t own[DIM_COUNT];
+    memcpy(own, index, sizeof own);
+    own[p->extents[p->rank - 1].dim] = at;
+    return interpreter_at(in, part, own);
+}
+
+void interpreter_concat(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_CONCAT;
+    int whole = is_forward ? op->outputs[0] : op->inputs[0];
+    const int *parts = is_forward ? op->inputs : op->outputs;
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
+    int64_t second = in->sizes[parts[0]][in->block->tensors[parts[0]].rank - 1];
+    interpreter_sizes(in, whole, size);
+    do {
+        for (int i = 0; i < 2; i++) {
+            double *part = part_at(in, whole, parts[i], i * second, index);
+            if (!part) continue;
+            double *joined = interpreter_at(in, whole, index);
+            if (is_forward) {
+                *joined = *part;
+            } else {
+                *part += *joined;
+            }
+        }
+    } while (interpreter_next(index, size));
 }

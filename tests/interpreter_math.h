@@ -15,6 +15,7 @@ void interpreter_elementwise(struct interpreter *in, const struct op *op);
 void interpreter_norm(struct interpreter *in, const struct op *op);
 void interpreter_softmax(struct interpreter *in, const struct op *op);
 void interpreter_attention(struct interpreter *in, const struct op *op);
+void interpreter_concat(struct interpreter *in, const struct op *op);
 // tests/interpreter_experts.c
 void interpreter_route(struct interpreter *in, const struct op *op);
 void interpreter_dispatch(struct interpreter *in, const struct op *op);

@@ -56,6 +56,15 @@ static void alternating_windows_are_two_kinds_of_layer(void **state)
     }
 }
 
+static void check_fits(const struct tensor *out, const struct tensor *in)
+{
+    assert_int_equal(out->rank, in->rank);
+    for (int d = 0; d < out->rank; d++) {
+        assert_int_equal(out->extents[d].dim, in->extents[d].dim);
+        assert_int_equal(out->extents[d].size, in->extents[d].size);
+    }
+}
+
 static void outputs_of_a_block_fit_the_inputs_of_the_next(void **state)
 {
     for (int m = 0; TINY_MODELS[m]; m++) {
@@ -65,13 +74,18 @@ static void outputs_of_a_block_fit_the_inputs_of_the_next(void **state)
             const struct block *before = &graph->blocks[graph->sequence[i - 1]];
             const struct block *block = &graph->blocks[graph->sequence[i]];
             assert_int_equal(before->output_count, block->input_count);
-            const struct tensor *out = &before->tensors[before->outputs[0]];
-            const struct tensor *in = &block->tensors[block->inputs[0]];
-            assert_int_equal(out->rank, in->rank);
-            for (int d = 0; d < out->rank; d++) {
-                assert_int_equal(out->extents[d].dim, in->extents[d].dim);
-                assert_int_equal(out->extents[d].size, in->extents[d].size);
+            for (int o = 0; o < before->output_count; o++) {
+                check_fits(&before->tensors[before->outputs[o]], &block->tensors[block->inputs[o]]);
             }
+        }
+    }
+}
+
+static void check_names(const struct block *block)
+{
+    for (int a = 0; a < block->tensor_count; a++) {
+        for (int b = 0; b < a; b++) {
+            assert_string_not_equal(block->tensors[a].name, block->tensors[b].name);
         }
     }
 }
@@ -82,12 +96,8 @@ static void names_are_unique_within_a_block(void **state)
         for (int flash = 0; flash < 2; flash++) {
             struct import_options options = {flash, true, 0};
             struct graph *graph = tiny_graph(*state, TINY_MODELS[m], &options);
-            const struct block *block = &graph->blocks[1];
-            for (int a = 0; a < block->tensor_count; a++) {
-                for (int b = 0; b < a; b++) {
-                    assert_string_not_equal(block->tensors[a].name, block->tensors[b].name);
-                }
-            }
+            for (int b = 0; b < graph->block_count; b++)
+                check_names(&graph->blocks[b]);
         }
     }
 }

@@ -101,16 +101,40 @@ static uint64_t combined(const struct mesh *mesh, const struct held *held,
     return seen ? value : NOT_HELD;
 }
 
-static void carry_out(const struct mesh *mesh, const struct change *change, struct held *held)
+// What the change claims of its axes: the innermost of an all-to-all, all of the others.
+static void check_dims(const struct change *change, const struct layout *from,
+                       const struct layout *to)
+{
+    int8_t dim = (int8_t)change->dim, to_dim = (int8_t)change->to_dim;
+    for (int i = 0; i < AXES; i++) {
+        if (!(change->axes >> i & 1)) continue;
+        int8_t before = from->of[i], after = to->of[i];
+        switch (change->collective) {
+        case COLLECTIVE_ALL_TO_ALL:
+            assert_true(before == dim && after == to_dim);
+            return;
+        case COLLECTIVE_ALL_GATHER:
+            assert_true(before == dim && after == LAYOUT_WHOLE);
+            break;
+        case COLLECTIVE_ALL_REDUCE:
+            assert_true(before == change->combine && after == LAYOUT_WHOLE && dim == DIM_NONE);
+            break;
+        default:
+            assert_true(after == dim && before == change->combine);
+            break;
+        }
+    }
+}
+
+static void carry_out(const struct mesh *mesh, const struct change *change,
+                      const struct layout *from, const struct layout *to, struct held *held)
 {
     static struct held before;
     before = *held;
-    bool scatters =
-        change->collective == COLLECTIVE_REDUCE_SCATTER || change->collective == COLLECTIVE_SLICE;
-    enum dim keeps = scatters ? change->dim : change->to_dim;
+    check_dims(change, from, to);
     struct layout kept = {{0}};
     for (int i = 0; i < AXES; i++) {
-        if (change->axes >> i & 1) kept.of[i] = (int8_t)keeps;
+        if (change->axes >> i & 1) kept.of[i] = to->of[i];
     }
     for (int rank = 0; rank < RANKS; rank++) {
         for (int cell = 0; cell < CELLS; cell++) {
@@ -158,7 +182,7 @@ static void changes_of_random_layouts_give_each_rank_what_the_layout_says(void *
         hold(&mesh, &from, &from, &held);
         struct layout now = from;
         for (int i = 0; i < count; i++) {
-            carry_out(&mesh, &changes[i], &held);
+            carry_out(&mesh, &changes[i], &now, &to, &held);
             now = layout_after(&mesh, &now, &to, &changes[i]);
         }
         assert_true(layout_equal(&now, &to));
@@ -212,6 +236,53 @@ static void axes_that_change_alike_are_one_collective(void **state)
     assert_int_equal(changes[1].axes, 3);
 }
 
+static void all_to_alls_between_other_dims_are_one(void **state)
+{
+    (void)state;
+    struct mesh mesh = small_mesh();
+    struct layout from = {{DIM_SEQ, LAYOUT_WHOLE, DIM_BATCH}};
+    struct layout to = {{DIM_EXPERT, DIM_EXPERT, DIM_EXPERT}};
+    struct change changes[CHANGE_MAX];
+    assert_int_equal(layout_change(&mesh, &from, &to, changes), 2);
+    assert_int_equal(changes[0].collective, COLLECTIVE_SLICE);
+    assert_int_equal(changes[1].collective, COLLECTIVE_ALL_TO_ALL);
+    assert_int_equal(changes[1].axes, 5);
+    assert_int_equal(changes[1].dim, DIM_SEQ);
+    struct layout after = layout_after(&mesh, &from, &to, &changes[1]);
+    assert_int_equal(after.of[0], DIM_EXPERT);
+    assert_int_equal(after.of[1], LAYOUT_WHOLE);
+    assert_int_equal(after.of[2], DIM_EXPERT);
+}
+
+// A dim is split by what joins it last in the innermost digit: rows of a table of axes.
+static void what_joins_a_dim_last_is_its_inner_digit(void **state)
+{
+    (void)state;
+    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .cp_kind = CP_ULYSSES};
+    parallel.degree[AXIS_TP] = 2;
+    parallel.degree[AXIS_CP] = 4;
+    struct mesh mesh = mesh_make(&parallel, 4);
+    assert_int_equal(mesh.axis_count, 3);
+    struct layout heads = {{DIM_HEAD, DIM_HEAD, DIM_HEAD}};
+    struct layout keys = {{DIM_KV_HEAD, DIM_KV_HEAD, LAYOUT_WHOLE}};
+    for (int rank = 0; rank < mesh.rank_count; rank++) {
+        // Every rank holds the kv head of its query heads.
+        int64_t head = layout_slice(&heads, &mesh, DIM_HEAD, 8, rank).first;
+        assert_int_equal(layout_slice(&keys, &mesh, DIM_KV_HEAD, 4, rank).first, head / 2);
+    }
+    parallel.cp_kind = CP_RING;
+    parallel.degree[AXIS_ETP] = 2;
+    parallel.degree[AXIS_TP] = 4;
+    parallel.degree[AXIS_CP] = 1;
+    parallel.degree[AXIS_EP] = 2;
+    mesh = mesh_make(&parallel, 0);
+    struct layout tokens = {{DIM_SEQ, DIM_SEQ}};
+    // The ranks that exchange experts, two apart, hold neighbouring tokens.
+    assert_int_equal(mesh.axes[1].expert, AXIS_EP);
+    assert_int_equal(layout_slice(&tokens, &mesh, DIM_SEQ, 8, 2).first, 2);
+    assert_int_equal(layout_slice(&tokens, &mesh, DIM_SEQ, 8, 1).first, 4);
+}
+
 static void slices_come_first_and_gathers_last(void **state)
 {
     (void)state;
@@ -234,6 +305,11 @@ static void local_sizes_round_up(void **state)
     assert_int_equal(layout_local_size(&layout, &mesh, DIM_HIDDEN, 13), 13);
     struct tensor tensor = {.rank = 3, .extents = {{DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HIDDEN, 5}}};
     assert_int_equal(layout_local_elements(&layout, &mesh, &tensor, 4, 12), 2 * 2 * 5);
+    // Of ragged rows a share exists, and one at least.
+    tensor.density = 0.3;
+    assert_int_equal(layout_local_elements(&layout, &mesh, &tensor, 4, 12), 6);
+    assert_int_equal(layout_local_elements(&layout, &mesh, &tensor, 1, 1), 2);
+    tensor.density = 0;
     struct layout flat = {{DIM_HIDDEN, DIM_FLAT, DIM_FLAT}};
     assert_int_equal(layout_local_elements(&flat, &mesh, &tensor, 1, 1), 1);
 }
@@ -263,6 +339,8 @@ int main(void)
         cmocka_unit_test(changes_of_random_layouts_give_each_rank_what_the_layout_says),
         cmocka_unit_test(each_change_is_the_collective_of_the_table),
         cmocka_unit_test(axes_that_change_alike_are_one_collective),
+        cmocka_unit_test(all_to_alls_between_other_dims_are_one),
+        cmocka_unit_test(what_joins_a_dim_last_is_its_inner_digit),
         cmocka_unit_test(slices_come_first_and_gathers_last),
         cmocka_unit_test(local_sizes_round_up),
         cmocka_unit_test(slices_of_all_ranks_cover_a_dim_once),

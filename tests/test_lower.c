@@ -1,110 +1,16 @@
 #include "tests/test.h"
 
-#include "models/import.h"
-#include "plan/lower.h"
+#include "tests/lowered.h"
 
 // The known answers of the design, counted on real models: which collectives a block needs, of how
 // many bytes, and what it keeps.
 
-enum { SEQ = 2048, ANY_PHASE = PHASE_COUNT };
-
-struct setup {
-    const char *model;
-    int tp, cp, dp;
-    bool sp, unfused, dropout;
-    int zero, micro_batch;
-    enum recompute recompute;
-};
-
-struct lowered {
-    struct graph *graph;
-    struct mesh mesh;
-    struct parallel parallel;
-    struct block_program *program;
-};
-
-static int at_least_one(int value)
-{
-    return value > 0 ? value : 1;
-}
-
-// The block at this position of the sequence: 0 the embedding, 1 a layer, -1 the head.
-static struct lowered lower(struct arena *arena, struct setup setup, int position)
-{
-    struct err err = {0};
-    struct model_config *config = model_load(arena, setup.model, NULL, NULL, &err);
-    assert_string_equal(err.text, "");
-    struct lowered l = {.parallel = {.degree = {1, 1, 1, 1, 1, 1},
-                                     .vpp = 1,
-                                     .micro_batch = at_least_one(setup.micro_batch),
-                                     .sp = setup.sp,
-                                     .zero = setup.zero}};
-    l.parallel.degree[AXIS_TP] = at_least_one(setup.tp);
-    l.parallel.degree[AXIS_CP] = at_least_one(setup.cp);
-    l.parallel.degree[AXIS_DP] = at_least_one(setup.dp);
-    struct import_options options = {.flash = !setup.unfused,
-                                     .dropout = setup.dropout,
-                                     .vocab_multiple = 128 * l.parallel.degree[AXIS_TP]};
-    l.graph = model_graph(arena, config, &options);
-    l.mesh = mesh_make(&l.parallel, l.graph->kv_head_count);
-    if (position < 0) position += l.graph->sequence_count;
-    struct lower_request request = {
-        .block = &l.graph->blocks[l.graph->sequence[position]],
-        .mesh = &l.mesh,
-        .parallel = &l.parallel,
-        .recompute = setup.recompute,
-        .seq_len = SEQ,
-        .precision = PRECISION_BF16,
-    };
-    l.program = lower_block(arena, &request);
-    return l;
-}
-
-// How many collectives of a kind a phase has; each must have this payload. Redone ones, inner
-// reductions and parameters apart.
-static int count(const struct lowered *l, int phase, enum collective collective, int64_t bytes)
-{
-    int found = 0;
-    for (int i = 0; i < l->program->instr_count; i++) {
-        const struct instr *instr = &l->program->instrs[i];
-        bool counts = instr->collective == collective && !instr->parameter && !instr->inner &&
-                      !instr->recompute && (phase == ANY_PHASE || (int)instr->phase == phase);
-        if (!counts) continue;
-        assert_int_equal(instr->bytes, bytes);
-        found++;
-    }
-    return found;
-}
-
-static int count_all(const struct lowered *l)
-{
-    int found = 0;
-    for (int i = 0; i < l->program->instr_count; i++) {
-        found += l->program->instrs[i].collective != COLLECTIVE_NONE;
-    }
-    return found;
-}
-
-static int64_t hidden_bytes(const struct lowered *l)
-{
-    return 2 * l->graph->hidden * SEQ * l->parallel.micro_batch;
-}
-
-static const struct parameter *find_parameter(const struct lowered *l, const char *name)
-{
-    for (int i = 0; i < l->program->parameter_count; i++) {
-        const struct parameter *parameter = &l->program->parameters[i];
-        const char *found = l->program->block->tensors[parameter->tensor].name;
-        if (strcmp(found, name) == 0) return parameter;
-    }
-    fail_msg("no parameter is called %s", name);
-    return NULL;
-}
+enum { SEQ = LOWERED_SEQ };
 
 static void one_rank_needs_no_collective(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "llama-2-7b"}, 1);
-    assert_int_equal(count_all(&l), 0);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "llama-2-7b"}, 1);
+    assert_int_equal(lowered_count_all(&l), 0);
 }
 
 static void tp_alone_needs_two_all_reduces_forward_and_two_backward(void **state)
@@ -112,11 +18,11 @@ static void tp_alone_needs_two_all_reduces_forward_and_two_backward(void **state
     static const char *const DENSE[] = {"llama-2-7b", "gpt2-large"};
     for (int i = 0; i < 2; i++) {
         struct setup setup = {.model = DENSE[i], .tp = 4, .dp = 2, .micro_batch = 3};
-        struct lowered l = lower(*state, setup, 1);
-        int64_t bytes = hidden_bytes(&l);
-        assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, bytes), 2);
-        assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, bytes), 2);
-        assert_int_equal(count_all(&l), 4);
+        struct lowered l = lowered_make(*state, setup, 1);
+        int64_t bytes = lowered_hidden_bytes(&l);
+        assert_int_equal(lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, bytes), 2);
+        assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, bytes), 2);
+        assert_int_equal(lowered_count_all(&l), 4);
     }
 }
 
@@ -124,34 +30,40 @@ static void sp_needs_two_gathers_and_two_scatters_each_way_and_two_gathers_for_w
 {
     static const char *const DENSE[] = {"llama-2-7b", "gpt2-large"};
     for (int i = 0; i < 2; i++) {
-        struct lowered l = lower(*state, (struct setup){.model = DENSE[i], .tp = 4, .sp = true}, 1);
-        int64_t bytes = hidden_bytes(&l);
-        assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
-        assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
-        assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
-        assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
-        assert_int_equal(count(&l, PHASE_WEIGHT, COLLECTIVE_ALL_GATHER, bytes), 2);
-        assert_int_equal(count_all(&l), 10);
+        struct lowered l =
+            lowered_make(*state, (struct setup){.model = DENSE[i], .tp = 4, .sp = true}, 1);
+        int64_t bytes = lowered_hidden_bytes(&l);
+        assert_int_equal(lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
+        assert_int_equal(lowered_count(&l, PHASE_FORWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
+        assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
+        assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
+        assert_int_equal(lowered_count(&l, PHASE_WEIGHT, COLLECTIVE_ALL_GATHER, bytes), 2);
+        assert_int_equal(lowered_count_all(&l), 10);
     }
 }
 
 static void a_parallel_block_halves_the_all_reduces(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "falcon-40b", .tp = 8}, 1);
-    assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 1);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "falcon-40b", .tp = 8}, 1);
+    assert_int_equal(
+        lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)), 1);
     // One norm for both branches halves backward too; gpt-neox has two.
-    l = lower(*state, (struct setup){.model = "falcon-7b", .tp = 71}, 1);
-    assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 1);
-    assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 1);
-    l = lower(*state, (struct setup){.model = "gpt-neox-20b", .tp = 8}, 1);
-    assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 1);
-    assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 2);
+    l = lowered_make(*state, (struct setup){.model = "falcon-7b", .tp = 71}, 1);
+    assert_int_equal(
+        lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)), 1);
+    assert_int_equal(
+        lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)), 1);
+    l = lowered_make(*state, (struct setup){.model = "gpt-neox-20b", .tp = 8}, 1);
+    assert_int_equal(
+        lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)), 1);
+    assert_int_equal(
+        lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)), 2);
 }
 
 static void dp_alone_leaves_parameter_gradients_partial_and_sends_nothing(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "llama-2-7b", .dp = 8}, 1);
-    assert_int_equal(count_all(&l), 0);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "llama-2-7b", .dp = 8}, 1);
+    assert_int_equal(lowered_count_all(&l), 0);
     for (int i = 0; i < l.program->parameter_count; i++) {
         assert_int_equal(l.program->parameters[i].gradient_partial_axes,
                          mesh_axes_of(&l.mesh, AXIS_DP));
@@ -161,9 +73,9 @@ static void dp_alone_leaves_parameter_gradients_partial_and_sends_nothing(void *
 static void the_size_of_dp_does_not_change_the_program(void **state)
 {
     struct setup setup = {.model = "llama-3-8b", .tp = 4, .dp = 2, .zero = 3, .sp = true};
-    struct lowered two = lower(*state, setup, 1);
+    struct lowered two = lowered_make(*state, setup, 1);
     setup.dp = 64;
-    struct lowered many = lower(*state, setup, 1);
+    struct lowered many = lowered_make(*state, setup, 1);
     assert_int_equal(two.program->instr_count, many.program->instr_count);
     assert_memory_equal(two.program->instrs, many.program->instrs,
                         (size_t)two.program->instr_count * sizeof *two.program->instrs);
@@ -173,20 +85,20 @@ static void the_size_of_dp_does_not_change_the_program(void **state)
 static void norm_and_shared_kv_gradients_are_partial_over_the_right_axes(void **state)
 {
     struct setup setup = {.model = "llama-3-8b", .tp = 16, .sp = true};
-    struct lowered l = lower(*state, setup, 1);
+    struct lowered l = lowered_make(*state, setup, 1);
     unsigned tp = mesh_axes_of(&l.mesh, AXIS_TP);
     assert_string_equal(l.mesh.axes[0].name, "tp.1");
-    assert_int_equal(find_parameter(&l, "attention.norm.weight")->gradient_partial_axes, tp);
-    assert_int_equal(find_parameter(&l, "attention.q.weight")->gradient_partial_axes, 0);
-    assert_int_equal(find_parameter(&l, "attention.k.weight")->gradient_partial_axes, 1);
-    assert_int_equal(find_parameter(&l, "attention.v.weight")->gradient_partial_axes, 1);
+    assert_int_equal(lowered_parameter(&l, "attention.norm.weight")->gradient_partial_axes, tp);
+    assert_int_equal(lowered_parameter(&l, "attention.q.weight")->gradient_partial_axes, 0);
+    assert_int_equal(lowered_parameter(&l, "attention.k.weight")->gradient_partial_axes, 1);
+    assert_int_equal(lowered_parameter(&l, "attention.v.weight")->gradient_partial_axes, 1);
     // No gradient of k or v is communicated inside the block.
-    assert_int_equal(count_all(&l), 10);
+    assert_int_equal(lowered_count_all(&l), 10);
 
     setup.sp = false;
-    l = lower(*state, setup, 1);
-    assert_int_equal(find_parameter(&l, "attention.norm.weight")->gradient_partial_axes, 0);
-    assert_int_equal(find_parameter(&l, "attention.k.weight")->gradient_partial_axes, 1);
+    l = lowered_make(*state, setup, 1);
+    assert_int_equal(lowered_parameter(&l, "attention.norm.weight")->gradient_partial_axes, 0);
+    assert_int_equal(lowered_parameter(&l, "attention.k.weight")->gradient_partial_axes, 1);
 }
 
 static int count_parameter(const struct lowered *l, enum phase phase, enum collective collective)
@@ -212,30 +124,30 @@ static void zero_3_gathers_parameters_twice_and_scatters_gradients_each_micro_ba
                               .dp = 4,
                               .zero = 3,
                               .recompute = (enum recompute)recompute};
-        struct lowered l = lower(*state, setup, 1);
+        struct lowered l = lowered_make(*state, setup, 1);
         assert_int_equal(count_parameter(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER), 1);
         assert_int_equal(count_parameter(&l, PHASE_BACKWARD, COLLECTIVE_ALL_GATHER), 1);
         assert_int_equal(count_parameter(&l, PHASE_WEIGHT, COLLECTIVE_REDUCE_SCATTER), 1);
-        assert_int_equal(find_parameter(&l, "mlp.up.weight")->gradient_partial_axes, 0);
+        assert_int_equal(lowered_parameter(&l, "mlp.up.weight")->gradient_partial_axes, 0);
     }
 }
 
 static void zero_2_scatters_gradients_each_micro_batch_and_zero_1_does_not(void **state)
 {
     struct setup setup = {.model = "llama-3-8b", .dp = 4, .zero = 2};
-    struct lowered l = lower(*state, setup, 1);
+    struct lowered l = lowered_make(*state, setup, 1);
     assert_int_equal(count_parameter(&l, PHASE_WEIGHT, COLLECTIVE_REDUCE_SCATTER), 1);
-    assert_int_equal(count_all(&l), 1);
+    assert_int_equal(lowered_count_all(&l), 1);
     setup.zero = 1;
-    l = lower(*state, setup, 1);
-    assert_int_equal(count_all(&l), 0);
-    assert_int_equal(find_parameter(&l, "mlp.up.weight")->gradient_partial_axes,
+    l = lowered_make(*state, setup, 1);
+    assert_int_equal(lowered_count_all(&l), 0);
+    assert_int_equal(lowered_parameter(&l, "mlp.up.weight")->gradient_partial_axes,
                      mesh_axes_of(&l.mesh, AXIS_DP));
 }
 
 static void the_vocabulary_parallel_loss_is_three_small_all_reduces(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "llama-3-8b", .tp = 4}, -1);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "llama-3-8b", .tp = 4}, -1);
     int inner = 0;
     for (int i = 0; i < l.program->instr_count; i++) {
         const struct instr *instr = &l.program->instrs[i];
@@ -247,32 +159,36 @@ static void the_vocabulary_parallel_loss_is_three_small_all_reduces(void **state
     }
     assert_int_equal(inner, 3);
     // The gradient of the hidden states is the one large one.
-    assert_int_equal(count(&l, ANY_PHASE, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 1);
+    assert_int_equal(lowered_count(&l, ANY_PHASE, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)),
+                     1);
 }
 
 static void a_split_table_gives_partial_rows(void **state)
 {
     struct setup setup = {.model = "llama-3-8b", .tp = 4};
-    struct lowered l = lower(*state, setup, 0);
-    assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, hidden_bytes(&l)), 1);
-    assert_int_equal(count_all(&l), 1);
+    struct lowered l = lowered_make(*state, setup, 0);
+    assert_int_equal(
+        lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, lowered_hidden_bytes(&l)), 1);
+    assert_int_equal(lowered_count_all(&l), 1);
     setup.sp = true;
-    l = lower(*state, setup, 0);
-    assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_REDUCE_SCATTER, hidden_bytes(&l)), 1);
-    assert_int_equal(count(&l, PHASE_WEIGHT, COLLECTIVE_ALL_GATHER, hidden_bytes(&l)), 1);
-    assert_int_equal(l.program->output_bytes, hidden_bytes(&l) / 4);
+    l = lowered_make(*state, setup, 0);
+    assert_int_equal(
+        lowered_count(&l, PHASE_FORWARD, COLLECTIVE_REDUCE_SCATTER, lowered_hidden_bytes(&l)), 1);
+    assert_int_equal(
+        lowered_count(&l, PHASE_WEIGHT, COLLECTIVE_ALL_GATHER, lowered_hidden_bytes(&l)), 1);
+    assert_int_equal(l.program->output_bytes, lowered_hidden_bytes(&l) / 4);
 }
 
 static void context_parallel_attention_gathers_k_and_v_and_scatters_their_gradients(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "llama-3-8b", .cp = 4}, 1);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "llama-3-8b", .cp = 4}, 1);
     int64_t bytes = 2 * SEQ * l.graph->kv_head_count * l.graph->head_dim;
-    assert_int_equal(count(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
+    assert_int_equal(lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
     // Backward gathers k and v again and hands back what other queries made of them.
-    assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
-    assert_int_equal(count(&l, PHASE_BACKWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
-    assert_int_equal(count_all(&l), 6);
-    assert_int_equal(find_parameter(&l, "mlp.up.weight")->gradient_partial_axes,
+    assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
+    assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
+    assert_int_equal(lowered_count_all(&l), 6);
+    assert_int_equal(lowered_parameter(&l, "mlp.up.weight")->gradient_partial_axes,
                      mesh_axes_of(&l.mesh, AXIS_CP));
 }
 
@@ -289,13 +205,13 @@ static int64_t formula_bytes(const struct lowered *l, int64_t tp, int64_t sp)
 static void a_llama_layer_keeps_the_bytes_of_the_formula(void **state)
 {
     struct setup setup = {.model = "llama-2-70b", .tp = 8, .micro_batch = 2};
-    struct lowered l = lower(*state, setup, 1);
+    struct lowered l = lowered_make(*state, setup, 1);
     assert_int_equal(l.program->saved_bytes, formula_bytes(&l, 8, 1));
     setup.sp = true;
-    l = lower(*state, setup, 1);
+    l = lowered_make(*state, setup, 1);
     assert_int_equal(l.program->saved_bytes, formula_bytes(&l, 8, 8));
     setup.tp = 1;
-    l = lower(*state, setup, 1);
+    l = lowered_make(*state, setup, 1);
     assert_int_equal(l.program->saved_bytes, formula_bytes(&l, 1, 1));
 }
 
@@ -305,15 +221,15 @@ static void a_llama_layer_keeps_the_bytes_of_the_formula(void **state)
 static void the_unfused_chain_keeps_five_bytes_a_score_with_dropout_and_two_without(void **state)
 {
     struct setup setup = {.model = "llama-2-7b", .tp = 4, .unfused = true};
-    struct lowered l = lower(*state, setup, 1);
+    struct lowered l = lowered_make(*state, setup, 1);
     int64_t scores = (int64_t)SEQ * SEQ * l.graph->head_count / 4;
     int64_t rest = formula_bytes(&l, 4, 1) - 4 * SEQ * l.graph->head_count / 4;
     assert_int_equal(l.program->saved_bytes, rest + 2 * scores);
 
     setup = (struct setup){.model = "gpt2", .tp = 4, .unfused = true};
-    struct lowered plain = lower(*state, setup, 1);
+    struct lowered plain = lowered_make(*state, setup, 1);
     setup.dropout = true;
-    struct lowered dropped = lower(*state, setup, 1);
+    struct lowered dropped = lowered_make(*state, setup, 1);
     scores = (int64_t)SEQ * SEQ * plain.graph->head_count / 4;
     // Two byte masks of the residual branches beside the scores.
     int64_t masks = 2 * SEQ * plain.graph->hidden;
@@ -341,11 +257,11 @@ static int64_t phase_flop(const struct lowered *l, enum phase phase)
 static void full_recompute_keeps_the_input_and_repeats_forward(void **state)
 {
     struct setup setup = {.model = "llama-2-7b", .tp = 4, .sp = true, .recompute = RECOMPUTE_FULL};
-    struct lowered l = lower(*state, setup, 1);
-    assert_int_equal(l.program->saved_bytes, hidden_bytes(&l) / 4);
+    struct lowered l = lowered_make(*state, setup, 1);
+    assert_int_equal(l.program->saved_bytes, lowered_hidden_bytes(&l) / 4);
     assert_int_equal(redone_flop(&l), phase_flop(&l, PHASE_FORWARD));
     // Collectives are repeated with it.
-    assert_int_equal(count_all(&l), 14);
+    assert_int_equal(lowered_count_all(&l), 14);
     for (int i = 0; i < l.program->phase_first[PHASE_BACKWARD]; i++) {
         assert_true(l.program->instrs[l.program->phase_first[PHASE_BACKWARD] + i].recompute);
     }
@@ -354,26 +270,26 @@ static void full_recompute_keeps_the_input_and_repeats_forward(void **state)
 static void selective_recompute_drops_the_row_statistics_and_keeps_q_k_v(void **state)
 {
     struct setup setup = {.model = "llama-2-7b", .tp = 4};
-    struct lowered kept = lower(*state, setup, 1);
+    struct lowered kept = lowered_make(*state, setup, 1);
     setup.recompute = RECOMPUTE_SELECTIVE;
-    struct lowered l = lower(*state, setup, 1);
+    struct lowered l = lowered_make(*state, setup, 1);
     int64_t statistics = 4 * SEQ * l.graph->head_count / 4;
     assert_int_equal(kept.program->saved_bytes - l.program->saved_bytes, statistics);
-    assert_int_equal(count_all(&l), 4);
+    assert_int_equal(lowered_count_all(&l), 4);
 
     setup.unfused = true;
-    struct lowered chain = lower(*state, setup, 1);
+    struct lowered chain = lowered_make(*state, setup, 1);
     assert_int_equal(chain.program->saved_bytes, l.program->saved_bytes);
 }
 
 static void a_chain_of_blocks_counts_every_border_once(void **state)
 {
     struct setup setup = {.model = "llama-2-7b", .tp = 2};
-    struct lowered embedding = lower(*state, setup, 0);
+    struct lowered embedding = lowered_make(*state, setup, 0);
     // The embedding's output is the first layer's input and counts there.
     assert_int_equal(embedding.program->saved_bytes, 0);
-    assert_int_equal(embedding.program->output_bytes, hidden_bytes(&embedding));
-    struct lowered layer = lower(*state, setup, 1);
+    assert_int_equal(embedding.program->output_bytes, lowered_hidden_bytes(&embedding));
+    struct lowered layer = lowered_make(*state, setup, 1);
     int output = layer.program->outputs[0], input = layer.program->inputs[0];
     assert_false(layer.program->buffers[output].saved);
     assert_true(layer.program->buffers[input].saved);
@@ -382,7 +298,7 @@ static void a_chain_of_blocks_counts_every_border_once(void **state)
 
 static void backward_has_twice_the_products_of_forward(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "llama-2-7b", .tp = 4}, 1);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "llama-2-7b", .tp = 4}, 1);
     double flop[PHASE_COUNT] = {0};
     for (int i = 0; i < l.program->instr_count; i++) {
         const struct instr *instr = &l.program->instrs[i];
@@ -408,7 +324,7 @@ static void transients_lie_between_their_bounds(void **state)
                               .sp = true,
                               .tp = 2,
                               .recompute = (enum recompute)(i % RECOMPUTE_COUNT)};
-        struct lowered l = lower(*state, setup, 1);
+        struct lowered l = lowered_make(*state, setup, 1);
         int64_t all_bytes = 0;
         for (int b = 0; b < l.program->buffer_count; b++) {
             const struct buffer *buffer = &l.program->buffers[b];
@@ -424,12 +340,12 @@ static void transients_lie_between_their_bounds(void **state)
 
 static void weight_decay_spares_norms_and_biases(void **state)
 {
-    struct lowered l = lower(*state, (struct setup){.model = "gpt2"}, 1);
-    assert_true(find_parameter(&l, "attention.q.weight")->decayed);
-    assert_false(find_parameter(&l, "attention.q.bias")->decayed);
-    assert_false(find_parameter(&l, "mlp.norm.weight")->decayed);
-    l = lower(*state, (struct setup){.model = "gpt2"}, 0);
-    assert_true(find_parameter(&l, "embedding.token.weight")->decayed);
+    struct lowered l = lowered_make(*state, (struct setup){.model = "gpt2"}, 1);
+    assert_true(lowered_parameter(&l, "attention.q.weight")->decayed);
+    assert_false(lowered_parameter(&l, "attention.q.bias")->decayed);
+    assert_false(lowered_parameter(&l, "mlp.norm.weight")->decayed);
+    l = lowered_make(*state, (struct setup){.model = "gpt2"}, 0);
+    assert_true(lowered_parameter(&l, "embedding.token.weight")->decayed);
 }
 
 int main(void)

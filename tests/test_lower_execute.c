@@ -45,10 +45,18 @@ static const char QWEN2_MOE[] =
     "{\"model_type\": \"qwen2_moe\", " EXPERTS
     ", \"num_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "
     "\"shared_expert_intermediate_size\": 4, \"norm_topk_prob\": true}";
-static const char *const MIXTURES[] = {MIXTRAL, QWEN2_MOE};
+static const char DEEPSEEK[] =
+    "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 11, \"hidden_size\": 8, "
+    "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, "
+    "\"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"n_group\": null, "
+    "\"n_routed_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "
+    "\"first_k_dense_replace\": 0}";
+static const char *const MIXTURES[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK};
 enum { MIXTURE_COUNT = sizeof MIXTURES / sizeof *MIXTURES };
 
-static const char *const MODELS[] = {LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT};
+static const char *const MODELS[] = {
+    LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT, TINY_DEEPSEEK_DENSE, TINY_DEEPSEEK_MTP};
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
 struct degrees {

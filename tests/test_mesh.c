@@ -75,6 +75,73 @@ static void tp_beyond_the_kv_heads_becomes_two_axes(void **state)
     assert_int_equal(mesh.axes[find_axis(&mesh, "tp")].size, 16);
 }
 
+static void ulysses_splits_the_kv_heads_that_tp_leaves(void **state)
+{
+    (void)state;
+    struct parallel parallel = degrees(2, 8, 1, 1);
+    parallel.cp_kind = CP_ULYSSES;
+    struct mesh mesh = mesh_make(&parallel, 8);
+    int split = find_axis(&mesh, "cp.0"), rest = find_axis(&mesh, "cp.1");
+    assert_int_equal(mesh.axes[split].size, 4);
+    assert_int_equal(mesh.axes[rest].size, 2);
+    assert_int_equal(mesh.axes[split].stride, 2);
+    assert_int_equal(mesh.axes[rest].stride, 8);
+    parallel.cp_kind = CP_RING;
+    mesh = mesh_make(&parallel, 8);
+    assert_int_equal(mesh.axes[find_axis(&mesh, "cp")].size, 8);
+}
+
+// Experts take etp, then ep, then their own data parallelism from the inside of a stage.
+static void axes_are_cut_where_the_mesh_of_experts_has_borders(void **state)
+{
+    (void)state;
+    struct parallel parallel = degrees(4, 1, 8, 2);
+    parallel.degree[AXIS_ETP] = 2;
+    parallel.degree[AXIS_EP] = 8;
+    struct mesh mesh = mesh_make(&parallel, 0);
+    static const struct {
+        const char *name;
+        int size, stride;
+        enum axis expert;
+    } WANTED[] = {{"tp.1", 2, 1, AXIS_ETP},
+                  {"tp.0", 2, 2, AXIS_EP},
+                  {"dp.0", 4, 4, AXIS_EP},
+                  {"dp.1", 2, 16, AXIS_DP}};
+    for (int i = 0; i < 4; i++) {
+        const struct mesh_axis *axis = &mesh.axes[find_axis(&mesh, WANTED[i].name)];
+        assert_int_equal(axis->size, WANTED[i].size);
+        assert_int_equal(axis->stride, WANTED[i].stride);
+        assert_int_equal(axis->expert, WANTED[i].expert);
+    }
+    assert_int_equal(mesh_size(&mesh, mesh_axes_of(&mesh, AXIS_EP)), 8);
+    assert_int_equal(mesh_size(&mesh, mesh_axes_of(&mesh, AXIS_ETP)), 2);
+    unsigned shared = mesh_shard_axes(&mesh, &parallel, PARAMETER_EXPERT);
+    assert_int_equal(shared, 1u << find_axis(&mesh, "dp.1"));
+    assert_int_equal(mesh_size(&mesh, mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE)), 8);
+}
+
+static bool folds(int tp, int cp, int dp, int ep, int etp, bool sp)
+{
+    struct parallel parallel = degrees(tp, cp, dp, 3);
+    parallel.degree[AXIS_EP] = ep;
+    parallel.degree[AXIS_ETP] = etp;
+    parallel.sp = sp;
+    return mesh_folds(&parallel, 0);
+}
+
+static void experts_fold_where_the_borders_nest(void **state)
+{
+    (void)state;
+    assert_true(folds(2, 1, 4, 8, 1, true));
+    assert_true(folds(2, 3, 4, 6, 1, true));
+    assert_true(folds(2, 3, 4, 3, 2, false));
+    assert_false(folds(2, 1, 4, 16, 1, true));  // more than the ranks of a stage
+    assert_false(folds(2, 1, 9, 3, 1, true));   // 3 ends inside dp without dividing 2
+    assert_false(folds(2, 1, 4, 8, 2, true));
+    // Tokens would leave cp before the tp inside it does.
+    assert_false(folds(2, 3, 4, 3, 2, true));
+}
+
 static void a_zero_group_is_the_inner_part_of_dp_with_all_of_cp(void **state)
 {
     (void)state;
@@ -162,6 +229,9 @@ int main(void)
         cmocka_unit_test(strides_follow_the_order_and_axes_of_one_rank_are_left_out),
         cmocka_unit_test(every_rank_has_coordinates_of_its_own),
         cmocka_unit_test(tp_beyond_the_kv_heads_becomes_two_axes),
+        cmocka_unit_test(ulysses_splits_the_kv_heads_that_tp_leaves),
+        cmocka_unit_test(axes_are_cut_where_the_mesh_of_experts_has_borders),
+        cmocka_unit_test(experts_fold_where_the_borders_nest),
         cmocka_unit_test(a_zero_group_is_the_inner_part_of_dp_with_all_of_cp),
         cmocka_unit_test(a_group_within_a_node_stays_on_its_fabric),
         cmocka_unit_test(names_read_back),

@@ -214,6 +214,80 @@ static void other_choices_out_of_range_are_named(void **state)
                 "3 and 6");
 }
 
+// 8 experts of which 2 are chosen, 32 heads, 8 kv heads, on 16 GPUs: tp 2, dp 8.
+static struct plan_case mixture(struct arena *arena)
+{
+    struct err err = {0};
+    struct plan_case plan = base(arena, "mixtral-8x7b");
+    assert_true(cluster_take_gpus(plan.cluster, 16, &err));
+    plan.parallel.degree[AXIS_TP] = 2;
+    plan.parallel.degree[AXIS_PP] = 1;
+    plan.parallel.degree[AXIS_DP] = 8;
+    return plan;
+}
+
+static void experts_must_divide_and_fold_over_the_ranks_of_a_stage(void **state)
+{
+    struct plan_case plan = mixture(*state);
+    plan.parallel.degree[AXIS_EP] = 6;
+    check_error(&plan, "--ep 6: 8 experts cannot be split by 6; the nearest that divide are 4 and "
+                       "8");
+    plan.parallel.degree[AXIS_EP] = 1;
+    plan.parallel.degree[AXIS_ETP] = 3;
+    check_error(&plan,
+                "--etp 3: experts of ffn 14336 cannot be split by 3; the nearest that divide "
+                "are 2 and 4");
+    plan.parallel.degree[AXIS_EP] = 8;
+    plan.parallel.degree[AXIS_ETP] = 4;
+    check_error(&plan, "--ep 8: ep 8 times etp 4 cannot be laid over tp 2, cp 1 and dp 8; the "
+                       "nearest that divides is 4");
+    plan.parallel.degree[AXIS_EP] = 1;
+    plan.parallel.degree[AXIS_ETP] = 7;
+    check_error(&plan, "--etp 7: ep 1 times etp 7 cannot be laid over tp 2, cp 1 and dp 8; the "
+                       "nearest that divide are 4 and 8");
+    // With sp the context's slices of a sequence hold those of tp, which leave later than they do.
+    plan = mixture(*state);
+    plan.parallel.sp = true;
+    plan.parallel.degree[AXIS_CP] = plan.parallel.degree[AXIS_EP] = 2;
+    plan.parallel.degree[AXIS_DP] = 4;
+    plan.parallel.degree[AXIS_ETP] = 2;
+    check_error(&plan, "--ep 2: ep 2 times etp 2 cannot be laid over tp 2, cp 2 and dp 4; the "
+                       "nearest that divides is 1");
+}
+
+static void ulysses_must_fit_heads_and_kv_heads(void **state)
+{
+    struct plan_case plan = base(*state, "llama-2-70b");
+    struct err err = {0};
+    plan.parallel.cp_kind = CP_ULYSSES;
+    plan.parallel.degree[AXIS_TP] = 2;
+    plan.parallel.degree[AXIS_DP] = 1;
+    plan.parallel.degree[AXIS_CP] = 64;
+    assert_true(cluster_take_gpus(plan.cluster, 128, &err));
+    plan.parallel.degree[AXIS_PP] = 1;
+    check_error(&plan, "--cp 64: ulysses cannot split 64 heads and 8 kv heads over tp 2 by 64; the "
+                       "nearest that divides is 32");
+    // The ring does not mind.
+    plan.parallel.cp_kind = CP_RING;
+    assert_true(program_check(plan.graph, plan.cluster, &plan.workload, &plan.parallel, &err));
+}
+
+// ZeRO stores the experts over their own data parallelism.
+static void experts_are_stored_over_the_ranks_that_share_them(void **state)
+{
+    struct plan_case plan = mixture(*state);
+    plan.parallel.degree[AXIS_EP] = 8;
+    plan.parallel.sp = true;
+    plan.parallel.zero = 3;
+    struct program *program = lower(*state, &plan);
+    const struct storage *dense = &program->storage[PARAMETER_DENSE];
+    const struct storage *experts = &program->storage[PARAMETER_EXPERT];
+    assert_int_equal(mesh_size(&program->mesh, dense->weight_axes), 8);
+    assert_int_equal(mesh_size(&program->mesh, experts->weight_axes), 2);
+    assert_int_equal(mesh_axes_of(&program->mesh, AXIS_EP) & experts->weight_axes, 0);
+    assert_int_equal(mesh_size(&program->mesh, mesh_axes_of(&program->mesh, AXIS_EP)), 8);
+}
+
 static void the_schedule_has_its_say(void **state)
 {
     struct plan_case plan = base(*state, "llama-2-70b");
@@ -240,6 +314,9 @@ int main(void)
         cmocka_unit_test(tp_must_fit_heads_kv_heads_and_sequence),
         cmocka_unit_test(batch_must_fit_dp_and_micro_batch),
         cmocka_unit_test(other_choices_out_of_range_are_named),
+        cmocka_unit_test(experts_must_divide_and_fold_over_the_ranks_of_a_stage),
+        cmocka_unit_test(ulysses_must_fit_heads_and_kv_heads),
+        cmocka_unit_test(experts_are_stored_over_the_ranks_that_share_them),
         cmocka_unit_test(the_schedule_has_its_say),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -45,6 +45,14 @@ static const char TINY_BERT[] =
     "{\"model_type\": \"bert\", \"vocab_size\": 11, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 2, \"intermediate_size\": 6, \"max_position_embeddings\": 6}";
 
+#define TINY_LATENT                                                                                \
+    "\"vocab_size\": 11, \"hidden_size\": 8, \"intermediate_size\": 8, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "                   \
+    "\"qk_rope_head_dim\": 4, \"v_head_dim\": 5"
+
+const char TINY_DEEPSEEK_DENSE[] =
+    "{\"model_type\": \"deepseek_v2\", " TINY_LATENT ", \"q_lora_rank\": 5, "
+    "\"attention_bias\": true, \"mlp_bias\": true, \"n_routed_experts\": null}";
 // Experts are as wide as the mlp is not, so that mistaking one for the other shows.
 #define TINY_EXPERTS                                                                 \
     "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 5, " \
@@ -56,6 +64,15 @@ const char TINY_MIXTRAL[] =
 const char TINY_QWEN2_MOE[] =
     "{\"model_type\": \"qwen2_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS "}";
 
+const char TINY_DEEPSEEK[] =
+    "{\"model_type\": \"deepseek_v3\", " TINY_LATENT ", \"q_lora_rank\": 5, "
+    "\"first_k_dense_replace\": 1, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, "
+    "\"moe_intermediate_size\": 6, \"n_group\": null, \"num_nextn_predict_layers\": 0}";
+
+const char TINY_DEEPSEEK_MTP[] =
+    "{\"model_type\": \"deepseek_v3\", " TINY_LATENT ", \"q_lora_rank\": null, "
+    "\"n_routed_experts\": null, \"num_nextn_predict_layers\": 1}";
+
 const char *const TINY_MODELS[] = {
     TINY_LLAMA,
     TINY_GPT2,
@@ -66,6 +83,11 @@ const char *const TINY_MODELS[] = {
     TINY_NEOX,
     TINY_BLOOM,
     TINY_BERT,
+    TINY_DEEPSEEK_DENSE,
+    TINY_DEEPSEEK,
+    TINY_DEEPSEEK_MTP,
+    "{\"model_type\": \"deepseek_v2\", " TINY_LATENT ", \"q_lora_rank\": null, "
+    "\"n_routed_experts\": null, \"tie_word_embeddings\": true}",
     "{\"model_type\": \"mistral\", " TINY_LLAMA_LIKE ", \"sliding_window\": 3}",
     "{\"model_type\": \"qwen2\", " TINY_LLAMA_LIKE ", \"use_sliding_window\": true, "
     "\"sliding_window\": 3, \"max_window_layers\": 1}",
@@ -78,6 +100,13 @@ const char *const TINY_MODELS[] = {
     TINY_QWEN2_MOE,
     "{\"model_type\": \"qwen3_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", "
     "\"norm_topk_prob\": true, \"decoder_sparse_step\": 2}",
+    "{\"model_type\": \"gpt_oss\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", \"sliding_window\": 2}",
+    "{\"model_type\": \"grok-1\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", \"max_attn_value\": 2, "
+    "\"embedding_multiplier_scale\": 3, \"output_multiplier_scale\": 0.5}",
+    "{\"model_type\": \"dbrx\", \"vocab_size\": 11, \"d_model\": 8, \"n_heads\": 4, \"n_layers\": "
+    "1, "
+    "\"attn_config\": {\"kv_n_heads\": 2}, \"ffn_config\": {\"ffn_hidden_size\": 5, "
+    "\"moe_top_k\": 2, \"ffn_act_fn\": {\"name\": \"gelu\"}}}",
     NULL,
 };
 

@@ -5,6 +5,7 @@
 // changes the graph. NULL ends the list.
 
 extern const char TINY_LLAMA[], TINY_GPT2[], TINY_MIXTRAL[], TINY_QWEN2_MOE[];
+extern const char TINY_DEEPSEEK_DENSE[], TINY_DEEPSEEK[], TINY_DEEPSEEK_MTP[];
 extern const char *const TINY_MODELS[];
 
 // Fails the test when the config is wrong.

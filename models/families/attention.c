@@ -8,10 +8,6 @@
 
 static const double SOFTMAX_FLOP = 5;
 
-struct heads {
-    int query, key, value;
-};
-
 static int project_heads(struct layers *layers, int input, const char *name, enum dim dim,
                          int64_t count)
 {
@@ -73,12 +69,39 @@ static double score_factor(const struct decoder *d)
     return d->score_factor > 0 ? d->score_factor : 1 / sqrt((double)d->head_dim);
 }
 
+static struct extent last_extent(const struct layers *layers, int tensor)
+{
+    const struct tensor *t = &layers->builder.block->tensors[tensor];
+    return t->extents[t->rank - 1];
+}
+
+// A value for each query head; values may be of another width than keys.
+static struct shape context_shape(const struct layers *layers, struct heads heads)
+{
+    return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, layers->decoder->head_count},
+                 last_extent(layers, heads.value));
+}
+
+// Keys or values by query head, under the name that they have as keys.
+static int repeat_heads(struct layers *layers, const char *name, int input)
+{
+    struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_KV_SEQ, 0},
+                               {DIM_HEAD, layers->decoder->head_count}, last_extent(layers, input));
+    return layers_rename(layers, name, input, shape);
+}
+
+static int sink(struct layers *layers)
+{
+    return layers_parameter(layers, "attention", "sink",
+                            SHAPE({DIM_HEAD, layers->decoder->head_count}), NULL);
+}
+
 static int fused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct builder *builder = &layers->builder;
     int out = builder_tensor(builder, "attention.context", TENSOR_ACTIVATION, ELEMENT_COMPUTE,
-                             builder_shape(builder, heads.query));
+                             context_shape(layers, heads));
     struct shape rows = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, d->head_count});
     int lse = builder_tensor(builder, "attention.lse", TENSOR_ACTIVATION, ELEMENT_FP32, rows);
     struct op op = core_op(layers, "attention.core", OP_ATTENTION, window);
@@ -90,6 +113,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     op.inputs[0] = heads.query;
     op.inputs[1] = heads.key;
     op.inputs[2] = heads.value;
+    if (d->attention_sink) op.inputs[op.input_count++] = sink(layers);
     op.output_count = 2;
     op.outputs[0] = out;
     op.outputs[1] = lse;
@@ -122,12 +146,10 @@ static int unfused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     int first_op = layers->builder.block->op_count;
-    struct shape keys = SHAPE({DIM_BATCH, 0}, {DIM_KV_SEQ, 0}, {DIM_HEAD, d->head_count},
-                              {DIM_HEAD_DIM, d->head_dim});
     struct shape square =
         SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
-    int key = layers_rename(layers, "attention.k_heads", heads.key, keys);
-    int value = layers_rename(layers, "attention.v_heads", heads.value, keys);
+    int key = repeat_heads(layers, "attention.k_heads", heads.key);
+    int value = repeat_heads(layers, "attention.v_heads", heads.value);
 
     struct op product = core_op(layers, "attention.scores", OP_CONTRACT, window);
     product.scalar = score_factor(d);
@@ -139,28 +161,33 @@ static int unfused(struct layers *layers, struct heads heads, int64_t window)
     if (d->alibi) scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, 1);
     struct op softmax = core_op(layers, "attention.softmax", OP_SOFTMAX, window);
     softmax.flop_per_element = SOFTMAX_FLOP;
-    int probabilities = append_core(layers, softmax, scores, -1, square);
+    int probabilities =
+        append_core(layers, softmax, scores, d->attention_sink ? sink(layers) : -1, square);
     probabilities =
         layers_dropout(layers, "attention.softmax_dropout", probabilities, d->attention_dropout);
     struct op context = core_op(layers, "attention.context", OP_CONTRACT, window);
-    int out = append_core(layers, context, probabilities, value,
-                          builder_shape(&layers->builder, heads.query));
+    int out = append_core(layers, context, probabilities, value, context_shape(layers, heads));
     mark_core(layers, first_op, window);
     return out;
 }
 
-int layers_attention(struct layers *layers, int input, int64_t window)
+int layers_attend(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
-    struct heads heads = make_heads(layers, input);
     int context =
         layers->options.flash ? fused(layers, heads, window) : unfused(layers, heads, window);
+    struct extent width = last_extent(layers, context);
     struct projection out = {
         .name = "attention.out",
-        .weight =
-            SHAPE({DIM_HEAD, d->head_count}, {DIM_HEAD_DIM, d->head_dim}, {DIM_HIDDEN, d->hidden}),
+        .weight = SHAPE({DIM_HEAD, d->head_count}, width, {DIM_HIDDEN, d->hidden}),
         .output = layers_tokens(DIM_HIDDEN, d->hidden),
         .bias = d->out_bias,
     };
     return layers_project(layers, context, out);
+}
+
+int layers_attention(struct layers *layers, int input, int64_t window)
+{
+    if (layers->decoder->latent.kv_rank > 0) return layers_latent_attention(layers, input, window);
+    return layers_attend(layers, make_heads(layers, input), window);
 }

@@ -43,22 +43,32 @@ static struct extent table_width(const struct decoder *d)
 
 static const char TOKEN_TIE[] = "embedding.token.weight";
 
-static struct block embedding_block(struct layers layers)
+// The rows of the token table. Head and prediction module share it where the model says so.
+static int embed_tokens(struct layers *layers, const char *ids_name)
 {
-    const struct decoder *d = layers.decoder;
-    struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
-    struct extent rows = {DIM_VOCAB, layers.vocab_padded}, hidden = {DIM_HIDDEN, d->hidden};
-    int x = layers_gather(&layers, "embedding.token", ids(&layers, "token_ids", tokens), rows,
-                          table_width(d), d->tied ? TOKEN_TIE : NULL);
+    const struct decoder *d = layers->decoder;
+    int tokens = ids(layers, ids_name, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}));
+    struct extent rows = {DIM_VOCAB, layers->vocab_padded}, hidden = {DIM_HIDDEN, d->hidden};
+    const char *tie = d->tied || d->mtp_count > 0 ? TOKEN_TIE : NULL;
+    int x = layers_gather(layers, "embedding.token", tokens, rows, table_width(d), tie);
     if (d->embedding_size) {
         struct projection in = {.name = "embedding.project",
                                 .weight = SHAPE(table_width(d), hidden),
                                 .output = layers_tokens(DIM_HIDDEN, d->hidden)};
-        x = layers_project(&layers, x, in);
+        x = layers_project(layers, x, in);
     }
     if (d->embedding_scale > 0) {
-        x = layers_function(&layers, "embedding.scale", x, FUNCTION_SCALE, d->embedding_scale);
+        x = layers_function(layers, "embedding.scale", x, FUNCTION_SCALE, d->embedding_scale);
     }
+    return x;
+}
+
+static struct block embedding_block(struct layers layers)
+{
+    const struct decoder *d = layers.decoder;
+    struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
+    struct extent hidden = {DIM_HIDDEN, d->hidden};
+    int x = embed_tokens(&layers, "token_ids");
     if (d->position_count) {
         struct extent positions = {DIM_POSITION, d->position_count};
         int position_ids = ids(&layers, "position_ids", SHAPE({DIM_SEQ, 0}));
@@ -123,14 +133,41 @@ static int sequential_layer(struct layers *layers, int x, int64_t window)
     return x;
 }
 
+static int any_layer(struct layers *layers, int x, int64_t window)
+{
+    enum norm_place place = layers->decoder->norm_place;
+    bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
+    return is_parallel ? parallel_layer(layers, x, window) : sequential_layer(layers, x, window);
+}
+
 static struct block layer_block(struct layers layers, int64_t window)
 {
     int x = block_input(&layers, "layer.input");
-    enum norm_place place = layers.decoder->norm_place;
-    bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
-    int output =
-        is_parallel ? parallel_layer(&layers, x, window) : sequential_layer(&layers, x, window);
-    return finish(&layers, output);
+    return finish(&layers, any_layer(&layers, x, window));
+}
+
+// Multi-token prediction (DeepSeek-V3, section 2.2, equations 21 to 23): what the last layer says
+// of a token and the embedding of the next one, each normed, joined and projected, pass through one
+// more layer. Its result goes to the head beside the model's own, which passes through untouched.
+// The norm before the shared head is the module's own.
+static struct block prediction_block(struct layers layers)
+{
+    const struct decoder *d = layers.decoder;
+    int hidden = block_input(&layers, "mtp.input");
+    int next = embed_tokens(&layers, "next_token_ids");
+    next = layers_norm(&layers, "mtp.embedding_norm", next, d->norm);
+    int normed = layers_norm(&layers, "mtp.hidden_norm", hidden, d->norm);
+    int joined =
+        layers_concat(&layers, "mtp.joined", normed, next, layers_tokens(DIM_RANK, 2 * d->hidden));
+    struct projection in = {
+        .name = "mtp.project",
+        .weight = SHAPE({DIM_RANK, 2 * d->hidden}, {DIM_HIDDEN, d->hidden}),
+        .output = layers_tokens(DIM_HIDDEN, d->hidden),
+    };
+    int x = any_layer(&layers, layers_project(&layers, joined, in), 0);
+    finish(&layers, hidden);
+    layers.builder.block->mtp = true;
+    return finish(&layers, layers_norm(&layers, "mtp.norm", x, d->norm));
 }
 
 // The transform of a masked language model. An einsum cannot name its input and output alike, so
@@ -149,14 +186,18 @@ static int masked_transform(struct layers *layers, int x)
     return layers_norm(layers, "head.transform_norm", x, d->norm);
 }
 
-static int loss(struct layers *layers, int logits)
+// `prefix` tells the losses of one head apart.
+static int loss(struct layers *layers, const char *prefix, int logits)
 {
     struct builder *builder = &layers->builder;
+    struct arena *arena = builder->arena;
     struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
-    int labels = ids(layers, "labels", tokens);
-    int value = builder_tensor(builder, "loss", TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
-    int lse = builder_tensor(builder, "loss.lse", TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
-    struct op op = {.name = "loss",
+    const char *name = arena_print(arena, "%sloss", prefix);
+    int labels = ids(layers, arena_print(arena, "%slabels", prefix), tokens);
+    int value = builder_tensor(builder, name, TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
+    int lse = builder_tensor(builder, arena_print(arena, "%s.lse", name), TENSOR_ACTIVATION,
+                             ELEMENT_FP32, tokens);
+    struct op op = {.name = name,
                     .kind = OP_LOSS,
                     .scalar = 1,
                     .flop_per_element = LOSS_FLOP,
@@ -168,10 +209,26 @@ static int loss(struct layers *layers, int logits)
     return value;
 }
 
+// From the normed hidden state to the loss.
+static int score_tokens(struct layers *layers, const char *prefix, int x, int weight)
+{
+    const struct decoder *d = layers->decoder;
+    struct projection lm = {.name = arena_print(layers->builder.arena, "%shead.lm", prefix),
+                            .output = layers_tokens(DIM_VOCAB, layers->vocab_padded),
+                            .bias = d->masked_head};
+    int logits = layers_product(layers, x, weight, lm);
+    if (d->logit_softcap > 0) {
+        const char *name = arena_print(layers->builder.arena, "%shead.softcap", prefix);
+        logits = layers_function(layers, name, logits, FUNCTION_SOFTCAP, d->logit_softcap);
+    }
+    return loss(layers, prefix, logits);
+}
+
 static struct block head_block(struct layers layers)
 {
     const struct decoder *d = layers.decoder;
     int x = block_input(&layers, "head.input");
+    int predicted = d->mtp_count > 0 ? block_input(&layers, "mtp.output") : -1;
     if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
     if (d->embedding_size) {
         struct projection out = {.name = "head.project",
@@ -181,17 +238,12 @@ static struct block head_block(struct layers layers)
     }
     if (d->masked_head) x = masked_transform(&layers, x);
     // The table's own order of dims, also where it is not tied: one kernel serves both.
-    struct projection lm = {.name = "head.lm",
-                            .weight = SHAPE({DIM_VOCAB, layers.vocab_padded}, table_width(d)),
-                            .output = layers_tokens(DIM_VOCAB, layers.vocab_padded),
-                            .tie = d->tied ? TOKEN_TIE : NULL,
-                            .bias = d->masked_head};
-    int logits = layers_project(&layers, x, lm);
-    if (d->logit_softcap > 0) {
-        logits =
-            layers_function(&layers, "head.softcap", logits, FUNCTION_SOFTCAP, d->logit_softcap);
-    }
-    return finish(&layers, loss(&layers, logits));
+    int weight = layers_parameter(&layers, "head.lm", "weight",
+                                  SHAPE({DIM_VOCAB, layers.vocab_padded}, table_width(d)),
+                                  d->tied ? TOKEN_TIE : NULL);
+    struct block block = finish(&layers, score_tokens(&layers, "", x, weight));
+    if (predicted < 0) return block;
+    return finish(&layers, score_tokens(&layers, "mtp.", predicted, weight));
 }
 
 static bool has_window(const struct decoder *decoder, int64_t layer)
@@ -234,7 +286,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     struct graph *graph = ARENA_NEW(arena, struct graph, 1);
     int64_t multiple = options->vocab_multiple > 1 ? options->vocab_multiple : 1;
     graph->model_type = d->model_type;
-    graph->layer_count = (int)d->layer_count;
+    graph->layer_count = (int)(d->layer_count + d->mtp_count);
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;
@@ -253,23 +305,35 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     return graph;
 }
 
+static void append_block(struct graph *graph, struct block block)
+{
+    graph->sequence[graph->sequence_count++] = graph->block_count;
+    graph->blocks[graph->block_count++] = block;
+}
+
 struct graph *decoder_graph(struct arena *arena, const void *decoder,
                             const struct import_options *options)
 {
     const struct decoder *d = decoder;
     assert(d->head_count % d->kv_head_count == 0 && d->layer_count > 0);
+    assert(d->mtp_count <= MTP_MAX);
     struct graph *graph = describe(arena, d, options);
-    graph->blocks = ARENA_NEW(arena, struct block, 6);  // embedding, kinds of layer, head
-    graph->sequence = ARENA_NEW(arena, int, d->layer_count + 2);
+    // Embedding, four kinds of layer, prediction module, head.
+    graph->blocks = ARENA_NEW(arena, struct block, 7);
+    graph->sequence = ARENA_NEW(arena, int, d->layer_count + 3);
 
     struct layers layers =
         start(arena, d, options, graph->vocab_padded, "embedding", BLOCK_EMBEDDING);
-    graph->blocks[graph->block_count++] = embedding_block(layers);
-    graph->sequence[graph->sequence_count++] = 0;
+    append_block(graph, embedding_block(layers));
     build_layers(graph, layers);
+    if (d->mtp_count > 0) {
+        layers = start(arena, d, options, graph->vocab_padded, "mtp", BLOCK_LAYER);
+        layers.is_mixture = d->experts.count > 0;
+        append_block(graph, prediction_block(layers));
+    }
     layers = start(arena, d, options, graph->vocab_padded, "head", BLOCK_HEAD);
-    graph->sequence[graph->sequence_count++] = graph->block_count;
-    graph->blocks[graph->block_count++] = head_block(layers);
+    append_block(graph, head_block(layers));
+    graph->mtp_parameter_count = graph_mtp_parameter_count(graph);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);
     return graph;

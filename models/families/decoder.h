@@ -33,6 +33,9 @@ struct latent {
     int64_t nope_dim, rope_dim, value_dim;
 };
 
+// Blocks hand on two tensors at most, so one module can stand between the last layer and the head.
+enum { MTP_MAX = 1 };
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -46,26 +49,29 @@ struct decoder {
     enum norm_place norm_place;
     enum function norm;
     double norm_epsilon;
-    bool norm_is_plain;  // without weight and bias
+    bool norm_is_plain;     // without weight and bias
+    bool norm_is_unbiased;  // layer norms have a weight only (dbrx)
     bool no_final_norm;
     bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
 
     bool qkv_bias, out_bias, mlp_bias;
     bool gated;
     enum function activation;
-    bool head_norms;      // rms norm of each head of q and k, before rope
-    double rope_theta;    // 0 = no rope
-    int64_t rotary_dims;  // of head_dim
+    double activation_scalar;  // its constant; 0 = 1
+    bool head_norms;           // rms norm of each head of q and k, before rope
+    double rope_theta;         // 0 = no rope
+    int64_t rotary_dims;       // of head_dim
     bool alibi;
     bool bidirectional;
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0
     double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)
     double score_softcap, logit_softcap;  // 0 = none
+    double logit_scale;                   // factor on the logits; 0 = 1
 
     struct experts experts;
     struct latent latent;
-    int64_t mtp_count;    // multi-token prediction modules behind the last layer
+    int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
 
     bool tied;

@@ -80,9 +80,7 @@ static int experts_mlp(struct layers *layers, int rows)
                               .bias = experts->expert_bias};
     int gated = d->gated ? layers_project(layers, rows, gate) : -1;
     int raised = layers_project(layers, rows, up);
-    int active = d->gated ? layers_gate(layers, "experts.activation", gated, raised, d->activation)
-                          : layers_function(layers, "experts.activation", raised, d->activation, 1);
-    layers_set_class(layers, OP_CLASS_ACTIVATION);
+    int active = layers_activate(layers, "experts.activation", gated, raised);
     return layers_project(layers, active, down);
 }
 
@@ -96,7 +94,7 @@ static int shared(struct layers *layers, int input)
                               .weight = SHAPE({DIM_HIDDEN, d->hidden}),
                               .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0})};
     int weight = layers_project(layers, input, gate);
-    return layers_gate(layers, "shared.weighted", weight, output, FUNCTION_SIGMOID);
+    return layers_gate(layers, "shared.weighted", weight, output, FUNCTION_SIGMOID, 1);
 }
 
 int layers_experts(struct layers *layers, int input)

@@ -28,7 +28,7 @@ void layers_set_class(struct layers *layers, enum op_class class)
     block->ops[block->op_count - 1].class = class;
 }
 
-static int parameter(struct layers *layers, const char *name, const char *suffix,
+int layers_parameter(struct layers *layers, const char *name, const char *suffix,
                      struct shape shape, const char *tie)
 {
     const char *full = arena_print(layers->builder.arena, "%s.%s", name, suffix);
@@ -61,7 +61,13 @@ static struct shape features(struct shape tokens)
 
 int layers_project(struct layers *layers, int input, struct projection projection)
 {
-    int weight = parameter(layers, projection.name, "weight", projection.weight, projection.tie);
+    int weight =
+        layers_parameter(layers, projection.name, "weight", projection.weight, projection.tie);
+    return layers_product(layers, input, weight, projection);
+}
+
+int layers_product(struct layers *layers, int input, int weight, struct projection projection)
+{
     int output = layers_activation(layers, projection.name, projection.output);
     struct op op = {.name = projection.name,
                     .kind = OP_CONTRACT,
@@ -74,7 +80,7 @@ int layers_project(struct layers *layers, int input, struct projection projectio
                     .outputs = {output}};
     builder_op(&layers->builder, op);
     if (!projection.bias) return output;
-    int bias = parameter(layers, projection.name, "bias", features(projection.output), NULL);
+    int bias = layers_parameter(layers, projection.name, "bias", features(projection.output), NULL);
     const char *name = arena_print(layers->builder.arena, "%s.biased", projection.name);
     output = layers_add(layers, name, output, bias);
     layers_set_class(layers, projection.class);
@@ -96,9 +102,9 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
                     .output_count = 1,
                     .inputs = {input}};
     if (!layers->decoder->norm_is_plain) {
-        op.inputs[op.input_count++] = parameter(layers, name, "weight", last, NULL);
-        if (function == FUNCTION_LAYER_NORM) {
-            op.inputs[op.input_count++] = parameter(layers, name, "bias", last, NULL);
+        op.inputs[op.input_count++] = layers_parameter(layers, name, "weight", last, NULL);
+        if (function == FUNCTION_LAYER_NORM && !layers->decoder->norm_is_unbiased) {
+            op.inputs[op.input_count++] = layers_parameter(layers, name, "bias", last, NULL);
         }
     }
     int output = op.outputs[0] = layers_activation(layers, name, shape);
@@ -109,7 +115,7 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie)
 {
-    int table = parameter(layers, name, "weight", SHAPE(rows, width), tie);
+    int table = layers_parameter(layers, name, "weight", SHAPE(rows, width), tie);
     struct shape shape = builder_shape(&layers->builder, ids);
     shape.extents[layers->builder.block->tensors[ids].rank] = width;
     int output = layers_activation(layers, name, shape);
@@ -153,9 +159,10 @@ int layers_function(struct layers *layers, const char *name, int input, enum fun
     return op.outputs[0];
 }
 
-int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function)
+int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function,
+                double scalar)
 {
-    struct op op = element_wise(layers, name, up, function, 1);
+    struct op op = element_wise(layers, name, up, function, scalar);
     op.inputs[0] = gate;
     op.inputs[op.input_count++] = up;
     builder_op(&layers->builder, op);
@@ -171,6 +178,20 @@ int layers_rename(struct layers *layers, const char *name, int input, struct sha
                     .input_count = 1,
                     .output_count = 1,
                     .inputs = {input},
+                    .outputs = {output}};
+    builder_op(&layers->builder, op);
+    return output;
+}
+
+int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape)
+{
+    int output = layers_activation(layers, name, shape);
+    struct op op = {.name = name,
+                    .kind = OP_CONCAT,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {a, b},
                     .outputs = {output}};
     builder_op(&layers->builder, op);
     return output;
@@ -196,6 +217,16 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
     return output;
 }
 
+int layers_activate(struct layers *layers, const char *name, int gate, int up)
+{
+    const struct decoder *d = layers->decoder;
+    double scalar = d->activation_scalar > 0 ? d->activation_scalar : 1;
+    int output = gate >= 0 ? layers_gate(layers, name, gate, up, d->activation, scalar)
+                           : layers_function(layers, name, up, d->activation, scalar);
+    layers_set_class(layers, OP_CLASS_ACTIVATION);
+    return output;
+}
+
 int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge)
 {
     const struct decoder *d = layers->decoder;
@@ -215,9 +246,7 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
                               .bias = d->mlp_bias};
     int gated = d->gated ? layers_project(layers, input, gate) : -1;
     int raised = layers_project(layers, input, up);
-    int active = d->gated ? layers_gate(layers, activation_name, gated, raised, d->activation)
-                          : layers_function(layers, activation_name, raised, d->activation, 1);
-    layers_set_class(layers, OP_CLASS_ACTIVATION);
+    int active = layers_activate(layers, activation_name, gated, raised);
     return layers_project(layers, active, down);
 }
 

@@ -19,6 +19,10 @@ struct shape layers_tokens(enum dim dim, int64_t size);
 // A new activation; whatever has the dim `expert` exists for the chosen experts only.
 int layers_activation(struct layers *layers, const char *name, struct shape shape);
 
+// A new parameter called name.suffix.
+int layers_parameter(struct layers *layers, const char *name, const char *suffix,
+                     struct shape shape, const char *tie);
+
 // A contraction of `input` with a new parameter of shape `weight` (tied under `tie` when not NULL),
 // and the bias, which has the dims of `output` past batch and seq.
 struct projection {
@@ -30,6 +34,9 @@ struct projection {
     enum op_class class;
 };
 int layers_project(struct layers *layers, int input, struct projection projection);
+// The same with a parameter that is there already; `weight` and `tie` of the projection are not
+// looked at.
+int layers_product(struct layers *layers, int input, int weight, struct projection projection);
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function);
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
@@ -38,10 +45,22 @@ int layers_add(struct layers *layers, const char *name, int a, int b);
 int layers_function(struct layers *layers, const char *name, int input, enum function function,
                     double scalar);
 // f(gate) * up; a gate that lacks the last dims is repeated over them.
-int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function);
+int layers_gate(struct layers *layers, const char *name, int gate, int up, enum function function,
+                double scalar);
+// The activation of an mlp: f(gate) * up, or f(up) when gate is negative.
+int layers_activate(struct layers *layers, const char *name, int gate, int up);
+// The last dims of a and b joined under the name that `shape` gives them; see OP_CONCAT.
+int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape);
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);
 // `input` itself when there is nothing to drop.
 int layers_dropout(struct layers *layers, const char *name, int input, double ratio);
+
+// What attention works on: (batch, seq, head, head_dim), keys and values by kv_head or by head.
+struct heads {
+    int query, key, value;
+};
+// From there to the output projection, fused or as the chain.
+int layers_attend(struct layers *layers, struct heads heads, int64_t window);
 
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
@@ -53,4 +72,4 @@ void layers_set_class(struct layers *layers, enum op_class class);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
 // models/families/latent.c
-int layers_latent_attention(struct layers *layers, int input);
+int layers_latent_attention(struct layers *layers, int input, int64_t window);

@@ -1,0 +1,301 @@
+#include "models/families/family.h"
+
+#include <math.h>
+#include <string.h>
+
+// DeepSeek-V2, V3 and Kimi K2: latent attention, experts of which some serve every token, and, from
+// V3 on, multi-token prediction modules. Null has a meaning of its own for some keys: no low rank,
+// no experts.
+
+struct deepseek {
+    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
+    int64_t num_key_value_heads;  // 0 = as many as heads
+    int64_t q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+    int64_t n_routed_experts, num_experts_per_tok, n_shared_experts, moe_intermediate_size;
+    int64_t n_group, topk_group;  // 0 = chosen among all experts
+    int64_t first_k_dense_replace, moe_layer_freq, num_nextn_predict_layers;
+    int64_t max_position_embeddings;
+    const char *hidden_act;
+    bool norm_topk_prob, tie_word_embeddings, attention_bias, mlp_bias;
+    double routed_scaling_factor, rms_norm_eps, rope_theta, attention_dropout;
+};
+
+// How far the positions were stretched after training on short ones, from rope_scaling or
+// rope_parameters.
+struct stretch {
+    const char *type, *rope_type;
+    double factor, mscale_all_dim, rope_theta;
+};
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct deepseek, vocab_size, 1, VOCAB_MAX)},
+    {JSON_OPT_I64(struct deepseek, hidden_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct deepseek, intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct deepseek, num_hidden_layers, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct deepseek, num_attention_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct deepseek, num_key_value_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct deepseek, q_lora_rank, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct deepseek, kv_lora_rank, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct deepseek, qk_nope_head_dim, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct deepseek, qk_rope_head_dim, 2, HEADS_MAX)},
+    {JSON_OPT_I64(struct deepseek, v_head_dim, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct deepseek, n_routed_experts, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct deepseek, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct deepseek, n_shared_experts, 0, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct deepseek, moe_intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct deepseek, n_group, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct deepseek, topk_group, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct deepseek, first_k_dense_replace, 0, LAYERS_MAX)},
+    {JSON_OPT_I64(struct deepseek, moe_layer_freq, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct deepseek, num_nextn_predict_layers, 0, LAYERS_MAX)},
+    {JSON_OPT_I64(struct deepseek, max_position_embeddings, 1, POSITIONS_MAX)},
+    {JSON_OPT_TEXT(struct deepseek, hidden_act)},
+    {JSON_OPT_BOOL(struct deepseek, norm_topk_prob)},
+    {JSON_OPT_BOOL(struct deepseek, tie_word_embeddings)},
+    {JSON_OPT_BOOL(struct deepseek, attention_bias)},
+    {JSON_OPT_BOOL(struct deepseek, mlp_bias)},
+    {JSON_OPT_F64(struct deepseek, routed_scaling_factor, 0, 1e6)},
+    {JSON_OPT_F64(struct deepseek, rms_norm_eps, 0, 1)},
+    {JSON_OPT_F64(struct deepseek, rope_theta, 1, 1e15)},
+    {JSON_OPT_F64(struct deepseek, attention_dropout, 0, DROPOUT_MAX)},
+    // How experts are chosen, but for their number, and how many positions rope stretches to change
+    // neither shapes nor work.
+    {JSON_OPT_ANY("topk_method")},
+    {JSON_OPT_ANY("scoring_func")},
+    {JSON_OPT_ANY("aux_loss_alpha")},
+    {JSON_OPT_ANY("seq_aux")},
+    {JSON_OPT_ANY("rope_interleave")},
+    {JSON_OPT_ANY("rope_scaling")},
+    {JSON_OPT_ANY("rope_parameters")},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+static const struct json_field STRETCH_FIELDS[] = {
+    {JSON_OPT_TEXT(struct stretch, type)},
+    {JSON_OPT_TEXT(struct stretch, rope_type)},
+    {JSON_OPT_F64(struct stretch, factor, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct stretch, mscale_all_dim, 0, 1e6)},
+    {JSON_OPT_F64(struct stretch, rope_theta, 1, 1e15)},
+    {0},
+};
+
+static void read_record(struct family_reader *reader, struct deepseek *record)
+{
+    family_read(reader, FIELDS, record);
+    if (reader->err->kind) return;
+    if (family_is_null(reader, "num_key_value_heads")) record->num_key_value_heads = 0;
+    if (family_is_null(reader, "q_lora_rank")) record->q_lora_rank = 0;
+    if (family_is_null(reader, "n_routed_experts")) record->n_routed_experts = 0;
+    if (family_is_null(reader, "n_shared_experts")) record->n_shared_experts = 0;
+    if (family_is_null(reader, "n_group")) record->n_group = 0;
+    if (record->n_routed_experts == 0) {
+        record->num_experts_per_tok = record->n_shared_experts = record->moe_intermediate_size = 0;
+    }
+}
+
+static bool is_stretched(const struct stretch *stretch)
+{
+    const char *type = stretch->rope_type ? stretch->rope_type : stretch->type;
+    return type && strcmp(type, "default") != 0 && stretch->mscale_all_dim > 0 &&
+           stretch->factor > 1;
+}
+
+// Scores are divided by the root of the key's width; YaRN sharpens them as positions are stretched
+// (Peng et al. 2023, section 3.4; transformers' yarn_apply_mscale).
+static void set_rope(struct family_reader *reader, const struct deepseek *record,
+                     struct decoder *decoder)
+{
+    const char *key = family_key(reader, "rope_parameters", "rope_scaling");
+    struct stretch stretch = {.rope_theta = record->rope_theta};
+    if (reader->err->kind) return;
+    if (json_has(reader->object, key)) {
+        struct json object = json_get(reader->object, key, reader->err);
+        json_read_lenient(&object, STRETCH_FIELDS, &stretch, NULL, NULL, reader->err);
+    }
+    decoder->rope_theta = stretch.rope_theta;
+    decoder->score_factor = 1 / sqrt((double)decoder->head_dim);
+    if (!is_stretched(&stretch)) return;
+    double mscale = 0.1 * stretch.mscale_all_dim * log(stretch.factor) + 1;
+    decoder->score_factor *= mscale * mscale;
+}
+
+static void check_heads(struct family_reader *reader, const struct deepseek *record)
+{
+    long long heads = record->num_attention_heads, kv_heads = record->num_key_value_heads;
+    if (reader->err->kind) return;
+    if (kv_heads && kv_heads != heads) {
+        family_fail(reader, "num_key_value_heads",
+                    "%lld key-value heads for %lld heads; latent attention has as many", kv_heads,
+                    heads);
+    } else if (record->qk_rope_head_dim % 2) {
+        family_fail(reader, "qk_rope_head_dim", "%lld dims cannot be rotated in pairs",
+                    (long long)record->qk_rope_head_dim);
+    } else if (record->num_nextn_predict_layers > MTP_MAX) {
+        family_fail(reader, "num_nextn_predict_layers",
+                    "%lld multi-token prediction modules; the most is %d",
+                    (long long)record->num_nextn_predict_layers, MTP_MAX);
+    }
+}
+
+static void check_experts(struct family_reader *reader, const struct deepseek *record)
+{
+    long long experts = record->n_routed_experts, chosen = record->num_experts_per_tok;
+    long long groups = record->n_group ? record->n_group : 1;
+    long long open = record->n_group && record->topk_group ? record->topk_group : groups;
+    if (reader->err->kind || experts == 0) return;
+    if (chosen == 0) {
+        family_fail(reader, "num_experts_per_tok", "missing \"num_experts_per_tok\"");
+    } else if (record->n_shared_experts * record->moe_intermediate_size > WIDTH_MAX) {
+        family_fail(reader, "n_shared_experts", "together the shared experts are wider than %d",
+                    WIDTH_MAX);
+    } else if (experts % groups != 0) {
+        family_fail(reader, "n_group", "%lld groups do not divide %lld experts", groups, experts);
+    } else if (open > groups) {
+        family_fail(reader, "topk_group", "%lld of %lld groups", open, groups);
+    } else if (chosen > experts / groups * open) {
+        family_fail(reader, "topk_group", "%lld groups have %lld experts, %lld are to be chosen",
+                    open, experts / groups * open, chosen);
+    }
+}
+
+static const bool *dense_layers(struct family_reader *reader, const struct deepseek *record)
+{
+    if (reader->err->kind) return NULL;
+    bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    for (int64_t i = 0; i < record->num_hidden_layers; i++) {
+        is_dense[i] = i < record->first_k_dense_replace || i % record->moe_layer_freq != 0;
+    }
+    return is_dense;
+}
+
+static struct decoder describe(const char *model_type, const struct deepseek *record)
+{
+    return (struct decoder){
+        .model_type = model_type,
+        .vocab = record->vocab_size,
+        .hidden = record->hidden_size,
+        .layer_count = record->num_hidden_layers,
+        .head_count = record->num_attention_heads,
+        .kv_head_count = record->num_attention_heads,
+        .head_dim = record->qk_nope_head_dim + record->qk_rope_head_dim,
+        .ffn = record->intermediate_size,
+        .seq_len_max = record->max_position_embeddings,
+        .norm_place = NORM_BEFORE,
+        .norm = FUNCTION_RMS_NORM,
+        .norm_epsilon = record->rms_norm_eps,
+        .qkv_bias = record->attention_bias,
+        .out_bias = record->attention_bias,
+        .mlp_bias = record->mlp_bias,
+        .gated = true,
+        .tied = record->tie_word_embeddings,
+        .attention_dropout = record->attention_dropout,
+        .latent = {.q_rank = record->q_lora_rank,
+                   .kv_rank = record->kv_lora_rank,
+                   .nope_dim = record->qk_nope_head_dim,
+                   .rope_dim = record->qk_rope_head_dim,
+                   .value_dim = record->v_head_dim},
+        .experts = {.count = record->n_routed_experts,
+                    .top_k = record->num_experts_per_tok,
+                    .ffn = record->moe_intermediate_size,
+                    .shared_ffn = record->moe_intermediate_size * record->n_shared_experts,
+                    .route_scale = record->routed_scaling_factor},
+        .mtp_count = record->num_nextn_predict_layers,
+    };
+}
+
+static struct decoder read_decoder(struct family_reader *reader, const char *model_type,
+                                   struct deepseek *record)
+{
+    read_record(reader, record);
+    check_heads(reader, record);
+    struct decoder decoder = describe(model_type, record);
+    family_check_experts(reader, &decoder, "n_routed_experts", "num_experts_per_tok");
+    check_experts(reader, record);
+    decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
+    decoder.experts.is_dense = dense_layers(reader, record);
+    set_rope(reader, record, &decoder);
+    return decoder;
+}
+
+static const void *read_v2(struct family_reader *reader)
+{
+    struct deepseek record = {
+        .vocab_size = 102400,
+        .hidden_size = 4096,
+        .intermediate_size = 11008,
+        .num_hidden_layers = 32,
+        .num_attention_heads = 32,
+        .q_lora_rank = 1536,
+        .kv_lora_rank = 512,
+        .qk_nope_head_dim = 128,
+        .qk_rope_head_dim = 64,
+        .v_head_dim = 128,
+        .n_routed_experts = 64,
+        .n_shared_experts = 2,
+        .moe_intermediate_size = 1407,
+        .moe_layer_freq = 1,
+        .max_position_embeddings = 2048,
+        .hidden_act = "silu",
+        .routed_scaling_factor = 1,
+        .rms_norm_eps = 1e-6,
+        .rope_theta = 10000,
+    };
+    struct decoder decoder = read_decoder(reader, "deepseek_v2", &record);
+    decoder.mtp_count = 0;  // V2 has no such modules, whatever its file says
+    decoder.experts.route =
+        record.norm_topk_prob ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_v3_as(struct family_reader *reader, const char *model_type)
+{
+    struct deepseek record = {
+        .vocab_size = 129280,
+        .hidden_size = 7168,
+        .intermediate_size = 18432,
+        .num_hidden_layers = 61,
+        .num_attention_heads = 128,
+        .q_lora_rank = 1536,
+        .kv_lora_rank = 512,
+        .qk_nope_head_dim = 128,
+        .qk_rope_head_dim = 64,
+        .v_head_dim = 128,
+        .n_routed_experts = 256,
+        .num_experts_per_tok = 8,
+        .n_shared_experts = 1,
+        .moe_intermediate_size = 2048,
+        .n_group = 8,
+        .topk_group = 4,
+        .first_k_dense_replace = 3,
+        .moe_layer_freq = 1,
+        .num_nextn_predict_layers = 1,
+        .max_position_embeddings = 4096,
+        .hidden_act = "silu",
+        .norm_topk_prob = true,
+        .routed_scaling_factor = 2.5,
+        .rms_norm_eps = 1e-6,
+        .rope_theta = 10000,
+    };
+    struct decoder decoder = read_decoder(reader, model_type, &record);
+    decoder.mlp_bias = false;  // not among V3's keys
+    decoder.experts.route = FUNCTION_ROUTE_SIGMOID_TOP_K;
+    // The bias that balances the experts' loads (DeepSeek-V3, section 2.1.2) is moved by a rule
+    // and not by a gradient, which costs as much; the published count has it among the parameters.
+    decoder.experts.route_bias = true;
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_v3(struct family_reader *reader)
+{
+    return read_v3_as(reader, "deepseek_v3");
+}
+
+static const void *read_kimi(struct family_reader *reader)
+{
+    return read_v3_as(reader, "kimi_k2");
+}
+
+const struct model_family FAMILY_DEEPSEEK_V2 = {"deepseek_v2", read_v2, decoder_graph};
+const struct model_family FAMILY_DEEPSEEK_V3 = {"deepseek_v3", read_v3, decoder_graph};
+const struct model_family FAMILY_KIMI_K2 = {"kimi_k2", read_kimi, decoder_graph};

@@ -1,0 +1,95 @@
+#include "models/families/layers.h"
+
+// Multi-head latent attention (DeepSeek-V2, section 2.1) as it is trained: queries, keys and values
+// are raised from low-rank vectors of each token, and one rotated part of the key is shared by all
+// heads. Nothing is absorbed into neighbouring products: that pays in decoding only.
+
+// Contractions that share an input. Past the marks of mlp and experts.
+enum { MERGE_DOWN = 1, MERGE_UP = 16 };
+
+static int lower(struct layers *layers, int input, const char *name, enum dim dim, int64_t width)
+{
+    const struct decoder *d = layers->decoder;
+    struct projection down = {
+        .name = name,
+        .weight = SHAPE({DIM_HIDDEN, d->hidden}, {dim, width}),
+        .output = layers_tokens(dim, width),
+        .merge = MERGE_DOWN,
+        .bias = d->qkv_bias,
+    };
+    return layers_project(layers, input, down);
+}
+
+// To the heads, from whatever the last dim of `input` is.
+static int raise(struct layers *layers, int input, const char *name, struct extent width, int merge)
+{
+    const struct tensor *from = &layers->builder.block->tensors[input];
+    struct extent head = {DIM_HEAD, layers->decoder->head_count};
+    struct projection up = {
+        .name = name,
+        .weight = SHAPE(from->extents[from->rank - 1], head, width),
+        .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, head, width),
+        .merge = merge,
+    };
+    return layers_project(layers, input, up);
+}
+
+// The rope_dim from `first` on of the last dim.
+static int rotate(struct layers *layers, const char *name, int input, int64_t first)
+{
+    const struct decoder *d = layers->decoder;
+    int output = layers_function(layers, name, input, FUNCTION_ROPE, d->rope_theta);
+    struct block *block = layers->builder.block;
+    struct op *op = &block->ops[block->op_count - 1];
+    op->rotary_first = first;
+    op->rotary_dims = d->latent.rope_dim;
+    return output;
+}
+
+// Redone together, so that only the low-rank vectors are kept.
+static void mark_up(struct layers *layers, int first_op)
+{
+    struct block *block = layers->builder.block;
+    for (int o = first_op; o < block->op_count; o++) {
+        block->ops[o].class = OP_CLASS_UP;
+    }
+}
+
+static int make_queries(struct layers *layers, int input)
+{
+    const struct latent *latent = &layers->decoder->latent;
+    struct extent width = {DIM_HEAD_DIM, latent->nope_dim + latent->rope_dim};
+    if (latent->q_rank == 0) {
+        int query = raise(layers, input, "attention.q", width, 0);
+        return rotate(layers, "attention.q_rope", query, latent->nope_dim);
+    }
+    int low = lower(layers, input, "attention.q_a", DIM_RANK, latent->q_rank);
+    low = layers_norm(layers, "attention.q_a_norm", low, FUNCTION_RMS_NORM);
+    int first_op = layers->builder.block->op_count;
+    int query = raise(layers, low, "attention.q_b", width, 0);
+    query = rotate(layers, "attention.q_rope", query, latent->nope_dim);
+    mark_up(layers, first_op);
+    return query;
+}
+
+int layers_latent_attention(struct layers *layers, int input, int64_t window)
+{
+    const struct latent *latent = &layers->decoder->latent;
+    struct extent head = {DIM_HEAD, layers->decoder->head_count};
+    struct extent nope = {DIM_HEAD_DIM, latent->nope_dim};
+    struct extent value = {DIM_VALUE_DIM, latent->value_dim};
+    struct shape keys = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, head,
+                              {DIM_HEAD_DIM, latent->nope_dim + latent->rope_dim});
+
+    struct heads heads = {.query = make_queries(layers, input)};
+    int low = lower(layers, input, "attention.kv_a", DIM_RANK, latent->kv_rank);
+    int shared = lower(layers, input, "attention.k_shared", DIM_HEAD_DIM, latent->rope_dim);
+    low = layers_norm(layers, "attention.kv_a_norm", low, FUNCTION_RMS_NORM);
+    int first_op = layers->builder.block->op_count;
+    int key = raise(layers, low, "attention.k_b", nope, MERGE_UP);
+    heads.value = raise(layers, low, "attention.v_b", value, MERGE_UP);
+    shared = rotate(layers, "attention.k_rope", shared, 0);
+    heads.key = layers_concat(layers, "attention.k", key, shared, keys);
+    mark_up(layers, first_op);
+    return layers_attend(layers, heads, window);
+}
