@@ -150,7 +150,9 @@ static bool has_any_head(const struct tensor *tensor)
 // alone and everything else summed.
 static int contract(struct growth *g, int input, enum dim to)
 {
-    static const enum dim NEW[] = {DIM_HEAD, DIM_KV_HEAD, DIM_FFN,         DIM_FFN,     DIM_HIDDEN,
+    // No kv heads: no model sums over them in forward, so nothing there need reduce over one part
+    // of tp and cut over the other.
+    static const enum dim NEW[] = {DIM_HEAD, DIM_FFN,     DIM_FFN,         DIM_HIDDEN,
                                    DIM_RANK, DIM_CHANNEL, DIM_OUT_CHANNEL, DIM_HEAD_DIM};
     const struct tensor from = *tensor_at(g, input);
     struct shape weight = {0}, output = tokens();
