@@ -183,7 +183,9 @@ static void lower_forward(struct lowering *low)
         low->program->outputs[i] = lowering_read(low, t, &layout);
         lowering_set_home(low, t, low->program->outputs[i]);
         int64_t bytes = low->program->buffers[low->program->outputs[i]].bytes;
-        if (block->role != BLOCK_HEAD) low->program->output_bytes += bytes;
+        // A prediction module and the head are never on two stages.
+        bool is_sent = block->role != BLOCK_HEAD && !block->mtp;
+        if (is_sent) low->program->output_bytes += bytes;
         low->program->output_layout = layout;
     }
 }

@@ -105,20 +105,21 @@ static int64_t elements_tied_to(const struct block_program *block, const char *t
 }
 
 int64_t program_tied_elements(const struct block_program *embedding,
-                              const struct block_program *head)
+                              const struct block_program *module, const struct block_program *head)
 {
     int64_t sum = 0;
     for (int i = 0; i < embedding->parameter_count; i++) {
         const struct parameter *parameter = &embedding->parameters[i];
         if (!parameter->tie) continue;
         int64_t elements = elements_tied_to(head, parameter->tie);
+        if (elements == 0 && module) elements = elements_tied_to(module, parameter->tie);
         assert(elements == 0 || elements == parameter->elements);
         sum += elements;
     }
     return sum;
 }
 
-// A tie joins the first block of the sequence with the last; on one stage it is one buffer.
+// A tie joins the first block of the sequence with those at its end; on one stage it is one buffer.
 static void find_tied(struct building *building)
 {
     struct program *program = building->program;
@@ -130,11 +131,15 @@ static void find_tied(struct building *building)
     if (first_stage == last_stage) return;
     const struct block_program *embedding =
         program->blocks[variant_of(building, graph->sequence[0], false)];
-    const struct block_program *head =
-        program->blocks[variant_of(building, graph->sequence[graph->sequence_count - 1], false)];
+    const int *end = &graph->sequence[graph->sequence_count];
+    const struct block_program *module = NULL;
+    if (graph->blocks[end[-2]].mtp) {
+        module = program->blocks[variant_of(building, end[-2], false)];
+    }
+    const struct block_program *head = program->blocks[variant_of(building, end[-1], false)];
     program->tied.first_stage = first_stage;
     program->tied.last_stage = last_stage;
-    program->tied.elements = program_tied_elements(embedding, head);
+    program->tied.elements = program_tied_elements(embedding, module, head);
 }
 
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
