@@ -48,6 +48,17 @@ static void check_bytes(struct machine *m, const struct instr *instr)
     if (instr->bytes != bytes) sets_complain(m, input, "a collective of the wrong size");
 }
 
+// What the layouts say before and after differs over the axes of the collective and no other.
+static void check_changed(struct machine *m, const struct instr *instr, const struct layout *before)
+{
+    const struct layout *after = &m->held[instr->outputs[0]].claim;
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        bool changes = before->of[a] != after->of[a];
+        if (changes == (instr->axes >> a & 1)) continue;
+        sets_complain(m, instr->outputs[0], "a collective over other axes than its layouts say");
+    }
+}
+
 // On ranks of one group the slices differ along `dim` and no other.
 static bool varies_only(const struct machine *m, const struct instr *instr,
                         const struct box *boxes[2], enum dim dim)
@@ -141,6 +152,34 @@ static void check_kept(struct machine *m, const struct instr *instr, const struc
     }
 }
 
+static bool is_cut_short(const struct machine *m, const struct instr *instr)
+{
+    int ranks = 1;
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        if (instr->axes >> a & 1) ranks *= m->mesh->axes[a].size;
+    }
+    return instr->collective == COLLECTIVE_ALL_GATHER && instr->streamed &&
+           instr->stream_steps < ranks - 1;
+}
+
+// A stream of few steps brings a rank its own block and so many before it, as a window wants them.
+static void cut_short(struct machine *m, const struct instr *instr)
+{
+    const struct held *from = &m->held[instr->inputs[0]], *to = &m->held[instr->outputs[0]];
+    const struct tensor *tensor = &m->block->tensors[m->program->buffers[instr->inputs[0]].tensor];
+    int e = tensor_find_dim(tensor, instr->dim);
+    for (int rank = 0; rank < m->mesh->rank_count && e >= 0; rank++) {
+        struct box *box = &to->boxes[rank];
+        const struct box *own = &from->boxes[rank];
+        if (box->elements == 0 || own->count[e] == 0) continue;
+        int64_t first = own->first[e] - own->count[e] * instr->stream_steps;
+        box->elements /= box->count[e];
+        box->first[e] = first > 0 ? first : 0;
+        box->count[e] = own->first[e] + own->count[e] - box->first[e];
+        box->elements *= box->count[e];
+    }
+}
+
 static void move(struct machine *m, const struct instr *instr)
 {
     int input = instr->inputs[0], output = instr->outputs[0];
@@ -148,6 +187,7 @@ static void move(struct machine *m, const struct instr *instr)
     const struct box *before = from.boxes;
     // Where the result is the operand, what was there is still read.
     sets_make_room(m, output);
+    if (is_cut_short(m, instr)) cut_short(m, instr);
     struct held to = m->held[output];
     if (input == output) {
         from.claim = to.claim;
@@ -164,7 +204,7 @@ static void move(struct machine *m, const struct instr *instr)
     memcpy(to.terms, from.terms, sizeof to.terms);
     to.term_count = from.term_count;
     m->held[output] = to;
-    if (!m->result->violation_count) check_kept(m, instr, before);
+    if (!m->result->violation_count && !is_cut_short(m, instr)) check_kept(m, instr, before);
 }
 
 // Without room for all, a rank must know how many rows come before they do.
@@ -245,8 +285,10 @@ void sets_communicate(struct machine *m, const struct instr *instr)
     if (!right) sets_complain(m, instr->inputs[0], "combines what is not to be summed");
     if (m->result->violation_count) return;
     check_counts(m, instr);
+    struct layout before = m->held[instr->inputs[0]].claim;
     move(m, instr);
     if (m->result->violation_count) return;
+    check_changed(m, instr, &before);
     check_bytes(m, instr);
     check_dims(m, instr);
     sets_check_claim(m, instr->outputs[0]);

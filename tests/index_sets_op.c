@@ -170,14 +170,15 @@ static int64_t whole_size(const struct work *work, bool output, enum dim dim)
 }
 
 // A variable that output or loops fix runs over the same range wherever it occurs. Not so the
-// scores of the gate, whole beside the rows of a few experts, and shared kv heads.
+// scores of the gate, whole beside the rows of a few experts, shared kv heads, and keys, of which
+// those that no query here attends to need not be there.
 static void meet(struct form *form, int input, int extent)
 {
     const struct work *work = form->work;
     const struct view *view = &work->inputs[input];
     int v = form->of[input][extent];
     enum dim dim = view->tensor->extents[extent].dim;
-    bool is_shared = dim == DIM_KV_HEAD && is_attention(work->op);
+    bool is_shared = is_attention(work->op) && (dim == DIM_KV_HEAD || v == DIM_KV_SEQ);
     bool is_gate = v == DIM_EXPERT && (dim == DIM_GATE || work->op->kind == OP_COMBINE_BACKWARD);
     if (is_shared || is_gate || !form->known[v]) return;
     bool same = view->box.count[extent] == form->count[v] &&
