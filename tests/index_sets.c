@@ -310,6 +310,7 @@ struct sets_result sets_check(struct arena *arena, const struct sets_case *task)
     m.whole = ARENA_NEW(arena, struct box, m.block->tensor_count);
     m.truth = ARENA_NEW(arena, uint64_t *, m.block->tensor_count);
     m.held = ARENA_NEW(arena, struct held, m.program->buffer_count);
+    m.counted_axes = arena_alloc(arena, (size_t)m.block->op_count, sizeof *m.counted_axes);
     compute_truth(&m);
     assert(result.violation_count == 0 && "the unsplit block reads what it has not");
     hand_in(&m);

@@ -207,24 +207,24 @@ static void move(struct machine *m, const struct instr *instr)
     if (!m->result->violation_count && !is_cut_short(m, instr)) check_kept(m, instr, before);
 }
 
-// Without room for all, a rank must know how many rows come before they do.
+// Without room for all, a rank must know how many rows a dispatch sends before they come; what is
+// redone is counted again.
 static void check_counts(struct machine *m, const struct instr *instr)
 {
     int tensor = m->program->buffers[instr->inputs[0]].tensor;
-    bool is_rows = tensor_find_dim(&m->block->tensors[tensor], DIM_EXPERT) >= 0;
-    bool moves = instr->phase == PHASE_FORWARD && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!moves || !is_rows || !instr->ragged) return;
-    for (int a = 0; a < m->mesh->axis_count; a++) {
-        bool unknown = instr->axes >> a & 1 && !(m->counted_axes >> a & 1);
-        if (unknown) sets_complain(m, instr->inputs[0], "rows come before their counts");
-    }
+    int producer = m->block->tensors[tensor].producer;
+    bool moves = instr->phase == PHASE_FORWARD || instr->recompute;
+    bool is_sent = producer >= 0 && m->block->ops[producer].kind == OP_DISPATCH;
+    if (!moves || !is_sent || !instr->ragged || instr->collective != COLLECTIVE_ALL_TO_ALL) return;
+    unsigned counted = m->counted_axes[producer][instr->recompute];
+    if (instr->axes & ~counted) sets_complain(m, instr->inputs[0], "rows come before their counts");
 }
 
 static void note_counts(struct machine *m, const struct instr *instr)
 {
     bool right = instr->collective == COLLECTIVE_ALL_GATHER && instr->inner == 1;
     if (!right) sets_violate(m->result, "counts of rows are not gathered");
-    m->counted_axes |= instr->axes;
+    m->counted_axes[instr->op][instr->recompute] |= instr->axes;
 }
 
 // The vocabulary-parallel loss: its maximum, its sum of exponentials and its target logit are

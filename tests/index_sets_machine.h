@@ -32,7 +32,7 @@ struct machine {
     struct held *held;            // by buffer
     const struct instr *waiting;  // a loss over a split vocabulary, until its inner reductions ran
     int inner_done;
-    unsigned counted_axes;  // over which ranks know how many rows come
+    unsigned (*counted_axes)[2];  // by dispatch, and done again: who knows how many rows come
     struct flat flats[FLAT_MAX];
     int flat_count;
     int at;  // instruction

@@ -361,7 +361,8 @@ static int attend(struct growth *g, int input)
     }
     core.class = OP_CLASS_ATTENTION;
     core.causal = draw_int(g->draw, 0, 1);
-    core.window = core.causal ? draw_int(g->draw, 0, 3) : 0;
+    // A window of one key would need nothing of other ranks.
+    core.window = core.causal && draw_int(g->draw, 0, 1) ? draw_int(g->draw, 2, 4) : 0;
     if (!g->sizes->flash) return attend_unfused(g, core, heads);
     memcpy(core.inputs, heads, sizeof heads);
     core.input_count = 3;
