@@ -5,6 +5,7 @@
 #include "core/version.h"
 #include "planner/batch.h"
 #include "planner/explain.h"
+#include "reports/ablation_table.h"
 #include "reports/plan_json.h"
 #include "reports/plan_table.h"
 #include "reports/why_table.h"
@@ -15,7 +16,7 @@
 struct output {
     const char *path;
     const char *why;
-    bool json;
+    bool ablation, json;
 };
 
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
@@ -57,6 +58,17 @@ static bool evaluate_candidate(struct arena *arena, const struct search_request 
     return done;
 }
 
+static bool answer_ablation(struct arena *arena, const struct evaluation_request *request,
+                            struct err *err)
+{
+    struct arena scratch = {0};
+    struct ablation ablation;
+    bool done = ablate(arena, &scratch, request, &ablation, err);
+    arena_free(&scratch);
+    if (done) fputs(ablation_text(arena, request->cluster, &ablation), stdout);
+    return done;
+}
+
 static bool write_plan(struct arena *arena, const struct search_request *request,
                        const struct search_result *result, const struct candidate *candidate,
                        const struct output *output, struct err *err)
@@ -82,7 +94,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         printf("Wrote %s.   Next: meshwright simulate %s --trace trace.json\n", output->path,
                output->path);
     }
-    return true;
+    return !output->ablation || answer_ablation(arena, &evaluation_request, err);
 }
 
 static int answer_nothing(struct arena *arena, const struct search_request *request,
@@ -140,10 +152,11 @@ int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 8] = {0};
+    struct option options[PLAN_OPTION_COUNT + 9] = {0};
     int count = plan_options(&arguments, options);
     const struct option rows[] = {
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
+        {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "the table on stdout, the best plan in a file", NULL, 0, 0},
         {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
         {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},
@@ -151,6 +164,12 @@ int plan_command(int argc, char **argv, struct err *err)
     memcpy(options + count, rows, sizeof rows);
     if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (output.json && output.ablation) {
+        err_set(
+            err, ERR_USAGE,
+            "--ablation: --json prints the plan alone; `simulate PLAN --ablation --json` has it");
+        return exit_status(err);
+    }
 
     struct arena arena = {0};
     int status = run(&arena, &arguments, &output, err);

@@ -1,4 +1,5 @@
 #include "cli/plan_options.h"
+#include "plan/passes.h"
 #include "planner/choice.h"
 
 #include <assert.h>
@@ -17,6 +18,7 @@ struct plan_arguments plan_arguments_default(void)
                                    .optimizer = "adamw",
                                    .objective = "time",
                                    .offload = "none",
+                                   .expert_imbalance = 1,
                                    .top = 5};
 }
 
@@ -39,6 +41,10 @@ static int put_workload(struct plan_arguments *a, struct option *options)
          0, 0},
         {"--tokens", OPTION_F64, &a->tokens, "to train in all, for time and money to finish", "N",
          0, 0},
+        {"--expert-imbalance", OPTION_F64, &a->expert_imbalance,
+         "rows of the busiest expert group over the mean (default 1: balanced)", "X", 1, 1e6},
+        {"--capacity-factor", OPTION_F64, &a->capacity_factor,
+         "rows an expert has room for over the mean (default 0: no token is dropped)", "X", 0, 1e6},
     };
     memcpy(options, rows, sizeof rows);
     return sizeof rows / sizeof *rows;
@@ -53,6 +59,8 @@ static int put_pins(struct plan_arguments *a, struct option *options)
         {"--tp", OPTION_RANGE, &a->degree[AXIS_TP], "tensor parallel size", NULL, 0, 0},
         {"--sp", OPTION_CHOICE, &a->sp, "sequence parallel beside tp", "on|off", 0, 0},
         {"--cp", OPTION_RANGE, &a->degree[AXIS_CP], "context parallel size", NULL, 0, 0},
+        {"--cp-kind", OPTION_CHOICE, &a->cp_kind, "how attention gets the keys of other ranks",
+         "ring|allgather|ulysses", 0, 0},
         {"--pp", OPTION_RANGE, &a->degree[AXIS_PP], "pipeline stages", NULL, 0, 0},
         {"--vpp", OPTION_RANGE, &a->vpp, "model chunks of a stage", NULL, 0, 0},
         {"--ep", OPTION_RANGE, &a->degree[AXIS_EP], "expert parallel size", NULL, 0, 0},
@@ -63,18 +71,25 @@ static int put_pins(struct plan_arguments *a, struct option *options)
          0, 3},
         {"--zero-group", OPTION_RANGE, &a->zero_group, "ranks a shard group spans (0: all of dp)",
          NULL, 0, 1 << 30},
-        {"--recompute", OPTION_CHOICE, &a->recompute, "activations computed again in backward",
-         "none|selective|full", 0, 0},
+        {"--recompute", OPTION_WORDS, &a->recompute,
+         "activations computed again in backward; selective: those of attention; a list: those of "
+         "the classes named",
+         "none|selective|full|attention|norm|activation|mlp|experts|mla-up", 0, 0},
         {"--recompute-layers", OPTION_RANGE, &a->recompute_layers,
          "only in the first N layers of each stage (default with --recompute: all)", NULL, 0,
          1 << 20},
-        {"--schedule", OPTION_CHOICE, &a->schedule, "pipeline schedule", "gpipe|1f1b|interleaved",
-         0, 0},
+        {"--schedule", OPTION_CHOICE, &a->schedule, "pipeline schedule",
+         "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|zb-auto", 0, 0},
+        {"--in-flight", OPTION_RANGE, &a->in_flight,
+         "micro-batches a stage may hold under zb-auto (0: as many as stages)", NULL, 0, 1 << 30},
         {"--offload", OPTION_CHOICE, &a->offload, "to host memory", "none", 0, 0},
         {"--stages", OPTION_TEXT, &a->stages, "layers of each stage", "10,12,12,10", 0, 0},
         {"--attention", OPTION_CHOICE, &a->attention, "attention kernel", "flash|unfused", 0, 0},
         {"--overlap", OPTION_WORDS, &a->overlap, "communication beside compute",
          "none|grad-reduce|param-gather|tp|pp|cp|ep", 0, 0},
+        {"--passes", OPTION_WORDS, &a->passes,
+         "passes over graph and program (default all that the stack can do)",
+         "none|all|attention|fusion|buckets|combine|latency-hiding|streams", 0, 0},
         {"--forbid", OPTION_TEXTS, &a->forbid, "exclude a value, may be repeated", "KEY=VALUE", 0,
          0},
     };
@@ -164,6 +179,32 @@ static bool pin_word(struct pins *pins, enum choice choice, const char *word, st
     return true;
 }
 
+// Lists in which some words stand alone.
+static bool pin_masks(const struct plan_arguments *arguments, struct pins *pins, struct err *err)
+{
+    unsigned overlap = 0, passes = 0, classes = 0;
+    enum recompute recompute = RECOMPUTE_NONE;
+    if (arguments->overlap) {
+        if (!overlap_parse(arguments->overlap, &overlap)) {
+            return err_set(err, ERR_USAGE, "--overlap: \"none\" stands alone");
+        }
+        pins->overlap = (int)overlap;
+    }
+    if (arguments->passes && strcmp(arguments->passes, "all") != 0) {
+        if (!pass_parse(arguments->passes, &passes)) {
+            return err_set(err, ERR_USAGE, "--passes: \"none\" and \"all\" stand alone");
+        }
+        pins->passes = (int)passes;
+    }
+    if (!arguments->recompute) return true;
+    if (!recompute_parse(arguments->recompute, &recompute, &classes)) {
+        return err_set(err, ERR_USAGE,
+                       "--recompute: \"none\", \"selective\" and \"full\" stand alone");
+    }
+    pins->recompute = recompute_value(recompute, classes);
+    return true;
+}
+
 static bool read_pins(struct arena *arena, const struct plan_arguments *arguments,
                       struct pins *pins, struct err *err)
 {
@@ -174,23 +215,18 @@ static bool read_pins(struct arena *arena, const struct plan_arguments *argument
     pins->zero = arguments->zero;
     pins->zero_group = arguments->zero_group;
     pins->recompute_layers = arguments->recompute_layers;
+    pins->in_flight = arguments->in_flight;
     // "--recompute full" alone means every layer, as every framework has it.
     if (arguments->recompute && !arguments->recompute_layers.set) {
         pins_set(pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
     }
-    unsigned overlap = 0;
-    if (arguments->overlap) {
-        if (!overlap_parse(arguments->overlap, &overlap)) {
-            return err_set(err, ERR_USAGE, "--overlap: \"none\" stands alone");
-        }
-        pins->overlap = (int)overlap;
-    }
+    if (!pin_masks(arguments, pins, err)) return false;
     for (int i = 0; i < arguments->forbid.count; i++) {
         if (!read_forbidden(arena, arguments->forbid.items[i], pins, err)) return false;
     }
     if (arguments->stages && !read_stages(arena, arguments->stages, pins, err)) return false;
     return pin_word(pins, CHOICE_SP, arguments->sp, err) &&
-           pin_word(pins, CHOICE_RECOMPUTE, arguments->recompute, err) &&
+           pin_word(pins, CHOICE_CP_KIND, arguments->cp_kind, err) &&
            pin_word(pins, CHOICE_SCHEDULE, arguments->schedule, err) &&
            pin_word(pins, CHOICE_ATTENTION, arguments->attention, err);
 }
@@ -203,6 +239,8 @@ static void read_workload(struct arena *arena, const struct plan_arguments *argu
     workload->seq_len = arguments->seq_len;
     workload->global_batch = arguments->global_batch;
     workload->tokens = arguments->tokens;
+    workload->expert_imbalance = arguments->expert_imbalance;
+    workload->capacity_factor = arguments->capacity_factor;
     struct import_options options = {.flash = true};
     int64_t most = model_graph(arena, request->model, &options)->seq_len_max;
     if (!workload->seq_len) {

@@ -11,17 +11,19 @@ struct plan_arguments {
     int64_t nodes, gpus;            // 0 = as the cluster file says
     int64_t seq_len, global_batch;  // 0 = not given
     double tokens;
+    double expert_imbalance, capacity_factor;
     const char *precision, *optimizer;
     struct int_range degree[AXIS_COUNT];
-    struct int_range vpp, micro_batch, zero, zero_group, recompute_layers;
-    const char *sp, *recompute, *schedule, *attention, *overlap, *offload, *stages;
+    struct int_range vpp, micro_batch, zero, zero_group, recompute_layers, in_flight;
+    const char *sp, *cp_kind, *recompute, *schedule, *attention, *overlap, *passes, *offload;
+    const char *stages;
     struct text_list forbid;
     const char *objective;
     int top;
     bool exhaustive;
 };
 
-enum { PLAN_OPTION_COUNT = 36 };
+enum { PLAN_OPTION_COUNT = 48 };
 
 struct plan_arguments plan_arguments_default(void);
 

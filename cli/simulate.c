@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "plan/plan.h"
+#include "reports/ablation_table.h"
 #include "reports/plan_json.h"
 #include "reports/step_table.h"
 
@@ -9,7 +10,7 @@
 struct arguments {
     const char *plan;
     const char *trace;
-    bool all_ranks, json;
+    bool all_ranks, ablation, json;
 };
 
 static bool load(struct arena *arena, const char *path, struct evaluation_request *request,
@@ -43,6 +44,17 @@ static void unfold(struct arena *arena, const struct parallel *parallel, int64_t
     }
 }
 
+static void print_json(struct arena *arena, const struct prediction *prediction,
+                       const struct ablation *ablation)
+{
+    struct json_writer writer = {.arena = arena};
+    json_open(&writer, NULL, '{');
+    prediction_write(&writer, "prediction", prediction);
+    if (ablation) ablation_write(&writer, ablation);
+    json_close(&writer, '}');
+    fputs(writer.text, stdout);
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
@@ -52,7 +64,9 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
     struct arena scratch = {0};
     struct evaluation evaluation = {0};
+    struct ablation ablation = {0};
     bool done = evaluate(arena, &scratch, &request, &evaluation, err);
+    if (done && arguments->ablation) done = ablate(arena, &scratch, &request, &ablation, err);
     arena_free(&scratch);
     if (!done) {
         // The plan file says what cannot be: a wrong file, not a wrong command line.
@@ -67,14 +81,11 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         return exit_status(err);
     }
     if (arguments->json) {
-        struct json_writer writer = {.arena = arena};
-        json_open(&writer, NULL, '{');
-        prediction_write(&writer, "prediction", &evaluation.prediction);
-        json_close(&writer, '}');
-        fputs(writer.text, stdout);
-    } else {
-        fputs(step_table_text(arena, &request, &evaluation), stdout);
+        print_json(arena, &evaluation.prediction, arguments->ablation ? &ablation : NULL);
+        return 0;
     }
+    fputs(step_table_text(arena, &request, &evaluation), stdout);
+    if (arguments->ablation) fputs(ablation_text(arena, request.cluster, &ablation), stdout);
     return 0;
 }
 
@@ -88,6 +99,7 @@ int simulate_command(int argc, char **argv, struct err *err)
          "write the timeline for Perfetto or chrome://tracing", "FILE", 0, 0},
         {"--all-ranks", OPTION_FLAG, &arguments.all_ranks, "simulate each rank, not one a stage",
          NULL, 0, 0},
+        {"--ablation", OPTION_FLAG, &arguments.ablation, "what each pass gains", NULL, 0, 0},
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
         {0},
     };

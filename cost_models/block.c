@@ -19,9 +19,20 @@ struct memo {
     } groups[GROUP_MAX];
     struct {
         enum collective collective;
+        int rows;
         unsigned axes;
         double bytes, s;
     } prices[PRICE_MAX];
+};
+
+// What goes round while one attention works through it: in every step each rank hands a piece of
+// all its payloads to its neighbour.
+struct ring {
+    double step_bytes;
+    int step_count;
+    unsigned axes;
+    enum part part;
+    double attention_s;
 };
 
 // Seconds of one phase by kind.
@@ -29,7 +40,8 @@ struct tally {
     double compute_s, recompute_s;
     double attention_s;          // of the two above
     double comm_s[PART_COUNT];   // activations
-    double ring_s;               // of them, neighbour exchanges that attention can hide
+    double halo_s;               // of them, neighbour exchanges that attention can hide
+    struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
 };
@@ -45,35 +57,60 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     return &memo->groups[at].shape;
 }
 
-static double collective_s(struct memo *memo, const struct instr *instr, double bytes)
+// `rows` of a dispatch that sends a token once to a place; 0 for every other collective.
+static double price_s(struct memo *memo, enum collective collective, int rows, unsigned axes,
+                      double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
-        if (memo->prices[i].collective == instr->collective &&
-            memo->prices[i].axes == instr->axes && memo->prices[i].bytes == bytes) {
+        if (memo->prices[i].collective == collective && memo->prices[i].rows == rows &&
+            memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
             return memo->prices[i].s;
         }
     }
-    const struct stack *stack = memo->context->compute.stack;
-    double s = collective_price(memo->context->fabrics, find_group(memo, instr->axes),
-                                instr->collective, bytes, stack->network_scale)
-                   .s;
+    const struct price_context *context = memo->context;
+    const struct group_shape *group = find_group(memo, axes);
+    double scale = context->compute.stack->network_scale;
+    double s = rows ? dispatch_price(context->fabrics, group, rows, bytes, scale).s
+                    : collective_price(context->fabrics, group, collective, bytes, scale).s;
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
-        memo->prices[at].collective = instr->collective;
-        memo->prices[at].axes = instr->axes;
+        memo->prices[at].collective = collective;
+        memo->prices[at].rows = rows;
+        memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
         memo->prices[at].s = s;
     }
     return s;
 }
 
-static enum part part_of(enum axis parent)
+static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
+                           double bytes)
+{
+    return price_s(memo, collective, 0, axes, bytes);
+}
+
+// Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
+// library knows which of them share a place.
+static int rows_of(const struct memo *memo, const struct block_program *program,
+                   const struct instr *instr)
+{
+    bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
+    if (!is_exchange || !memo->context->compute.stack->dispatch_once) return 0;
+    for (int i = 0; i < program->block->op_count; i++) {
+        if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
+    }
+    return 0;
+}
+
+// The rows of experts, and their counts, travel over axes that lie over the dense ones.
+static enum part part_of(const struct block_program *program, const struct instr *instr)
 {
     static const enum part PARTS[AXIS_COUNT] = {
         [AXIS_TP] = PART_TP,  [AXIS_CP] = PART_CP, [AXIS_EP] = PART_EP,
         [AXIS_ETP] = PART_EP, [AXIS_DP] = PART_DP, [AXIS_PP] = PART_DP,
     };
-    return PARTS[parent];
+    bool counts = instr->op >= 0 && program->block->ops[instr->op].kind == OP_DISPATCH;
+    return instr->ragged || counts ? PART_EP : PARTS[instr->parent];
 }
 
 // Gradients travel in the width in which the stack keeps them, parameters in the run's.
@@ -83,18 +120,36 @@ static double reduced_bytes(const struct price_context *context, const struct in
     return (double)instr->bytes * context->compute.stack->gradient_bytes / width;
 }
 
-static void add_collective(struct memo *memo, const struct instr *instr, struct tally *tally)
+static void add_streamed(const struct memo *memo, const struct instr *instr, enum part part,
+                         struct tally *tally)
+{
+    struct ring *ring = &tally->rings[instr->recompute];
+    assert(ring->step_count == 0 || ring->axes == instr->axes);
+    // The payloads of a step are sent together.
+    if (ring->step_count == 0) tally->kernel_count += instr->stream_steps;
+    if (instr->stream_steps > ring->step_count) ring->step_count = instr->stream_steps;
+    ring->step_bytes += (double)instr->bytes / mesh_size(memo->mesh, instr->axes);
+    ring->axes = instr->axes;
+    ring->part = part;
+}
+
+static void add_collective(struct memo *memo, const struct block_program *program,
+                           const struct instr *instr, struct tally *tally)
 {
     if (instr->collective == COLLECTIVE_SLICE) return;
+    enum part part = part_of(program, instr);
+    if (instr->streamed) return add_streamed(memo, instr, part, tally);
     tally->kernel_count++;
     if (!instr->parameter) {
-        double s = collective_s(memo, instr, (double)instr->bytes);
-        tally->comm_s[part_of(instr->parent)] += s;
-        if (instr->collective == COLLECTIVE_SEND_RECV) tally->ring_s += s;
+        double s = price_s(memo, instr->collective, rows_of(memo, program, instr), instr->axes,
+                           (double)instr->bytes);
+        tally->comm_s[part] += s;
+        if (instr->collective == COLLECTIVE_SEND_RECV) tally->halo_s += s;
     } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
-        tally->gather_s += collective_s(memo, instr, (double)instr->bytes);
+        tally->gather_s += collective_s(memo, instr->collective, instr->axes, (double)instr->bytes);
     } else {
-        tally->scatter_s += collective_s(memo, instr, reduced_bytes(memo->context, instr));
+        tally->scatter_s +=
+            collective_s(memo, instr->collective, instr->axes, reduced_bytes(memo->context, instr));
     }
 }
 
@@ -104,7 +159,10 @@ static void add_compute(const struct price_context *context, const struct block_
     struct compute_cost cost = compute_price(&context->compute, program, instr);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
-    if (attends) tally->attention_s += cost.s;
+    if (attends) {
+        tally->attention_s += cost.s;
+        tally->rings[instr->recompute].attention_s += cost.s;
+    }
     tally->kernel_count += cost.kernel_count;
 }
 
@@ -138,14 +196,29 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
     tallies[last].compute_s += slowed_s * stack->contention_ratio;
 }
 
-static void overlap_activations(const struct stack *stack, unsigned overlap, struct tally *tally)
+// A piece is sent on while attention works on it; what the work on one piece does not cover is
+// waited for, in every step. Returns the seconds that are covered.
+static double overlap_ring(struct memo *memo, unsigned overlap, const struct ring *ring,
+                           struct tally *tally)
 {
-    double slowed_s = 0;
+    if (ring->step_count == 0) return 0;
+    double send_s = collective_s(memo, COLLECTIVE_SEND_RECV, ring->axes, ring->step_bytes);
+    double piece_s = ring->attention_s / (ring->step_count + 1);
+    double hidden_s = overlap & OVERLAP_CP ? fmin(send_s, piece_s) : 0;
+    tally->comm_s[ring->part] += ring->step_count * (send_s - hidden_s);
+    return ring->step_count * hidden_s;
+}
+
+static void overlap_activations(struct memo *memo, unsigned overlap, struct tally *tally)
+{
+    const struct stack *stack = memo->context->compute.stack;
+    double slowed_s = overlap_ring(memo, overlap, &tally->rings[0], tally) +
+                      overlap_ring(memo, overlap, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
         tally->comm_s[PART_TP] *= 1 - stack->tp_overlap_ratio;
     }
     if (overlap & OVERLAP_CP) {
-        double most_s = fmin(tally->ring_s, stack->overlap_ratio * tally->attention_s);
+        double most_s = fmin(tally->halo_s, stack->overlap_ratio * tally->attention_s);
         slowed_s += hide(&tally->comm_s[PART_CP], most_s);
     }
     if (overlap & OVERLAP_EP) {
@@ -190,7 +263,7 @@ struct block_price block_price(const struct price_context *context, const struct
         const struct instr *instr = &program->instrs[i];
         struct tally *tally = &tallies[instr->phase];
         if (instr->collective != COLLECTIVE_NONE) {
-            add_collective(&memo, instr, tally);
+            add_collective(&memo, program, instr, tally);
         } else {
             add_compute(context, program, instr, tally);
         }
@@ -200,7 +273,7 @@ struct block_price block_price(const struct price_context *context, const struct
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(stack, overlap, &tallies[phase]);
+        overlap_activations(&memo, overlap, &tallies[phase]);
         write_phase(stack, &tallies[phase], price.phase_s[phase]);
     }
     return price;

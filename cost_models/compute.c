@@ -1,4 +1,5 @@
 #include "cost_models/compute.h"
+#include "cost_models/contraction.h"
 #include "cost_models/parameters.h"
 
 #include <assert.h>
@@ -62,15 +63,18 @@ static double gemm_bytes(const struct gemm *gemm, enum precision precision, bool
            ((m * k + k * n) * precision_bytes(precision) + m * n * result_bytes);
 }
 
-double gemm_s(const struct compute_context *context, const struct gemm *gemm, bool accumulate_fp32,
+double gemm_s(const struct compute_context *context, const struct gemm *gemm, unsigned traits,
               enum bound *bound)
 {
+    bool is_grouped = traits & GEMM_GROUPED, accumulate_fp32 = traits & GEMM_ACCUMULATES;
     const struct device *device = context->device;
     enum precision precision = context->precision;
     double peak = device->peak_flop_per_s[precision] * device->efficiency.gemm_ratio[precision] *
                   context->stack->gemm_scale;
     assert(peak > 0 && "the device has matrix units for the precision");
-    if (gemm->batch > 1 && !is_aligned(gemm)) peak *= context->stack->unaligned_gemm_ratio;
+    bool is_batched = gemm->batch > 1 && !is_grouped;
+    if (is_batched && !is_aligned(gemm)) peak *= context->stack->unaligned_gemm_ratio;
+    if (is_grouped) peak *= context->stack->grouped_gemm_ratio;
     double compute_s = tiled_flop(device, gemm) / (peak / device->multiprocessor_count);
     double memory_s = gemm_bytes(gemm, precision, accumulate_fp32) /
                       (device->memory_bandwidth_bytes_per_s * device->efficiency.gemm_memory_ratio);
@@ -86,120 +90,63 @@ double stream_s(const struct compute_context *context, double bytes)
     return bytes / (device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
 }
 
-// Contractions that may run as one share the mark of their forward op; 0 where the stack runs each.
-static int merge_of(const struct compute_context *context, const struct block_program *program,
-                    const struct instr *instr)
-{
-    bool is_product = instr->collective == COLLECTIVE_NONE && instr->kind == OP_CONTRACT;
-    if (!context->stack->merge_contractions || !is_product) return 0;
-    const struct op *ops = program->block->ops;
-    return ops[ops[instr->op].forward_op].merge;
-}
-
-static bool is_together(const struct compute_context *context, const struct block_program *program,
-                        const struct instr *a, const struct instr *b)
-{
-    return a->phase == b->phase && a->recompute == b->recompute &&
-           merge_of(context, program, a) == merge_of(context, program, b);
-}
-
-// Forward shares the left operand and adds columns; the gradient of that operand sums over all of
-// them; weight gradients share it again, on whichever side it stands.
-static void gemm_join(struct gemm *sum, const struct gemm *next, enum phase phase)
-{
-    if (phase == PHASE_BACKWARD) {
-        sum->k += next->k;
-    } else if (sum->m == next->m) {
-        sum->n += next->n;
-    } else {
-        sum->m += next->m;
-    }
-}
-
-// The GEMM that runs for this instruction; false when an earlier one does its work.
-static bool joined_gemm(const struct compute_context *context, const struct block_program *program,
-                        const struct instr *instr, struct gemm *gemm)
-{
-    *gemm = instr->gemm;
-    if (!merge_of(context, program, instr)) return true;
-    // Of redone forward work the op is still a forward one.
-    enum phase phase = program->block->ops[instr->op].phase;
-    int end = program->phase_first[instr->phase + 1];
-    for (int i = program->phase_first[instr->phase]; i < end; i++) {
-        const struct instr *other = &program->instrs[i];
-        if (other == instr || !is_together(context, program, instr, other)) continue;
-        if (other < instr) return false;
-        gemm_join(gemm, &other->gemm, phase);
-    }
-    return true;
-}
-
-static int merge_of_producer(const struct compute_context *context,
-                             const struct block_program *program, const struct instr *reader,
-                             int buffer)
-{
-    for (const struct instr *instr = reader - 1; instr >= program->instrs; instr--) {
-        for (int i = 0; i < instr->output_count; i++) {
-            if (instr->outputs[i] == buffer) return merge_of(context, program, instr);
-        }
-    }
-    return 0;
-}
-
-// One GEMM has already added up the input gradients of contractions that it joined.
-static bool is_merged_sum(const struct compute_context *context,
-                          const struct block_program *program, const struct instr *instr)
-{
-    if (instr->kind != OP_ADD || instr->phase != PHASE_BACKWARD || instr->recompute ||
-        !context->stack->merge_contractions) {
-        return false;
-    }
-    int first = merge_of_producer(context, program, instr, instr->inputs[0]);
-    for (int i = 1; i < instr->input_count && first; i++) {
-        if (merge_of_producer(context, program, instr, instr->inputs[i]) != first) return false;
-    }
-    return first != 0;
-}
-
-// Products of activations and the head stay in 16 bits where the other GEMMs run in fewer, as
-// Transformer Engine does.
-static enum precision product_precision(const struct compute_context *context,
-                                        const struct block_program *program,
-                                        const struct instr *instr)
-{
-    bool is_narrow = precision_bytes(context->precision) < 2;
-    bool is_kept = program->block->role != BLOCK_LAYER || instr->gemm.batch > 1;
-    return is_narrow && is_kept ? PRECISION_BF16 : context->precision;
-}
-
-static struct compute_cost price_contraction(const struct compute_context *context,
-                                             const struct block_program *program,
-                                             const struct instr *instr)
-{
-    struct gemm gemm;
-    if (!joined_gemm(context, program, instr, &gemm)) return (struct compute_cost){0};
-    struct compute_context own = *context;
-    own.precision = product_precision(context, program, instr);
-    const struct tensor *result =
-        &program->block->tensors[program->block->ops[instr->op].outputs[0]];
-    bool accumulates =
-        context->stack->fp32_gradient_accumulation && result->role == TENSOR_PARAMETER_GRADIENT;
-    struct compute_cost cost = {.kernel_count = 1};
-    cost.s = gemm_s(&own, &gemm, accumulates, &cost.bound);
-    if (precision_bytes(own.precision) < 2) {
-        double operands = (double)(gemm.m + gemm.n) * (double)gemm.k;
-        cost.s += stream_s(context, operands * context->stack->cast_bytes);
-    }
-    return cost;
-}
-
 static enum precision attention_precision(const struct device *device)
 {
     if (device->peak_flop_per_s[PRECISION_BF16] > 0) return PRECISION_BF16;
     return device->peak_flop_per_s[PRECISION_FP16] > 0 ? PRECISION_FP16 : PRECISION_FP32;
 }
 
+const struct instr *streamed_input(const struct block_program *program, const struct instr *instr)
+{
+    if (instr->kv_seq <= instr->seq) return NULL;
+    for (const struct instr *at = instr - 1; at >= program->instrs; at--) {
+        if (!at->streamed) continue;
+        for (int i = 0; i < instr->input_count; i++) {
+            if (instr->inputs[i] == at->outputs[0]) return at;
+        }
+    }
+    return NULL;
+}
+
+// Work of the rank with most of it over the mean, where ranks hold consecutive queries: the last
+// queries of a causal sequence attend to most keys. 2 - 1/ranks without a window.
+static double causal_imbalance(const struct compute_context *context, const struct instr *instr)
+{
+    if (!instr->causal || instr->kv_seq <= instr->seq || context->stack->cp_zigzag) return 1;
+    double queries = (double)instr->seq, keys = (double)instr->kv_seq;
+    double window = instr->window > 0 ? fmin((double)instr->window, keys) : keys;
+    double all = keys * window - window * window / 2;
+    double before = keys - queries, first = fmin(before, window);
+    double others = before <= window ? before * before / 2 : before * window - first * first / 2;
+    return (all - others) / (all * queries / keys);
+}
+
+// How attention meets its keys: all at once, or block after block as they come round the ring.
+struct rounds {
+    double count;
+    double keys;         // of one kernel
+    double merge_bytes;  // of the sums of the blocks' results, in all rounds
+};
+
+static struct rounds rounds_of(const struct compute_context *context,
+                               const struct block_program *program, const struct instr *instr)
+{
+    struct rounds rounds = {.count = 1, .keys = (double)instr->kv_seq};
+    const struct instr *streamed = streamed_input(program, instr);
+    if (streamed) {
+        // As many ranks as there are pieces of the sequence; zig-zag halves each.
+        rounds.count = streamed->stream_steps + 1;
+        rounds.keys = (double)instr->seq / (instr->causal && context->stack->cp_zigzag ? 2 : 1);
+        double result_bytes = (double)program->buffers[instr->outputs[0]].bytes;
+        rounds.merge_bytes = 3 * result_bytes * streamed->stream_steps;
+    }
+    bool has_window = instr->window > 0 && (double)instr->window < rounds.keys;
+    if (has_window) rounds.keys = (double)instr->window;
+    return rounds;
+}
+
 static struct compute_cost price_attention(const struct compute_context *context,
+                                           const struct block_program *program,
                                            const struct instr *instr)
 {
     const struct device_efficiency *efficiency = &context->device->efficiency;
@@ -211,16 +158,16 @@ static struct compute_cost price_attention(const struct compute_context *context
     double ratio = instr->kind == OP_ATTENTION
                        ? forward_ratio
                        : efficiency->attention_backward_ratio * stack->attention_backward_scale;
-    double keys = (double)instr->kv_seq;
-    if (instr->window > 0 && instr->window < instr->kv_seq) keys = (double)instr->window;
-    double ramp = keys / (keys + efficiency->attention_half_seq);
-    double compute_s = instr->flop / (peak * ratio * limit_ratio * ramp);
+    struct rounds rounds = rounds_of(context, program, instr);
+    double ramp = rounds.keys / (rounds.keys + efficiency->attention_half_seq);
+    double flop = instr->flop * causal_imbalance(context, instr);
+    double compute_s = flop / (peak * ratio * limit_ratio * ramp);
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
-    double gap_s = context->device->launch_latency_s;
+    double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
     return (struct compute_cost){
-        .s = fmax(compute_s, memory_s) + gap_s,
+        .s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes) + gap_s,
         .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-        .kernel_count = 1,
+        .kernel_count = 2 * rounds.count - 1,
     };
 }
 
@@ -229,15 +176,56 @@ static struct compute_cost price_streaming(const struct compute_context *context
                                            const struct instr *instr)
 {
     double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
-    if (bytes <= 0 || is_merged_sum(context, program, instr)) return (struct compute_cost){0};
-    // A fused chain moves fewer bytes in fewer kernels; a scale above 1 is more kernels as well.
-    double scale = context->stack->element_wise_scale;
+    if (bytes <= 0 || contraction_has_summed(context, program, instr)) {
+        return (struct compute_cost){0};
+    }
+    bytes -= (double)instr->kept_bytes;
+    // A scale above 1 is more kernels as well; a fused kernel is launched by its first member.
+    double scale = context->stack->element_wise_scale, kernels = instr->kernel ? 0 : scale;
     double memory_s = stream_s(context, bytes * scale);
-    double gap_s = context->device->launch_latency_s * scale;
+    double gap_s = context->device->launch_latency_s * kernels;
     return (struct compute_cost){
         .s = memory_s + gap_s,
         .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
-        .kernel_count = scale,
+        .kernel_count = kernels,
+    };
+}
+
+// The rows of experts, gathered from or added up to their tokens, and sorted by expert: kernels of
+// their own, which no chain takes in.
+static struct compute_cost price_permutation(const struct compute_context *context,
+                                             const struct block_program *program,
+                                             const struct instr *instr)
+{
+    double rows_bytes = 0, read_bytes = (double)instr->read_bytes;
+    for (int i = 0; i < instr->input_count; i++)
+        rows_bytes = fmax(rows_bytes, (double)program->buffers[instr->inputs[i]].bytes);
+    for (int i = 0; i < instr->output_count; i++)
+        rows_bytes = fmax(rows_bytes, (double)program->buffers[instr->outputs[i]].bytes);
+    // A token is read for each of its rows.
+    if (instr->kind == OP_DISPATCH) read_bytes = fmax(read_bytes, rows_bytes);
+    double passes = context->stack->permute_passes;
+    double more_bytes = fmax(passes - 1, 0) * 2 * rows_bytes;
+    double memory_s = stream_s(context, read_bytes + (double)instr->write_bytes + more_bytes);
+    double gap_s = context->device->launch_latency_s * fmax(passes, 1);
+    return (struct compute_cost){
+        .s = memory_s + gap_s,
+        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
+        .kernel_count = fmax(passes, 1),
+    };
+}
+
+// Many small kernels on a few numbers a token.
+static struct compute_cost price_route(const struct compute_context *context,
+                                       const struct instr *instr)
+{
+    double kernels = fmax(context->stack->route_kernels, 1);
+    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    double gap_s = context->device->launch_latency_s * kernels;
+    return (struct compute_cost){
+        .s = memory_s + gap_s,
+        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
+        .kernel_count = kernels,
     };
 }
 
@@ -247,10 +235,18 @@ struct compute_cost compute_price(const struct compute_context *context,
     assert(instr->collective == COLLECTIVE_NONE);
     switch (instr->kind) {
     case OP_CONTRACT:
-        return price_contraction(context, program, instr);
+        return contraction_price(context, program, instr);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
-        return price_attention(context, instr);
+        return price_attention(context, program, instr);
+    case OP_DISPATCH:
+    case OP_COMBINE:
+    case OP_DISPATCH_BACKWARD:
+    case OP_COMBINE_BACKWARD:
+        return price_permutation(context, program, instr);
+    case OP_ROUTE:
+    case OP_ROUTE_BACKWARD:
+        return price_route(context, instr);
     default:
         return price_streaming(context, program, instr);
     }

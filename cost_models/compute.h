@@ -8,16 +8,27 @@
 //     wave = (1-s) ceil(T/SMs) + s max(T/SMs, 1), te = min(1, ((ab/(a+b)) / 85.3)^tile_exponent),
 //   then the memory bound, then the gap between kernels. fp32-accumulated weight gradients read and
 //   write 4 M N bytes more.
+//   Experts are a grouped GEMM: `batch` groups of m rows, whose tiles fill the device together, at
+//   the stack's grouped_gemm_ratio; the memory bound reads the weights of every group.
 //   Attention: flop at the device's attention ratio * s / (s + half_seq), backward 2.5 x forward;
 //   unfused: batched GEMMs (head_dim not a multiple of 8: slower) and softmax at memory speed.
-//   Everything else: bytes * element_wise_scale / (memory bandwidth * memory_ratio).
+//   Where k and v arrive block after block (ring), s is the keys of a block, half of them with
+//   zig-zag, and every block but the first adds its result to the sum of the others. Queries split
+//   over ranks without zig-zag: the last rank's keys count, 2 - 1/ranks of the mean when causal.
+//   Dispatch and combine move the rows of experts at memory speed, permute_passes times.
+//   Everything else: bytes that fusion leaves (plan/fusion.h) * element_wise_scale / (memory
+//   bandwidth * memory_ratio).
+// In fp8 and fp4 runs, products of a layer with its parameters are narrow in the phases that the
+// stack names; head, router, embedding and products of activations stay in bf16. Operands are
+// quantised where they first occur: x in forward, its gradient in backward, the weight once a step
+// or in every forward; each as one more walk over memory of cast_bytes an element.
 
 enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
 
 struct compute_cost {
     double s;
     enum bound bound;
-    double kernel_count;  // that the host launches; 0 for views, a fraction where fused
+    double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
 };
 
 struct compute_context {
@@ -26,15 +37,22 @@ struct compute_context {
     enum precision precision;
 };
 
-// One GEMM in the context's precision, the gap before it included. A `batch` above 1 is a batched
-// product of activations.
-double gemm_s(const struct compute_context *context, const struct gemm *gemm, bool accumulate_fp32,
+enum gemm_trait {
+    GEMM_ACCUMULATES = 1,  // reads and writes an fp32 result
+    GEMM_GROUPED = 2,      // `batch` weights; without it `batch` is one of products of activations
+};
+
+// One GEMM in the context's precision, the gap before it included. `traits` is a mask of
+// gemm_trait.
+double gemm_s(const struct compute_context *context, const struct gemm *gemm, unsigned traits,
               enum bound *bound);
 // A compute instruction. Where the stack merges contractions that share an input, the first of them
 // in the program costs all of it, as one GEMM, and the others nothing; so does the sum of their
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
+// The exchange that brings an input of this attention in pieces; NULL when all of it is there.
+const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
 // Bytes read and written at the rate of element-wise kernels.
 double stream_s(const struct compute_context *context, double bytes);
 // Reading and writing parameters, gradients and state of `elements` parameters in one update; the

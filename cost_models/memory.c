@@ -8,12 +8,13 @@ enum { WEIGHT_MAX = 64 };
 // What one stage holds while its worst micro-batch runs.
 struct holding {
     struct parameter_sums sums;    // parameters, local under the compute layout
-    double saved_bytes;            // of all micro-batches in flight, logits apart
+    double saved_bytes;            // of all micro-batches in flight and waiting, logits apart
     double layer_transient_bytes;  // the worst block but the head
     double head_transient_bytes;   // of the head, logits apart
     double logits_bytes;
-    double block_bytes;     // the widest block's weights, and as many of its gradients
-    double boundary_bytes;  // what a neighbouring stage sends
+    double gathered_bytes;   // of the widest block's weights, those that are stored in shards
+    double scattered_bytes;  // and of its gradients
+    double boundary_bytes;   // what a neighbouring stage sends
 };
 
 struct logits {
@@ -47,16 +48,24 @@ static struct logits logits_of(const struct block_program *block)
     return logits;
 }
 
+// What one micro-batch of a chunk holds: between F and B, between B and W.
+struct chunk_bytes {
+    double saved, waiting;
+    double logits;  // of `saved`, not counted there
+};
+
 // Two moments of the last stage are not the same: its head with all copies of the logits, and a
 // layer's backward, when they are gone but for those of other micro-batches.
 static void hold_head(const struct block_program *block, const struct stack *stack,
-                      double weight_bytes, int in_flight, struct holding *holding)
+                      double weight_bytes, struct chunk_bytes *bytes, struct holding *holding)
 {
     struct logits logits = logits_of(block);
     double kept = logits.saved ? logits.bytes : 0;
     double elements = logits.bytes / weight_bytes;
-    holding->saved_bytes += ((double)block->saved_bytes - kept) * in_flight;
-    holding->logits_bytes += kept * (in_flight - 1) + elements * stack->logits_bytes_per_element;
+    bytes->saved += (double)block->saved_bytes - kept;
+    bytes->logits += kept;
+    bytes->waiting += (double)block->held_bytes;
+    holding->logits_bytes += elements * stack->logits_bytes_per_element;
     double transient =
         larger((double)block->forward_transient_bytes, (double)block->backward_transient_bytes);
     double others = transient - logits.gradient_bytes - (logits.bytes - kept);
@@ -122,19 +131,36 @@ static double placeholder_bytes(const struct block_program *block, const struct 
     return bytes;
 }
 
+// What a block gathers and scatters: experts may be stored whole where dense parameters are not.
+static void hold_shards(const struct program *program, const struct block_program *block,
+                        double weight_bytes, struct holding *holding)
+{
+    double gathered = 0, scattered = 0;
+    for (int i = 0; i < block->parameter_count; i++) {
+        const struct parameter *parameter = &block->parameters[i];
+        const struct storage *storage = &program->storage[parameter->kind];
+        double bytes = (double)parameter->elements * weight_bytes;
+        if (storage->weight_axes) gathered += bytes;
+        if (storage->gradient_axes) scattered += bytes;
+    }
+    holding->gathered_bytes = larger(holding->gathered_bytes, gathered);
+    holding->scattered_bytes = larger(holding->scattered_bytes, scattered);
+}
+
 static void hold_block(const struct program *program, const struct stack *stack,
-                       const struct block_use *use, int in_flight, struct holding *holding)
+                       const struct block_use *use, struct chunk_bytes *bytes,
+                       struct holding *holding)
 {
     const struct block_program *block = program->blocks[use->block_program];
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
-    double block_bytes = (double)block->parameter_elements * weight_bytes;
-    holding->block_bytes = larger(holding->block_bytes, block_bytes);
+    hold_shards(program, block, weight_bytes, holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
-        return hold_head(block, stack, weight_bytes, in_flight, holding);
+        return hold_head(block, stack, weight_bytes, bytes, holding);
     }
-    holding->saved_bytes += (double)block->saved_bytes * use->count * in_flight;
+    bytes->saved += (double)block->saved_bytes * use->count;
+    bytes->waiting += (double)block->held_bytes * use->count;
     double backward = (double)block->backward_transient_bytes;
     bool has_placeholders = stack->dummy_gradient && block->block->role == BLOCK_LAYER;
     if (has_placeholders) backward += placeholder_bytes(block, stack, weight_bytes);
@@ -142,18 +168,42 @@ static void hold_block(const struct program *program, const struct stack *stack,
     holding->layer_transient_bytes = larger(holding->layer_transient_bytes, transient);
 }
 
+enum { CHUNKS = UINT8_MAX + 1 };
+
+// The heaviest moment of the schedule. One micro-batch's copies of the logits are counted already.
+static void add_heaviest(const struct program *program, const struct chunk_bytes *bytes, int stage,
+                         struct holding *holding)
+{
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    int chunk_count = program->shape.chunk_count, hold_count = 1;
+    struct schedule_hold holds[SCHEDULE_HOLD_MAX * CHUNKS];
+    // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
+    for (int chunk = 0; chunk < chunk_count; chunk++)
+        holds[chunk] = (struct schedule_hold){1, 0};
+    if (program->shape.stage_count > 1 || !row->backward_fused)
+        hold_count = row->holds(&program->shape, stage, holds);
+    double saved = 0, logits = 0;
+    for (int i = 0; i < hold_count; i++) {
+        double hold_saved = 0, hold_logits = 0;
+        for (int chunk = 0; chunk < chunk_count; chunk++) {
+            const struct schedule_hold *hold = &holds[i * chunk_count + chunk];
+            hold_saved += bytes[chunk].saved * hold->alive + bytes[chunk].waiting * hold->waiting;
+            if (hold->alive > 1) hold_logits += bytes[chunk].logits * (hold->alive - 1);
+        }
+        if (hold_saved + hold_logits <= saved + logits) continue;
+        saved = hold_saved;
+        logits = hold_logits;
+    }
+    holding->saved_bytes += saved;
+    holding->logits_bytes += logits;
+}
+
 static struct holding holding_of(const struct program *program, const struct stack *stack,
                                  int stage)
 {
     int chunk_count = program->shape.chunk_count;
-    int in_flight[UINT8_MAX + 1];
+    struct chunk_bytes bytes[CHUNKS];
     assert(chunk_count <= UINT8_MAX);
-    // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
-    for (int chunk = 0; chunk < chunk_count; chunk++)
-        in_flight[chunk] = 1;
-    if (program->shape.stage_count > 1) {
-        schedule_row(program->parallel.schedule)->in_flight(&program->shape, stage, in_flight);
-    }
     struct holding holding = {0};
     for (int i = 0; i < chunk_count; i++) {
         int class = program->class_of[stage * chunk_count + i];
@@ -161,10 +211,12 @@ static struct holding holding_of(const struct program *program, const struct sta
         struct parameter_sums sums = parameter_sums(program, chunk);
         for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
             holding.sums.elements[kind] += sums.elements[kind];
+        bytes[i] = (struct chunk_bytes){0};
         for (int u = 0; u < chunk->use_count; u++) {
-            hold_block(program, stack, &chunk->uses[u], in_flight[i], &holding);
+            hold_block(program, stack, &chunk->uses[u], &bytes[i], &holding);
         }
     }
+    add_heaviest(program, bytes, stage, &holding);
     return holding;
 }
 
@@ -172,10 +224,7 @@ static struct holding holding_of(const struct program *program, const struct sta
 // shard; a message from each neighbour.
 static double buffer_bytes(const struct program *program, const struct holding *holding)
 {
-    double bytes = 0;
-    const struct storage *storage = &program->storage[PARAMETER_DENSE];
-    if (storage->weight_axes) bytes += 2 * holding->block_bytes;
-    if (storage->gradient_axes) bytes += holding->block_bytes;
+    double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
     return bytes;
 }

@@ -22,9 +22,10 @@ static bool is_new(struct ties *ties, const char *tie)
     return true;
 }
 
-static void add_partial(struct parameter_sums *sums, enum parameter_kind kind, unsigned axes,
-                        double elements)
+static void add_partial(struct parameter_sums *sums, const struct parameter *parameter, int count)
 {
+    enum parameter_kind kind = parameter->kind;
+    unsigned axes = parameter->gradient_partial_axes;
     int i = 0;
     while (i < sums->partial_count &&
            (sums->partial[i].axes != axes || sums->partial[i].kind != kind))
@@ -34,9 +35,11 @@ static void add_partial(struct parameter_sums *sums, enum parameter_kind kind, u
         sums->partial[i].kind = kind;
         sums->partial[i].axes = axes;
         sums->partial[i].elements = 0;
+        sums->partial[i].tensor_count = 0;
         sums->partial_count++;
     }
-    sums->partial[i].elements += elements;
+    sums->partial[i].elements += (double)parameter->elements * count;
+    sums->partial[i].tensor_count += parameter->tensor_count * count;
 }
 
 struct parameter_sums parameter_sums(const struct program *program,
@@ -52,9 +55,9 @@ struct parameter_sums parameter_sums(const struct program *program,
             if (!is_new(&ties, parameter->tie)) continue;
             // What repeats is tied to itself.
             int count = parameter->tie ? 1 : use->count;
-            double elements = (double)parameter->elements * count;
-            sums.elements[parameter->kind] += elements;
-            add_partial(&sums, parameter->kind, parameter->gradient_partial_axes, elements);
+            sums.elements[parameter->kind] += (double)parameter->elements * count;
+            sums.tensor_count[parameter->kind] += parameter->tensor_count * count;
+            add_partial(&sums, parameter, count);
         }
     }
     return sums;

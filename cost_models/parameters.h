@@ -8,10 +8,12 @@ enum { PARTIAL_MAX = 16 };
 
 struct parameter_sums {
     double elements[PARAMETER_KIND_COUNT];  // local, tied parameters of the chunk once
+    int tensor_count[PARAMETER_KIND_COUNT];
     struct {
         enum parameter_kind kind;
         unsigned axes;  // whose ranks hold parts of these gradients at the end of the step
         double elements;
+        int tensor_count;
     } partial[PARTIAL_MAX];
     int partial_count;
 };

@@ -14,11 +14,17 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("zero_stages")},
     {JSON_ANY("zero_stages_with_pipeline")},
     {JSON_ANY("recompute")},
+    {JSON_ANY("recompute_classes")},
     {JSON_ANY("attention")},
     {JSON_ANY("axes")},
+    {JSON_ANY("cp_kinds")},
+    {JSON_BOOL(struct stack, cp_zigzag)},
     {JSON_BOOL(struct stack, sequence_parallel)},
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},
+    {JSON_ANY("passes")},
+    {JSON_ANY("fp8_products")},
+    {JSON_ANY("fp4_products")},
     {JSON_F64(struct stack, gemm_scale, 0.05, 4)},
     {JSON_F64(struct stack, attention_forward_scale, 0.05, 4)},
     {JSON_F64(struct stack, attention_backward_scale, 0.05, 4)},
@@ -26,7 +32,15 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
     {JSON_F64(struct stack, host_op_s, 0, 1)},
     {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
+    {JSON_F64(struct stack, grouped_gemm_ratio, 0.05, 1)},
+    {JSON_BOOL(struct stack, grouped_gemm_fused)},
+    {JSON_F64(struct stack, permute_passes, 0, 8)},
+    {JSON_F64(struct stack, route_kernels, 0, 64)},
+    {JSON_BOOL(struct stack, dispatch_once)},
     {JSON_F64(struct stack, cast_bytes, 0, 64)},
+    {JSON_F64(struct stack, cast_kernels, 0, 16)},
+    {JSON_BOOL(struct stack, cached_weight_cast)},
+    {JSON_BOOL(struct stack, delayed_scaling)},
     {JSON_F64(struct stack, gradient_passes, 0, 16)},
     {JSON_F64(struct stack, overlap_ratio, 0, 1)},
     {JSON_F64(struct stack, tp_overlap_ratio, 0, 1)},
@@ -64,25 +78,54 @@ static const char *attention_text(int bit)
     return attention_name((enum attention)bit);
 }
 
+static const char *class_text(int bit)
+{
+    return op_class_name((enum op_class)bit);
+}
+
 static const char *axis_text(int bit)
 {
     return axis_name((enum axis)bit);
 }
 
-// Arrays of names, kept as a mask; without `name` of whole numbers.
+static const char *cp_kind_text(int bit)
+{
+    return cp_kind_name((enum cp_kind)bit);
+}
+
+static const char *pass_text(int bit)
+{
+    return pass_name((enum pass)bit);
+}
+
+static const char *phase_text(int bit)
+{
+    static const char *const NAMES[PHASE_COUNT] = {"forward", "backward", "weight"};
+    return NAMES[bit];
+}
+
+// Arrays of names, kept as a mask; without `name` of whole numbers. `first` is the lowest bit that
+// may be named.
 static const struct mask_field {
     const char *key;
     size_t offset;
-    int count;
+    int first, count;
     const char *(*name)(int bit);
     bool may_be_empty;
 } MASKS[] = {
-    {"schedules", offsetof(struct stack, schedules), SCHEDULE_KIND_COUNT, schedule_text, true},
-    {"zero_stages", offsetof(struct stack, zero_stages), 4, NULL, false},
-    {"zero_stages_with_pipeline", offsetof(struct stack, zero_stages_with_pipeline), 4, NULL, true},
-    {"recompute", offsetof(struct stack, recompute), RECOMPUTE_COUNT, recompute_text, false},
-    {"attention", offsetof(struct stack, attention), ATTENTION_COUNT, attention_text, false},
-    {"axes", offsetof(struct stack, axes), AXIS_COUNT, axis_text, true},
+    {"schedules", offsetof(struct stack, schedules), 0, SCHEDULE_KIND_COUNT, schedule_text, true},
+    {"zero_stages", offsetof(struct stack, zero_stages), 0, 4, NULL, false},
+    {"zero_stages_with_pipeline", offsetof(struct stack, zero_stages_with_pipeline), 0, 4, NULL,
+     true},
+    {"recompute", offsetof(struct stack, recompute), 0, RECOMPUTE_COUNT, recompute_text, false},
+    {"recompute_classes", offsetof(struct stack, recompute_classes), OP_CLASS_NONE + 1,
+     OP_CLASS_COUNT, class_text, true},
+    {"attention", offsetof(struct stack, attention), 0, ATTENTION_COUNT, attention_text, false},
+    {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true},
+    {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true},
+    {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true},
+    {"fp8_products", offsetof(struct stack, fp8_products), 0, PHASE_COUNT, phase_text, true},
+    {"fp4_products", offsetof(struct stack, fp4_products), 0, PHASE_COUNT, phase_text, true},
 };
 
 enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
@@ -96,12 +139,12 @@ static unsigned read_bit(const struct json *item, const struct mask_field *field
 {
     if (!field->name) return 1u << json_i64(item, 0, field->count - 1, err);
     const char *text = json_text(item, err);
-    for (int bit = 0; bit < field->count && !err->kind; bit++) {
+    for (int bit = field->first; bit < field->count && !err->kind; bit++) {
         if (strcmp(field->name(bit), text) == 0) return 1u << bit;
     }
     char known[256] = "";
-    for (int bit = 0; bit < field->count; bit++) {
-        if (bit) strncat(known, ", ", sizeof known - strlen(known) - 1);
+    for (int bit = field->first; bit < field->count; bit++) {
+        if (bit > field->first) strncat(known, ", ", sizeof known - strlen(known) - 1);
         strncat(known, field->name(bit), sizeof known - strlen(known) - 1);
     }
     json_fail(item, err, "expected one of %s, found \"%s\"", known, text ? text : "");
@@ -147,6 +190,15 @@ static void check(const struct stack *stack, const struct json *object, struct e
         struct json at = json_get(object, "zero_stages_with_pipeline", err);
         json_fail(&at, err, "expected a subset of zero_stages");
     }
+    if (!err->kind && (stack->axes >> AXIS_CP & 1) != (stack->cp_kinds != 0)) {
+        struct json at = json_get(object, "cp_kinds", err);
+        json_fail(&at, err, "expected some where axes has cp and none elsewhere");
+    }
+    bool is_selective = stack->recompute >> RECOMPUTE_SELECTIVE & 1;
+    if (!err->kind && is_selective != (stack->recompute_classes != 0)) {
+        struct json at = json_get(object, "recompute_classes", err);
+        json_fail(&at, err, "expected some where recompute has selective and none elsewhere");
+    }
     if (!err->kind && stack->overlap_default & ~stack->overlap) {
         struct json at = json_get(object, "overlap_default", err);
         json_fail(&at, err, "expected a subset of overlap");
@@ -184,7 +236,7 @@ static void write_mask(struct json_writer *writer, const struct stack *stack,
 {
     unsigned mask = *mask_of((struct stack *)stack, field);
     json_open_flat(writer, field->key, '[');
-    for (int bit = 0; bit < field->count; bit++) {
+    for (int bit = field->first; bit < field->count; bit++) {
         if (!(mask >> bit & 1)) continue;
         if (field->name) {
             json_put_text(writer, NULL, field->name(bit));
@@ -239,36 +291,104 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
     json_close(writer, '}');
 }
 
+bool stack_check_precision(const struct stack *stack, enum precision precision, struct err *err)
+{
+    bool has_none = (precision == PRECISION_FP8 && !stack->fp8_products) ||
+                    (precision == PRECISION_FP4 && !stack->fp4_products);
+    if (!has_none) return true;
+    return err_set(err, ERR_USAGE, "--precision %s: stack %s runs no products in it",
+                   precision_name(precision), stack->name);
+}
+
+// The first bit of `wanted` that is not in `known`, or -1.
+static int missing_bit(unsigned wanted, unsigned known)
+{
+    for (int bit = 0; wanted >> bit; bit++) {
+        if (wanted >> bit & ~known >> bit & 1) return bit;
+    }
+    return -1;
+}
+
+static const char *refuse_axis(const struct stack *stack, const struct parallel *parallel,
+                               struct arena *arena)
+{
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        if (parallel->degree[axis] == 1 || stack->axes >> axis & 1) continue;
+        return arena_print(arena, "stack %s cannot split over %s", stack->name, axis_text(axis));
+    }
+    bool has_context = parallel->degree[AXIS_CP] > 1;
+    if (!has_context || stack->cp_kinds >> parallel->cp_kind & 1) return NULL;
+    return arena_print(arena, "stack %s has no %s context parallelism", stack->name,
+                       cp_kind_name(parallel->cp_kind));
+}
+
+static const char *refuse_schedule(const struct stack *stack, const struct parallel *parallel,
+                                   struct arena *arena)
+{
+    bool pipelined = parallel->degree[AXIS_PP] > 1;
+    if (!pipelined || stack->schedules >> parallel->schedule & 1) return NULL;
+    return arena_print(arena, "stack %s has no schedule %s", stack->name,
+                       schedule_name(parallel->schedule));
+}
+
+static const char *refuse_zero(const struct stack *stack, const struct parallel *parallel,
+                               struct arena *arena)
+{
+    bool pipelined = parallel->degree[AXIS_PP] > 1;
+    if (!(stack->zero_stages >> parallel->zero & 1)) {
+        return arena_print(arena, "stack %s has no zero stage %d", stack->name, parallel->zero);
+    }
+    if (!pipelined || stack->zero_stages_with_pipeline >> parallel->zero & 1) return NULL;
+    return arena_print(arena, "stack %s has no zero stage %d together with a pipeline", stack->name,
+                       parallel->zero);
+}
+
+// Without classes, selective recompute is that of attention.
+static const char *refuse_recompute(const struct stack *stack, const struct parallel *parallel,
+                                    struct arena *arena)
+{
+    if (!(stack->recompute >> parallel->recompute & 1)) {
+        return arena_print(arena, "stack %s has no %s recompute", stack->name,
+                           recompute_name(parallel->recompute));
+    }
+    if (parallel->recompute != RECOMPUTE_SELECTIVE) return NULL;
+    unsigned classes = parallel->recompute_classes;
+    int missing =
+        missing_bit(classes ? classes : 1u << OP_CLASS_ATTENTION, stack->recompute_classes);
+    if (missing < 0) return NULL;
+    return arena_print(arena, "stack %s has no selective recompute of %s", stack->name,
+                       class_text(missing));
+}
+
+static const char *refuse_others(const struct stack *stack, const struct parallel *parallel,
+                                 struct arena *arena)
+{
+    if (!(stack->attention >> parallel->attention & 1)) {
+        return arena_print(arena, "stack %s has no %s attention", stack->name,
+                           attention_name(parallel->attention));
+    }
+    if (parallel->sp && !stack->sequence_parallel) {
+        return arena_print(arena, "stack %s has no sequence parallelism", stack->name);
+    }
+    unsigned overlap = parallel->overlap & ~stack->overlap;
+    if (overlap) {
+        return arena_print(arena, "stack %s cannot overlap %s", stack->name,
+                           overlap_text(arena, overlap));
+    }
+    int pass = missing_bit(parallel->passes, stack->passes);
+    if (pass < 0) return NULL;
+    return arena_print(arena, "stack %s has no pass %s", stack->name, pass_text(pass));
+}
+
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
                    const char **why)
 {
+    static const char *(*const REFUSALS[])(const struct stack *, const struct parallel *,
+                                           struct arena *) = {
+        refuse_axis, refuse_schedule, refuse_zero, refuse_recompute, refuse_others,
+    };
     *why = NULL;
-    bool pipelined = parallel->degree[AXIS_PP] > 1;
-    unsigned missing = parallel->overlap & ~stack->overlap;
-    for (int axis = 0; axis < AXIS_COUNT && !*why; axis++) {
-        if (parallel->degree[axis] == 1 || stack->axes >> axis & 1) continue;
-        *why = arena_print(arena, "stack %s cannot split over %s", stack->name, axis_text(axis));
-    }
-    if (*why) return false;
-    if (pipelined && !(stack->schedules >> parallel->schedule & 1)) {
-        *why = arena_print(arena, "stack %s has no schedule %s", stack->name,
-                           schedule_name(parallel->schedule));
-    } else if (!(stack->zero_stages >> parallel->zero & 1)) {
-        *why = arena_print(arena, "stack %s has no zero stage %d", stack->name, parallel->zero);
-    } else if (pipelined && !(stack->zero_stages_with_pipeline >> parallel->zero & 1)) {
-        *why = arena_print(arena, "stack %s has no zero stage %d together with a pipeline",
-                           stack->name, parallel->zero);
-    } else if (!(stack->recompute >> parallel->recompute & 1)) {
-        *why = arena_print(arena, "stack %s has no %s recompute", stack->name,
-                           recompute_name(parallel->recompute));
-    } else if (!(stack->attention >> parallel->attention & 1)) {
-        *why = arena_print(arena, "stack %s has no %s attention", stack->name,
-                           attention_name(parallel->attention));
-    } else if (parallel->sp && !stack->sequence_parallel) {
-        *why = arena_print(arena, "stack %s has no sequence parallelism", stack->name);
-    } else if (missing) {
-        *why = arena_print(arena, "stack %s cannot overlap %s", stack->name,
-                           overlap_text(arena, missing));
-    }
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
+        *why = REFUSALS[i](stack, parallel, arena);
     return !*why;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "models/graph.h"
 #include "plan/parallel.h"
 
 // The software that runs the plan, as data: the same plan runs at a different speed on different
@@ -13,31 +14,54 @@ struct stack {
     unsigned zero_stages;                // bits 0..3
     unsigned zero_stages_with_pipeline;  // those it can combine with pp > 1
     unsigned recompute;                  // bit per enum recompute
+    unsigned recompute_classes;          // bit per enum op_class that it can redo selectively
     unsigned attention;                  // bit per enum attention
     unsigned axes;                       // bit per enum axis with a degree above 1
+    unsigned cp_kinds;                   // bit per enum cp_kind
+    bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
+                     // attention is equal work; else the last rank has most
     bool sequence_parallel;
     unsigned overlap;  // mask of enum overlap it can do
     unsigned overlap_default;
+    unsigned passes;  // bit per enum pass
+    // Products of a layer with one of its parameters that run in fp8 and in fp4: bit per enum
+    // phase; the others run in bf16. None: the stack does not train in that precision.
+    unsigned fp8_products, fp4_products;
     // how fast it runs it
     double gemm_scale;               // on the device's gemm_ratio
     double attention_forward_scale;  // on the device's attention ratios
     double attention_backward_scale;
     double attention_flop_per_s_most;  // kernels written for an older device gain no more than
                                        // this on a newer one, backward in proportion; 0 = no limit
-    double element_wise_scale;    // memory traffic of element-wise work over the ideal (each op
-                                  // reading its inputs and writing its outputs once); < 1 = fused
+    double element_wise_scale;    // memory traffic and launches of what is bound by memory over
+                                  // those of the program: each op reading its inputs and writing
+                                  // its outputs once, less what the fusion pass saves where the
+                                  // stack has it (plan/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
-    double cast_bytes;            // memory traffic of quantising one GEMM operand element (fp8)
-    double gradient_passes;       // times a step that the whole gradient is walked over beside
-                                  // the update: zeroing, unscaling, copying
-    double overlap_ratio;         // share of gradient and parameter communication that proceeds
-                                  // while compute runs
-    double tp_overlap_ratio;      // share of tp collectives hidden behind GEMMs when OVERLAP_TP
-    double contention_ratio;      // slow-down of compute by communication beside it
-    double network_scale;         // on the fabric's efficiency
-    double step_overhead_s;       // data loading, logging, host work, once a step
-    bool merge_contractions;      // q,k,v and gate,up as one GEMM
+    double grouped_gemm_ratio;  // rate of a grouped GEMM (experts) over one GEMM of the same tiles
+    bool grouped_gemm_fused;    // one kernel for all experts; else one an expert
+    double permute_passes;  // times that the rows of experts are read and written by a dispatch or
+                            // a combine: 1, and 1 more where they are sorted again by expert
+                            // behind the all-to-all
+    double route_kernels;   // kernels between the router's product and the dispatch
+    double cast_bytes;      // memory traffic of quantising one element of an operand in 16 bits,
+                            // its transpose and the search for its maximum included
+    double cast_kernels;    // that quantise one operand
+    bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
+                         // its experts they hold
+    bool cached_weight_cast;  // weights are quantised once a step, not in every micro-batch
+    bool delayed_scaling;     // scales come from maxima of earlier steps, which are all-reduced
+                              // once a step
+    double gradient_passes;   // times a step that the whole gradient is walked over beside
+                              // the update: zeroing, unscaling, copying
+    double overlap_ratio;     // share of gradient and parameter communication that proceeds
+                              // while compute runs
+    double tp_overlap_ratio;  // share of tp collectives hidden behind GEMMs when OVERLAP_TP
+    double contention_ratio;  // slow-down of compute by communication beside it
+    double network_scale;     // on the fabric's efficiency
+    double step_overhead_s;   // data loading, logging, host work, once a step
+    bool merge_contractions;  // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary
@@ -61,6 +85,10 @@ MUST_CHECK const struct stack *stack_load(struct arena *arena, const char *name,
 MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json *object,
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
+
+// ERR_USAGE where the stack runs no products in this precision.
+MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
+                                      struct err *err);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3".

@@ -1,5 +1,7 @@
 #include "cost_models/step.h"
+#include "cost_models/contraction.h"
 #include "cost_models/parameters.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -28,10 +30,22 @@ static int bucket_count_of(const struct stack *stack, double bytes, int rank_cou
     return count > 1 ? (int)fmin(count, 1e6) : 1;
 }
 
+// Pieces of a payload of so many tensors: the buckets of the stack, all of it at once, or, not
+// combined, each tensor alone. Those are priced at their mean size: what counts is how often
+// latency is paid.
+static int piece_count_of(const struct price_context *context, const struct program *program,
+                          double bytes, int tensor_count, int rank_count)
+{
+    if (!pass_is_on(&program->parallel, PASS_COMBINE)) return tensor_count > 1 ? tensor_count : 1;
+    if (!pass_is_on(&program->parallel, PASS_BUCKETS)) return 1;
+    return bucket_count_of(context->compute.stack, bytes, rank_count);
+}
+
 // The same payload in pieces: each pays its own latency.
 static double bucketed_s(const struct price_context *context, const struct mesh *mesh,
                          enum collective collective, unsigned axes, double bytes, int count)
 {
+    if (bytes <= 0) return 0;
     return count * collective_s(context, mesh, collective, axes, bytes / count);
 }
 
@@ -39,11 +53,11 @@ static double bucketed_s(const struct price_context *context, const struct mesh 
 // scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
 // replicas of the shards.
 static double reduce_s(const struct price_context *context, const struct program *program,
-                       enum parameter_kind kind, unsigned axes, double bytes)
+                       enum parameter_kind kind, unsigned axes, double bytes, int tensor_count)
 {
     const struct mesh *mesh = &program->mesh;
     const struct storage *storage = &program->storage[kind];
-    int count = bucket_count_of(context->compute.stack, bytes, mesh_size(mesh, axes));
+    int count = piece_count_of(context, program, bytes, tensor_count, mesh_size(mesh, axes));
     unsigned shard = storage->optimizer_axes & axes;
     double total_s = 0;
     if (shard) {
@@ -62,6 +76,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     const struct stack *stack = context->compute.stack;
     const struct mesh *mesh = &program->mesh;
     struct parameter_sums sums = parameter_sums(program, chunk);
+    bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
     for (int i = 0; i < sums.partial_count; i++) {
         double bytes = sums.partial[i].elements * stack->gradient_bytes;
@@ -69,19 +84,29 @@ static struct chunk_price once_a_step(const struct price_context *context,
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
         unsigned others = sums.partial[i].axes & ~data;
-        price.gradient_reduce_s += reduce_s(context, program, kind, data, bytes);
-        price.small_reduce_s += collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes);
+        int tensors = sums.partial[i].tensor_count;
+        price.gradient_reduce_s += reduce_s(context, program, kind, data, bytes, tensors);
+        int count = is_combined || tensors < 1 ? 1 : tensors;
+        price.small_reduce_s +=
+            bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes, count);
     }
     // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
-    bool is_reduced = program->storage[PARAMETER_DENSE].gradient_axes != 0;
-    double bucketed_bytes = is_reduced ? 0 : parameter_total(&sums) * stack->gradient_bytes;
-    price.bucket_count = bucket_count_of(stack, bucketed_bytes, mesh_size(mesh, data_axes(mesh)));
+    double bucketed_bytes = 0;
+    int bucketed_tensors = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        if (program->storage[kind].gradient_axes) continue;
+        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes;
+        bucketed_tensors += sums.tensor_count[kind];
+    }
+    price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
+                                        mesh_size(mesh, data_axes(mesh)));
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         const struct storage *storage = &program->storage[kind];
         if (!storage->optimizer_axes || storage->weight_axes) continue;
         double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
-        price.parameter_gather_s += bucketed_s(context, mesh, COLLECTIVE_ALL_GATHER,
-                                               storage->optimizer_axes, bytes, price.bucket_count);
+        int count = is_combined ? price.bucket_count : sums.tensor_count[kind];
+        price.parameter_gather_s +=
+            bucketed_s(context, mesh, COLLECTIVE_ALL_GATHER, storage->optimizer_axes, bytes, count);
     }
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
@@ -92,12 +117,35 @@ static struct chunk_price once_a_step(const struct price_context *context,
     return price;
 }
 
+// Quantised weights, and the maxima from which the scales of the next step follow, are the work of
+// a step, not of a micro-batch.
+static void add_casts(const struct price_context *context, const struct program *program,
+                      const struct program_chunk *chunk, struct chunk_price *price)
+{
+    double scale_count = 0;
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_use *use = &chunk->uses[u];
+        int scales;
+        price->update_s += use->count * weight_cast_s(&context->compute,
+                                                      program->blocks[use->block_program], &scales);
+        scale_count += (double)use->count * scales;
+    }
+    if (!context->compute.stack->delayed_scaling) return;
+    const struct mesh *mesh = &program->mesh;
+    unsigned stage_axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
+    price->small_reduce_s +=
+        collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, stage_axes, scale_count * sizeof(float));
+}
+
 static struct chunk_price price_chunk(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk,
                                       const struct block_price *blocks)
 {
     struct chunk_price price = once_a_step(context, program, chunk);
+    if (precision_bytes(context->compute.precision) < 2) {
+        add_casts(context, program, chunk, &price);
+    }
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_price *block = &blocks[chunk->uses[u].block_program];
         for (int phase = 0; phase < PHASE_COUNT; phase++) {
@@ -163,10 +211,11 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
 {
     const struct stack *stack = context->compute.stack;
     const struct parallel *parallel = &program->parallel;
+    unsigned overlap = passes_overlap(parallel);
     const struct mesh *mesh = &program->mesh;
     struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
     for (int i = 0; i < program->block_count; i++) {
-        blocks[i] = block_price(context, mesh, program->blocks[i], parallel->overlap);
+        blocks[i] = block_price(context, mesh, program->blocks[i], overlap);
     }
     struct chunk_price *classes = ARENA_NEW(arena, struct chunk_price, program->chunk_class_count);
     for (int i = 0; i < program->chunk_class_count; i++) {
@@ -181,9 +230,9 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .class_count = program->chunk_class_count,
         .class_of = program->class_of,
         .hop_s = hop_s(context, program),
-        .hop_overlapped = parallel->overlap & OVERLAP_PP,
-        .reduce_overlapped = parallel->overlap & OVERLAP_GRAD_REDUCE,
-        .gather_overlapped = parallel->overlap & OVERLAP_PARAM_GATHER,
+        .hop_overlapped = overlap & OVERLAP_PP,
+        .reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE,
+        .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
         .overlap_ratio = stack->overlap_ratio,
         .tied_reduce_s = tied_reduce_s(context, program),
         .norm_s = collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float)),

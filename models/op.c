@@ -28,6 +28,16 @@ static bool is_last_dim(const struct tensor *tensor, enum dim dim)
     return tensor->rank > 0 && tensor->extents[tensor->rank - 1].dim == dim;
 }
 
+// Bit i = enum dim.
+static unsigned dims_of(const struct tensor *tensor)
+{
+    unsigned dims = 0;
+    for (int i = 0; i < tensor->rank; i++) {
+        dims |= 1u << tensor->extents[i].dim;
+    }
+    return dims;
+}
+
 bool op_has_dim(const struct block *block, const struct op *op, enum dim dim)
 {
     for (int i = 0; i < op->input_count; i++) {
@@ -332,10 +342,10 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
     assert(op->kind == OP_CONTRACT && op->input_count == 2);
     struct gemm gemm = {1, 1, 1, 1};
     int64_t *tokens = NULL;
+    unsigned a = dims_of(input_of(block, op, 0)), b = dims_of(input_of(block, op, 1));
+    unsigned c = dims_of(output_of(block, op, 0));
     for (enum dim dim = DIM_NONE + 1; dim < DIM_COUNT; dim++) {
-        bool in_a = has_dim(input_of(block, op, 0), dim),
-             in_b = has_dim(input_of(block, op, 1), dim);
-        bool in_c = has_dim(output_of(block, op, 0), dim);
+        bool in_a = a >> dim & 1, in_b = b >> dim & 1, in_c = c >> dim & 1;
         if (!in_a && !in_b) continue;
         assert(size[dim] > 0 && (in_c || (in_a && in_b)));
         int64_t *part = !in_c ? &gemm.k : in_a && in_b ? &gemm.batch : in_a ? &gemm.m : &gemm.n;

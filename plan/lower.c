@@ -1,6 +1,8 @@
 #include "plan/lower.h"
 
+#include "plan/fusion.h"
 #include "plan/lowering.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -96,12 +98,18 @@ static void list_parameters(struct lowering *low)
         program->parameters[i] = (struct parameter){
             .tensor = t,
             .tie = tensor->tie,
+            .tensor_count = 1,
             .elements = layout_local_elements(&layout, low->mesh, tensor, 1, 1),
             .kind = tensor_find_dim(tensor, DIM_EXPERT) >= 0 ? PARAMETER_EXPERT : PARAMETER_DENSE,
             .decayed = is_decayed(low->block, t, low->facts->forward_op_count),
             .layout = layout,
         };
-        program->parameter_elements += program->parameters[i].elements;
+        const struct parameter *parameter = &program->parameters[i];
+        program->parameter_elements += parameter->elements;
+        bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
+        if (!parameter->decayed || parameter->tie || is_router) continue;
+        program->linear_elements += parameter->elements;
+        program->linear_count++;
     }
 }
 
@@ -137,6 +145,18 @@ static bool is_sharded(const struct lowering *low, int zero, enum parameter_kind
     return low->request->parallel->zero >= zero && shard_axes(low, kind) != 0;
 }
 
+// Without the combine pass each parameter is a collective of its own.
+static void change_each(struct lowering *low, enum parameter_kind kind, const struct layout *before,
+                        const struct layout *after)
+{
+    for (int i = 0; i < low->program->parameter_count; i++) {
+        const struct parameter *parameter = &low->program->parameters[i];
+        if (parameter->kind != kind) continue;
+        int64_t bytes = parameter->elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
+        lowering_flat_change(low, bytes, before, after);
+    }
+}
+
 static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
 {
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
@@ -144,7 +164,11 @@ static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
         int64_t bytes = flat_bytes(low, of);
         if (bytes == 0 || !is_sharded(low, zero, of)) continue;
         struct layout before = flat_layout(low, of, from), after = flat_layout(low, of, to);
-        lowering_flat_change(low, bytes, &before, &after);
+        if (pass_is_on(low->request->parallel, PASS_COMBINE)) {
+            lowering_flat_change(low, bytes, &before, &after);
+        } else {
+            change_each(low, of, &before, &after);
+        }
     }
 }
 
@@ -298,6 +322,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     lower_forward(&low);
     lower_backward(&low);
     lower_weights(&low);
+    if (pass_is_on(request->parallel, PASS_FUSION)) fusion_mark(arena, low.program);
     lowering_memory(&low);
     return low.program;
 }

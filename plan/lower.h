@@ -33,7 +33,9 @@ struct instr {
     enum op_kind kind;
     double flop;
     int64_t read_bytes, write_bytes;
-    struct gemm gemm;                                               // contractions
+    int kernel;  // 0: begins a kernel; else 1 + the instruction that began the kernel it is part of
+    int64_t kept_bytes;  // of those read and written, what a fused kernel keeps in registers
+    struct gemm gemm;    // contractions
     int64_t batch, heads, kv_heads, head_dim, seq, kv_seq, window;  // attention, softmax
     bool causal;
     int merge;  // see struct op; instructions that may be one kernel
@@ -62,6 +64,7 @@ struct parameter {  // one of the block's parameters as one rank holds it
     int tensor;
     const char *tie;
     int64_t elements;  // local under the compute layout (over tp; never over dp)
+    int tensor_count;  // 1; more where one entry stands for several parameters
     unsigned
         gradient_partial_axes;  // mesh axes whose ranks hold parts of the gradient at the end of
                                 // the step (ZeRO 2 and 3 have reduced the shard axes by then)
@@ -80,6 +83,8 @@ struct block_program {
     struct parameter *parameters;
     int parameter_count;
     int64_t parameter_elements;       // sum over parameters
+    int64_t linear_elements;          // of those that plain products read, neither the router's nor
+    int linear_count;                 // tied ones: what fp8 and fp4 quantise
     int64_t saved_bytes;              // alive from the end of forward to backward, one micro-batch;
                                       // block inputs count here, block outputs in the next block
     int64_t forward_transient_bytes;  // peak above saved while forward runs

@@ -75,6 +75,12 @@ bool schedule_from_name(const char *name, enum schedule_kind *kind);
 const char *overlap_text(struct arena *arena, unsigned overlap);
 MUST_CHECK bool overlap_parse(const char *text, unsigned *overlap);
 
+// Recompute as people write it: none, full, selective, or the classes of operators that are redone
+// joined by commas ("norm,activation"); the attention class alone is "selective", classes 0.
+// plan/recompute.c
+const char *recompute_words(struct arena *arena, enum recompute recompute, unsigned classes);
+MUST_CHECK bool recompute_parse(const char *text, enum recompute *recompute, unsigned *classes);
+
 // State bytes a parameter beside weight and gradient: fp32 master, and the moments.
 double optimizer_state_bytes(enum optimizer optimizer, enum precision precision);
 

@@ -1,4 +1,5 @@
 #include "plan/plan.h"
+#include "plan/passes.h"
 
 #include <string.h>
 
@@ -19,6 +20,8 @@ static const struct json_field WORKLOAD_FIELDS[] = {
     {JSON_I64(struct workload, seq_len, 1, 1e12)},
     {JSON_I64(struct workload, global_batch, 1, 1e12)},
     {JSON_F64(struct workload, tokens, 0, 1e30)},
+    {JSON_F64(struct workload, expert_imbalance, 1, 1e6)},
+    {JSON_F64(struct workload, capacity_factor, 0, 1e6)},
     {JSON_ANY("precision")},
     {JSON_ANY("optimizer")},
     {0},
@@ -31,6 +34,7 @@ static const struct json_field PARALLEL_FIELDS[] = {
     {JSON_ANY("etp")},
     {JSON_ANY("dp")},
     {JSON_ANY("pp")},
+    {JSON_ANY("cp_kind")},
     {JSON_BOOL(struct parallel, sp)},
     {JSON_INT(struct parallel, vpp, 1, STAGE_MAX)},
     {JSON_INT(struct parallel, micro_batch, 1, 1 << 30)},
@@ -39,9 +43,11 @@ static const struct json_field PARALLEL_FIELDS[] = {
     {JSON_ANY("recompute")},
     {JSON_INT(struct parallel, recompute_layers, -1, 1 << 20)},
     {JSON_ANY("schedule")},
+    {JSON_INT(struct parallel, in_flight, 0, 1 << 30)},
     {JSON_ANY("attention")},
     {JSON_ANY("offload")},
     {JSON_ANY("overlap")},
+    {JSON_ANY("passes")},
     {JSON_ANY("order")},
     {JSON_OPT_ANY("stages")},
     {0},
@@ -55,6 +61,10 @@ void workload_write(struct json_writer *writer, const char *key, const struct wo
     json_put_text(writer, "precision", precision_name(workload->precision));
     json_put_text(writer, "optimizer", optimizer_name(workload->optimizer));
     json_put_f64(writer, "tokens", workload->tokens);
+    // A record made in memory may leave the imbalance at 0, which means balanced as well.
+    double imbalance = workload->expert_imbalance > 0 ? workload->expert_imbalance : 1;
+    json_put_f64(writer, "expert_imbalance", imbalance);
+    json_put_f64(writer, "capacity_factor", workload->capacity_factor);
     json_close(writer, '}');
 }
 
@@ -82,17 +92,21 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         json_put_i64(writer, axis_name((enum axis)axis), parallel->degree[axis]);
     }
+    json_put_text(writer, "cp_kind", cp_kind_name(parallel->cp_kind));
     json_put_bool(writer, "sp", parallel->sp);
     json_put_i64(writer, "vpp", parallel->vpp);
     json_put_i64(writer, "micro_batch", parallel->micro_batch);
     json_put_i64(writer, "zero", parallel->zero);
     json_put_i64(writer, "zero_group", parallel->zero_group);
-    json_put_text(writer, "recompute", recompute_name(parallel->recompute));
+    json_put_text(writer, "recompute",
+                  recompute_words(writer->arena, parallel->recompute, parallel->recompute_classes));
     json_put_i64(writer, "recompute_layers", parallel->recompute_layers);
     json_put_text(writer, "schedule", schedule_name(parallel->schedule));
+    json_put_i64(writer, "in_flight", parallel->in_flight);
     json_put_text(writer, "attention", attention_name(parallel->attention));
     json_put_text(writer, "offload", "none");
     json_put_text(writer, "overlap", overlap_text(writer->arena, parallel->overlap));
+    json_put_text(writer, "passes", pass_text(writer->arena, parallel->passes));
     json_open_flat(writer, "order", '[');
     for (int i = 0; i < parallel->order_count; i++) {
         json_put_text(writer, NULL, axis_name(parallel->order[i]));
@@ -165,13 +179,20 @@ static const char *word_of(const struct json *object, const char *key, struct js
 static bool read_words(const struct json *object, struct parallel *parallel, struct err *err)
 {
     struct json value;
-    const char *word = word_of(object, "recompute", &value, err);
-    if (word && !recompute_from_name(word, &parallel->recompute)) {
-        json_fail(&value, err, "\"%s\" is no recompute (none, selective, full)", word);
+    const char *word = word_of(object, "cp_kind", &value, err);
+    if (word && !cp_kind_from_name(word, &parallel->cp_kind)) {
+        json_fail(&value, err, "\"%s\" is no cp_kind (ring, allgather, ulysses)", word);
+    }
+    word = word_of(object, "recompute", &value, err);
+    if (word && !recompute_parse(word, &parallel->recompute, &parallel->recompute_classes)) {
+        json_fail(&value, err,
+                  "\"%s\" is no recompute (none, selective, full, or classes of operators)", word);
     }
     word = word_of(object, "schedule", &value, err);
     if (word && !schedule_from_name(word, &parallel->schedule)) {
-        json_fail(&value, err, "\"%s\" is no schedule (gpipe, 1f1b, interleaved)", word);
+        json_fail(&value, err,
+                  "\"%s\" is no schedule (gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, zb-auto)",
+                  word);
     }
     word = word_of(object, "attention", &value, err);
     if (word && !attention_from_name(word, &parallel->attention)) {
@@ -180,6 +201,10 @@ static bool read_words(const struct json *object, struct parallel *parallel, str
     word = word_of(object, "overlap", &value, err);
     if (word && !overlap_parse(word, &parallel->overlap)) {
         json_fail(&value, err, "\"%s\" is neither none nor a list of overlaps", word);
+    }
+    word = word_of(object, "passes", &value, err);
+    if (word && !pass_parse(word, &parallel->passes)) {
+        json_fail(&value, err, "\"%s\" is neither none nor a list of passes", word);
     }
     word = word_of(object, "offload", &value, err);
     if (word && strcmp(word, "none") != 0) {

@@ -298,7 +298,8 @@ static bool check_schedule(const struct question *question, struct err *err)
 {
     const struct parallel *parallel = question->parallel;
     int64_t micro_batches = parallel_micro_batch_count(parallel, question->workload->global_batch);
-    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)micro_batches};
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)micro_batches,
+                                   parallel->in_flight};
     const char *why = "cannot run it";
     if (schedule_row(parallel->schedule)->legal(&shape, &why)) return true;
     return err_set(err, ERR_USAGE, "--schedule %s: %s; pp is %d, vpp %d, micro-batches %lld",

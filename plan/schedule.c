@@ -4,23 +4,14 @@
 
 #include <assert.h>
 
-static bool not_yet(const struct schedule_shape *shape, const char **why)
-{
-    (void)shape;
-    *why = "is not built yet";
-    return false;
-}
-
-static const struct schedule_row ZB_ROW = {.name = "zb", .legal = not_yet};
-
 static const struct schedule_row *const ROWS[SCHEDULE_KIND_COUNT] = {
     [SCHEDULE_GPIPE] = &GPIPE_ROW,
     [SCHEDULE_1F1B] = &ONE_F_ONE_B_ROW,
     [SCHEDULE_INTERLEAVED] = &INTERLEAVED_ROW,
-    [SCHEDULE_ZB_H1] = &ZB_ROW,
-    [SCHEDULE_ZB_H2] = &ZB_ROW,
-    [SCHEDULE_ZB_V] = &ZB_ROW,
-    [SCHEDULE_ZB_AUTO] = &ZB_ROW,
+    [SCHEDULE_ZB_H1] = &ZB_H1_ROW,
+    [SCHEDULE_ZB_H2] = &ZB_H2_ROW,
+    [SCHEDULE_ZB_V] = &ZB_V_ROW,
+    [SCHEDULE_ZB_AUTO] = &ZB_AUTO_ROW,
 };
 
 const struct schedule_row *schedule_row(enum schedule_kind kind)
@@ -81,14 +72,6 @@ void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot 
         at = put_backward(shape, k, at);
     }
     assert(at - slots == (ptrdiff_t)TASK_KIND_COUNT * total);
-}
-
-void schedule_count(const struct schedule_shape *shape, int alive, int *per_chunk)
-{
-    for (int chunk = 0; chunk < shape->chunk_count; chunk++)
-        per_chunk[chunk] = 0;
-    for (int k = 0; k < alive; k++)
-        per_chunk[forward_at(shape, k).chunk]++;
 }
 
 struct pair_times schedule_pair(const struct pipeline_times *times, int stage, int chunk)

@@ -22,6 +22,8 @@ struct slot {
 
 struct schedule_shape {
     int stage_count, chunk_count, micro_batch_count;
+    int in_flight;  // micro-batches a stage may hold, where the schedule takes a cap (zb-auto); 0 =
+                    // stage_count
 };
 
 // Durations for the closed form. Stages of equal cost share a class, so that the formula's work
@@ -51,7 +53,17 @@ struct pipeline_times {
     const struct stage_runs *runs;  // of class_of
     double hop_s;                   // activation or gradient to the next stage
     bool hop_overlapped;            // sent beside compute; else both ends wait for it
+    double *idle_s;  // NULL, or filled beside the ends: how long the stage has waited by then, if W
+                     // is a task of its own
 };
+
+// Micro-batches of one chunk at one moment: between F and B (all that F saved is alive), and
+// between B and W (what W reads is). A micro-batch whose B runs counts as before it, whose W runs
+// as waiting.
+struct schedule_hold {
+    int alive, waiting;
+};
+enum { SCHEDULE_HOLD_MAX = 128 };
 
 struct schedule_row {
     const char *name;
@@ -63,12 +75,14 @@ struct schedule_row {
     void (*order)(const struct schedule_shape *shape, int stage, struct slot *slots);
     int (*stage_of)(const struct schedule_shape *shape, int virtual_stage);
     int (*chunk_of)(const struct schedule_shape *shape, int virtual_stage);
-    // Most micro-batches whose activations of `chunk` on `stage` are alive at once, and summed over
-    // chunks at the worst moment (what memory needs): writes one count a chunk.
-    void (*in_flight)(const struct schedule_shape *shape, int stage, int *per_chunk);
-    // Seconds from the first forward to the last backward; a formula, agreeing with the event
-    // engine to 1 % mean, 3 % worst over random plans. If not NULL, `end_s` is filled with the end
-    // of the last backward on the first stage of each run, and behind them that of the last stage.
+    // The moments at which memory can be highest: whatever a micro-batch weighs between F and B and
+    // between B and W of each chunk, no moment of the order weighs more than the heaviest of these.
+    // Fills holds[n * chunk_count + chunk], at most SCHEDULE_HOLD_MAX of n; returns how many.
+    int (*holds)(const struct schedule_shape *shape, int stage, struct schedule_hold *holds);
+    // Seconds from the first forward to the last task of any stage; a formula, agreeing with the
+    // event engine to 1 % mean, 3 % worst over random plans. If not NULL, `end_s` is filled with
+    // [run * chunk_count + chunk] the end of the chunk's last W on the stage of each run that ends
+    // last, and behind them those of the last stage.
     double (*duration)(const struct pipeline_times *times, double *end_s);
 };
 

@@ -82,7 +82,7 @@ bool stages_split(const struct graph *graph, const struct parallel *parallel,
     if (!check_layers(graph, parallel, err) || !check_pinned(graph, parallel, err)) return false;
     if (!spans) return true;
     const struct schedule_row *row = schedule_row(parallel->schedule);
-    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1};
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
     int virtual_count = shape.stage_count * shape.chunk_count, first = 0;
     int before = 0;  // blocks in front of the layers go with the first of them
     while (graph->blocks[graph->sequence[before]].role != BLOCK_LAYER)

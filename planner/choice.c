@@ -1,5 +1,6 @@
 #include "planner/choice.h"
 #include "core/units.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -8,7 +9,16 @@
 #include <string.h>
 
 // How the values of a choice are written.
-enum form { FORM_NUMBER, FORM_SWITCH, FORM_RECOMPUTE, FORM_SCHEDULE, FORM_ATTENTION, FORM_OVERLAP };
+enum form {
+    FORM_NUMBER,
+    FORM_SWITCH,
+    FORM_CP_KIND,
+    FORM_RECOMPUTE,
+    FORM_SCHEDULE,
+    FORM_ATTENTION,
+    FORM_OVERLAP,
+    FORM_PASSES
+};
 
 // `range` and `word` are offsets in struct pins; a choice has one of them (-1: not this one).
 struct choice_row {
@@ -24,6 +34,7 @@ static const struct choice_row ROWS[CHOICE_COUNT] = {
     [CHOICE_TP] = {"tp", FORM_NUMBER, DEGREE_AT(AXIS_TP), -1},
     [CHOICE_SP] = {"sp", FORM_SWITCH, -1, PIN_AT(sp)},
     [CHOICE_CP] = {"cp", FORM_NUMBER, DEGREE_AT(AXIS_CP), -1},
+    [CHOICE_CP_KIND] = {"cp_kind", FORM_CP_KIND, -1, PIN_AT(cp_kind)},
     [CHOICE_PP] = {"pp", FORM_NUMBER, DEGREE_AT(AXIS_PP), -1},
     [CHOICE_DP] = {"dp", FORM_NUMBER, DEGREE_AT(AXIS_DP), -1},
     [CHOICE_EP] = {"ep", FORM_NUMBER, DEGREE_AT(AXIS_EP), -1},
@@ -35,8 +46,10 @@ static const struct choice_row ROWS[CHOICE_COUNT] = {
     [CHOICE_RECOMPUTE] = {"recompute", FORM_RECOMPUTE, -1, PIN_AT(recompute)},
     [CHOICE_RECOMPUTE_LAYERS] = {"recompute_layers", FORM_NUMBER, PIN_AT(recompute_layers), -1},
     [CHOICE_SCHEDULE] = {"schedule", FORM_SCHEDULE, -1, PIN_AT(schedule)},
+    [CHOICE_IN_FLIGHT] = {"in_flight", FORM_NUMBER, PIN_AT(in_flight), -1},
     [CHOICE_ATTENTION] = {"attention", FORM_ATTENTION, -1, PIN_AT(attention)},
     [CHOICE_OVERLAP] = {"overlap", FORM_OVERLAP, -1, PIN_AT(overlap)},
+    [CHOICE_PASSES] = {"passes", FORM_PASSES, -1, PIN_AT(passes)},
 };
 
 const char *choice_name(enum choice choice)
@@ -86,6 +99,19 @@ bool choice_from_name(const char *name, enum choice *choice, struct err *err)
                : err_set(err, ERR_USAGE, "unknown choice \"%s\": expected a pin such as tp", name);
 }
 
+int recompute_value(enum recompute recompute, unsigned classes)
+{
+    assert(classes == 0 || recompute == RECOMPUTE_SELECTIVE);
+    return (int)recompute + RECOMPUTE_COUNT * (int)classes;
+}
+
+enum recompute recompute_of_value(int value, unsigned *classes)
+{
+    assert(value >= 0);
+    *classes = (unsigned)value / RECOMPUTE_COUNT;
+    return (enum recompute)(value % RECOMPUTE_COUNT);
+}
+
 int64_t choice_value(const struct parallel *parallel, enum choice choice)
 {
     switch (choice) {
@@ -95,6 +121,8 @@ int64_t choice_value(const struct parallel *parallel, enum choice choice)
         return parallel->sp;
     case CHOICE_CP:
         return parallel->degree[AXIS_CP];
+    case CHOICE_CP_KIND:
+        return parallel->cp_kind;
     case CHOICE_PP:
         return parallel->degree[AXIS_PP];
     case CHOICE_DP:
@@ -112,15 +140,19 @@ int64_t choice_value(const struct parallel *parallel, enum choice choice)
     case CHOICE_ZERO_GROUP:
         return parallel->zero_group;
     case CHOICE_RECOMPUTE:
-        return parallel->recompute;
+        return recompute_value(parallel->recompute, parallel->recompute_classes);
     case CHOICE_RECOMPUTE_LAYERS:
         return parallel->recompute_layers;
     case CHOICE_SCHEDULE:
         return parallel->schedule;
+    case CHOICE_IN_FLIGHT:
+        return parallel->in_flight;
     case CHOICE_ATTENTION:
         return parallel->attention;
     case CHOICE_OVERLAP:
         return parallel->overlap;
+    case CHOICE_PASSES:
+        return parallel->passes;
     case CHOICE_COUNT:
         break;
     }
@@ -130,19 +162,26 @@ int64_t choice_value(const struct parallel *parallel, enum choice choice)
 
 const char *choice_text(struct arena *arena, enum choice choice, int64_t value)
 {
+    unsigned classes = 0;
     switch (ROWS[choice].form) {
     case FORM_NUMBER:
         break;
     case FORM_SWITCH:
         return value ? "on" : "off";
-    case FORM_RECOMPUTE:
-        return recompute_name((enum recompute)value);
+    case FORM_CP_KIND:
+        return cp_kind_name((enum cp_kind)value);
+    case FORM_RECOMPUTE: {
+        enum recompute recompute = recompute_of_value((int)value, &classes);
+        return recompute_words(arena, recompute, classes);
+    }
     case FORM_SCHEDULE:
         return schedule_name((enum schedule_kind)value);
     case FORM_ATTENTION:
         return attention_name((enum attention)value);
     case FORM_OVERLAP:
         return overlap_text(arena, (unsigned)value);
+    case FORM_PASSES:
+        return pass_text(arena, (unsigned)value);
     }
     if (choice == CHOICE_RECOMPUTE_LAYERS && value < 0) return "all";
     return arena_print(arena, "%lld", (long long)value);
@@ -153,14 +192,18 @@ static bool parse_word(enum form form, const char *text, int64_t *value)
     enum recompute recompute;
     enum schedule_kind schedule;
     enum attention attention;
-    unsigned overlap;
+    enum cp_kind cp_kind;
+    unsigned mask;
     switch (form) {
     case FORM_SWITCH:
         *value = strcmp(text, "on") == 0;
         return *value || strcmp(text, "off") == 0;
+    case FORM_CP_KIND:
+        if (!cp_kind_from_name(text, &cp_kind)) return false;
+        return *value = cp_kind, true;
     case FORM_RECOMPUTE:
-        if (!recompute_from_name(text, &recompute)) return false;
-        return *value = recompute, true;
+        if (!recompute_parse(text, &recompute, &mask)) return false;
+        return *value = recompute_value(recompute, mask), true;
     case FORM_SCHEDULE:
         if (!schedule_from_name(text, &schedule)) return false;
         return *value = schedule, true;
@@ -168,8 +211,11 @@ static bool parse_word(enum form form, const char *text, int64_t *value)
         if (!attention_from_name(text, &attention)) return false;
         return *value = attention, true;
     case FORM_OVERLAP:
-        if (!overlap_parse(text, &overlap)) return false;
-        return *value = overlap, true;
+        if (!overlap_parse(text, &mask)) return false;
+        return *value = mask, true;
+    case FORM_PASSES:
+        if (!pass_parse(text, &mask)) return false;
+        return *value = mask, true;
     case FORM_NUMBER:
         break;
     }
@@ -180,10 +226,9 @@ bool choice_parse(enum choice choice, const char *text, int64_t *value, struct e
 {
     enum form form = ROWS[choice].form;
     if (form == FORM_NUMBER) {
-        int64_t low = choice == CHOICE_ZERO || choice == CHOICE_RECOMPUTE_LAYERS ||
-                              choice == CHOICE_ZERO_GROUP
-                          ? 0
-                          : 1;
+        bool from_zero = choice == CHOICE_ZERO || choice == CHOICE_RECOMPUTE_LAYERS ||
+                         choice == CHOICE_ZERO_GROUP || choice == CHOICE_IN_FLIGHT;
+        int64_t low = from_zero ? 0 : 1;
         return units_parse_i64(text, ROWS[choice].name, low, INT_MAX, value, err);
     }
     if (parse_word(form, text, value)) return true;
@@ -192,7 +237,13 @@ bool choice_parse(enum choice choice, const char *text, int64_t *value, struct e
 
 struct pins pins_none(void)
 {
-    return (struct pins){.sp = -1, .recompute = -1, .schedule = -1, .attention = -1, .overlap = -1};
+    return (struct pins){.sp = -1,
+                         .cp_kind = -1,
+                         .recompute = -1,
+                         .schedule = -1,
+                         .attention = -1,
+                         .overlap = -1,
+                         .passes = -1};
 }
 
 struct int_range pins_get(const struct pins *pins, enum choice choice)

@@ -9,6 +9,7 @@ enum choice {
     CHOICE_TP,
     CHOICE_SP,
     CHOICE_CP,
+    CHOICE_CP_KIND,
     CHOICE_PP,
     CHOICE_DP,
     CHOICE_EP,
@@ -20,8 +21,10 @@ enum choice {
     CHOICE_RECOMPUTE,
     CHOICE_RECOMPUTE_LAYERS,
     CHOICE_SCHEDULE,
+    CHOICE_IN_FLIGHT,
     CHOICE_ATTENTION,
     CHOICE_OVERLAP,
+    CHOICE_PASSES,
     CHOICE_COUNT
 };
 
@@ -32,6 +35,9 @@ const char *choice_option(struct arena *arena, enum choice choice);
 // name.
 MUST_CHECK bool choice_from_name(const char *name, enum choice *choice, struct err *err);
 int64_t choice_value(const struct parallel *parallel, enum choice choice);
+// Recompute with its classes is one value.
+int recompute_value(enum recompute recompute, unsigned classes);
+enum recompute recompute_of_value(int value, unsigned *classes);
 // A value as people write it ("full", "on", "8"), in the arena or static.
 const char *choice_text(struct arena *arena, enum choice choice, int64_t value);
 // The value of such a text. False with ERR_USAGE that names the choice.

@@ -1,12 +1,14 @@
 #include "planner/compose.h"
 
+#include "planner/choice.h"
 #include "planner/partition.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
-enum { SHARDING_COUNT = 3, BALANCE_MAX = 4096 };
+enum { SHARDING_COUNT = 3, BALANCE_MAX = 4096, REDO_MAX = 16 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -31,9 +33,9 @@ struct once_key {
     const struct division *division;
     const struct graph *graph;
     int number;  // ZeRO, or the micro-batch
-    int sp, axis_count, reserved;
+    int sp, axis_count, cp_kind;
     struct {
-        int parent, part, size, stride;
+        int parent, part, size, stride, expert, replica;
     } axes[MESH_AXIS_MAX];
 };
 
@@ -55,10 +57,12 @@ struct composer {
     struct parallel group;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
     const struct step_price *hop;  // NULL: not asked yet
-    struct variant variants[SHARDING_COUNT][RECOMPUTE_COUNT];
+    int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
+    int redo_count;
+    struct variant variants[SHARDING_COUNT][REDO_MAX];
     // of the division at hand
     const struct division *division;
-    struct chunk_phases phases[SHARDING_COUNT][RECOMPUTE_COUNT];
+    struct chunk_phases phases[SHARDING_COUNT][REDO_MAX];
     struct chunk_price *classes;
     int class_capacity;
 };
@@ -72,6 +76,8 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->request = memo_request(memo);
     composer->divisions.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
+    composer->redo_values[0] = recompute_value(RECOMPUTE_NONE, 0);
+    composer->redo_count = 1;
     return composer;
 }
 
@@ -87,8 +93,8 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->hop = NULL;
     composer->division = NULL;
     for (int i = 0; i < SHARDING_COUNT; i++) {
-        for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-            composer->variants[i][recompute].known = false;
+        for (int redo = 0; redo < composer->redo_count; redo++) {
+            composer->variants[i][redo].known = false;
         }
     }
 }
@@ -104,13 +110,27 @@ static const struct mesh *mesh_for(const struct composer *composer, const struct
     return &composer->mesh[parallel->zero > 0];
 }
 
-static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
-                                        enum recompute recompute)
+// The place of a way to recompute in the tables of the composer.
+static int redo_of(struct composer *composer, const struct parallel *parallel)
 {
-    struct variant *variant = &composer->variants[sharding_of(parallel)][recompute];
+    int value = recompute_value(parallel->recompute, parallel->recompute_classes);
+    for (int i = 0; i < composer->redo_count; i++) {
+        if (composer->redo_values[i] == value) return i;
+    }
+    assert(composer->redo_count < REDO_MAX);
+    composer->redo_values[composer->redo_count] = value;
+    return composer->redo_count++;
+}
+
+static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
+                                        int redo)
+{
+    struct variant *variant = &composer->variants[sharding_of(parallel)][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
+    unsigned classes;
+    enum recompute recompute = recompute_of_value(composer->redo_values[redo], &classes);
     for (int kind = 0; kind < graph->block_count; kind++) {
         bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
         variant->blocks[kind] = memo_block(composer->memo, graph, kind, mesh, parallel,
@@ -131,8 +151,8 @@ static void use_division(struct composer *composer, const struct division *divis
     if (composer->division == division) return;
     composer->division = division;
     for (int i = 0; i < SHARDING_COUNT; i++) {
-        for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-            composer->phases[i][recompute].known = false;
+        for (int redo = 0; redo < composer->redo_count; redo++) {
+            composer->phases[i][redo].known = false;
         }
     }
     if (division->class_count <= composer->class_capacity) return;
@@ -152,14 +172,15 @@ static void add_phases(struct phases *sum, const struct block_price *price, int 
 static const struct phases *phases_of(struct composer *composer, const struct parallel *parallel)
 {
     const struct division *division = composer->division;
-    struct chunk_phases *phases = &composer->phases[sharding_of(parallel)][parallel->recompute];
+    int redo = redo_of(composer, parallel);
+    struct chunk_phases *phases = &composer->phases[sharding_of(parallel)][redo];
     if (phases->known) return phases->classes;
     if (phases->capacity < division->class_count) {
         phases->capacity = 2 * division->class_count;
         phases->classes = ARENA_NEW(composer->arena, struct phases, phases->capacity);
     }
-    const struct variant *plain = variant_of(composer, parallel, RECOMPUTE_NONE);
-    const struct variant *redone = variant_of(composer, parallel, parallel->recompute);
+    const struct variant *plain = variant_of(composer, parallel, 0);
+    const struct variant *redone = variant_of(composer, parallel, redo);
     for (int i = 0; i < division->class_count; i++) {
         const struct program_chunk *chunk = &division->chunks[i];
         phases->classes[i] = (struct phases){0};
@@ -180,8 +201,8 @@ static struct program program_of(struct composer *composer, const struct paralle
 {
     const struct search_request *request = composer->request;
     const struct graph *graph = composer->graph;
-    const struct variant *plain = variant_of(composer, parallel, RECOMPUTE_NONE);
-    const struct variant *redone = variant_of(composer, parallel, parallel->recompute);
+    const struct variant *plain = variant_of(composer, parallel, 0);
+    const struct variant *redone = variant_of(composer, parallel, redo_of(composer, parallel));
     for (int kind = 0; kind < graph->block_count; kind++) {
         blocks[2 * kind] = plain->blocks[kind]->light;
         blocks[2 * kind + 1] = redone->blocks[kind]->light;
@@ -198,7 +219,8 @@ static struct program program_of(struct composer *composer, const struct paralle
         .chunk_class_count = division->class_count,
         .class_of = division->class_of,
         .shape = {division->stage_count, division->chunk_count,
-                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch)},
+                  (int)parallel_micro_batch_count(parallel, request->workload.global_batch),
+                  parallel->in_flight},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
@@ -227,10 +249,13 @@ static struct once_key once_key(const struct composer *composer, const struct pa
     key.graph = composer->graph;
     key.number = number;
     key.sp = parallel->sp;
+    key.cp_kind = (int)parallel->cp_kind;
     key.axis_count = mesh->axis_count;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
         key.axes[i].parent = (int)axis->parent;
+        key.axes[i].expert = (int)axis->expert;
+        key.axes[i].replica = axis->replica;
         key.axes[i].part = axis->part;
         key.axes[i].size = axis->size;
         key.axes[i].stride = axis->stride;
@@ -286,7 +311,8 @@ static struct step_price steady_price(struct composer *composer, const struct pa
     }
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
-                                          (int)parallel_micro_batch_count(parallel, batch)};
+                                          (int)parallel_micro_batch_count(parallel, batch),
+                                          parallel->in_flight};
     price.schedule = parallel->schedule;
     price.classes = composer->classes;
     price.class_count = division->class_count;
@@ -315,9 +341,48 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
     return closed_form(&price);
 }
 
+static double block_s(const struct memo_block *block)
+{
+    double total_s = 0;
+    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++) {
+        total_s += (&block->price.phase_s[0][0])[i];
+    }
+    return total_s;
+}
+
+double composer_probe(struct composer *composer, const struct parallel *parallel, int kind)
+{
+    struct parallel whole = *parallel;
+    whole.zero = whole.zero_group = 0;
+    const struct memo_block *block = memo_block(composer->memo, composer->graph, kind,
+                                                &composer->mesh[0], &whole, RECOMPUTE_NONE);
+    return block_s(block);
+}
+
+// The stage with the most work, without anything that it waits for.
+static double slowest_s(const struct step_price *price)
+{
+    double slowest_s = 0;
+    int chunks = price->shape.chunk_count;
+    for (int i = 0; i < price->runs->run_count; i++) {
+        double busy_s = 0;
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            int class = price->class_of[price->runs->runs[i].first * chunks + chunk];
+            const double *part_s = &price->classes[class].phase_s[0][0];
+            for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++) {
+                busy_s += part_s[part];
+            }
+        }
+        slowest_s = fmax(slowest_s, busy_s);
+    }
+    return slowest_s * price->shape.micro_batch_count;
+}
+
 double composer_bound(struct composer *composer, const struct parallel *parallel)
 {
     struct step_price price = steady_price(composer, parallel);
+    // Where W stands apart the closed form replays the schedule: its slowest stage is asked first.
+    if (!schedule_row(parallel->schedule)->backward_fused) return slowest_s(&price);
     return closed_form(&price).step_s;
 }
 
@@ -327,13 +392,16 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
     const struct division *division = composer_division(composer, parallel);
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     struct program program = program_of(composer, parallel, division, blocks);
+    // Where W stands apart any stage may hold most: what waits for W depends on what it waits for.
+    bool all = !schedule_row(parallel->schedule)->backward_fused;
+    int count = all ? division->stage_count : division->head_count;
     struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts =
-            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+    for (int i = 0; i < count; i++) {
+        int at = all ? i : division->heads[i];
+        struct memory_parts parts = memory_of_stage(&program, composer->request->stack, at);
         if (parts.reserved_bytes <= worst.reserved_bytes) continue;
         worst = parts;
-        *stage = division->heads[i];
+        *stage = at;
     }
     return worst;
 }
@@ -353,20 +421,11 @@ static const int *balance_intern(struct composer *composer, const int *layers, i
     return copy + 1;
 }
 
-static double block_s(const struct memo_block *block)
-{
-    double total_s = 0;
-    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++) {
-        total_s += (&block->price.phase_s[0][0])[i];
-    }
-    return total_s;
-}
-
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)
 {
     const struct graph *graph = composer->graph;
     const struct division *even = composer_division(composer, parallel);
-    const struct variant *variant = variant_of(composer, parallel, parallel->recompute);
+    const struct variant *variant = variant_of(composer, parallel, redo_of(composer, parallel));
     const struct step_price *hop = hop_of(composer, parallel, even);
     struct arena_mark mark = arena_mark(composer->scratch);
     double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);

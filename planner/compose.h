@@ -21,8 +21,12 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage);
 // Seconds that no plan with this division, schedule and block prices goes below: the closed form
-// without anything that happens once a step.
+// without anything that happens once a step; where W stands apart, the work of the slowest stage.
 double composer_bound(struct composer *composer, const struct parallel *parallel);
+
+// Seconds of one micro-batch through one block of a kind, forward and backward, with nothing
+// redone and nothing sharded: no plan of the group is faster at it.
+double composer_probe(struct composer *composer, const struct parallel *parallel, int kind);
 
 // The fastest split of the layers over the stages of the group, when it is faster than the even
 // one; NULL when it is not. Equal splits have one address.

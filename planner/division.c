@@ -108,7 +108,7 @@ static struct division *division_make(struct arena *arena, const struct graph *g
     for (int i = 0; i < division->class_count; i++) {
         add_uses(arena, division, i);
     }
-    struct schedule_shape shape = {stages, chunks, 1};
+    struct schedule_shape shape = {stages, chunks, 1, 0};
     division->runs = stage_runs_make(arena, &shape, division->class_of, division->class_count);
     return division;
 }
@@ -116,8 +116,19 @@ static struct division *division_make(struct arena *arena, const struct graph *g
 // Keys are compared byte by byte.
 struct division_key {
     const int *stage_layers;
-    int stage_count, chunk_count, layers, reserved;
+    int stage_count, chunk_count, layers;
+    int placement;  // the first schedule that puts its chunks where this one does
 };
+
+static int placement_of(enum schedule_kind schedule)
+{
+    const struct schedule_row *row = schedule_row(schedule);
+    int first = 0;
+    while (schedule_row((enum schedule_kind)first)->stage_of != row->stage_of) {
+        first++;
+    }
+    return first;
+}
 
 struct division_entry {
     struct division_key key;
@@ -128,7 +139,8 @@ const struct division *division_get(struct divisions *divisions, const struct gr
                                     const struct parallel *parallel, int layers)
 {
     struct division_key key = {parallel->stage_layers_count > 0 ? parallel->stage_layers : NULL,
-                               parallel->degree[AXIS_PP], parallel->vpp, layers, 0};
+                               parallel->degree[AXIS_PP], parallel->vpp, layers,
+                               placement_of(parallel->schedule)};
     divisions->index.key_bytes = sizeof key;
     const struct division_entry *found = index_find(&divisions->index, &key);
     if (found) return found->division;

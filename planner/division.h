@@ -29,8 +29,8 @@ struct division {
     const int *base_class;
     int *stage_layers;  // layers of each stage
     int layers_most;    // of them
-    // Stages whose memory can be the largest: of each row of equal stages the first, which has the
-    // most micro-batches in flight, and the last stage.
+    // Stages whose memory can be the largest where W runs right behind B: of each row of equal
+    // stages the first, which has the most micro-batches in flight, and the last stage.
     int *heads;
     int head_count;
 };
@@ -42,7 +42,7 @@ struct divisions {
 };
 
 // `layers` is the number of layers of each stage that are recomputed, -1 = all, 0 = none. The plan
-// must be legal. Of `parallel` only pp, vpp and the stage layers count; an array of stage layers is
-// known by its address. Lives as long as the arena.
+// must be legal. Of `parallel` only pp, vpp, the stage layers and where the schedule places chunks
+// count; an array of stage layers is known by its address. Lives as long as the arena.
 const struct division *division_get(struct divisions *divisions, const struct graph *graph,
                                     const struct parallel *parallel, int layers);

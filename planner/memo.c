@@ -1,5 +1,7 @@
 #include "planner/memo.h"
 
+#include "plan/passes.h"
+#include "planner/choice.h"
 #include "planner/index.h"
 #include "simulator/evaluate.h"
 
@@ -8,24 +10,28 @@
 
 // Keys are compared byte by byte, so they are zeroed first.
 struct axis_key {
-    int parent, part, size, stride;
+    int parent, part, size, stride, expert, replica;
 };
 
+// Everything that lowering depends on but what one search has one of: precision, sequence length,
+// imbalance and capacity, passes.
 struct lower_key {
     const struct graph *graph;
-    int kind, recompute, sp, micro_batch, sharding, axis_count;
-    struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of dp only whether it is there
+    int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, reserved;
+    struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of pure data parallelism only whether it is
+                                          // there
 };
 
 struct price_key {
-    const struct block_program *program;
+    const struct lower_entry *source;
     int axis_count;
     struct axis_key axes[MESH_AXIS_MAX];  // those that the program communicates over
 };
 
+// The program itself is not kept: most are priced for one set of links only, and made again for
+// the few others.
 struct lower_entry {
     struct lower_key key;
-    const struct block_program *program;
     struct block_program *light;
     unsigned axes;  // that its instructions communicate over
 };
@@ -95,7 +101,11 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
         if (entry->attention == attention && entry->tp == tp) return entry;
     }
     assert(memo->graph_count < GRAPH_MAX);
-    struct parallel parallel = {.attention = attention, .degree[AXIS_TP] = tp};
+    const struct pins *pins = &memo->request->pins;
+    struct parallel parallel = {.attention = attention,
+                                .degree[AXIS_TP] = tp,
+                                .passes = pins->passes >= 0 ? (unsigned)pins->passes
+                                                            : memo->request->stack->passes};
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
@@ -156,6 +166,7 @@ static void add_light(struct block_program *light, const struct parameter *param
                      other->gradient_partial_axes == parameter->gradient_partial_axes;
         if (!alike) continue;
         other->elements += parameter->elements;
+        other->tensor_count += parameter->tensor_count;
         return;
     }
     struct parameter *added = &light->parameters[light->parameter_count++];
@@ -186,6 +197,33 @@ static int64_t transient_bytes(const struct memo *memo, struct block_program *pr
     return memory_of_stage(&alone, memo->request->stack, 0).transient_bytes;
 }
 
+static bool is_loss(const struct instr *instr)
+{
+    if (instr->collective != COLLECTIVE_NONE) return false;
+    return instr->kind == OP_LOSS || instr->kind == OP_LOSS_BACKWARD;
+}
+
+// The loss is found by its instructions, which name its buffers.
+static void keep_loss(struct arena *arena, const struct block_program *program,
+                      struct block_program *light)
+{
+    light->instrs = NULL;
+    light->buffers = NULL;
+    light->instr_count = light->buffer_count = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        light->instr_count += is_loss(&program->instrs[i]);
+    }
+    if (light->instr_count == 0) return;
+    light->instrs = ARENA_NEW(arena, struct instr, light->instr_count);
+    for (int i = 0, kept = 0; i < program->instr_count; i++) {
+        if (is_loss(&program->instrs[i])) light->instrs[kept++] = program->instrs[i];
+    }
+    light->buffer_count = program->buffer_count;
+    light->buffers = ARENA_NEW(arena, struct buffer, program->buffer_count);
+    memcpy(light->buffers, program->buffers,
+           (size_t)program->buffer_count * sizeof *light->buffers);
+}
+
 static struct block_program *lighten(struct memo *memo, struct block_program *program,
                                      const struct mesh *mesh, const struct parallel *parallel)
 {
@@ -193,25 +231,20 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
     light->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
-    light->instrs = ARENA_NEW(arena, struct instr, program->instr_count);
-    light->parameter_count = light->instr_count = 0;
+    light->parameter_count = 0;
     for (int i = 0; i < program->parameter_count; i++) {
         add_light(light, &program->parameters[i]);
     }
-    for (int i = 0; i < program->instr_count; i++) {
-        const struct instr *instr = &program->instrs[i];
-        bool is_loss = instr->kind == OP_LOSS || instr->kind == OP_LOSS_BACKWARD;
-        if (instr->collective != COLLECTIVE_NONE || !is_loss) continue;
-        light->instrs[light->instr_count++] = *instr;
-    }
+    keep_loss(arena, program, light);
     if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
     light->forward_transient_bytes = transient_bytes(memo, program, mesh, parallel);
     light->backward_transient_bytes = light->forward_transient_bytes;
     return light;
 }
 
-static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
-                                 const struct mesh *mesh, const struct parallel *parallel)
+// In the scratch arena.
+static struct block_program *lower(struct memo *memo, const struct lower_key *key,
+                                   const struct mesh *mesh, const struct parallel *parallel)
 {
     const struct search_request *request = memo->request;
     const struct graph *graph = key->graph;
@@ -219,7 +252,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
         .block = &graph->blocks[key->kind],
         .mesh = mesh,
         .parallel = parallel,
-        .recompute = (enum recompute)key->recompute,
+        .recompute = (enum recompute)(key->recompute % RECOMPUTE_COUNT),
         .seq_len = request->workload.seq_len,
         .precision = request->workload.precision,
         .expert_imbalance = request->workload.expert_imbalance,
@@ -228,61 +261,84 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
         .dropout_ratio = graph->dropout_ratio,
         .differentiated = &gradients_of(memo, graph)->blocks[key->kind],
     };
+    return lower_block(memo->scratch, &lower_request);
+}
+
+static const struct lower_entry *keep(struct memo *memo, const struct lower_key *key,
+                                      struct block_program *program, const struct mesh *mesh,
+                                      const struct parallel *parallel)
+{
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
-    struct block_program *program = lower_block(memo->arena, &lower_request);
-    entry->program = program;
     entry->light = lighten(memo, program, mesh, parallel);
-    for (int i = 0; i < entry->program->instr_count; i++) {
-        entry->axes |= entry->program->instrs[i].axes;
+    for (int i = 0; i < program->instr_count; i++) {
+        entry->axes |= program->instrs[i].axes;
     }
     index_put(memo->arena, &memo->lowered, entry);
     return entry;
 }
 
-static const struct lower_entry *lowered(struct memo *memo, const struct graph *graph, int kind,
-                                         const struct mesh *mesh, const struct parallel *parallel,
-                                         enum recompute recompute)
+static struct lower_key lower_key(const struct graph *graph, int kind, const struct mesh *mesh,
+                                  const struct parallel *parallel, enum recompute recompute)
 {
     struct lower_key key;
     memset(&key, 0, sizeof key);
     key.graph = graph;
     key.kind = kind;
-    key.recompute = (int)recompute;
+    key.recompute = recompute_value(
+        recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);
     key.sp = parallel->sp;
+    key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
     key.sharding = parallel->zero < 2 ? 0 : parallel->zero;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        int size = axis->parent == AXIS_DP ? 2 : axis->size;
+        bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
-        key.axes[key.axis_count++] = (struct axis_key){(int)axis->parent, axis->part, size, 0};
+        key.axes[key.axis_count++] =
+            (struct axis_key){(int)axis->parent, axis->part,   is_data ? 2 : axis->size, 0,
+                              (int)axis->expert, axis->replica};
     }
-    const struct lower_entry *found = index_find(&memo->lowered, &key);
-    return found ? found : lower(memo, &key, mesh, parallel);
+    return key;
+}
+
+static struct price_key price_key(const struct lower_entry *source, const struct mesh *mesh)
+{
+    struct price_key key;
+    memset(&key, 0, sizeof key);
+    key.source = source;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        const struct mesh_axis *axis = &mesh->axes[i];
+        if (!(source->axes >> i & 1)) continue;
+        key.axes[key.axis_count++] =
+            (struct axis_key){(int)axis->parent, axis->part,        axis->size,
+                              axis->stride,      (int)axis->expert, axis->replica};
+    }
+    return key;
 }
 
 const struct memo_block *memo_block(struct memo *memo, const struct graph *graph, int kind,
                                     const struct mesh *mesh, const struct parallel *parallel,
                                     enum recompute recompute)
 {
-    const struct lower_entry *source = lowered(memo, graph, kind, mesh, parallel, recompute);
-    struct price_key key;
-    memset(&key, 0, sizeof key);
-    key.program = source->program;
-    for (int i = 0; i < mesh->axis_count; i++) {
-        const struct mesh_axis *axis = &mesh->axes[i];
-        if (!(source->axes >> i & 1)) continue;
-        key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part, axis->size, axis->stride};
+    struct lower_key wanted = lower_key(graph, kind, mesh, parallel, recompute);
+    struct arena_mark mark = arena_mark(memo->scratch);
+    struct block_program *program = NULL;
+    const struct lower_entry *source = index_find(&memo->lowered, &wanted);
+    if (!source) {
+        program = lower(memo, &wanted, mesh, parallel);
+        source = keep(memo, &wanted, program, mesh, parallel);
     }
-    const struct price_entry *found = index_find(&memo->priced, &key);
-    if (found) return &found->block;
-    struct price_entry *entry = ARENA_NEW(memo->arena, struct price_entry, 1);
-    memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
-    entry->block.program = source->program;
-    entry->block.light = source->light;
-    entry->block.price = block_price(&memo->context, mesh, source->program, parallel->overlap);
-    index_put(memo->arena, &memo->priced, entry);
+    struct price_key key = price_key(source, mesh);
+    struct price_entry *entry = index_find(&memo->priced, &key);
+    if (!entry) {
+        if (!program) program = lower(memo, &wanted, mesh, parallel);
+        entry = ARENA_NEW(memo->arena, struct price_entry, 1);
+        memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
+        entry->block.light = source->light;
+        entry->block.price = block_price(&memo->context, mesh, program, passes_overlap(parallel));
+        index_put(memo->arena, &memo->priced, entry);
+    }
+    arena_reset(memo->scratch, mark);
     return &entry->block;
 }

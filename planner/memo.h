@@ -7,8 +7,7 @@
 // strides of the order chosen), so that plans that differ only in placement share their lowering.
 
 struct memo_block {
-    const struct block_program *program;
-    // The same block cut down to what memory and the once-a-step prices read: sums, like parameters
+    // The block cut down to what memory and the once-a-step prices read: sums, like parameters
     // as one, the loss. Asked about a whole program they give the same answers, faster.
     struct block_program *light;
     struct block_price price;

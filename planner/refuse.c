@@ -30,6 +30,20 @@ static void add_value(struct values *values, int64_t value)
     values->count++;
 }
 
+static void add_values(struct values *values, const struct space *space,
+                       const struct space_group *group, const struct space_tail *tail,
+                       enum choice choice)
+{
+    for (int i = 0; i < tail->redo_count; i++) {
+        const struct space_redo *redo = &tail->redos[i];
+        for (int layers = redo->layers_low; layers <= redo->layers_high; layers++) {
+            struct parallel parallel = space_parallel(space, group, tail, redo, layers);
+            add_value(values, choice_value(&parallel, choice));
+            if (choice != CHOICE_RECOMPUTE_LAYERS) break;
+        }
+    }
+}
+
 static struct values legal_values(const struct search_request *request, enum choice choice)
 {
     struct arena work = {0}, scratch = {0};
@@ -37,17 +51,11 @@ static struct values legal_values(const struct search_request *request, enum cho
     struct space_graphs graphs = {memo_graph_of, memo};
     struct space *space = space_make(&work, request, &graphs);
     struct values values = {0};
-    struct space_tail *tails = NULL;
-    int capacity = 0;
     for (int i = 0; i < space->group_count; i++) {
         const struct space_group *group = &space->groups[i];
-        int count = space_tails(&work, space, &graphs, group, &tails, &capacity);
-        for (int k = 0; k < count; k++) {
-            for (int layers = tails[k].layers_low; layers <= tails[k].layers_high; layers++) {
-                struct parallel parallel = space_parallel(space, group, &tails[k], layers);
-                add_value(&values, choice_value(&parallel, choice));
-                if (choice != CHOICE_RECOMPUTE_LAYERS) break;
-            }
+        const struct space_tails *tails = space_tails(space, &graphs, group);
+        for (int k = 0; k < tails->count; k++) {
+            add_values(&values, space, group, &tails->tails[k], choice);
         }
     }
     arena_free(&scratch);

@@ -1,266 +1,127 @@
 #include "planner/scan.h"
 
 #include "core/progress.h"
+#include "planner/bound.h"
+#include "planner/scan_group.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct scan_group {
-    const struct space_group *group;
-    struct space_tail *tails;
-    int tail_count;
-    double bound_s;
-    int ordinal;  // breaks ties
+// How closely a group has been looked at. Each step costs more and gives a higher bound.
+enum level {
+    LEVEL_FAMILY,  // bound from the graph alone
+    LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
+    LEVEL_PROBE,   // that of its own is
+    LEVEL_BLOCKS,  // all blocks are, with nothing redone or sharded
 };
 
-struct scan {
-    struct arena *arena, *scratch;
-    const struct scan_request *request;
-    struct space *space;
-    struct composer *composer;
+struct entry {
+    double bound_s;
+    int group;  // index, which breaks ties
+    enum level level;
+};
+
+// Groups by their bounds, the lowest on top.
+struct queue {
+    struct entry *entries;
+    int count;
+};
+
+enum { FACTS_MAX = 64 };
+
+// A larger micro-batch takes no more time a sequence, but for the last wave of its kernels, which
+// may be emptier: tests/test_search.c bounds by how much.
+static const double LAST_WAVE_RATIO = 0.8;
+
+struct walk {
+    struct scan scan;
+    struct queue queue;
     struct scan_group *groups;
-    int group_count;
-    int64_t limit_bytes;
-    double unfit_count;  // plans of the tail at hand, in one way to divide its stages
-    struct scan_result result;
+    struct {
+        const struct graph *graph;
+        struct bound_facts facts;
+    } facts[FACTS_MAX];
+    int facts_count;
     double progress_s, start_s;
 };
 
-// The best plan of one tail.
-struct pick {
-    struct candidate plan;
-    bool found;
-};
-
-static void pick_better(const struct scan *scan, struct pick *pick, const struct candidate *plan)
+static bool before(const struct entry *a, const struct entry *b)
 {
-    enum objective objective = scan->request->objective;
-    if (pick->found && candidate_compare(objective, plan, &pick->plan) >= 0) return;
-    pick->plan = *plan;
-    pick->found = true;
+    if (a->bound_s != b->bound_s) return a->bound_s < b->bound_s;
+    return a->group < b->group;
 }
 
-static void price(struct scan *scan, struct candidate *plan)
+static void queue_push(struct queue *queue, struct entry entry)
 {
-    plan->cost = composer_cost(scan->composer, &plan->parallel);
-    plan->closed_form_s = plan->cost.step_s;
-    scan->result.priced_count++;
-}
-
-static bool fits(struct scan *scan, struct candidate *plan)
-{
-    plan->memory = composer_memory(scan->composer, &plan->parallel, &plan->worst_stage);
-    bool ok = plan->memory.reserved_bytes <= scan->limit_bytes;
-    if (!ok) scan->unfit_count++;
-    return ok;
-}
-
-static bool may_take(const struct scan *scan, double step_s, int64_t reserved_bytes)
-{
-    return scan->request->search->exhaustive ||
-           ranking_may_take(&scan->result.ranking, step_s, reserved_bytes);
-}
-
-// The cheaper question first: time, unless memory is what is ranked.
-static void consider(struct scan *scan, const struct parallel *parallel, struct pick *pick)
-{
-    struct candidate plan = {.parallel = *parallel};
-    if (scan->request->objective == OBJECTIVE_MEMORY) {
-        if (!fits(scan, &plan) && !scan->request->search->exhaustive) return;
-        if (!may_take(scan, 0, plan.memory.reserved_bytes)) return;
-        price(scan, &plan);
-    } else {
-        price(scan, &plan);
-        if (!may_take(scan, plan.cost.step_s, 0) || !fits(scan, &plan)) return;
+    int at = queue->count++;
+    while (at > 0 && before(&entry, &queue->entries[(at - 1) / 2])) {
+        queue->entries[at] = queue->entries[(at - 1) / 2];
+        at = (at - 1) / 2;
     }
-    if (plan.memory.reserved_bytes > scan->limit_bytes) return;
-    scan->result.bound_s = fmin(scan->result.bound_s, plan.closed_form_s);
-    pick_better(scan, pick, &plan);
+    queue->entries[at] = entry;
 }
 
-// The more layers are redone, the slower the step and the smaller its memory, so the fewest that
-// meet the limit are the best: found by halving. Exhaustive search asks for each number instead.
-static void consider_fewest(struct scan *scan, struct parallel *parallel, int low, int high,
-                            struct pick *pick)
+static struct entry queue_pop(struct queue *queue)
 {
-    struct candidate plan = {.parallel = *parallel};
-    plan.parallel.recompute_layers = low;
-    if (scan->request->objective != OBJECTIVE_MEMORY) {
-        price(scan, &plan);
-        if (!may_take(scan, plan.cost.step_s, 0)) return;
-    }
-    plan.parallel.recompute_layers = high;
-    if (!fits(scan, &plan)) {
-        scan->unfit_count += high - low;
-        return;
-    }
-    int64_t limit_bytes = scan->limit_bytes;
-    if (scan->request->objective == OBJECTIVE_MEMORY) limit_bytes = plan.memory.reserved_bytes;
-    int first = low;
-    while (first < high) {
-        int stage, middle = first + (high - first) / 2;
-        parallel->recompute_layers = middle;
-        struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
-        if (parts.reserved_bytes <= limit_bytes) {
-            high = middle;
-        } else {
-            first = middle + 1;
+    struct entry top = queue->entries[0], last = queue->entries[--queue->count];
+    int at = 0;
+    for (int child = 1; child < queue->count; child = 2 * at + 1) {
+        if (child + 1 < queue->count &&
+            before(&queue->entries[child + 1], &queue->entries[child])) {
+            child++;
         }
+        if (!before(&queue->entries[child], &last)) break;
+        queue->entries[at] = queue->entries[child];
+        at = child;
     }
-    scan->unfit_count += first - low;
-    parallel->recompute_layers = first;
-    consider(scan, parallel, pick);
+    queue->entries[at] = last;
+    return top;
 }
 
-static void consider_layers(struct scan *scan, struct parallel *parallel,
-                            const struct space_tail *tail, struct pick *pick)
+static const struct bound_facts *facts_of(struct walk *walk, const struct space_group *group)
 {
-    int low = tail->layers_low, high = tail->layers_high;
-    if (low < high && !scan->request->search->exhaustive) {
-        consider_fewest(scan, parallel, low, high, pick);
-        return;
+    const struct space *space = walk->scan.space;
+    const struct space_graphs *graphs = &walk->scan.request->graphs;
+    const struct graph *graph =
+        graphs->of(graphs->context, group->attention, space->meshes[group->mesh].degree[AXIS_TP]);
+    for (int i = 0; i < walk->facts_count; i++) {
+        if (walk->facts[i].graph == graph) return &walk->facts[i].facts;
     }
-    for (int layers = low; layers <= high; layers++) {
-        parallel->recompute_layers = layers;
-        consider(scan, parallel, pick);
-    }
+    assert(walk->facts_count < FACTS_MAX);
+    int at = walk->facts_count++;
+    walk->facts[at].graph = graph;
+    walk->facts[at].facts = bound_facts(graph, space->request->workload.seq_len);
+    return &walk->facts[at].facts;
 }
 
-// Puts the balanced stages in, if there are any and each has a layer for every chunk.
-static bool take_balance(struct parallel *parallel, const int *balance)
+static double graph_bound(struct walk *walk, int index)
 {
-    for (int stage = 0; stage < parallel->degree[AXIS_PP]; stage++) {
-        if (!balance || balance[stage] < parallel->vpp) return false;
-    }
-    parallel->stage_layers = balance;
-    parallel->stage_layers_count = parallel->degree[AXIS_PP];
-    return true;
+    const struct scan_group *group = &walk->groups[index];
+    const struct space *space = walk->scan.space;
+    return bound_step_s(space->request, facts_of(walk, group->group),
+                        &space->meshes[group->group->mesh], group->group->micro_batch,
+                        group->tails);
 }
 
-static void scan_tail(struct scan *scan, const struct scan_group *group,
-                      const struct space_tail *tail, const int *balance)
+// One micro-batch through the commonest layers alone; the rest of the model takes no time.
+static double probe_s(struct walk *walk, const struct scan_group *group)
 {
-    struct parallel parallel = space_parallel(scan->space, group->group, tail, tail->layers_low);
-    struct pick pick = {0};
-    scan->unfit_count = 0;
-    consider_layers(scan, &parallel, tail, &pick);
-    double unfit_count = scan->unfit_count;
-    if (take_balance(&parallel, balance)) {
-        scan->unfit_count = 0;
-        consider_layers(scan, &parallel, tail, &pick);
-        unfit_count = fmin(unfit_count, scan->unfit_count);
-    }
-    scan->result.unfit_count += unfit_count;
-    if (pick.found) ranking_offer(&scan->result.ranking, &pick.plan);
+    const struct bound_facts *facts = facts_of(walk, group->group);
+    struct parallel parallel = space_first(walk->scan.space, group->group, &group->tails->tails[0]);
+    composer_group(walk->scan.composer, &parallel);
+    return facts->probe_count * composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
 }
 
-// The plan whose blocks every plan of the group is at least as slow as: the least recompute, and of
-// ZeRO what communicates least.
-static struct parallel lightest(const struct scan *scan, const struct scan_group *group,
-                                const struct space_tail *like)
+static double work_bound(const struct walk *walk, const struct scan_group *group, double work_s)
 {
-    struct space_tail tail = *like;
-    for (int i = 0; i < group->tail_count; i++) {
-        if (group->tails[i].recompute < tail.recompute) tail.recompute = group->tails[i].recompute;
-        if (group->tails[i].zero < tail.zero) tail.zero = group->tails[i].zero;
-    }
-    return space_parallel(scan->space, group->group, &tail, tail.layers_low);
-}
-
-// Balanced stages are searched where nobody pinned them.
-static const int *balance_of(struct scan *scan, const struct scan_group *group)
-{
-    struct parallel parallel = lightest(scan, group, &group->tails[0]);
-    if (parallel.degree[AXIS_PP] == 1 || parallel.stage_layers_count > 0) return NULL;
-    return composer_balance(scan->composer, &parallel);
-}
-
-static void enter_group(struct scan *scan, const struct scan_group *group)
-{
-    struct parallel parallel =
-        space_parallel(scan->space, group->group, &group->tails[0], group->tails[0].layers_low);
-    composer_group(scan->composer, &parallel);
-}
-
-static void scan_group(struct scan *scan, const struct scan_group *group)
-{
-    enter_group(scan, group);
-    const int *balance = balance_of(scan, group);
-    for (int i = 0; i < group->tail_count; i++) {
-        scan_tail(scan, group, &group->tails[i], balance);
-    }
-}
-
-static bool same_pipeline(const struct space_tail *a, const struct space_tail *b)
-{
-    return a->vpp == b->vpp && a->schedule == b->schedule;
-}
-
-// The fastest pipeline of the group, with even or balanced stages, its lightest blocks, and nothing
-// once a step.
-static double group_bound(struct scan *scan, const struct scan_group *group, const int *balance)
-{
-    double bound_s = INFINITY;
-    for (int i = 0; i < group->tail_count; i++) {
-        const struct space_tail *tail = &group->tails[i];
-        if (i > 0 && same_pipeline(tail, tail - 1)) continue;
-        struct parallel parallel = lightest(scan, group, tail);
-        if (parallel.recompute != RECOMPUTE_NONE && parallel.recompute_layers < 0) {
-            parallel.recompute_layers = 0;  // of partial recompute the fewest layers
-        }
-        bound_s = fmin(bound_s, composer_bound(scan->composer, &parallel));
-        if (!take_balance(&parallel, balance)) continue;
-        bound_s = fmin(bound_s, composer_bound(scan->composer, &parallel));
-    }
-    return bound_s;
-}
-
-// Whether any plan of the group fits. Between none and all layers memory lies between the two, so
-// the ends of a tail's range answer for it.
-static bool group_fits(struct scan *scan, const struct scan_group *group, const int *balance)
-{
-    for (int i = group->tail_count - 1; i >= 0; i--) {
-        const struct space_tail *tail = &group->tails[i];
-        struct parallel parallel =
-            space_parallel(scan->space, group->group, tail, tail->layers_high);
-        do {
-            int stage;
-            struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
-            if (parts.reserved_bytes <= scan->limit_bytes) return true;
-        } while (parallel.stage_layers != balance && take_balance(&parallel, balance));
-    }
-    return false;
-}
-
-static void add_group(struct scan *scan, const struct space_group *group)
-{
-    struct arena_mark mark = arena_mark(scan->scratch);
-    struct space_tail *tails = NULL;
-    int capacity = 0;
-    int count =
-        space_tails(scan->scratch, scan->space, &scan->request->graphs, group, &tails, &capacity);
-    if (count > 0) {
-        struct scan_group *added = &scan->groups[scan->group_count];
-        *added = (struct scan_group){
-            .group = group, .tail_count = count, .ordinal = scan->group_count++};
-        added->tails = ARENA_NEW(scan->arena, struct space_tail, count);
-        memcpy(added->tails, tails, (size_t)count * sizeof *tails);
-        for (int i = 0; i < count; i++) {
-            scan->result.considered_count += space_tail_count(&tails[i]);
-        }
-    }
-    arena_reset(scan->scratch, mark);
-}
-
-static double plan_count(const struct scan_group *group)
-{
-    double count = 0;
-    for (int i = 0; i < group->tail_count; i++) {
-        count += space_tail_count(&group->tails[i]);
-    }
-    return count;
+    const struct space *space = walk->scan.space;
+    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
+    int64_t batch = space->request->workload.global_batch;
+    int64_t micro_batches = batch / mesh->degree[AXIS_DP] / group->group->micro_batch;
+    return bound_pipeline_s(work_s, mesh->degree[AXIS_PP], (int)micro_batches,
+                            group->tails->one_chunk);
 }
 
 static bool same_family(const struct space_group *a, const struct space_group *b)
@@ -268,80 +129,192 @@ static bool same_family(const struct space_group *a, const struct space_group *b
     return a->mesh == b->mesh && a->attention == b->attention && a->sp == b->sp;
 }
 
-// Memory first: a larger micro-batch never needs less, so the groups of a family (which stand in
-// ascending order) are dropped from the first on that has no room.
-static int drop_unfit(struct scan *scan)
+// The next larger micro-batch of a family, or -1.
+static int next_of(const struct walk *walk, int index)
 {
-    int kept = 0;
-    const struct space_group *full = NULL;
-    for (int i = 0; i < scan->group_count; i++) {
-        struct scan_group group = scan->groups[i];
-        const int *balance = NULL;
-        bool unfit = full && same_family(full, group.group);
-        if (!unfit) {
-            enter_group(scan, &group);
-            balance = balance_of(scan, &group);
-            unfit = !group_fits(scan, &group, balance);
-            if (unfit) full = group.group;
-        }
-        if (unfit) {
-            scan->result.unfit_count += plan_count(&group);
-            continue;
-        }
-        group.bound_s = group_bound(scan, &group, balance);
-        scan->result.bound_s = fmin(scan->result.bound_s, group.bound_s);
-        scan->groups[kept++] = group;
-    }
-    return kept;
+    if (index + 1 == walk->scan.space->group_count) return -1;
+    const struct space_group *groups = walk->scan.space->groups;
+    return same_family(&groups[index], &groups[index + 1]) ? index + 1 : -1;
 }
 
-static int by_bound(const void *left, const void *right)
+// The first from `index` on in its family that has plans, or -1.
+static int filled_from(const struct walk *walk, int index)
 {
-    const struct scan_group *a = left, *b = right;
-    if (a->bound_s != b->bound_s) return a->bound_s < b->bound_s ? -1 : 1;
-    return (a->ordinal > b->ordinal) - (a->ordinal < b->ordinal);
+    while (index >= 0 && walk->groups[index].tails->count == 0) {
+        index = next_of(walk, index);
+    }
+    return index;
+}
+
+static void push_graph(struct walk *walk, int index, double sequence_s)
+{
+    index = filled_from(walk, index);
+    if (index < 0) return;
+    struct scan_group *group = &walk->groups[index];
+    group->sequence_s = sequence_s;
+    double bound_s = fmax(graph_bound(walk, index),
+                          work_bound(walk, group, sequence_s * group->group->micro_batch));
+    queue_push(&walk->queue, (struct entry){bound_s, index, LEVEL_GRAPH});
+}
+
+// No micro-batch of the family, which begins at `index`, takes less a sequence.
+static double family_sequence_s(struct walk *walk, int index)
+{
+    int largest = index;
+    for (int at = index; at >= 0; at = filled_from(walk, next_of(walk, at))) {
+        largest = at;
+    }
+    const struct scan_group *group = &walk->groups[largest];
+    return LAST_WAVE_RATIO * probe_s(walk, group) / group->group->micro_batch;
+}
+
+// A larger micro-batch never needs less memory, so with one that has no room the rest of its family
+// goes.
+static void drop_family(struct walk *walk, int index)
+{
+    for (; index >= 0; index = next_of(walk, index)) {
+        if (walk->groups[index].dropped) continue;
+        walk->groups[index].dropped = true;
+        walk->scan.result.unfit_count += walk->groups[index].tails->plan_count;
+    }
+}
+
+static bool graph_fits(struct walk *walk, const struct scan_group *group)
+{
+    const struct space *space = walk->scan.space;
+    double bytes = bound_bytes(space->request, facts_of(walk, group->group),
+                               &space->meshes[group->group->mesh], group->tails);
+    return bytes <= (double)walk->scan.limit_bytes;
+}
+
+// Looks one step closer at a group.
+static void look(struct walk *walk, struct entry entry)
+{
+    struct scan_group *group = &walk->groups[entry.group];
+    double bound_s = entry.bound_s;
+    if (group->dropped) return;
+    switch (entry.level) {
+    case LEVEL_FAMILY:
+        if (graph_fits(walk, group)) {
+            push_graph(walk, entry.group, family_sequence_s(walk, entry.group));
+        } else {
+            drop_family(walk, entry.group);
+        }
+        return;
+    case LEVEL_GRAPH:
+        bound_s = fmax(bound_s, work_bound(walk, group, probe_s(walk, group)));
+        queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_PROBE});
+        push_graph(walk, next_of(walk, entry.group), group->sequence_s);
+        return;
+    case LEVEL_PROBE:
+        group_enter(&walk->scan, group);
+        bound_s = fmax(bound_s, group_bound(&walk->scan, group));
+        queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_BLOCKS});
+        return;
+    case LEVEL_BLOCKS:
+        group_enter(&walk->scan, group);
+        if (group_fits(&walk->scan, group)) {
+            group_scan(&walk->scan, group);
+        } else {
+            drop_family(walk, entry.group);
+        }
+        return;
+    }
 }
 
 // At most five times a second.
-static void report_progress(struct scan *scan, int done)
+static void report_progress(struct walk *walk, double done_ratio)
 {
-    const struct search_request *search = scan->request->search;
+    const struct search_request *search = walk->scan.request->search;
     if (!search->progress) return;
     double now_s = clock_s();
-    if (now_s - scan->progress_s < 0.2) return;
-    const struct ranking *ranking = &scan->result.ranking;
+    if (now_s - walk->progress_s < 0.2) return;
+    const struct ranking *ranking = &walk->scan.result.ranking;
     double best_s = ranking->count > 0 ? ranking->items[0].cost.step_s : 0;
-    double elapsed_s = now_s - scan->start_s;
-    search->progress(search->progress_context, (double)done / scan->group_count, best_s,
-                     elapsed_s > 0 ? scan->result.priced_count / elapsed_s : 0);
-    scan->progress_s = now_s;
+    double elapsed_s = now_s - walk->start_s;
+    search->progress(search->progress_context, done_ratio, best_s,
+                     elapsed_s > 0 ? walk->scan.result.priced_count / elapsed_s : 0);
+    walk->progress_s = now_s;
+}
+
+// Best first, until the bound passes the worst plan kept.
+static void walk_by_time(struct walk *walk)
+{
+    int group_count = walk->scan.space->group_count;
+    walk->queue.entries = ARENA_NEW(walk->scan.arena, struct entry, group_count + 1);
+    for (int i = 0; i < group_count; i++) {
+        const struct space_group *groups = walk->scan.space->groups;
+        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        int first = filled_from(walk, i);
+        if (first < 0) continue;
+        queue_push(&walk->queue, (struct entry){graph_bound(walk, first), first, LEVEL_FAMILY});
+    }
+    double first_s = walk->queue.count > 0 ? walk->queue.entries[0].bound_s : 0;
+    while (walk->queue.count > 0) {
+        struct entry entry = queue_pop(&walk->queue);
+        const struct ranking *ranking = &walk->scan.result.ranking;
+        if (!scan_may_take(&walk->scan, entry.bound_s, 0)) break;
+        look(walk, entry);
+        double goal_s = ranking->count > 0 ? ranking->items[ranking->count - 1].cost.step_s : 0;
+        report_progress(walk,
+                        goal_s > first_s ? (entry.bound_s - first_s) / (goal_s - first_s) : 0);
+    }
+}
+
+// In the order of the space. Where memory is ranked there is no bound but that larger micro-batches
+// need no less.
+static void walk_in_order(struct walk *walk)
+{
+    struct scan *scan = &walk->scan;
+    int group_count = scan->space->group_count;
+    bool pruned = !scan->request->search->exhaustive;
+    for (int i = 0; i < group_count; i++) {
+        struct scan_group *group = &walk->groups[i];
+        if (group->tails->count == 0) continue;
+        if (pruned && !graph_fits(walk, group)) {
+            scan->result.unfit_count += group->tails->plan_count;
+            continue;
+        }
+        group_enter(scan, group);
+        if (pruned && !group_fits(scan, group)) {
+            drop_family(walk, i);
+            while (next_of(walk, i) >= 0) {
+                i++;
+            }
+            continue;
+        }
+        if (pruned) scan->result.bound_s = fmin(scan->result.bound_s, group_bound(scan, group));
+        group_scan(scan, group);
+        report_progress(walk, (double)i / group_count);
+    }
 }
 
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
                               const struct scan_request *request)
 {
-    struct scan scan = {
-        .arena = arena, .scratch = scratch, .request = request, .space = request->space};
-    scan.start_s = scan.progress_s = clock_s();
-    scan.limit_bytes =
+    struct walk walk = {
+        .scan = {.arena = arena, .scratch = scratch, .request = request, .space = request->space}};
+    struct scan *scan = &walk.scan;
+    walk.start_s = walk.progress_s = clock_s();
+    scan->limit_bytes =
         request->ignore_limit ? INT64_MAX : cluster_device_bytes(request->search->cluster);
-    scan.composer = composer_new(arena, scratch, request->memo);
-    scan.result.ranking = ranking_new(arena, request->objective, request->keep);
-    scan.groups = ARENA_NEW(arena, struct scan_group, request->space->group_count);
+    scan->composer = composer_new(arena, scratch, request->memo);
+    scan->result.ranking = ranking_new(arena, request->objective, request->keep);
+    scan->result.bound_s = INFINITY;
+    walk.groups = ARENA_NEW(arena, struct scan_group, request->space->group_count);
     for (int i = 0; i < request->space->group_count; i++) {
-        add_group(&scan, &request->space->groups[i]);
+        struct scan_group *group = &walk.groups[i];
+        group->group = &request->space->groups[i];
+        group->tails = space_tails(request->space, &request->graphs, group->group);
+        scan->result.considered_count += group->tails->plan_count;
     }
-    scan.result.bound_s = INFINITY;
-    bool pruned = !request->search->exhaustive;
-    int count = pruned ? drop_unfit(&scan) : scan.group_count;
-    if (pruned) qsort(scan.groups, (size_t)count, sizeof *scan.groups, by_bound);
-    for (int i = 0; i < count; i++) {
-        report_progress(&scan, i);
-        bool time_decides = request->objective != OBJECTIVE_MEMORY;
-        if (time_decides && !may_take(&scan, scan.groups[i].bound_s, 0)) break;
-        scan_group(&scan, &scan.groups[i]);
+    bool time_decides = request->objective != OBJECTIVE_MEMORY;
+    if (time_decides && !request->search->exhaustive) {
+        walk_by_time(&walk);
+    } else {
+        walk_in_order(&walk);
     }
-    return scan.result;
+    return scan->result;
 }
 
 struct candidate candidate_copy(struct arena *arena, const struct candidate *plan)

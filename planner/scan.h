@@ -2,11 +2,11 @@
 #include "planner/compose.h"
 #include "planner/ranking.h"
 
-// Walks a space and keeps the best plans that fit. Pruned: groups whose smallest plan does not fit
-// are dropped with all larger micro-batches, the others are sorted by a lower bound on their time
-// and priced best first until the bound passes the worst plan kept. Exhaustive: every plan is
-// priced. Both keep the same plans. Of the plans of one tail (numbers of recomputed layers, even or
-// balanced stages) only the best is kept.
+// Walks a space and keeps the best plans that fit. Pruned: groups wait in a queue by a lower bound
+// on their time, at first one that needs no lowering; the best is looked at more closely, which
+// raises its bound, and is priced in the end; when the lowest bound passes the worst plan kept, all
+// is done. Exhaustive: every plan is priced. Both keep the same plans. Of the plans of one tail
+// (ways to recompute, even or balanced stages) only the best is kept.
 
 struct scan_request {
     const struct search_request *search;
@@ -21,7 +21,7 @@ struct scan_request {
 struct scan_result {
     struct ranking ranking;
     double considered_count, priced_count, unfit_count;
-    double bound_s;  // no plan that fits is faster; the weak bound of the groups
+    double bound_s;  // no plan that was looked at and fits is faster; of objective memory: none
 };
 
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,

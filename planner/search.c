@@ -12,7 +12,7 @@
 #include <string.h>
 
 // How many plans the events judge, whatever number is wanted.
-enum { FINAL_COUNT = 20 };
+enum { FINAL_COUNT = 12 };
 
 // One call's working memory; freed at its end.
 struct search {
@@ -29,7 +29,8 @@ static bool check_request(const struct search_request *request, struct err *err)
     enum precision precision = request->workload.precision;
     assert(request->workload.seq_len > 0 && request->workload.global_batch > 0);
     if (!pins_check(&request->pins, err)) return false;
-    return cluster_check_precision(request->cluster, precision, err);
+    return cluster_check_precision(request->cluster, precision, err) &&
+           stack_check_precision(request->stack, precision, err);
 }
 
 // The whole plan, lowered anew and played event by event. What the search composed must be what the

@@ -14,12 +14,14 @@
 // What the user fixed. A value outside a set range, or forbidden, is never proposed.
 struct pins {
     struct int_range degree[AXIS_COUNT];
-    struct int_range vpp, micro_batch, zero, recompute_layers, zero_group;
+    struct int_range vpp, micro_batch, zero, recompute_layers, zero_group, in_flight;
     int sp;         // -1 not pinned, 0, 1
-    int recompute;  // -1 or enum recompute
+    int cp_kind;    // -1 or enum cp_kind
+    int recompute;  // -1 or a recompute_value (planner/choice.h)
     int schedule;   // -1 or enum schedule_kind
     int attention;  // -1 or enum attention
     int overlap;    // -1 or a mask
+    int passes;     // -1 (all that the stack can do) or a mask
     const int *stage_layers;
     int stage_layers_count;
     struct {

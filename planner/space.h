@@ -1,14 +1,17 @@
 #pragma once
 #include "planner/choice.h"
+#include "planner/index.h"
 
 // The space of plans that pins, stack and divisibility leave. It is a tree: a *mesh* (degrees and
 // axis order), in it *groups* (attention, sequence parallelism, micro-batch), in them *tails*
-// (chunks, schedule, ZeRO, recompute). What makes no difference is not counted twice: sequence
-// parallelism without tp, a schedule without pp, ZeRO without dp, axis orders that put every
-// communicator on the same links. There only the first allowed value stays.
+// (chunks, schedule, ZeRO), in them ways to recompute. What makes no difference is not counted
+// twice: sequence parallelism without tp, a context kind without cp, expert degrees without
+// experts, a schedule without pp, ZeRO without dp, axis orders that put every communicator on the
+// same links. There only the first allowed value stays.
 
 struct space_mesh {
     int degree[AXIS_COUNT];
+    enum cp_kind cp_kind;
     enum axis order[AXIS_COUNT];
     int order_count;
     int zero_group;
@@ -23,12 +26,28 @@ struct space_group {
 
 // `layers_low .. layers_high` are the numbers of recomputed layers a stage that stand for one plan
 // each; -1 .. -1 where the choice is all or none.
+struct space_redo {
+    enum recompute recompute;
+    unsigned classes;
+    int layers_low, layers_high;
+};
+
 struct space_tail {
     int vpp;
     enum schedule_kind schedule;
+    int in_flight;
     int zero;
-    enum recompute recompute;
-    int layers_low, layers_high;
+    const struct space_redo *redos;  // what redoes least stands first
+    int redo_count;
+};
+
+struct space_tails {
+    const struct space_tail *tails;
+    int count;
+    double plan_count;
+    int zero_least, zero_most;
+    bool one_chunk;  // no schedule with more chunks, and each runs W right behind B
+    bool redoes;     // no tail keeps all activations
 };
 
 enum { SPACE_VALUE_MAX = 64 };
@@ -38,16 +57,17 @@ struct space_values {
 };
 
 struct space {
+    struct arena *arena;
     const struct search_request *request;
     int layer_count;  // of the model
-    struct space_values zeros, recomputes, schedules, attentions, switches;
-    unsigned overlap;
+    struct space_values zeros, recomputes, schedules, attentions, switches, cp_kinds;
+    unsigned overlap, passes;
     struct space_mesh *meshes;
     int mesh_count;
-    struct space_group *groups;  // mesh by mesh
+    struct space_group *groups;  // mesh by mesh; micro-batches of a family in ascending order
     int group_count;
-    double plan_count;           // once space_count was called
-    double dropped[DROP_COUNT];  // meshes and groups without any legal plan
+    struct index tails;          // known so far
+    double dropped[DROP_COUNT];  // meshes and kinds of tails without any legal plan
     struct err refused;          // why the first of them was
 };
 
@@ -59,11 +79,18 @@ struct space_graphs {
 };
 struct space *space_make(struct arena *arena, const struct search_request *request,
                          const struct space_graphs *graphs);
-// The legal tails of a group, in a fixed order; reuses `tails`, which holds `*capacity`.
-int space_tails(struct arena *arena, struct space *space, const struct space_graphs *graphs,
-                const struct space_group *group, struct space_tail **tails, int *capacity);
-// The record of a plan of the space; `layers` is in the tail's range.
+// planner/space_mesh.c: the meshes, with the groups of each.
+void space_add_meshes(struct space *space, const struct space_graphs *graphs);
+void space_drop(struct space *space, enum drop why, const struct err *err);
+
+// The legal tails of a group, in a fixed order. Groups with as many stages, micro-batches and kinds
+// of axes share theirs; they live as long as the space.
+const struct space_tails *space_tails(struct space *space, const struct space_graphs *graphs,
+                                      const struct space_group *group);
+// The record of a plan of the space; `layers` is in the range of `redo`.
 struct parallel space_parallel(const struct space *space, const struct space_group *group,
-                               const struct space_tail *tail, int layers);
-// Plans of one tail.
-int space_tail_count(const struct space_tail *tail);
+                               const struct space_tail *tail, const struct space_redo *redo,
+                               int layers);
+// The same with the first way to recompute.
+struct parallel space_first(const struct space *space, const struct space_group *group,
+                            const struct space_tail *tail);

@@ -5,7 +5,20 @@
 #include <assert.h>
 #include <string.h>
 
-struct tails {
+// Tails depend on these of a group and nothing else; compared byte by byte.
+struct tails_key {
+    int stage_count, micro_batch_count;
+    int attention, sp, cp_kind;
+    unsigned axes;  // with a degree above 1
+    int sharded, grouped;
+};
+
+struct tails_entry {
+    struct tails_key key;
+    struct space_tails tails;
+};
+
+struct build {
     struct arena *arena;
     struct space *space;
     const struct space_group *group;
@@ -14,20 +27,21 @@ struct tails {
     int count, capacity;
 };
 
-static void add_tail(struct tails *tails, const struct space_tail *tail)
+static void add_tail(struct build *build, const struct space_tail *tail)
 {
-    if (tails->count == tails->capacity) {
-        int capacity = tails->capacity ? 2 * tails->capacity : 256;
-        struct space_tail *bigger = ARENA_NEW(tails->arena, struct space_tail, capacity);
-        if (tails->count) memcpy(bigger, tails->items, (size_t)tails->count * sizeof *bigger);
-        tails->items = bigger;
-        tails->capacity = capacity;
+    if (build->count == build->capacity) {
+        int capacity = build->capacity ? 2 * build->capacity : 64;
+        struct space_tail *bigger = ARENA_NEW(build->arena, struct space_tail, capacity);
+        if (build->count) memcpy(bigger, build->items, (size_t)build->count * sizeof *bigger);
+        build->items = bigger;
+        build->capacity = capacity;
     }
-    tails->items[tails->count++] = *tail;
+    build->items[build->count++] = *tail;
 }
 
 struct parallel space_parallel(const struct space *space, const struct space_group *group,
-                               const struct space_tail *tail, int layers)
+                               const struct space_tail *tail, const struct space_redo *redo,
+                               int layers)
 {
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     const struct pins *pins = &space->request->pins;
@@ -37,9 +51,13 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
         .micro_batch = group->micro_batch,
         .zero = tail->zero,
         .zero_group = tail->zero > 0 ? mesh->zero_group : 0,
-        .recompute = tail->recompute,
+        .recompute = redo->recompute,
+        .recompute_classes = redo->classes,
         .recompute_layers = layers,
         .schedule = tail->schedule,
+        .in_flight = tail->in_flight,
+        .cp_kind = mesh->cp_kind,
+        .passes = space->passes,
         .attention = group->attention,
         .overlap = space->overlap,
         .order_count = mesh->order_count,
@@ -51,21 +69,24 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
     return parallel;
 }
 
-int space_tail_count(const struct space_tail *tail)
+struct parallel space_first(const struct space *space, const struct space_group *group,
+                            const struct space_tail *tail)
 {
-    return tail->layers_high - tail->layers_low + 1;
+    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1};
+    const struct space_redo *redo = tail->redo_count > 0 ? &tail->redos[0] : &NONE;
+    return space_parallel(space, group, tail, redo, redo->layers_low);
 }
 
-// The layers of the fullest stage, and of the emptiest.
-static int stage_layers_most(const struct tails *tails, const struct parallel *parallel)
+// The layers of the fullest stage.
+static int stage_layers_most(const struct build *build, const struct parallel *parallel)
 {
     int stage_count = parallel->degree[AXIS_PP];
-    struct arena_mark mark = arena_mark(tails->arena);
+    struct arena_mark mark = arena_mark(build->arena);
     struct chunk_span *spans =
-        ARENA_NEW(tails->arena, struct chunk_span, stage_count * parallel->vpp);
+        ARENA_NEW(build->arena, struct chunk_span, stage_count * parallel->vpp);
     struct err err = {0};
     int most = 0;
-    bool ok = stages_split(tails->graph, parallel, spans, &err);
+    bool ok = stages_split(build->graph, parallel, spans, &err);
     assert(ok && "the plan was checked");
     (void)ok;
     for (int stage = 0; stage < stage_count; stage++) {
@@ -73,80 +94,102 @@ static int stage_layers_most(const struct tails *tails, const struct parallel *p
         for (int chunk = 0; chunk < parallel->vpp; chunk++) {
             const struct chunk_span *span = &spans[stage * parallel->vpp + chunk];
             for (int i = span->first; i < span->first + span->count; i++) {
-                const struct block *block = &tails->graph->blocks[tails->graph->sequence[i]];
+                const struct block *block = &build->graph->blocks[build->graph->sequence[i]];
                 layers += block->role == BLOCK_LAYER;
             }
         }
         if (layers > most) most = layers;
     }
-    arena_reset(tails->arena, mark);
+    arena_reset(build->arena, mark);
     return most;
 }
 
-// -1 means all layers and comes after 1 .. most - 1 in cost, so the numbers stand in a tail of
-// their own. A pinned number is kept as it is.
-static void add_recompute(struct tails *tails, struct space_tail tail, int layers_most)
+// -1 means all layers; a number of them is worth a plan of its own where whole layers are redone. A
+// pinned number is kept as it is.
+static int redo_ranges(const struct pins *pins, struct space_redo redo, int layers_most,
+                       struct space_redo *ranges)
 {
-    const struct pins *pins = &tails->space->request->pins;
     struct int_range pinned = pins_get(pins, CHOICE_RECOMPUTE_LAYERS);
     if (pinned.set) {
-        if (tail.recompute == RECOMPUTE_NONE && pinned.low > 0) return;
-        tail.layers_low = (int)pinned.low;
-        tail.layers_high = (int)(pinned.high < layers_most ? pinned.high : layers_most);
-        if (tail.recompute == RECOMPUTE_NONE) tail.layers_high = tail.layers_low;
-        if (tail.layers_low <= tail.layers_high) add_tail(tails, &tail);
-        return;
+        if (redo.recompute == RECOMPUTE_NONE && pinned.low > 0) return 0;
+        redo.layers_low = (int)pinned.low;
+        redo.layers_high = (int)(pinned.high < layers_most ? pinned.high : layers_most);
+        if (redo.recompute == RECOMPUTE_NONE) redo.layers_high = redo.layers_low;
+        ranges[0] = redo;
+        return redo.layers_low <= redo.layers_high;
     }
-    tail.layers_low = tail.layers_high = -1;
-    add_tail(tails, &tail);
-    if (tail.recompute != RECOMPUTE_FULL || layers_most < 2) return;
-    tail.layers_low = 1;
-    tail.layers_high = layers_most - 1;
-    add_tail(tails, &tail);
+    int count = 0;
+    if (redo.recompute == RECOMPUTE_FULL && layers_most > 1) {
+        redo.layers_low = 1;
+        redo.layers_high = layers_most - 1;
+        ranges[count++] = redo;
+    }
+    redo.layers_low = redo.layers_high = -1;
+    ranges[count++] = redo;
+    return count;
 }
 
-static bool stack_allows(const struct tails *tails, const struct space_tail *tail)
+static bool stack_allows(const struct build *build, const struct parallel *parallel)
 {
-    const struct stack *stack = tails->space->request->stack;
-    struct parallel parallel = space_parallel(tails->space, tails->group, tail, -1);
-    struct arena_mark mark = arena_mark(tails->arena);
+    const struct stack *stack = build->space->request->stack;
+    struct arena_mark mark = arena_mark(build->arena);
     const char *why = NULL;
-    bool ok = stack_can_run(stack, &parallel, tails->arena, &why);
+    bool ok = stack_can_run(stack, parallel, build->arena, &why);
     if (!ok) {
-        tails->space->dropped[DROP_STACK] += 1;
-        err_set(&tails->space->refused, ERR_USAGE, "%s", why);
+        struct err err = {0};
+        err_set(&err, ERR_USAGE, "%s", why);
+        space_drop(build->space, DROP_STACK, &err);
     }
-    arena_reset(tails->arena, mark);
+    arena_reset(build->arena, mark);
     return ok;
 }
 
-static void add_sharding(struct tails *tails, struct space_tail tail, int layers_most)
+// The ways to recompute that a tail has on this stack; false when there are none.
+static bool add_redos(struct build *build, struct space_tail tail, int layers_most)
 {
-    const struct space *space = tails->space;
-    const struct space_mesh *mesh = &space->meshes[tails->group->mesh];
+    const struct space *space = build->space;
+    struct space_redo redos[2 * SPACE_VALUE_MAX];
+    int count = 0;
+    for (int i = 0; i < space->recomputes.count; i++) {
+        struct space_redo redo = {.layers_low = -1, .layers_high = -1};
+        redo.recompute = recompute_of_value(space->recomputes.values[i], &redo.classes);
+        struct parallel parallel = space_parallel(space, build->group, &tail, &redo, -1);
+        if (!stack_allows(build, &parallel)) continue;
+        count += redo_ranges(&space->request->pins, redo, layers_most, &redos[count]);
+    }
+    if (count == 0) return false;
+    struct space_redo *kept = ARENA_NEW(build->arena, struct space_redo, count);
+    memcpy(kept, redos, (size_t)count * sizeof *kept);
+    tail.redos = kept;
+    tail.redo_count = count;
+    add_tail(build, &tail);
+    return true;
+}
+
+static void add_sharding(struct build *build, struct space_tail tail, int layers_most)
+{
+    const struct space *space = build->space;
+    const struct space_mesh *mesh = &space->meshes[build->group->mesh];
     bool sharded = mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP] > 1;
-    int taken = 0;
+    bool group_pinned = pins_get(&space->request->pins, CHOICE_ZERO_GROUP).set;
+    bool taken = false;
     for (int z = 0; z < space->zeros.count; z++) {
         tail.zero = space->zeros.values[z];
-        // A pinned shard group asks for sharding; without ranks to shard over, the first stage of
-        // ZeRO that is left stands for all.
+        // A shard group asks for sharding, one that nobody pinned for that of parameters; without
+        // ranks to shard over, the first stage of ZeRO that is left stands for all.
         bool pointless = tail.zero == 0 && mesh->zero_group > 0 && space->zeros.count > 1;
-        if (pointless || (!sharded && taken > 0)) continue;
-        int before = tails->count;
-        for (int r = 0; r < space->recomputes.count; r++) {
-            tail.recompute = (enum recompute)space->recomputes.values[r];
-            if (stack_allows(tails, &tail)) add_recompute(tails, tail, layers_most);
-        }
-        taken += tails->count > before;
+        bool unasked = mesh->zero_group > 0 && !group_pinned && tail.zero != 3;
+        if (pointless || unasked || (!sharded && taken)) continue;
+        taken |= add_redos(build, tail, layers_most);
     }
 }
 
 // The chunks a stage worth trying: those that divide its layers, or its layers with the embedding
 // and the head counted as layers.
-static bool worth_trying(const struct tails *tails, int vpp)
+static bool worth_trying(const struct build *build, int vpp)
 {
-    const struct space *space = tails->space;
-    int stages = space->meshes[tails->group->mesh].degree[AXIS_PP];
+    const struct space *space = build->space;
+    int stages = space->meshes[build->group->mesh].degree[AXIS_PP];
     if (pins_get(&space->request->pins, CHOICE_VPP).set) return true;
     int chunks = stages * vpp;
     return space->layer_count % chunks == 0 || (space->layer_count + 2) % chunks == 0 || vpp <= 2;
@@ -154,88 +197,173 @@ static bool worth_trying(const struct tails *tails, int vpp)
 
 static struct space_tail bare_tail(const struct space *space, enum schedule_kind schedule, int vpp)
 {
-    return (struct space_tail){.vpp = vpp,
-                               .schedule = schedule,
-                               .zero = space->zeros.values[0],
-                               .layers_low = -1,
-                               .layers_high = -1};
+    return (struct space_tail){.vpp = vpp, .schedule = schedule, .zero = space->zeros.values[0]};
 }
 
 // Whether everything divides with so many chunks; else the reason is kept.
-static bool divides(struct tails *tails, const struct parallel *parallel)
+static bool divides(struct build *build, const struct parallel *parallel)
 {
-    struct space *space = tails->space;
+    struct space *space = build->space;
     const struct search_request *request = space->request;
     struct err err = {0};
-    if (program_check(tails->graph, request->cluster, &request->workload, parallel, &err)) {
+    if (program_check(build->graph, request->cluster, &request->workload, parallel, &err)) {
         return true;
     }
     if (!space->refused.kind) space->refused = err;
     return false;
 }
 
-static bool schedule_allows(const struct tails *tails, enum schedule_kind schedule, int vpp)
+static int micro_batch_count(const struct space *space, const struct space_group *group)
 {
-    const struct space_mesh *mesh = &tails->space->meshes[tails->group->mesh];
-    int64_t batch = tails->space->request->workload.global_batch;
-    int64_t micro_batches = batch / mesh->degree[AXIS_DP] / tails->group->micro_batch;
-    struct schedule_shape shape = {mesh->degree[AXIS_PP], vpp, (int)micro_batches};
-    const char *why = NULL;
-    return schedule_row(schedule)->legal(&shape, &why);
+    int64_t batch = space->request->workload.global_batch;
+    return (int)(batch / space->meshes[group->mesh].degree[AXIS_DP] / group->micro_batch);
 }
 
-static bool add_chunks(struct tails *tails, enum schedule_kind schedule, int vpp)
+static bool schedule_allows(const struct build *build, const struct space_tail *tail)
 {
-    struct space *space = tails->space;
+    const struct space_mesh *mesh = &build->space->meshes[build->group->mesh];
+    struct schedule_shape shape = {.stage_count = mesh->degree[AXIS_PP],
+                                   .chunk_count = tail->vpp,
+                                   .micro_batch_count =
+                                       micro_batch_count(build->space, build->group),
+                                   .in_flight = tail->in_flight};
+    const char *why = NULL;
+    return schedule_row(tail->schedule)->legal(&shape, &why);
+}
+
+// Caps on the micro-batches that a stage holds: from those of 1F1B to the number from which on
+// nothing waits for memory, where F, B and W take equally long (Qi et al. 2023, section 2). Their
+// steps between are what memory is traded for. Other schedules know their own number.
+static int caps_of(const struct build *build, enum schedule_kind schedule, int *caps)
+{
+    enum { STEPS = 3 };
+    const struct pins *pins = &build->space->request->pins;
+    int stages = build->space->meshes[build->group->mesh].degree[AXIS_PP], count = 0;
+    struct int_range pinned = pins_get(pins, CHOICE_IN_FLIGHT);
+    if (schedule != SCHEDULE_ZB_AUTO) {
+        caps[count] = 0;
+        return count + pins_allow(pins, CHOICE_IN_FLIGHT, 0);
+    }
+    for (int64_t cap = pinned.low; pinned.set && cap <= pinned.high; cap++) {
+        if (count < SPACE_VALUE_MAX && pins_allow(pins, CHOICE_IN_FLIGHT, cap)) {
+            caps[count++] = (int)cap;
+        }
+    }
+    for (int step = 0; step < STEPS && !pinned.set; step++) {
+        int cap = stages + (stages - 1) * step / (STEPS - 1);
+        bool is_new = count == 0 || caps[count - 1] < cap;
+        if (is_new && pins_allow(pins, CHOICE_IN_FLIGHT, cap)) caps[count++] = cap;
+    }
+    return count;
+}
+
+static bool add_chunks(struct build *build, enum schedule_kind schedule, int vpp)
+{
+    struct space *space = build->space;
     const struct pins *pins = &space->request->pins;
     struct space_tail tail = bare_tail(space, schedule, vpp);
-    struct parallel parallel = space_parallel(space, tails->group, &tail, -1);
-    if (!pins_allow(pins, CHOICE_VPP, vpp) || !worth_trying(tails, vpp)) return false;
-    if (!schedule_allows(tails, schedule, vpp) || !divides(tails, &parallel)) return false;
-    int before = tails->count;
-    add_sharding(tails, tail, stage_layers_most(tails, &parallel));
-    return tails->count > before;
+    if (!pins_allow(pins, CHOICE_VPP, vpp) || !worth_trying(build, vpp)) return false;
+    int caps[SPACE_VALUE_MAX];
+    int cap_count = caps_of(build, schedule, caps), before = build->count;
+    for (int i = 0; i < cap_count; i++) {
+        tail.in_flight = caps[i];
+        struct parallel parallel = space_first(space, build->group, &tail);
+        if (!schedule_allows(build, &tail) || !divides(build, &parallel)) continue;
+        add_sharding(build, tail, stage_layers_most(build, &parallel));
+    }
+    return build->count > before;
 }
 
 // Every number of chunks that the schedule takes; one chunk interleaved is 1F1B again, so only a
 // pin asks for it.
-static bool add_schedule(struct tails *tails, enum schedule_kind schedule)
+static bool add_schedule(struct build *build, enum schedule_kind schedule)
 {
-    struct space *space = tails->space;
+    struct space *space = build->space;
     struct int_range pinned = pins_get(&space->request->pins, CHOICE_VPP);
-    int stages = space->meshes[tails->group->mesh].degree[AXIS_PP];
+    int stages = space->meshes[build->group->mesh].degree[AXIS_PP];
     int low = schedule == SCHEDULE_INTERLEAVED && !pinned.set ? 2 : 1;
     int high = (space->layer_count + 2) / stages;
     bool any = false;
     for (int vpp = low; vpp <= high; vpp++) {
-        any |= add_chunks(tails, schedule, vpp);
+        any |= add_chunks(build, schedule, vpp);
     }
     if (any) return true;
     struct space_tail tail = bare_tail(space, schedule, pinned.set ? (int)pinned.low : low);
-    struct parallel parallel = space_parallel(space, tails->group, &tail, -1);
-    if (!divides(tails, &parallel)) space->dropped[DROP_DIVIDE] += 1;
+    struct parallel parallel = space_first(space, build->group, &tail);
+    if (!divides(build, &parallel)) space->dropped[DROP_DIVIDE] += 1;
     return false;
 }
 
-int space_tails(struct arena *arena, struct space *space, const struct space_graphs *graphs,
-                const struct space_group *group, struct space_tail **tails, int *capacity)
+static void build_tails(struct build *build)
 {
-    struct tails build = {
-        .arena = arena, .space = space, .group = group, .items = *tails, .capacity = *capacity};
-    const struct space_mesh *mesh = &space->meshes[group->mesh];
-    build.graph = graphs->of(graphs->context, group->attention, mesh->degree[AXIS_TP]);
+    struct space *space = build->space;
     // Without a pipeline all schedules are one: the plain one, or the first that is left.
     const struct pins *pins = &space->request->pins;
+    bool pipelined = space->meshes[build->group->mesh].degree[AXIS_PP] > 1;
     bool plain = space->zeros.count > 0 && pins_allow(pins, CHOICE_SCHEDULE, SCHEDULE_1F1B) &&
-                 add_schedule(&build, SCHEDULE_1F1B);
-    bool more = mesh->degree[AXIS_PP] > 1 || !plain;
+                 add_schedule(build, SCHEDULE_1F1B);
+    bool more = pipelined || !plain;
     for (int i = 0; i < space->schedules.count && space->zeros.count > 0 && more; i++) {
         enum schedule_kind schedule = (enum schedule_kind)space->schedules.values[i];
         if (schedule == SCHEDULE_1F1B) continue;
-        bool any = add_schedule(&build, schedule);
-        more = mesh->degree[AXIS_PP] > 1 || !any;
+        bool any = add_schedule(build, schedule);
+        more = pipelined || !any;
     }
-    *tails = build.items;
-    *capacity = build.capacity;
-    return build.count;
+}
+
+static struct space_tails describe(const struct build *build)
+{
+    struct space_tails tails = {.tails = build->items,
+                                .count = build->count,
+                                .zero_least = 3,
+                                .one_chunk = true,
+                                .redoes = true};
+    for (int i = 0; i < build->count; i++) {
+        const struct space_tail *tail = &build->items[i];
+        if (tail->zero < tails.zero_least) tails.zero_least = tail->zero;
+        if (tail->zero > tails.zero_most) tails.zero_most = tail->zero;
+        tails.one_chunk &= tail->vpp == 1 && schedule_row(tail->schedule)->backward_fused;
+        for (int r = 0; r < tail->redo_count; r++) {
+            const struct space_redo *redo = &tail->redos[r];
+            tails.plan_count += redo->layers_high - redo->layers_low + 1;
+            tails.redoes &= redo->recompute != RECOMPUTE_NONE;
+        }
+    }
+    return tails;
+}
+
+static struct tails_key key_of(const struct space *space, const struct space_group *group)
+{
+    const struct space_mesh *mesh = &space->meshes[group->mesh];
+    struct tails_key key = {
+        .stage_count = mesh->degree[AXIS_PP],
+        .micro_batch_count = micro_batch_count(space, group),
+        .attention = (int)group->attention,
+        .sp = group->sp,
+        .cp_kind = (int)mesh->cp_kind,
+        .sharded = mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP] > 1,
+        .grouped = mesh->zero_group > 0,
+    };
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        if (mesh->degree[axis] > 1) key.axes |= 1u << axis;
+    }
+    return key;
+}
+
+const struct space_tails *space_tails(struct space *space, const struct space_graphs *graphs,
+                                      const struct space_group *group)
+{
+    struct tails_key key = key_of(space, group);
+    space->tails.key_bytes = sizeof key;
+    const struct tails_entry *found = index_find(&space->tails, &key);
+    if (found) return &found->tails;
+    struct build build = {.arena = space->arena, .space = space, .group = group};
+    const struct space_mesh *mesh = &space->meshes[group->mesh];
+    build.graph = graphs->of(graphs->context, group->attention, mesh->degree[AXIS_TP]);
+    build_tails(&build);
+    struct tails_entry *entry = ARENA_NEW(space->arena, struct tails_entry, 1);
+    entry->key = key;
+    entry->tails = describe(&build);
+    index_put(space->arena, &space->tails, entry);
+    return &entry->tails;
 }

@@ -12,8 +12,10 @@ static const char *degrees_text(struct arena *arena, const struct parallel *para
         int degree = parallel->degree[SHOWN[i]];
         bool always = SHOWN[i] == AXIS_TP || SHOWN[i] == AXIS_PP || SHOWN[i] == AXIS_DP;
         if (degree == 1 && !always) continue;
-        text = arena_print(arena, "%s%s%d%s ", text, axis_name(SHOWN[i]), degree,
-                           SHOWN[i] == AXIS_TP && parallel->sp ? " sp" : "");
+        const char *how = "";
+        if (SHOWN[i] == AXIS_TP && parallel->sp) how = " sp";
+        if (SHOWN[i] == AXIS_CP) how = arena_print(arena, " %s", cp_kind_name(parallel->cp_kind));
+        text = arena_print(arena, "%s%s%d%s ", text, axis_name(SHOWN[i]), degree, how);
     }
     return text;
 }
@@ -42,11 +44,17 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
                                    parallel->micro_batch, parallel->zero);
     if (parallel->zero_group > 0) text = arena_print(arena, "%s/%d", text, parallel->zero_group);
     if (parallel->vpp > 1) text = arena_print(arena, "%s v%d", text, parallel->vpp);
-    if (parallel->degree[AXIS_PP] > 1 && parallel->schedule == SCHEDULE_GPIPE) {
-        text = arena_print(arena, "%s gpipe", text);
+    // 1F1B is what is expected, and with more chunks than one interleaved.
+    bool expected = parallel->schedule == SCHEDULE_1F1B ||
+                    (parallel->schedule == SCHEDULE_INTERLEAVED && parallel->vpp > 1);
+    if (parallel->degree[AXIS_PP] > 1 && !expected) {
+        text = arena_print(arena, "%s %s", text, schedule_name(parallel->schedule));
+        if (parallel->in_flight > 0) text = arena_print(arena, "%s:%d", text, parallel->in_flight);
     }
     if (parallel->recompute != RECOMPUTE_NONE) {
-        text = arena_print(arena, "%s %s", text, recompute_name(parallel->recompute));
+        text =
+            arena_print(arena, "%s %s", text,
+                        recompute_words(arena, parallel->recompute, parallel->recompute_classes));
         if (parallel->recompute_layers >= 0) {
             text = arena_print(arena, "%s:%d", text, parallel->recompute_layers);
         }

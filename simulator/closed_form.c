@@ -8,12 +8,18 @@
 enum { CLASSES = 32, ENDS = 1024 };  // more of them (mixed clusters) take memory from an arena
 enum { CHUNKS = 256 };               // a slot's chunk is a byte
 
+struct round {
+    double sum_s, most_s;
+};
+
 struct form {
     const struct step_price *price;
+    const struct schedule_row *row;
     const struct stage_runs *runs;
     const struct chunk_times *times;  // [class]
+    double *end_s, *idle_s;           // [run * chunk_count + chunk], behind them of the last stage
     double hop_s, gap_s;
-    double round_s[CHUNKS];  // [chunk]: the first turn of all stages at it
+    struct round rounds[CHUNKS];
 };
 
 static double phase_s(const double part_s[PART_COUNT])
@@ -39,26 +45,53 @@ static int class_at(const struct form *form, int stage, int chunk)
     return form->price->class_of[stage * form->price->shape.chunk_count + chunk];
 }
 
-static double backward_s(const struct form *form, int class)
+// What the gradients of a chunk become ready in: its last backward, or the last W alone where that
+// is a task of its own.
+static double window_s_of(const struct form *form, int class)
 {
-    return form->times[class].backward_s + form->times[class].weight_s;
+    const struct chunk_times *times = &form->times[class];
+    return times->weight_s + (form->row->backward_fused ? times->backward_s : 0);
 }
 
-// While the pipeline fills, p micro-batches pass a chunk in p times its longest forward, or in the
-// time that the first of them takes round all stages.
+// The sum over all stages of a chunk's forwards with their hops, and the longest of them.
 static void fill_rounds(struct form *form)
 {
-    int p = form->price->shape.stage_count;
     for (int chunk = 0; chunk < form->price->shape.chunk_count; chunk++) {
-        double sum_s = 0, most_s = 0;
+        struct round round = {0};
         for (int i = 0; i < form->runs->run_count; i++) {
             struct stage_run run = form->runs->runs[i];
             double own_s = form->times[class_at(form, run.first, chunk)].forward_s;
-            sum_s += run.count * (own_s + form->hop_s);
-            if (own_s > most_s) most_s = own_s;
+            round.sum_s += run.count * (own_s + form->hop_s);
+            if (own_s > round.most_s) round.most_s = own_s;
         }
-        form->round_s[chunk] = sum_s > p * most_s ? sum_s : p * most_s;
+        form->rounds[chunk] = round;
     }
+}
+
+// The virtual stage of a chunk, counted from the chunk's first: chunks are placed up or down.
+static int place_of(const struct form *form, int stage, int chunk)
+{
+    const struct schedule_shape *shape = &form->price->shape;
+    int p = shape->stage_count;
+    bool up = form->row->stage_of(shape, chunk * p + stage) == stage;
+    return up ? stage : p - 1 - stage;
+}
+
+// How far the dp stream gets between the first forwards of a chunk and of the next one on the
+// stage: meanwhile the first micro-batch passes the virtual stages between them, and the stage runs
+// as many others of this chunk.
+static double gathered_s(const struct form *form, int stage, int chunk)
+{
+    const struct schedule_shape *shape = &form->price->shape;
+    if (chunk + 1 == shape->chunk_count) return 0;
+    int p = shape->stage_count;
+    int steps = p + place_of(form, stage, chunk + 1) - place_of(form, stage, chunk);
+    int others = steps < shape->micro_batch_count ? steps : shape->micro_batch_count;
+    double busy_s = others * form->times[class_at(form, stage, chunk)].forward_s;
+    double way_s = form->rounds[chunk].sum_s * steps / p;
+    double queue_s = form->rounds[chunk].most_s * others;
+    double passed_s = way_s > queue_s ? way_s : queue_s;
+    return passed_s - busy_s + form->price->overlap_ratio * busy_s;
 }
 
 static int buckets_of(const struct chunk_price *class)
@@ -76,26 +109,52 @@ static double outside_s(double work_s, double before_s, double window_s, int buc
     return left_s > work_s / buckets ? left_s : work_s / buckets;
 }
 
-// Gradient reduction of one stage behind its last backward; `end_s` has its chunks' last backwards.
-// What is not done by the end of one waits for the next chunk's; between two of them the stage
-// computes p - 1 other backwards of that chunk.
-static double reduce_outside_s(const struct form *form, int stage, const double *end_s)
+// The last backwards of the chunks of one stage, and how long it had waited by then.
+struct ends {
+    const double *end_s, *idle_s;  // [chunk]; idle_s is NULL where W follows B
+};
+
+static struct ends ends_at(const struct form *form, int run)
+{
+    int at = run * form->price->shape.chunk_count;
+    return (struct ends){form->end_s + at, form->idle_s ? form->idle_s + at : NULL};
+}
+
+// How much of a reduction goes on between the last backwards of two chunks. Where W follows B, p -
+// 1 other backwards of the second chunk run there.
+static double between_s(const struct form *form, struct ends ends, const int *chunks,
+                        double window_s)
+{
+    double speed = form->price->overlap_ratio;
+    double gap_s = ends.end_s[chunks[1]] - ends.end_s[chunks[0]] - window_s;
+    double busy_s = (form->price->shape.stage_count - 1) * window_s;
+    double idle_s = gap_s - busy_s;
+    if (ends.idle_s) {
+        idle_s = ends.idle_s[chunks[1]] - ends.idle_s[chunks[0]];
+        busy_s = gap_s > idle_s ? gap_s - idle_s : 0;
+    }
+    return speed * busy_s + (idle_s > 0 ? idle_s : 0);
+}
+
+// Gradient reduction of one stage behind its last backward. Chunks end from the last to the first,
+// but for some of a V. What is not done by the end of one waits for the next chunk's.
+static double reduce_outside_s(const struct form *form, int stage, struct ends ends)
 {
     const struct step_price *price = form->price;
-    int p = price->shape.stage_count;
     double left_s = 0;
-    for (int chunk = price->shape.chunk_count - 1; chunk >= 0; chunk--) {
-        int at = class_at(form, stage, chunk);
+    int v = price->shape.chunk_count;
+    bool upwards = v > 1 && ends.end_s[0] < ends.end_s[1];
+    for (int i = 0; i < v; i++) {
+        int chunk = upwards ? i : v - 1 - i, at = class_at(form, stage, chunk);
         const struct chunk_price *class = &price->classes[at];
         if (!price->reduce_overlapped) {
             left_s += class->gradient_reduce_s;
             continue;
         }
-        double window_s = backward_s(form, at), speed = price->overlap_ratio;
+        double window_s = window_s_of(form, at), speed = price->overlap_ratio;
         if (left_s > 0) {
-            double idle_s = end_s[chunk] - end_s[chunk + 1] - p * window_s;
-            if (idle_s > 0) left_s -= idle_s;
-            left_s -= speed * (p - 1) * window_s;
+            const int chunks[] = {upwards ? chunk - 1 : chunk + 1, chunk};
+            left_s -= between_s(form, ends, chunks, window_s);
             if (left_s < 0) left_s = 0;
         }
         left_s = outside_s(class->gradient_reduce_s, left_s, window_s, buckets_of(class), speed);
@@ -108,19 +167,18 @@ static double reduce_outside_s(const struct form *form, int stage, const double 
 static double gather_delay_s(const struct form *form, int stage, double rise_s)
 {
     const struct step_price *price = form->price;
-    int p = price->shape.stage_count;
     double done_s = rise_s, before_s = 0, delay_s = 0;
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         int at = class_at(form, stage, chunk);
         const struct chunk_price *class = &price->classes[at];
-        double busy_s = p * form->times[at].forward_s, gather_s = class->parameter_gather_s;
+        double gather_s = class->parameter_gather_s;
         if (gather_s > 0) {
             double needed_s = before_s + outside_s(gather_s, 0, form->times[at].forward_s,
                                                    buckets_of(class), price->overlap_ratio);
             if (needed_s - done_s > delay_s) delay_s = needed_s - done_s;
         }
         before_s += gather_s;
-        done_s += form->round_s[chunk] - busy_s + price->overlap_ratio * busy_s;
+        done_s += gathered_s(form, stage, chunk);
     }
     return delay_s;
 }
@@ -144,10 +202,10 @@ struct tail {
     double reduce_s, small_s, update_s;  // of one stage; update with what is gathered behind it
 };
 
-static struct tail tail_of(const struct form *form, int stage, const double *end_s)
+static struct tail tail_of(const struct form *form, int stage, struct ends ends)
 {
     const struct step_price *price = form->price;
-    struct tail tail = {.reduce_s = reduce_outside_s(form, stage, end_s)};
+    struct tail tail = {.reduce_s = reduce_outside_s(form, stage, ends)};
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         const struct chunk_price *class = &price->classes[class_at(form, stage, chunk)];
         tail.small_s += class->small_reduce_s;
@@ -164,24 +222,31 @@ struct finish {
     double reduce_s;   // exposed, summed over stages
 };
 
-// Of equal stages the first is the last to end.
-static struct finish finish_of(const struct form *form, const double *end_s, double wait_s)
+static double latest_s(const struct form *form, struct ends ends)
+{
+    bool upwards = form->price->shape.chunk_count > 1 && ends.end_s[0] < ends.end_s[1];
+    return ends.end_s[upwards];
+}
+
+static struct finish finish_of(const struct form *form, double wait_s)
 {
     const struct step_price *price = form->price;
     int last = price->shape.stage_count - 1, run_count = form->runs->run_count;
     struct finish finish = {0};
     double pair_s = 0;
-    for (int i = 0; i < run_count; i++, end_s += price->shape.chunk_count) {
+    for (int i = 0; i < run_count; i++) {
         struct stage_run run = form->runs->runs[i];
-        struct tail tail = tail_of(form, run.first, end_s);
+        struct ends ends = ends_at(form, i);
+        struct tail tail = tail_of(form, run.first, ends);
         double send_s = run.first > 0 ? form->gap_s : 0;
         double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
         double after_s = wait_s + send_s + exposed_s + tail.small_s;
         finish.reduce_s += run.count * exposed_s;
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
-        if (end_s[0] + after_s > finish.norm_at_s) finish.norm_at_s = end_s[0] + after_s;
-        if (i == 0 && end_s[0] + after_s > pair_s) pair_s = end_s[0] + after_s;
-        double last_s = end_s[price->shape.chunk_count] + after_s;
+        double reduced_s = latest_s(form, ends) + after_s;
+        if (reduced_s > finish.norm_at_s) finish.norm_at_s = reduced_s;
+        if (i == 0 && reduced_s > pair_s) pair_s = reduced_s;
+        double last_s = latest_s(form, ends_at(form, run_count)) + after_s;
         if (i == run_count - 1 && last_s > pair_s) pair_s = last_s;
     }
     if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
@@ -219,7 +284,7 @@ static double blocked_s(const struct form *form)
     return hops * (shape->stage_count - (ends_once ? 1 : 0));
 }
 
-static struct cost cost_of(struct form *form, double *end_s)
+static struct cost cost_of(struct form *form)
 {
     const struct step_price *price = form->price;
     struct pipeline_times times = {
@@ -230,11 +295,12 @@ static struct cost cost_of(struct form *form, double *end_s)
         .runs = form->runs,
         .hop_s = form->hop_s,
         .hop_overlapped = price->hop_overlapped,
+        .idle_s = form->idle_s,
     };
     double stages = price->shape.stage_count;
-    schedule_row(price->schedule)->duration(&times, end_s);
+    form->row->duration(&times, form->end_s);
     double wait_s = gather_wait_s(form);
-    struct finish finish = finish_of(form, end_s, wait_s);
+    struct finish finish = finish_of(form, wait_s);
 
     struct cost cost = {.overhead_s = price->overhead_s};
     add_parts(form, &cost);
@@ -260,6 +326,22 @@ static struct cost cost_of(struct form *form, double *end_s)
     return cost;
 }
 
+// Where W is a task of its own, equal stages do not end alike: each is a run.
+static const struct stage_runs *runs_of(struct arena *spare, const struct step_price *price,
+                                        bool fused)
+{
+    const struct stage_runs *runs = price->runs;
+    if (!runs) runs = stage_runs_make(spare, &price->shape, price->class_of, price->class_count);
+    if (fused) return runs;
+    int stage_count = price->shape.stage_count;
+    struct stage_run *each = ARENA_NEW(spare, struct stage_run, stage_count);
+    for (int stage = 0; stage < stage_count; stage++)
+        each[stage] = (struct stage_run){stage, 1};
+    struct stage_runs *all = ARENA_NEW(spare, struct stage_runs, 1);
+    *all = (struct stage_runs){each, stage_count, runs->class_uses};
+    return all;
+}
+
 struct cost closed_form(const struct step_price *price)
 {
     struct arena spare = {0};
@@ -269,17 +351,17 @@ struct cost closed_form(const struct step_price *price)
     fill_times(price, times);
     struct form form;
     form.price = price;
+    form.row = schedule_row(price->schedule);
     form.times = times;
-    form.runs = price->runs;
-    if (!form.runs)
-        form.runs = stage_runs_make(&spare, &price->shape, price->class_of, price->class_count);
+    form.runs = runs_of(&spare, price, form.row->backward_fused);
     form.hop_s = price->shape.stage_count > 1 ? price->hop_s : 0;
     form.gap_s = price->hop_overlapped ? 0 : form.hop_s;
     assert(price->shape.chunk_count <= CHUNKS);
-    double few_s[ENDS], *end_s = few_s;
+    double few_s[2 * ENDS];
     int end_count = (form.runs->run_count + 1) * price->shape.chunk_count;
-    if (end_count > ENDS) end_s = ARENA_NEW(&spare, double, end_count);
-    struct cost cost = cost_of(&form, end_s);
+    form.end_s = end_count > ENDS ? ARENA_NEW(&spare, double, 2 * end_count) : few_s;
+    form.idle_s = form.row->backward_fused ? NULL : form.end_s + end_count;
+    struct cost cost = cost_of(&form);
     if (spare.last) arena_free(&spare);
     return cost;
 }

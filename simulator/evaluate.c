@@ -1,4 +1,6 @@
 #include "simulator/evaluate.h"
+#include "models/match.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 
@@ -9,11 +11,13 @@ struct graph *evaluation_graph(struct arena *arena, const struct model_config *m
                                const struct stack *stack, const struct parallel *parallel)
 {
     struct import_options options = {
-        .flash = parallel->attention == ATTENTION_FLASH,
         .dropout = stack->dropout,
         .vocab_multiple = VOCAB_MULTIPLE * parallel->degree[AXIS_TP],
     };
-    return model_graph(arena, model, &options);
+    struct graph *graph = model_graph(arena, model, &options);
+    bool fuses = parallel->attention == ATTENTION_FLASH && pass_is_on(parallel, PASS_ATTENTION);
+    if (fuses) match_attention_graph(arena, graph);
+    return graph;
 }
 
 // Matrix flops of one step over all ranks, as the instructions say them.
@@ -76,6 +80,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
+    if (!stack_check_precision(stack, workload->precision, err)) return false;
     const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
     struct price_context context = {
         .compute = {.device = device, .stack = stack, .precision = workload->precision},

@@ -43,8 +43,9 @@ struct evaluation {
     struct prediction prediction;
 };
 
-// The graph as these choices and this stack train it: fused or unfused attention, vocabulary padded
-// to a multiple of 128 * tp, dropout only where the stack trains with it.
+// The graph as these choices and this stack train it: attention as the chain of its steps, which
+// the attention pass fuses (models/match.h), vocabulary padded to a multiple of 128 * tp, dropout
+// only where the stack trains with it.
 struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
                                const struct stack *stack, const struct parallel *parallel);
 

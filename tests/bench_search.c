@@ -39,23 +39,21 @@ static struct search_request request_of(struct arena *arena, const struct bench_
 }
 
 // Every tail of every group once; returns how many.
-static double price_all(struct arena *arena, struct space *space, const struct space_graphs *graphs,
+static double price_all(struct space *space, const struct space_graphs *graphs,
                         struct composer *composer, double *sum_s)
 {
-    struct space_tail *tails = NULL;
-    int capacity = 0;
     double plans = 0, pricing_s = 0;
     for (int g = 0; g < space->group_count; g++) {
         const struct space_group *group = &space->groups[g];
-        int count = space_tails(arena, space, graphs, group, &tails, &capacity);
+        const struct space_tails *tails = space_tails(space, graphs, group);
         double start_s = clock_s();
-        for (int i = 0; i < count; i++) {
-            struct parallel parallel = space_parallel(space, group, &tails[i], tails[i].layers_low);
+        for (int i = 0; i < tails->count; i++) {
+            struct parallel parallel = space_first(space, group, &tails->tails[i]);
             if (i == 0) composer_group(composer, &parallel);
             *sum_s += composer_cost(composer, &parallel).step_s;
         }
         pricing_s += clock_s() - start_s;
-        plans += count;
+        plans += tails->count;
     }
     return plans / pricing_s;
 }
@@ -72,8 +70,8 @@ static void bench_closed_form(const struct bench_case *bench, enum schedule_kind
     struct space *space = space_make(&arena, &request, &graphs);
     struct composer *composer = composer_new(&arena, &scratch, memo);
     double sum_s = 0;
-    double cold = price_all(&arena, space, &graphs, composer, &sum_s);
-    double warm = price_all(&arena, space, &graphs, composer, &sum_s);
+    double cold = price_all(space, &graphs, composer, &sum_s);
+    double warm = price_all(space, &graphs, composer, &sum_s);
     struct memo_counts counts = memo_counts(memo);
     printf("closed form of %s, %s on %d GPUs: %.3g plans/s, %.3g while the memo fills (%d graphs, "
            "%d blocks lowered, %d priced; sum %.6g s)\n",

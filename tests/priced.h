@@ -37,8 +37,10 @@ static inline struct priced priced_start(struct arena *arena, const char *model,
     };
     of.graph = model_graph(arena, config, &options);
     of.workload = (struct workload){.seq_len = 2048, .precision = PRECISION_BF16};
-    of.parallel =
-        (struct parallel){.vpp = 1, .micro_batch = 1, .overlap = of.stack->overlap_default};
+    of.parallel = (struct parallel){.vpp = 1,
+                                    .micro_batch = 1,
+                                    .overlap = of.stack->overlap_default,
+                                    .passes = of.stack->passes};
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         of.parallel.degree[axis] = 1;
     parallel_default_order(&of.parallel);

@@ -34,9 +34,13 @@ double random_log(struct random *random, double low, double high)
 static struct schedule_shape random_shape(struct random *random, enum schedule_kind schedule)
 {
     struct schedule_shape shape = {(int)random_log(random, 1, 65), 1,
-                                   (int)random_log(random, 1, 513)};
-    if (schedule != SCHEDULE_INTERLEAVED) return shape;
+                                   (int)random_log(random, 1, 513), 0};
+    if (schedule == SCHEDULE_ZB_AUTO)
+        shape.in_flight = (int)random_log(random, 1, 3 * shape.stage_count + 1);
+    if (schedule == SCHEDULE_ZB_V) shape.chunk_count = 2;
+    if (schedule != SCHEDULE_INTERLEAVED && schedule != SCHEDULE_ZB_V) return shape;
     if (shape.stage_count < 2) shape.stage_count = 2;
+    if (schedule == SCHEDULE_ZB_V) return shape;
     shape.chunk_count = random_int(random, 2, 8);
     int groups = (int)random_log(random, 1, 512.0 / shape.stage_count + 1);
     shape.micro_batch_count = groups * shape.stage_count;
@@ -157,7 +161,9 @@ struct step_price *random_plan(struct arena *arena, struct random *random,
     double each = layers[all / 2];
     // Embedding and head: often next to nothing, else up to one and a half layers.
     layers[0] += (random_int(random, 0, 1) ? 0.1 : 1.5) * random_ratio(random);
-    layers[all - 1] += 1.5 * random_ratio(random);
+    const struct schedule_row *row = schedule_row(schedule);
+    int last = row->stage_of(&shape, all - 1) * shape.chunk_count + row->chunk_of(&shape, all - 1);
+    layers[last] += 1.5 * random_ratio(random);
 
     struct layer layer = random_layer(random, shape.micro_batch_count);
     struct step_price *price = plan_of(arena, schedule, shape, &layer, layers);

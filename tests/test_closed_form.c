@@ -35,7 +35,8 @@ static void the_closed_form_agrees_with_the_events_on_random_plans(void **state)
     printf("# seed %d\n", SEED);
     for (int i = 0; i < PLANS; i++) {
         struct arena_mark mark = arena_mark(arena);
-        enum schedule_kind schedule = (enum schedule_kind)random_int(&random, 0, 2);
+        enum schedule_kind schedule =
+            (enum schedule_kind)random_int(&random, 0, SCHEDULE_KIND_COUNT - 1);
         const struct step_price *price = random_plan(arena, &random, schedule);
         const struct simulation *events = simulate_step(arena, &scratch, price, &options);
         struct cost formula = closed_form(price);
@@ -69,9 +70,9 @@ static void even_plans_have_the_bubbles_of_the_papers(void **state)
     struct arena *arena = *state;
     for (int p = 1; p <= 64; p *= 2) {
         for (int v = 1; v <= (p > 1 ? 4 : 1); v++) {
-            for (int schedule = 0; schedule < SCHEDULE_KIND_COUNT; schedule++) {
+            for (int schedule = 0; schedule <= SCHEDULE_INTERLEAVED; schedule++) {
                 if ((schedule == SCHEDULE_INTERLEAVED) != (v > 1)) continue;
-                struct schedule_shape shape = {p, v, 2 * p};
+                struct schedule_shape shape = {p, v, 2 * p, 0};
                 struct step_price *price =
                     even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
                 struct cost cost = closed_form(price);
@@ -88,7 +89,7 @@ static void one_micro_batch_takes_the_sum_of_its_way(void **state)
     struct arena *arena = *state;
     for (int schedule = SCHEDULE_GPIPE; schedule <= SCHEDULE_1F1B; schedule++) {
         for (int overlapped = 0; overlapped < 2; overlapped++) {
-            struct schedule_shape shape = {5, 1, 1};
+            struct schedule_shape shape = {5, 1, 1, 0};
             struct step_price *price =
                 even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
             price->hop_s = 0.1e-3;
@@ -134,7 +135,7 @@ static double *duration_at(struct step_price *price, struct chunk_price *classes
     return i < 4 ? once[i] : &at->phase_s[i - 4][PART_COMPUTE];
 }
 
-// What the paths leave out may move a duration's effect a little: a thousandth.
+// What the paths leave out may move a duration's effect a little: two thousandths.
 static void longer_durations_make_longer_steps(void **state)
 {
     struct arena *arena = *state;
@@ -150,7 +151,7 @@ static void longer_durations_make_longer_steps(void **state)
         for (int n = 0; (duration_s = duration_at(price, classes, n)); n++) {
             double kept_s = *duration_s;
             *duration_s = kept_s * 1.2;
-            assert_true(closed_form(price).step_s >= before_s * (1 - 1e-3));
+            assert_true(closed_form(price).step_s >= before_s * (1 - 2e-3));
             *duration_s = kept_s;
         }
         for (int n = 0; n < price->class_count; n++) {

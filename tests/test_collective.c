@@ -98,6 +98,79 @@ static void nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell(void **stat
     assert_int_equal(cost.algorithm, ALGORITHM_RING);
 }
 
+// 64 ranks, 8 a node, 128 MiB a rank on dgx-h100 (450 GB/s links at 0.68, 50 GB/s a NIC at 0.7):
+// 7/64 of it stay in the node, 56/64 pass a NIC of the rank's own, side by side.
+static void an_all_to_all_over_nodes_takes_its_slower_part(void **state)
+{
+    struct cluster *cluster = load(*state, "dgx-h100-x16");
+    double bytes = 128 * 1024 * 1024, inside_s = 7.0 / 64 * bytes / (450e9 * 0.68);
+    double between_s = 56.0 / 64 * bytes / (50e9 * 0.7);
+    struct group_shape group = group_of(cluster, 64, 1);
+    assert_int_equal(group.node_count, 8);
+    struct collective_cost cost =
+        collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 1);
+    assert_true(between_s > 5 * inside_s);
+    assert_true(fabs(cost.bandwidth_s / between_s - 1) < 1e-9);
+    assert_int_equal(cost.algorithm, ALGORITHM_DIRECT);
+
+    // Two ranks a node: 1/4 inside and 2/4 between; a network ten times as fast leaves the inside
+    // behind nothing, a hundred times does.
+    group.rank_count = 4, group.node_count = 2;
+    group.ranks_per_node = group.ranks_per_node_least = 2;
+    inside_s = 1.0 / 4 * bytes / (450e9 * 0.68);
+    between_s = 2.0 / 4 * bytes / (50e9 * 0.7);
+    cost = collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 10);
+    assert_true(fabs(cost.bandwidth_s / (between_s / 10) - 1) < 1e-9);
+    cost = collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 100);
+    assert_true(fabs(cost.bandwidth_s / inside_s - 1) < 1e-9);
+}
+
+// A node's NICs are shared by its ranks: with half of them the part between nodes takes twice.
+static void an_all_to_all_has_its_rank_s_share_of_the_nics(void **state)
+{
+    struct group_shape group = group_of(load(*state, "dgx-h100-x16"), 64, 1);
+    enum collective collective = COLLECTIVE_ALL_TO_ALL;
+    double whole_s = collective_price(shipped(*state), &group, collective, 1e9, 1).bandwidth_s;
+    group.network_bytes_per_s_per_rank /= 2;
+    double half_s = collective_price(shipped(*state), &group, collective, 1e9, 1).bandwidth_s;
+    assert_true(fabs(half_s / whole_s - 2) < 1e-9);
+}
+
+// 8 rows a token over 32 ranks of 4 nodes reach 4 (1 - (3/4)^8) = 3.5996 nodes, 3/4 of them others,
+// and 32 (1 - (31/32)^8) = 7.1776 ranks, 7/8 of them not the one where they come in.
+static void a_dispatch_sends_a_token_once_to_a_place(void **state)
+{
+    struct group_shape group = group_of(load(*state, "dgx-h100-x16"), 32, 1);
+    double bytes = 512e6;
+    double between_s = 3.599548 / 8 * 0.75 * bytes / (50e9 * 0.83);
+    struct collective_cost cost = dispatch_price(shipped(*state), &group, 8, bytes, 1);
+    assert_true(fabs(cost.bandwidth_s / between_s - 1) < 1e-6);
+    double inside_s = 7.177604 / 8 * 0.875 * bytes / (450e9 * 0.811);
+    cost = dispatch_price(shipped(*state), &group, 8, bytes, 100);
+    assert_true(fabs(cost.bandwidth_s / inside_s - 1) < 1e-6);
+    // One row a token is a plain exchange, but for the kernels.
+    struct collective_cost one = dispatch_price(shipped(*state), &group, 1, bytes, 1);
+    struct collective_cost plain =
+        collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 1);
+    assert_true(fabs(one.bandwidth_s / plain.bandwidth_s / (0.7 / 0.83) - 1) < 1e-9);
+}
+
+// An empty message to each of n-1 peers: 6.6 us, a step of 2.7 us and 2.7 us for each further peer
+// of another node; inside the node 0.6 us.
+static void an_all_to_all_pays_for_each_peer(void **state)
+{
+    static const struct {
+        int rank_count;
+        double latency_s;
+    } CASES[] = {{2, 7.2e-6}, {8, 10.8e-6}, {64, 6.6e-6 + 56 * 2.7e-6}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct group_shape group = group_of(load(*state, "dgx-h100-x16"), CASES[i].rank_count, 1);
+        struct collective_cost cost =
+            collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, 8, 1);
+        assert_true(fabs(cost.latency_s / CASES[i].latency_s - 1) < 1e-9);
+    }
+}
+
 static void a_group_of_one_and_an_empty_payload_cost_nothing(void **state)
 {
     assert_true(price(*state, "dgx-h100", 1, 1, COLLECTIVE_ALL_REDUCE, 1e9).s == 0);
@@ -331,6 +404,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_bus_bandwidths_are_met_within_5_percent),
         cmocka_unit_test(nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell),
+        cmocka_unit_test(an_all_to_all_over_nodes_takes_its_slower_part),
+        cmocka_unit_test(an_all_to_all_has_its_rank_s_share_of_the_nics),
+        cmocka_unit_test(a_dispatch_sends_a_token_once_to_a_place),
+        cmocka_unit_test(an_all_to_all_pays_for_each_peer),
         cmocka_unit_test(a_group_of_one_and_an_empty_payload_cost_nothing),
         cmocka_unit_test(every_price_grows_with_bytes_and_is_the_sum_of_its_parts),
         cmocka_unit_test(every_price_grows_with_ranks),

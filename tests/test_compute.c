@@ -19,7 +19,7 @@ static double rate_of(const struct compute_context *context, int64_t m, int64_t 
 {
     enum bound bound;
     struct gemm gemm = {1, m, n, k};
-    double s = gemm_s(context, &gemm, false, &bound);
+    double s = gemm_s(context, &gemm, 0, &bound);
     return 2.0 * (double)m * (double)n * (double)k / s;
 }
 
@@ -43,11 +43,11 @@ static void small_gemms_are_far_below_the_peak(void **state)
     assert_true(rate_of(&context, 128, 128, 128) < 2e12);
     enum bound bound;
     struct gemm tiny = {1, 64, 64, 64}, thin = {1, 16, 16384, 16384}, large = {1, 8192, 8192, 8192};
-    gemm_s(&context, &tiny, false, &bound);
+    gemm_s(&context, &tiny, 0, &bound);
     assert_int_equal(bound, BOUND_LAUNCH);
-    gemm_s(&context, &thin, false, &bound);
+    gemm_s(&context, &thin, 0, &bound);
     assert_int_equal(bound, BOUND_MEMORY);
-    gemm_s(&context, &large, false, &bound);
+    gemm_s(&context, &large, 0, &bound);
     assert_int_equal(bound, BOUND_COMPUTE);
 }
 
@@ -58,8 +58,8 @@ static void a_started_wave_is_paid_for(void **state)
         context_of(*state, "dgx-a100-80g", "megatron-core", PRECISION_BF16);
     enum bound bound;
     struct gemm full = {1, 256, 128 * 108, 16384}, over = {1, 256, 128 * 109, 16384};
-    double full_s = gemm_s(&context, &full, false, &bound);
-    double over_s = gemm_s(&context, &over, false, &bound);
+    double full_s = gemm_s(&context, &full, 0, &bound);
+    double over_s = gemm_s(&context, &over, 0, &bound);
     assert_true(over_s > 1.1 * full_s && over_s < 2 * full_s);
 }
 
@@ -73,7 +73,7 @@ static void no_gemm_beats_the_peak_or_the_memory(void **state)
             for (int64_t k = 1; k <= 65536; k *= 4) {
                 enum bound bound;
                 struct gemm gemm = {1, m, n, k};
-                double s = gemm_s(&context, &gemm, false, &bound);
+                double s = gemm_s(&context, &gemm, 0, &bound);
                 double flop = 2.0 * (double)m * (double)n * (double)k;
                 double bytes = 2.0 * (double)(m * k + k * n + m * n);
                 assert_true(s >= flop / device->peak_flop_per_s[PRECISION_BF16]);
@@ -90,8 +90,8 @@ static void accumulating_in_fp32_costs_traffic(void **state)
         context_of(*state, "dgx-a100-80g", "megatron-core", PRECISION_BF16);
     enum bound bound;
     struct gemm gemm = {1, 16384, 16384, 64};
-    double plain_s = gemm_s(&context, &gemm, false, &bound);
-    double added_s = gemm_s(&context, &gemm, true, &bound);
+    double plain_s = gemm_s(&context, &gemm, 0, &bound);
+    double added_s = gemm_s(&context, &gemm, GEMM_ACCUMULATES, &bound);
     assert_int_equal(bound, BOUND_MEMORY);
     assert_true(added_s > 3 * plain_s && added_s < 4.1 * plain_s);
 }
@@ -102,7 +102,7 @@ static void a_head_dimension_that_is_no_multiple_of_8_is_slow(void **state)
         context_of(*state, "dgx-a100-80g", "megatron-2021", PRECISION_FP16);
     enum bound bound;
     struct gemm even = {96, 2048, 2048, 96}, odd = {96, 2048, 2048, 95};
-    assert_true(gemm_s(&context, &odd, false, &bound) > 2 * gemm_s(&context, &even, false, &bound));
+    assert_true(gemm_s(&context, &odd, 0, &bound) > 2 * gemm_s(&context, &even, 0, &bound));
 }
 
 static void fp8_is_faster_than_bf16_and_less_than_twice(void **state)
@@ -206,12 +206,12 @@ static void element_wise_work_moves_at_memory_speed(void **state)
         const struct instr *instr = &block->instrs[i];
         if (instr->kind != OP_NORM || instr->collective != COLLECTIVE_NONE) continue;
         struct compute_cost cost = compute_price(&of.context.compute, block, instr);
-        double bytes = (double)(instr->read_bytes + instr->write_bytes);
+        double bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes);
         double rate = bytes * of.stack->element_wise_scale / cost.s;
         assert_int_equal(cost.bound, BOUND_MEMORY);
-        assert_true(rate < device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
-        assert_true(rate >
-                    0.8 * device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
+        // The second norm runs in the kernel of the sum before it, and has no launch of its own.
+        double most = device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio;
+        assert_true(rate < (count ? 1 + 1e-9 : 1) * most && rate > 0.8 * most);
         count++;
     }
     assert_int_equal(count, 2);

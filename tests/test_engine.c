@@ -41,7 +41,7 @@ static void one_micro_batch_takes_the_sum_of_its_way(void **state)
 {
     struct arena *arena = *state;
     for (int overlapped = 0; overlapped < 2; overlapped++) {
-        struct schedule_shape shape = {4, 1, 1};
+        struct schedule_shape shape = {4, 1, 1, 0};
         struct step_price *price = even_plan(arena, SCHEDULE_1F1B, shape, 1e-3, 2e-3);
         price->hop_s = 0.1e-3;
         price->hop_overlapped = overlapped;
@@ -53,7 +53,7 @@ static void one_stage_has_no_bubble(void **state)
 {
     struct arena *arena = *state;
     for (int schedule = SCHEDULE_GPIPE; schedule <= SCHEDULE_1F1B; schedule++) {
-        struct schedule_shape shape = {1, 1, 7};
+        struct schedule_shape shape = {1, 1, 7, 0};
         struct step_price *price =
             even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
         const struct simulation *simulation = simulate(arena, price);
@@ -67,7 +67,7 @@ static void bubbles_are_those_of_the_papers(void **state)
     struct arena *arena = *state;
     for (int p = 2; p <= 16; p *= 2) {
         for (int v = 1; v <= 4; v++) {
-            struct schedule_shape shape = {p, v, 4 * p};
+            struct schedule_shape shape = {p, v, 4 * p, 0};
             enum schedule_kind first = v > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_GPIPE;
             enum schedule_kind last = v > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
             for (int schedule = (int)first; schedule <= (int)last; schedule++) {
@@ -82,39 +82,77 @@ static void bubbles_are_those_of_the_papers(void **state)
 
 // The longest path through tasks and hops by relaxation until nothing moves: another algorithm than
 // the engine's, for hops beside compute.
-static double longest_path_s(struct arena *arena, const struct step_price *price)
+struct paths {
+    const struct step_price *price;
+    const struct schedule_row *row;
+    struct slot *slots;  // [stage * slot_count + n]
+    int slot_count;
+    int *virtual_of;  // [stage * chunk_count + chunk]
+    double *end_s;    // [(virtual stage * m + micro-batch) * TASK_KIND_COUNT + kind]
+};
+
+static struct paths paths_of(struct arena *arena, const struct step_price *price)
 {
     const struct schedule_shape *shape = &price->shape;
-    const struct schedule_row *row = schedule_row(price->schedule);
+    struct paths paths = {.price = price, .row = schedule_row(price->schedule)};
     int p = shape->stage_count, v = shape->chunk_count, m = shape->micro_batch_count;
-    int slot_count = TASK_KIND_COUNT * v * m;
-    struct slot *slots = ARENA_NEW(arena, struct slot, p * slot_count);
+    paths.slot_count = TASK_KIND_COUNT * v * m;
+    paths.slots = ARENA_NEW(arena, struct slot, p * paths.slot_count);
+    paths.virtual_of = ARENA_NEW(arena, int, p *v);
+    paths.end_s = ARENA_NEW(arena, double, p *v *m *TASK_KIND_COUNT);
     for (int stage = 0; stage < p; stage++)
-        row->order(shape, stage, slots + stage * slot_count);
-    double *end_s = ARENA_NEW(arena, double, p *v *m *TASK_KIND_COUNT), longest_s = 0;
+        paths.row->order(shape, stage, paths.slots + stage * paths.slot_count);
+    for (int at = 0; at < p * v; at++)
+        paths.virtual_of[paths.row->stage_of(shape, at) * v + paths.row->chunk_of(shape, at)] = at;
+    return paths;
+}
+
+static double *path_end(const struct paths *paths, int virtual_stage, int micro_batch, int kind)
+{
+    int m = paths->price->shape.micro_batch_count;
+    return &paths->end_s[(virtual_stage * m + micro_batch) * TASK_KIND_COUNT + kind];
+}
+
+// When the i-th slot can start.
+static double path_start_s(const struct paths *paths, int i)
+{
+    const struct schedule_shape *shape = &paths->price->shape;
+    const struct slot *slot = &paths->slots[i];
+    int v = shape->chunk_count, stage = i / paths->slot_count;
+    int at = paths->virtual_of[stage * v + slot->chunk];
+    double start_s = 0;
+    if (i % paths->slot_count > 0) {
+        const struct slot *before = &paths->slots[i - 1];
+        int other = paths->virtual_of[stage * v + before->chunk];
+        start_s = *path_end(paths, other, before->micro_batch, before->kind);
+    }
+    int from = slot->kind == TASK_FORWARD ? at - 1 : at + 1;
+    if (slot->kind == TASK_WEIGHT || from < 0 || from >= v * shape->stage_count) return start_s;
+    int kind = slot->kind == TASK_FORWARD   ? TASK_FORWARD
+               : paths->row->backward_fused ? TASK_WEIGHT
+                                            : TASK_BACKWARD;
+    bool here = paths->row->stage_of(shape, from) == stage;
+    double hop_s = here ? 0 : paths->price->hop_s;
+    return fmax(start_s, *path_end(paths, from, slot->micro_batch, kind) + hop_s);
+}
+
+static double longest_path_s(struct arena *arena, const struct step_price *price)
+{
+    struct paths paths = paths_of(arena, price);
+    int v = price->shape.chunk_count;
+    double longest_s = 0;
     for (bool moved = true; moved;) {
         moved = false;
-        for (int i = 0; i < p * slot_count; i++) {
-            int stage = i / slot_count, at = slots[i].chunk * p + stage;
-            double start_s = 0, length_s = 0;
-            if (i % slot_count > 0) {
-                const struct slot *before = &slots[i - 1];
-                int task = (before->chunk * p + stage) * m + before->micro_batch;
-                start_s = end_s[task * TASK_KIND_COUNT + before->kind];
-            }
-            int from = slots[i].kind == TASK_FORWARD ? at - 1 : at + 1;
-            int kind = slots[i].kind == TASK_FORWARD ? TASK_FORWARD : TASK_WEIGHT;
-            if (slots[i].kind != TASK_WEIGHT && from >= 0 && from < p * v) {
-                int task = from * m + slots[i].micro_batch;
-                start_s = fmax(start_s, end_s[task * TASK_KIND_COUNT + kind] + price->hop_s);
-            }
-            int class = price->class_of[stage * v + slots[i].chunk];
+        for (int i = 0; i < price->shape.stage_count * paths.slot_count; i++) {
+            const struct slot *slot = &paths.slots[i];
+            int at = i / paths.slot_count * v + slot->chunk;
+            double ready_s = path_start_s(&paths, i);
             for (int part = 0; part < PART_COUNT; part++)
-                length_s += price->classes[class].phase_s[slots[i].kind][part];
-            int task = (at * m + slots[i].micro_batch) * TASK_KIND_COUNT + slots[i].kind;
-            if (start_s + length_s <= end_s[task]) continue;
-            end_s[task] = start_s + length_s;
-            longest_s = fmax(longest_s, end_s[task]);
+                ready_s += price->classes[price->class_of[at]].phase_s[slot->kind][part];
+            double *end_s = path_end(&paths, paths.virtual_of[at], slot->micro_batch, slot->kind);
+            if (ready_s <= *end_s) continue;
+            *end_s = ready_s;
+            longest_s = fmax(longest_s, ready_s);
             moved = true;
         }
     }
@@ -240,7 +278,7 @@ static void gradient_buckets_run_beside_the_backward(void **state)
 {
     struct arena *arena = *state;
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1}, 10e-3, 20e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0}, 10e-3, 20e-3);
     struct chunk_price *classes = classes_of(arena, price);
     classes[0].gradient_reduce_s = 20e-3;
     classes[0].bucket_count = 2;
@@ -257,7 +295,7 @@ static void the_first_forward_waits_for_its_parameters(void **state)
 {
     struct arena *arena = *state;
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1}, 10e-3, 20e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0}, 10e-3, 20e-3);
     struct chunk_price *classes = classes_of(arena, price);
     classes[0].parameter_gather_s = 20e-3;
     classes[0].bucket_count = 2;
@@ -305,7 +343,7 @@ static void gradients_wait_for_the_slowest_replica(void **state)
 {
     struct arena *arena = *state, scratch = {0};
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1}, 10e-3, 20e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0}, 10e-3, 20e-3);
     classes_of(arena, price)[0].gradient_reduce_s = 5e-3;
     struct engine_options options = all_ranks(arena, 1, 2);
     options.slowdown_of_rank[1] = 2;
@@ -351,7 +389,7 @@ static void tasks_have_names(void **state)
 {
     struct arena *arena = *state, scratch = {0};
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){2, 1, 2}, 1e-3, 2e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){2, 1, 2, 0}, 1e-3, 2e-3);
     price->hop_s = 1e-6;
     struct engine_options options = {.want_trace = true};
     const struct trace *trace = &simulate_step(arena, &scratch, price, &options)->trace;

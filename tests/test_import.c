@@ -50,7 +50,7 @@ static int check_counts(const char *table, const char *folder)
 static void shipped_models_have_the_parameters_that_transformers_counts(void **state)
 {
     (void)state;
-    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 40);
+    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 57);
 }
 
 static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(void **state)
@@ -58,7 +58,7 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
     (void)state;
     int checked =
         check_counts("tests/data/param_counts_variants.tsv", "tests/data/config_variants");
-    assert_true(checked >= 300);
+    assert_true(checked >= 480);
 }
 
 static const struct {
@@ -67,8 +67,23 @@ static const struct {
     {"activation", "1:39: $.hidden_act: unknown activation \"mish\"; known: gelu, gelu_fast, "
                    "gelu_new, gelu_pytorch_tanh, relu, relu2, silu, swish"},
     {"bool", "1:43: $.attention_bias: expected true or false, found a string"},
+    {"dbrx_activation",
+     "1:62: $.ffn_config.ffn_act_fn.name: unknown activation \"mish\"; known: gelu, gelu_fast, "
+     "gelu_new, gelu_pytorch_tanh, relu, relu2, silu, swish"},
+    {"dbrx_ffn", "1:38: $.ffn_config: expected an object, found an array"},
+    {"dbrx_heads", "1:39: $.attn_config: 3 key-value heads do not divide 16 heads"},
+    {"dbrx_top_k", "1:38: $.ffn_config: a token cannot go to 5 of 4 experts"},
     {"dropout", "1:38: $.attn_pdrop: must be between 0 and 0.99, found 1"},
     {"duplicate", "4:3: $.hidden_size: duplicate key"},
+    {"experts_count", "1:44: $.num_experts: must be between 0 and 4096, found 5000"},
+    {"experts_dense", "1:48: $.mlp_only_layers: expected an array of layers"},
+    {"experts_huge", "1:48: $.num_local_experts: 4096 experts of this size have more than 1e18 "
+                     "parameters"},
+    {"experts_layer", "1:52: $.mlp_only_layers[1]: must be between 0 and 10000, found -2"},
+    {"experts_none", "1:48: $.num_local_experts: must be between 1 and 4096, found 0"},
+    {"experts_step", "1:52: $.decoder_sparse_step: must be between 1 and 10000, found 0"},
+    {"experts_top_k", "4:26: $.num_experts_per_tok: a token cannot go to 9 of 8 experts"},
+    {"experts_type", "1:48: $.num_local_experts: expected a number, found a string"},
     {"fraction", "1:41: $.hidden_size: expected a whole number, found 64.5"},
     {"heads", "4:13: $.n_head: 12 heads do not divide a hidden size of 770"},
     {"heads_llama", "4:26: $.num_attention_heads: 16 heads do not divide a hidden size of 100"},

@@ -179,19 +179,6 @@ static void a_split_table_gives_partial_rows(void **state)
     assert_int_equal(l.program->output_bytes, lowered_hidden_bytes(&l) / 4);
 }
 
-static void context_parallel_attention_gathers_k_and_v_and_scatters_their_gradients(void **state)
-{
-    struct lowered l = lowered_make(*state, (struct setup){.model = "llama-3-8b", .cp = 4}, 1);
-    int64_t bytes = 2 * SEQ * l.graph->kv_head_count * l.graph->head_dim;
-    assert_int_equal(lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
-    // Backward gathers k and v again and hands back what other queries made of them.
-    assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_GATHER, bytes), 2);
-    assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_REDUCE_SCATTER, bytes), 2);
-    assert_int_equal(lowered_count_all(&l), 6);
-    assert_int_equal(lowered_parameter(&l, "mlp.up.weight")->gradient_partial_axes,
-                     mesh_axes_of(&l.mesh, AXIS_CP));
-}
-
 // Section 5 of the cost model study: bytes of one layer and micro-batch of T tokens.
 static int64_t formula_bytes(const struct lowered *l, int64_t tp, int64_t sp)
 {
@@ -363,7 +350,6 @@ int main(void)
         cmocka_unit_test(zero_2_scatters_gradients_each_micro_batch_and_zero_1_does_not),
         cmocka_unit_test(the_vocabulary_parallel_loss_is_three_small_all_reduces),
         cmocka_unit_test(a_split_table_gives_partial_rows),
-        cmocka_unit_test(context_parallel_attention_gathers_k_and_v_and_scatters_their_gradients),
         cmocka_unit_test(a_llama_layer_keeps_the_bytes_of_the_formula),
         cmocka_unit_test(the_unfused_chain_keeps_five_bytes_a_score_with_dropout_and_two_without),
         cmocka_unit_test(full_recompute_keeps_the_input_and_repeats_forward),

@@ -8,8 +8,13 @@ enum { SHAPES = 300, SEED = 11 };
 
 static struct schedule_shape random_legal(struct random *random, enum schedule_kind kind)
 {
-    struct schedule_shape shape = {random_int(random, 1, 12), 1, random_int(random, 1, 40)};
+    struct schedule_shape shape = {random_int(random, 1, 12), 1, random_int(random, 1, 40), 0};
     const char *why = NULL;
+    if (kind == SCHEDULE_ZB_AUTO) shape.in_flight = random_int(random, 0, 30);
+    if (kind == SCHEDULE_ZB_V) {
+        shape.stage_count = random_int(random, 2, 12);
+        shape.chunk_count = 2;
+    }
     if (kind == SCHEDULE_INTERLEAVED) {
         shape.stage_count = random_int(random, 2, 12);
         shape.chunk_count = random_int(random, 2, 5);
@@ -134,39 +139,90 @@ static void no_schedule_deadlocks(void **state)
     for_random_shapes(*state, check_progress);
 }
 
-static void check_in_flight(struct arena *arena, const struct schedule_row *row,
-                            const struct schedule_shape *shape)
+// What is alive and waiting before each slot ends, weighed in bytes.
+static int64_t heaviest_moment(struct arena *arena, const struct schedule_row *row,
+                               const struct schedule_shape *shape, int stage, const int *bytes)
 {
-    int v = shape->chunk_count, m = shape->micro_batch_count, p = shape->stage_count;
-    for (int stage = 0; stage < p; stage++) {
-        const struct slot *slots = order_of(arena, row, shape, stage);
-        int *alive = ARENA_NEW(arena, int, v), *worst = ARENA_NEW(arena, int, v);
-        int sum = 0, worst_sum = 0, said_sum = 0;
-        for (int i = 0; i < slot_count(shape); i++) {
-            int step = slots[i].kind == TASK_FORWARD ? 1 : slots[i].kind == TASK_WEIGHT ? -1 : 0;
-            alive[slots[i].chunk] += step;
-            sum += step;
-            if (sum <= worst_sum) continue;
-            worst_sum = sum;
-            memcpy(worst, alive, (size_t)v * sizeof *worst);
-        }
-        int *said = ARENA_NEW(arena, int, v);
-        row->in_flight(shape, stage, said);
+    int v = shape->chunk_count;
+    const struct slot *slots = order_of(arena, row, shape, stage);
+    int64_t now = 0, worst = 0;
+    for (int i = 0; i < slot_count(shape); i++) {
+        int alive = bytes[slots[i].chunk], waiting = bytes[v + slots[i].chunk];
+        if (row->backward_fused) waiting = 0;
+        if (slots[i].kind == TASK_FORWARD) now += alive;
+        if (now > worst) worst = now;
+        if (slots[i].kind == TASK_BACKWARD) now += waiting - alive;
+        if (now > worst) worst = now;
+        if (slots[i].kind == TASK_WEIGHT) now -= waiting;
+    }
+    assert_int_equal(now, 0);
+    return worst;
+}
+
+static int64_t heaviest_hold(const struct schedule_row *row, const struct schedule_shape *shape,
+                             int stage, const int *bytes)
+{
+    static struct schedule_hold holds[SCHEDULE_HOLD_MAX * (UINT8_MAX + 1)];
+    int v = shape->chunk_count, count = row->holds(shape, stage, holds);
+    int64_t worst = 0;
+    assert_in_range(count, 1, SCHEDULE_HOLD_MAX);
+    for (int i = 0; i < count; i++) {
+        int64_t sum = 0;
         for (int chunk = 0; chunk < v; chunk++) {
-            assert_int_equal(said[chunk], worst[chunk]);
-            said_sum += said[chunk];
+            const struct schedule_hold *hold = &holds[i * v + chunk];
+            assert_true(hold->alive >= 0 && hold->waiting >= 0);
+            sum += (int64_t)hold->alive * bytes[chunk] + (int64_t)hold->waiting * bytes[v + chunk];
         }
-        int known = m;
-        if (row == schedule_row(SCHEDULE_1F1B)) known = p - stage;
-        if (row == schedule_row(SCHEDULE_INTERLEAVED))
-            known = (p - stage - 1) * 2 + (v - 1) * p + 1;
-        assert_int_equal(said_sum, known < m * v ? known : m * v);
+        if (sum > worst) worst = sum;
+    }
+    return worst;
+}
+
+// With bytes of all sorts: chunks alike, one much heavier, W holding nothing or more than F.
+static void check_holds(struct arena *arena, const struct schedule_row *row,
+                        const struct schedule_shape *shape)
+{
+    struct random random = random_start((uint64_t)(shape->stage_count * 64 + shape->chunk_count));
+    int v = shape->chunk_count, *bytes = ARENA_NEW(arena, int, 2 * v);
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        for (int tried = 0; tried < 8; tried++) {
+            for (int i = 0; i < 2 * v; i++)
+                bytes[i] = tried == 0 ? 1 : random_int(&random, 0, tried < 4 ? 10 : 1);
+            assert_int_equal(heaviest_hold(row, shape, stage, bytes),
+                             heaviest_moment(arena, row, shape, stage, bytes));
+        }
     }
 }
 
-static void in_flight_counts_are_those_of_the_order(void **state)
+static void holds_are_the_heaviest_moments_of_the_order(void **state)
 {
-    for_random_shapes(*state, check_in_flight);
+    for_random_shapes(*state, check_holds);
+}
+
+// In micro-batches of a whole stage where F and B, B and W hold the same.
+static void check_known_holds(struct arena *arena, const struct schedule_row *row,
+                              const struct schedule_shape *shape)
+{
+    int v = shape->chunk_count, m = shape->micro_batch_count, p = shape->stage_count;
+    int *bytes = ARENA_NEW(arena, int, 2 * v);
+    for (int i = 0; i < 2 * v; i++)
+        bytes[i] = 1;
+    for (int stage = 0; stage < p; stage++) {
+        int known = m * v, cap = shape->in_flight ? shape->in_flight : p;
+        if (row == schedule_row(SCHEDULE_1F1B)) known = p - stage;
+        if (row == schedule_row(SCHEDULE_INTERLEAVED))
+            known = (p - stage - 1) * 2 + (v - 1) * p + 1;
+        if (row == schedule_row(SCHEDULE_ZB_H1)) known = p;
+        if (row == schedule_row(SCHEDULE_ZB_H2)) known = 2 * p - 1;
+        if (row == schedule_row(SCHEDULE_ZB_AUTO)) known = cap < 2 * p - 1 ? cap : 2 * p - 1;
+        if (row == schedule_row(SCHEDULE_ZB_V)) known = 2 * p;
+        assert_int_equal(heaviest_hold(row, shape, stage, bytes), known < m * v ? known : m * v);
+    }
+}
+
+static void stages_hold_as_many_micro_batches_as_the_papers_say(void **state)
+{
+    for_random_shapes(*state, check_known_holds);
 }
 
 static char *order_text(struct arena *arena, enum schedule_kind kind, struct schedule_shape shape,
@@ -186,17 +242,17 @@ static char *order_text(struct arena *arena, enum schedule_kind kind, struct sch
 static void orders_are_those_of_the_papers(void **state)
 {
     struct arena *arena = *state;
-    assert_string_equal(order_text(arena, SCHEDULE_GPIPE, (struct schedule_shape){3, 1, 3}, 1),
+    assert_string_equal(order_text(arena, SCHEDULE_GPIPE, (struct schedule_shape){3, 1, 3, 0}, 1),
                         " F0 F1 F2 B0 B1 B2");
-    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4}, 0),
+    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4, 0}, 0),
                         " F0 F1 F2 B0 F3 B1 B2 B3");
-    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4}, 2),
+    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4, 0}, 2),
                         " F0 B0 F1 B1 F2 B2 F3 B3");
     assert_string_equal(
-        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 0),
+        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4, 0}, 0),
         " F0 F1 F10 F11 F2 B10 F3 B11 F12 B0 F13 B1 B12 B13 B2 B3");
     assert_string_equal(
-        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4}, 1),
+        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4, 0}, 1),
         " F0 F1 F10 B10 F11 B11 F2 B0 F3 B1 F12 B12 F13 B13 B2 B3");
 }
 
@@ -204,15 +260,15 @@ static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
 {
     (void)state;
     const char *why = NULL;
-    struct schedule_shape shape = {4, 2, 10};
+    struct schedule_shape shape = {4, 2, 10, 0};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs micro-batches in multiples of pp");
     assert_false(schedule_row(SCHEDULE_1F1B)->legal(&shape, &why));
     assert_string_equal(why, "runs one chunk a stage (vpp 1)");
-    shape = (struct schedule_shape){1, 2, 8};
+    shape = (struct schedule_shape){1, 2, 8, 0};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs at least two stages (pp)");
-    shape = (struct schedule_shape){4, 1, 8};
+    shape = (struct schedule_shape){4, 1, 8, 0};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs at least two chunks a stage (vpp)");
 }
@@ -220,7 +276,7 @@ static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
 static void task_numbers_read_back(void **state)
 {
     (void)state;
-    struct schedule_shape shape = {4, 3, 8};
+    struct schedule_shape shape = {4, 3, 8, 0};
     for (int number = 0; number < 1000; number++) {
         struct task_id id = task_id_of(&shape, number);
         assert_int_equal(task_number(&shape, &id), number);
@@ -230,7 +286,7 @@ static void task_numbers_read_back(void **state)
 static void equal_neighbours_share_a_run(void **state)
 {
     struct arena *arena = *state;
-    struct schedule_shape shape = {5, 2, 10};
+    struct schedule_shape shape = {5, 2, 10, 0};
     const int class_of[] = {0, 1, 2, 1, 2, 1, 2, 1, 2, 3};
     const struct stage_runs *runs = stage_runs_make(arena, &shape, class_of, 4);
     assert_int_equal(runs->run_count, 3);
@@ -245,7 +301,8 @@ int main(void)
         cmocka_unit_test(every_stage_runs_each_task_once_and_w_after_b_after_f),
         cmocka_unit_test(virtual_stages_fill_every_chunk),
         cmocka_unit_test(no_schedule_deadlocks),
-        cmocka_unit_test(in_flight_counts_are_those_of_the_order),
+        cmocka_unit_test(holds_are_the_heaviest_moments_of_the_order),
+        cmocka_unit_test(stages_hold_as_many_micro_batches_as_the_papers_say),
         cmocka_unit_test(orders_are_those_of_the_papers),
         cmocka_unit_test(shapes_that_cannot_run_are_refused_with_a_reason),
         cmocka_unit_test(task_numbers_read_back),

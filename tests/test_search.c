@@ -192,14 +192,15 @@ static void check_composed(struct arena *arena, const struct search_request *req
     struct space_graphs graphs = {memo_graph_of, memo};
     struct space *space = space_make(arena, request, &graphs);
     struct composer *composer = composer_new(arena, &scratch, memo);
-    struct space_tail *tails = NULL;
-    int capacity = 0, number = 0;
+    int number = 0;
     for (int g = 0; g < space->group_count; g++) {
         const struct space_group *group = &space->groups[g];
-        int count = space_tails(arena, space, &graphs, group, &tails, &capacity);
-        for (int i = 0; i < count; i++) {
+        const struct space_tails *tails = space_tails(space, &graphs, group);
+        for (int i = 0; i < tails->count; i++) {
+            const struct space_tail *tail = &tails->tails[i];
             if (number++ % step != 0) continue;
-            struct parallel parallel = space_parallel(space, group, &tails[i], tails[i].layers_low);
+            const struct space_redo *redo = &tail->redos[number % tail->redo_count];
+            struct parallel parallel = space_parallel(space, group, tail, redo, redo->layers_low);
             composer_group(composer, &parallel);
             struct arena_mark mark = arena_mark(&scratch);
             const struct graph *graph =

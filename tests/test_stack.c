@@ -156,6 +156,65 @@ static void what_a_stack_cannot_run_has_a_reason(void **state)
     check_refusal(arena, "fsdp", &parallel, "stack fsdp has no sequence parallelism");
 }
 
+// Which choices a stack refuses, one differing from what it runs.
+static void what_only_some_stacks_have_is_asked_for(void **state)
+{
+    struct arena *arena = *state;
+    struct parallel parallel = plain(load(arena, "mindspore"));
+    parallel.degree[AXIS_CP] = 2;
+    parallel.cp_kind = CP_ALL_GATHER;
+    check_refusal(arena, "mindspore", &parallel,
+                  "stack mindspore has no allgather context parallelism");
+    parallel.degree[AXIS_CP] = 1;
+    const char *why = NULL;
+    assert_true(stack_can_run(load(arena, "mindspore"), &parallel, arena, &why));
+
+    parallel = plain(load(arena, "megatron-2021"));
+    parallel.passes = 1u << PASS_FUSION | 1u << PASS_STREAMS;
+    check_refusal(arena, "megatron-2021", &parallel, "stack megatron-2021 has no pass streams");
+    parallel = plain(load(arena, "fsdp"));
+    parallel.recompute = RECOMPUTE_SELECTIVE;
+    assert_true(stack_can_run(load(arena, "fsdp"), &parallel, arena, &why));
+    parallel.recompute_classes = 1u << OP_CLASS_ATTENTION | 1u << OP_CLASS_NORM;
+    check_refusal(arena, "fsdp", &parallel, "stack fsdp has no selective recompute of norm");
+    assert_true(stack_can_run(load(arena, "megatron-core"), &parallel, arena, &why));
+    // Classes of a run that recomputes nothing are not asked for.
+    parallel.recompute = RECOMPUTE_NONE;
+    assert_true(stack_can_run(load(arena, "fsdp"), &parallel, arena, &why));
+}
+
+static void zero_bubble_runs_where_the_software_has_it(void **state)
+{
+    static const struct {
+        const char *stack;
+        enum schedule_kind schedule;
+        bool runs;
+    } CASES[] = {
+        {"megatron-core", SCHEDULE_ZB_H1, true}, {"megatron-core", SCHEDULE_ZB_H2, true},
+        {"meshwright", SCHEDULE_ZB_AUTO, true},  {"fsdp2", SCHEDULE_ZB_V, true},
+        {"fsdp2", SCHEDULE_ZB_H1, false},        {"megatron-2021", SCHEDULE_ZB_V, false},
+        {"xla", SCHEDULE_ZB_AUTO, false},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct stack *stack = load(*state, CASES[i].stack);
+        struct parallel parallel = plain(stack);
+        parallel.degree[AXIS_PP] = 4;
+        parallel.schedule = CASES[i].schedule;
+        const char *why = NULL;
+        assert_true(stack_can_run(stack, &parallel, *state, &why) == CASES[i].runs);
+    }
+}
+
+static void a_stack_without_narrow_products_does_not_train_in_them(void **state)
+{
+    struct err err = {0};
+    assert_true(stack_check_precision(load(*state, "fsdp2"), PRECISION_FP8, &err));
+    assert_true(stack_check_precision(load(*state, "megatron-2021"), PRECISION_BF16, &err));
+    assert_false(stack_check_precision(load(*state, "fsdp2"), PRECISION_FP4, &err));
+    assert_string_equal(err.text, "--precision fp4: stack fsdp2 runs no products in it");
+    assert_int_equal(err.kind, ERR_USAGE);
+}
+
 // Without a pipeline its schedule is not asked for: no stack lists one for that.
 static void a_schedule_counts_only_in_a_pipeline(void **state)
 {
@@ -168,20 +227,27 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "40:35: $.provenance[0].kind: expected measured, published, "
+    {"hearsay", "54:35: $.provenance[0].kind: expected measured, published, "
                 "datasheet or estimated, found \"rumour\""},
+    {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
-    {"negative_scale", "17:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
-    {"no_attention", "8:16: $.attention: expected at least one"},
-    {"no_provenance", "18:16: $.host_op_s: expected an entry for \"host_op_s\" in "
+    {"negative_scale", "23:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
+    {"no_attention", "9:16: $.attention: expected at least one"},
+    {"no_provenance", "24:16: $.host_op_s: expected an entry for \"host_op_s\" in "
                       "provenance, found none"},
-    {"overlap", "11:14: $.overlap: expected none or some of "
+    {"overlap", "14:14: $.overlap: expected none or some of "
                 "grad-reduce,param-gather,tp,pp,cp,ep, found \"grad-reduce,tensor\""},
-    {"overlap_default", "12:22: $.overlap_default: expected a subset of overlap"},
-    {"unknown_key", "13:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
+    {"overlap_default", "15:22: $.overlap_default: expected a subset of overlap"},
+    {"unknown_key", "19:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
+    {"recompute_classes", "8:24: $.recompute_classes: expected some where recompute has selective "
+                          "and none elsewhere"},
+    {"unknown_pass", "16:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
+                     "latency-hiding, streams, found \"unrolling\""},
+    {"unknown_product", "17:20: $.fp8_products[0]: expected one of forward, backward, weight, "
+                        "found \"update\""},
     {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "45:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "59:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
@@ -216,6 +282,9 @@ int main(void)
         cmocka_unit_test(every_shipped_stack_runs_plain_data_parallelism),
         cmocka_unit_test(every_stack_can_run_what_its_published_runs_used),
         cmocka_unit_test(what_a_stack_cannot_run_has_a_reason),
+        cmocka_unit_test(what_only_some_stacks_have_is_asked_for),
+        cmocka_unit_test(zero_bubble_runs_where_the_software_has_it),
+        cmocka_unit_test(a_stack_without_narrow_products_does_not_train_in_them),
         cmocka_unit_test(a_schedule_counts_only_in_a_pipeline),
         cmocka_unit_test(each_bad_file_gets_its_message),
         cmocka_unit_test(an_unknown_stack_is_answered_with_the_nearest),

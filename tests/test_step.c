@@ -1,4 +1,5 @@
 #include "cost_models/parameters.h"
+#include "simulator/closed_form.h"
 #include "tests/priced.h"
 #include "tests/test.h"
 
@@ -285,6 +286,94 @@ static void hybrid_shards_are_gathered_in_the_group_and_summed_over_the_replicas
     assert_true(part_s(near.phase_s, PART_DP) < part_s(far.phase_s, PART_DP));
 }
 
+// Llama-2-7B: a layer of 202,383,360 parameters, a table of 131,072,000 and as much in the head.
+static const double LAYER = 202383360, TABLE = 131072000;
+
+static double group_s(const struct priced *of, unsigned axes, enum collective collective,
+                      double bytes)
+{
+    struct group_shape group = mesh_group(&of->program->mesh, of->cluster, axes);
+    return collective_price(of->fabrics, &group, collective, bytes, of->stack->network_scale).s;
+}
+
+// ZeRO 3: gathered for forward, again for backward, scattered behind the weight gradients; 2 bytes
+// a weight, 4 a gradient.
+static void a_full_shard_gathers_twice_and_scatters_once_a_micro_batch(void **state)
+{
+    struct priced of = with_zero(*state, 3);
+    of.parallel.overlap = 0;
+    struct block_price layer = layer_price(&of);
+    unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_DP);
+    double gather_s = group_s(&of, axes, COLLECTIVE_ALL_GATHER, 2 * LAYER);
+    double scatter_s = group_s(&of, axes, COLLECTIVE_REDUCE_SCATTER, 4 * LAYER);
+    assert_true(fabs(layer.phase_s[PHASE_FORWARD][PART_DP] / gather_s - 1) < 1e-6);
+    assert_true(fabs(layer.phase_s[PHASE_BACKWARD][PART_DP] / gather_s - 1) < 1e-6);
+    assert_true(fabs(layer.phase_s[PHASE_WEIGHT][PART_DP] / scatter_s - 1) < 1e-6);
+}
+
+// Nothing runs before the table's gather that could hide it: a lookup covers a trifle.
+static void the_first_gather_of_a_step_is_exposed(void **state)
+{
+    struct priced of = with_zero(*state, 3);
+    const struct block_program *table = priced_block(&of, BLOCK_EMBEDDING);
+    struct block_price price =
+        block_price(&of.context, &of.program->mesh, table, of.stack->overlap_default);
+    unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_DP);
+    double gather_s = group_s(&of, axes, COLLECTIVE_ALL_GATHER, 2 * TABLE);
+    double left_s = price.phase_s[PHASE_FORWARD][PART_DP];
+    double lookup_s = price.phase_s[PHASE_FORWARD][PART_COMPUTE];
+    assert_true(left_s < gather_s && left_s > 0.9 * gather_s);
+    assert_true(gather_s - left_s <= lookup_s);
+    struct block_price layer = layer_price(&of);
+    assert_true(layer.phase_s[PHASE_FORWARD][PART_DP] < 1e-9);
+}
+
+// Groups of 8, a node each: gathers and scatters stay inside; once a step the 16 replicas of a
+// shard add up an eighth of the gradient.
+static void hybrid_shards_move_known_bytes(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g-x16", "fsdp");
+    struct stack stack = *of.stack;
+    of.stack = &stack;
+    stack.bucket_bytes = (int64_t)1e15;
+    of.parallel.zero = 3;
+    of.parallel.zero_group = 8;
+    of.parallel.overlap = 0;
+    of.workload.seq_len = 4096;
+    priced_finish(&of);
+    const struct mesh *mesh = &of.program->mesh;
+    unsigned shard = mesh_shard_axes(mesh, &of.parallel, PARAMETER_DENSE);
+    unsigned replicas = mesh_axes_of(mesh, AXIS_DP) & ~shard;
+    assert_int_equal(mesh_size(mesh, shard), 8);
+    assert_int_equal(mesh_group(mesh, of.cluster, shard).node_count, 1);
+    double all = (double)graph_parameter_count(of.graph);
+    double across_s = group_s(&of, replicas, COLLECTIVE_ALL_REDUCE, 4 * all / 8);
+    const struct chunk_price *chunk = &of.price->classes[0];
+    assert_true(fabs(chunk->gradient_reduce_s / across_s - 1) < 1e-6);
+    struct block_price layer = layer_price(&of);
+    double inside_s = group_s(&of, shard, COLLECTIVE_REDUCE_SCATTER, 4 * LAYER);
+    assert_true(fabs(layer.phase_s[PHASE_WEIGHT][PART_DP] / inside_s - 1) < 1e-6);
+    assert_true(chunk->parameter_gather_s == 0);
+}
+
+// A distributed optimizer hands out its weights once a step, and the next forward hides them as far
+// as it lasts; ranks of a replica group have them already.
+static void a_distributed_optimizer_gathers_beside_the_next_forward(void **state)
+{
+    struct priced of = with_zero(*state, 1);
+    double all = (double)graph_parameter_count(of.graph);
+    int count = of.price->classes[0].bucket_count;
+    unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_DP);
+    double gather_s = count * group_s(&of, axes, COLLECTIVE_ALL_GATHER, 2 * all / count);
+    assert_true(fabs(of.price->classes[0].parameter_gather_s / gather_s - 1) < 1e-6);
+    struct step_price price = *of.price;
+    price.gather_overlapped = false;
+    double exposed_s = closed_form(&price).step_s;
+    price.gather_overlapped = true;
+    double hidden_s = exposed_s - closed_form(&price).step_s;
+    assert_true(hidden_s > 0.9 * gather_s && hidden_s <= gather_s * (1 + 1e-9));
+}
+
 static void equal_inputs_give_equal_prices(void **state)
 {
     struct priced a = pipelined(*state, "megatron-2021", true);
@@ -310,6 +399,10 @@ int main(void)
         cmocka_unit_test(tied_tables_on_two_stages_are_added_up),
         cmocka_unit_test(tied_tables_on_one_stage_count_once),
         cmocka_unit_test(hybrid_shards_are_gathered_in_the_group_and_summed_over_the_replicas),
+        cmocka_unit_test(a_full_shard_gathers_twice_and_scatters_once_a_micro_batch),
+        cmocka_unit_test(the_first_gather_of_a_step_is_exposed),
+        cmocka_unit_test(hybrid_shards_move_known_bytes),
+        cmocka_unit_test(a_distributed_optimizer_gathers_beside_the_next_forward),
         cmocka_unit_test(equal_inputs_give_equal_prices),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -100,6 +100,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct builder *builder = &layers->builder;
+    int sinks = d->attention_sink ? sink(layers) : -1;
     int out = builder_tensor(builder, "attention.context", TENSOR_ACTIVATION, ELEMENT_COMPUTE,
                              context_shape(layers, heads));
     struct shape rows = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, d->head_count});
@@ -113,7 +114,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     op.inputs[0] = heads.query;
     op.inputs[1] = heads.key;
     op.inputs[2] = heads.value;
-    if (d->attention_sink) op.inputs[op.input_count++] = sink(layers);
+    if (sinks >= 0) op.inputs[op.input_count++] = sinks;
     op.output_count = 2;
     op.outputs[0] = out;
     op.outputs[1] = lse;

@@ -2,14 +2,18 @@
 
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct expert_keys, num_experts, 0, EXPERTS_MAX)},
-    {"num_local_experts", JSON_TYPE_I64, offsetof(struct expert_keys, num_experts), 0, EXPERTS_MAX,
-     true},
     {JSON_OPT_I64(struct expert_keys, num_experts_per_tok, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct expert_keys, moe_intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct expert_keys, shared_expert_intermediate_size, 0, WIDTH_MAX)},
+    {JSON_OPT_I64(struct expert_keys, shared_expert_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct expert_keys, decoder_sparse_step, 1, LAYERS_MAX)},
     {JSON_OPT_BOOL(struct expert_keys, norm_topk_prob)},
     {JSON_OPT_ANY("mlp_only_layers")},
+    {0},
+};
+
+static const struct json_field LOCAL_FIELDS[] = {
+    {"num_local_experts", JSON_TYPE_I64, offsetof(struct expert_keys, num_experts), 0, EXPERTS_MAX,
+     true},
     {0},
 };
 
@@ -36,7 +40,23 @@ void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, in
 {
     if (reader->err->kind) return;
     family_read(reader, FIELDS, keys);
+    if (keys->has_local_name && !reader->err->kind) family_read(reader, LOCAL_FIELDS, keys);
     keys->is_mlp_only = read_mlp_only(reader, layer_count);
+}
+
+static const char *count_key(const struct family_reader *reader)
+{
+    return family_key(reader, "num_experts", "num_local_experts");
+}
+
+void expert_keys_everywhere(struct family_reader *reader, struct expert_keys *keys, int64_t ffn)
+{
+    if (!reader->err->kind && keys->num_experts == 0) {
+        family_fail(reader, count_key(reader), "must be between 1 and %d, found 0", EXPERTS_MAX);
+    }
+    keys->moe_intermediate_size = ffn;
+    keys->decoder_sparse_step = 1;
+    keys->is_mlp_only = NULL;
 }
 
 static const bool *dense_layers(struct family_reader *reader, const struct expert_keys *keys,
@@ -62,6 +82,5 @@ void expert_keys_apply(struct family_reader *reader, const struct expert_keys *k
     decoder->experts.route =
         keys->norm_topk_prob ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
     decoder->experts.is_dense = dense_layers(reader, keys, decoder->layer_count);
-    family_check_experts(reader, decoder, family_key(reader, "num_experts", "num_local_experts"),
-                         "num_experts_per_tok");
+    family_check_experts(reader, decoder, count_key(reader), "num_experts_per_tok");
 }

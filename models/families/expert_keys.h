@@ -5,7 +5,8 @@
 // from its defaults, reads over them and puts what it heeds into its decoder.
 
 struct expert_keys {
-    int64_t num_experts;  // also num_local_experts; 0 = every mlp is dense
+    int64_t num_experts;  // 0 = every mlp is dense
+    bool has_local_name;  // num_local_experts is another name for it in this family
     int64_t num_experts_per_tok;
     int64_t moe_intermediate_size;
     int64_t shared_expert_intermediate_size;  // 0 = none
@@ -15,6 +16,9 @@ struct expert_keys {
 };
 
 void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count);
+// For families whose layers all have experts of one width: what other keys say is ignored. Without
+// experts there is no such model.
+void expert_keys_everywhere(struct family_reader *reader, struct expert_keys *keys, int64_t ffn);
 // Sets count, top_k, ffn and which layers are dense, and checks them.
 void expert_keys_apply(struct family_reader *reader, const struct expert_keys *keys,
                        struct decoder *decoder);

@@ -111,8 +111,8 @@ void family_check_experts(struct family_reader *reader, const struct decoder *de
     const struct experts *experts = &decoder->experts;
     if (reader->err->kind) return;
     if (experts->top_k > experts->count) {
-        family_fail(reader, top_k_key, "%lld of %lld experts", (long long)experts->top_k,
-                    (long long)experts->count);
+        family_fail(reader, top_k_key, "a token cannot go to %lld of %lld experts",
+                    (long long)experts->top_k, (long long)experts->count);
         return;
     }
     double parameters = 3.0 * (double)experts->count * (double)experts->ffn *

@@ -24,7 +24,8 @@ static const void *read_gpt_oss(struct family_reader *reader)
         .intermediate_size = 2880, .num_hidden_layers = 36, .num_attention_heads = 64,
         .num_key_value_heads = 8,  .head_dim = 64,          .max_position_embeddings = 131072,
         .sliding_window = 128,     .attention_bias = true};
-    struct expert_keys keys = {.num_experts = 128, .num_experts_per_tok = 4};
+    struct expert_keys keys = {
+        .num_experts = 128, .num_experts_per_tok = 4, .has_local_name = true};
     record.rms_norm_eps = 1e-5;
     record.rope_theta = 150000;
     llama_like_read(reader, &record);
@@ -37,7 +38,7 @@ static const void *read_gpt_oss(struct family_reader *reader)
     decoder.activation = FUNCTION_CLAMPED_SWIGLU;
     decoder.activation_scalar = 1.702;
     if (!reader->err->kind) family_read(reader, FIELDS, &decoder);
-    keys.moe_intermediate_size = record.intermediate_size;
+    expert_keys_everywhere(reader, &keys, record.intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     decoder.experts.route = FUNCTION_ROUTE_TOP_K_SOFTMAX;
     decoder.experts.route_bias = decoder.experts.expert_bias = true;

@@ -24,7 +24,7 @@ static const void *read_grok(struct family_reader *reader)
                                 .num_hidden_layers = 32,    .num_attention_heads = 32,
                                 .num_key_value_heads = 32,  .max_position_embeddings = 4096,
                                 .tie_word_embeddings = true};
-    struct expert_keys keys = {.num_experts = 8, .num_experts_per_tok = 2};
+    struct expert_keys keys = {.num_experts = 8, .num_experts_per_tok = 2, .has_local_name = true};
     struct grok factors = {1, 1, 1, 1};
     record.hidden_act = "gelu";
     record.rms_norm_eps = 1e-5;
@@ -37,10 +37,8 @@ static const void *read_grok(struct family_reader *reader)
     decoder.score_softcap = factors.max_attn_value;
     decoder.embedding_scale = factors.embedding_multiplier_scale;
     decoder.logit_scale = factors.output_multiplier_scale;
-    keys.moe_intermediate_size = record.intermediate_size;
     keys.norm_topk_prob = false;
-    keys.decoder_sparse_step = 1;
-    keys.is_mlp_only = NULL;
+    expert_keys_everywhere(reader, &keys, record.intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     return family_decoder(reader, &decoder);
 }

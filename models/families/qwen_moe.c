@@ -54,6 +54,7 @@ static const void *read_qwen3_moe(struct family_reader *reader)
 {
     struct llama_like record = defaults();
     struct expert_keys keys = {.num_experts = 128,
+                               .has_local_name = true,
                                .num_experts_per_tok = 8,
                                .moe_intermediate_size = 768,
                                .decoder_sparse_step = 1};

@@ -5,6 +5,7 @@
 // row and one line in the table of plan/schedule.c.
 
 extern const struct schedule_row GPIPE_ROW, ONE_F_ONE_B_ROW, INTERLEAVED_ROW;
+extern const struct schedule_row ZB_H1_ROW, ZB_H2_ROW, ZB_AUTO_ROW, ZB_V_ROW;
 
 // Virtual stage s = chunk * stage_count + stage.
 int schedule_linear_stage(const struct schedule_shape *shape, int virtual_stage);
@@ -16,9 +17,17 @@ bool schedule_one_chunk(const struct schedule_shape *shape, const char **why);
 // `warm_up` forwards, then one forward and one backward (B, W) in turn, then the backwards that are
 // left. Chunks take turns in groups of stage_count micro-batches, backward from the last chunk.
 void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot *slots);
+// The holds of that order.
+int schedule_fill_holds(const struct schedule_shape *shape, int warm_up,
+                        struct schedule_hold *holds);
 
-// How many of the first `alive` forwards belong to each chunk.
-void schedule_count(const struct schedule_shape *shape, int alive, int *per_chunk);
+// Holds found so far, none of them below another in all its counts. Past SCHEDULE_HOLD_MAX the last
+// takes the larger of each count, which is never too little.
+struct hold_list {
+    struct schedule_hold *holds;
+    int chunk_count, count;
+};
+void hold_list_add(struct hold_list *list, const struct schedule_hold *moment);
 
 // Forward, and backward with its weight gradient, of the only or of any chunk on a stage.
 struct pair_times {
@@ -32,3 +41,10 @@ double schedule_hop(const struct pipeline_times *times);
 // Duration of the interleaved order (plan/schedules/ring.c).
 enum { RING_CHUNKS = 32 };
 double ring_duration(const struct pipeline_times *times, double *end_s);
+
+// Duration of an order in which every stage runs the same tasks a round from its forward
+// `filled_count` to its last one (plan/schedules/replay.c). The first micro-batches are played by
+// the rules of simulator/walk.h, as many as fill the pipeline and two windows more; of the others
+// each takes as long as those of the last window. Exact for few micro-batches.
+double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
+                       int filled_count, double *end_s);

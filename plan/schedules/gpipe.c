@@ -9,10 +9,10 @@ static void order(const struct schedule_shape *shape, int stage, struct slot *sl
     schedule_fill(shape, shape->micro_batch_count, slots);
 }
 
-static void in_flight(const struct schedule_shape *shape, int stage, int *per_chunk)
+static int holds_of(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
 {
     (void)stage;
-    schedule_count(shape, shape->micro_batch_count, per_chunk);
+    return schedule_fill_holds(shape, shape->micro_batch_count, holds);
 }
 
 // A stage ends its backwards by the same path from the turn on, over the stages above it.
@@ -68,6 +68,6 @@ const struct schedule_row GPIPE_ROW = {
     .order = order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .in_flight = in_flight,
+    .holds = holds_of,
     .duration = duration,
 };

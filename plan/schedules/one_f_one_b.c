@@ -16,11 +16,9 @@ static void order(const struct schedule_shape *shape, int stage, struct slot *sl
     schedule_fill(shape, warm_up_of(shape, stage), slots);
 }
 
-static void in_flight(const struct schedule_shape *shape, int stage, int *per_chunk)
+static int holds_of(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
 {
-    int alive = warm_up_of(shape, stage) + 1;
-    int most = shape->micro_batch_count;
-    schedule_count(shape, alive < most ? alive : most, per_chunk);
+    return schedule_fill_holds(shape, warm_up_of(shape, stage), holds);
 }
 
 // The longest path goes up through forwards, dwells on one stage, and goes down through backwards.
@@ -226,6 +224,6 @@ const struct schedule_row ONE_F_ONE_B_ROW = {
     .order = order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .in_flight = in_flight,
+    .holds = holds_of,
     .duration = duration,
 };

@@ -1,0 +1,191 @@
+#include "cost_models/contraction.h"
+
+#include <math.h>
+
+// What runs for a contraction: joined with its neighbours or alone, one GEMM or a group of them,
+// narrow or in 16 bits.
+
+// Contractions that may run as one share the mark of their forward op; 0 where the stack runs each.
+static int merge_of(const struct compute_context *context, const struct block_program *program,
+                    const struct instr *instr)
+{
+    bool is_product = instr->collective == COLLECTIVE_NONE && instr->kind == OP_CONTRACT;
+    if (!context->stack->merge_contractions || !is_product) return 0;
+    const struct op *ops = program->block->ops;
+    return ops[ops[instr->op].forward_op].merge;
+}
+
+static bool is_together(const struct compute_context *context, const struct block_program *program,
+                        const struct instr *a, const struct instr *b)
+{
+    return a->phase == b->phase && a->recompute == b->recompute &&
+           merge_of(context, program, a) == merge_of(context, program, b);
+}
+
+// Forward shares the left operand and adds columns; the gradient of that operand sums over all of
+// them; weight gradients share it again, on whichever side it stands.
+static void gemm_join(struct gemm *sum, const struct gemm *next, enum phase phase)
+{
+    if (phase == PHASE_BACKWARD) {
+        sum->k += next->k;
+    } else if (sum->m == next->m) {
+        sum->n += next->n;
+    } else {
+        sum->m += next->m;
+    }
+}
+
+// The GEMM that runs for this instruction; false when an earlier one does its work.
+static bool joined_gemm(const struct compute_context *context, const struct block_program *program,
+                        const struct instr *instr, struct gemm *gemm)
+{
+    *gemm = instr->gemm;
+    if (!merge_of(context, program, instr)) return true;
+    // Of redone forward work the op is still a forward one.
+    enum phase phase = program->block->ops[instr->op].phase;
+    int end = program->phase_first[instr->phase + 1];
+    for (int i = program->phase_first[instr->phase]; i < end; i++) {
+        const struct instr *other = &program->instrs[i];
+        if (other == instr || !is_together(context, program, instr, other)) continue;
+        if (other < instr) return false;
+        gemm_join(gemm, &other->gemm, phase);
+    }
+    return true;
+}
+
+static int merge_of_producer(const struct compute_context *context,
+                             const struct block_program *program, const struct instr *reader,
+                             int buffer)
+{
+    for (const struct instr *instr = reader - 1; instr >= program->instrs; instr--) {
+        for (int i = 0; i < instr->output_count; i++) {
+            if (instr->outputs[i] == buffer) return merge_of(context, program, instr);
+        }
+    }
+    return 0;
+}
+
+// One GEMM has already added up the input gradients of contractions that it joined.
+bool contraction_has_summed(const struct compute_context *context,
+                            const struct block_program *program, const struct instr *instr)
+{
+    if (instr->kind != OP_ADD || instr->phase != PHASE_BACKWARD || instr->recompute ||
+        !context->stack->merge_contractions) {
+        return false;
+    }
+    int first = merge_of_producer(context, program, instr, instr->inputs[0]);
+    for (int i = 1; i < instr->input_count && first; i++) {
+        if (merge_of_producer(context, program, instr, instr->inputs[i]) != first) return false;
+    }
+    return first != 0;
+}
+
+static const struct tensor *parameter_of(const struct block_program *program,
+                                         const struct instr *instr)
+{
+    const struct op *ops = program->block->ops;
+    const struct op *forward = &ops[ops[instr->op].forward_op];
+    for (int i = 0; i < forward->input_count; i++) {
+        const struct tensor *tensor = &program->block->tensors[forward->inputs[i]];
+        if (tensor->role == TENSOR_PARAMETER) return tensor;
+    }
+    return NULL;
+}
+
+static unsigned narrow_products(const struct compute_context *context)
+{
+    if (context->precision == PRECISION_FP8) return context->stack->fp8_products;
+    return context->precision == PRECISION_FP4 ? context->stack->fp4_products : 0;
+}
+
+// Products of activations, the router's and the head's stay in 16 bits, as in Transformer Engine.
+static enum precision product_precision(const struct compute_context *context,
+                                        const struct block_program *program,
+                                        const struct instr *instr, const struct tensor *parameter)
+{
+    if (precision_bytes(context->precision) >= 2) return context->precision;
+    // Of redone forward work the op is still a forward one.
+    enum phase phase = program->block->ops[instr->op].phase;
+    bool is_linear = program->block->role == BLOCK_LAYER && parameter &&
+                     tensor_find_dim(parameter, DIM_GATE) < 0;
+    bool is_narrow = is_linear && narrow_products(context) >> phase & 1;
+    return is_narrow ? context->precision : PRECISION_BF16;
+}
+
+// Elements of the operands that this narrow product is the first to use, and how many they are.
+static double fresh_elements(const struct compute_context *context,
+                             const struct block_program *program, const struct instr *instr,
+                             const struct gemm *gemm, int *operand_count)
+{
+    const struct op *op = &program->block->ops[instr->op];
+    unsigned narrow = narrow_products(context);
+    double elements = 0;
+    *operand_count = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct tensor *operand = &program->block->tensors[op->inputs[i]];
+        bool is_weight = operand->role == TENSOR_PARAMETER;
+        bool is_gradient = operand->role == TENSOR_GRADIENT;
+        bool is_fresh = is_weight
+                            ? op->phase == PHASE_FORWARD && !context->stack->cached_weight_cast
+                            : op->phase != PHASE_WEIGHT;
+        // The weight gradient reads what the other two products have quantised, if they did.
+        enum phase before = is_gradient ? PHASE_BACKWARD : PHASE_FORWARD;
+        if (op->phase == PHASE_WEIGHT) is_fresh = !(narrow >> before & 1);
+        if (!is_fresh) continue;
+        double rows = (double)(i == 0 ? gemm->m : gemm->n);
+        elements += (double)gemm->batch * rows * (double)gemm->k;
+        *operand_count += 1;
+    }
+    return elements;
+}
+
+static void add_cast(const struct compute_context *context, double elements, int operand_count,
+                     struct compute_cost *cost)
+{
+    double kernels = context->stack->cast_kernels * operand_count;
+    cost->s += stream_s(context, elements * context->stack->cast_bytes) +
+               kernels * context->device->launch_latency_s;
+    cost->kernel_count += kernels;
+}
+
+static bool is_grouped(const struct tensor *parameter)
+{
+    return parameter && tensor_find_dim(parameter, DIM_EXPERT) >= 0;
+}
+
+struct compute_cost contraction_price(const struct compute_context *context,
+                                      const struct block_program *program,
+                                      const struct instr *instr)
+{
+    struct gemm gemm;
+    if (!joined_gemm(context, program, instr, &gemm)) return (struct compute_cost){0};
+    const struct tensor *parameter = parameter_of(program, instr);
+    struct compute_context own = *context;
+    own.precision = product_precision(context, program, instr, parameter);
+    const struct tensor *result =
+        &program->block->tensors[program->block->ops[instr->op].outputs[0]];
+    bool accumulates =
+        context->stack->fp32_gradient_accumulation && result->role == TENSOR_PARAMETER_GRADIENT;
+    unsigned traits = (accumulates ? (unsigned)GEMM_ACCUMULATES : 0) |
+                      (is_grouped(parameter) ? (unsigned)GEMM_GROUPED : 0);
+    bool is_split = traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
+    struct compute_cost cost = {.kernel_count = is_split ? (double)gemm.batch : 1};
+    cost.s = gemm_s(&own, &gemm, traits, &cost.bound);
+    if (precision_bytes(own.precision) < 2) {
+        int operand_count;
+        double elements = fresh_elements(context, program, instr, &gemm, &operand_count);
+        add_cast(context, elements, operand_count, &cost);
+    }
+    return cost;
+}
+
+double weight_cast_s(const struct compute_context *context, const struct block_program *program,
+                     int *scale_count)
+{
+    bool is_narrow = program->block->role == BLOCK_LAYER && narrow_products(context);
+    *scale_count = is_narrow ? 3 * program->linear_count : 0;
+    if (!is_narrow || !context->stack->cached_weight_cast) return 0;
+    struct compute_cost cost = {0};
+    add_cast(context, (double)program->linear_elements, program->linear_count, &cost);
+    return cost.s;
+}

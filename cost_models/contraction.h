@@ -1,0 +1,15 @@
+#pragma once
+#include "cost_models/compute.h"
+
+// The part of compute_price that is about contractions.
+
+struct compute_cost contraction_price(const struct compute_context *context,
+                                      const struct block_program *program,
+                                      const struct instr *instr);
+// Whether this sum of input gradients is part of the GEMM that made them.
+bool contraction_has_summed(const struct compute_context *context,
+                            const struct block_program *program, const struct instr *instr);
+// Quantising the weights of a block once a step; 0 where nothing is narrow or every micro-batch
+// does it itself. `scale_count`: operands that have a scale of their own, three a narrow product.
+double weight_cast_s(const struct compute_context *context, const struct block_program *program,
+                     int *scale_count);

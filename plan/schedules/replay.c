@@ -1,0 +1,241 @@
+#include "plan/schedules/common.h"
+
+#include <assert.h>
+
+// The two halves of a window are alike when a round differs by less; else twice as many
+// micro-batches are played, and twice as many again.
+static const double ALIKE = 1e-3;
+enum { TRIES = 2 };
+
+// A message's way into a chunk: its forward input or its gradient.
+struct way {
+    int count;       // arrived so far
+    double *at_s;    // [micro-batch]
+    bool always;     // the first chunk's input, the last one's gradient
+    bool is_remote;  // from another stage
+};
+
+struct chunk_replay {
+    double length_s[TASK_KIND_COUNT];
+    struct way in[2];             // forward, backward
+    struct chunk_replay *out[2];  // who reads what it sends; NULL: nobody
+    double end_s, idle_s;         // of the last W so far; how long its stage had waited
+};
+
+struct stage_replay {
+    const struct slot *next;
+    int left;
+    double now_s, busy_s;
+    bool sends;  // the last task did, and blocks
+    double link_s[2];
+    double forward_s[3];  // begin of the forwards a window and half a window before the last one,
+                          // and of the last one
+};
+
+struct play {
+    const struct pipeline_times *times;
+    const struct schedule_row *row;
+    struct schedule_shape shape;  // with as many micro-batches as are played
+    int half;                     // a window, in micro-batches
+    double hop_s;
+    struct chunk_replay *chunks;  // [stage * chunk_count + chunk]
+    struct stage_replay *stages;
+};
+
+static struct chunk_replay *virtual_chunk(const struct play *play, int virtual_stage)
+{
+    const struct schedule_row *row = play->row;
+    int all = play->shape.stage_count * play->shape.chunk_count;
+    if (virtual_stage < 0 || virtual_stage >= all) return NULL;
+    int stage = row->stage_of(&play->shape, virtual_stage);
+    return &play->chunks[stage * play->shape.chunk_count +
+                         row->chunk_of(&play->shape, virtual_stage)];
+}
+
+static void connect(struct arena *arena, struct play *play)
+{
+    const struct schedule_row *row = play->row;
+    int all = play->shape.stage_count * play->shape.chunk_count;
+    for (int at = 0; at < all; at++) {
+        struct chunk_replay *chunk = virtual_chunk(play, at);
+        int class = play->times->class_of[chunk - play->chunks];
+        const struct chunk_times *times = &play->times->classes[class];
+        chunk->length_s[TASK_FORWARD] = times->forward_s;
+        chunk->length_s[TASK_BACKWARD] = times->backward_s;
+        chunk->length_s[TASK_WEIGHT] = times->weight_s;
+        for (int way = 0; way < 2; way++) {
+            int from = way ? at + 1 : at - 1;
+            struct way *in = &chunk->in[way];
+            chunk->out[way] = virtual_chunk(play, way ? at - 1 : at + 1);
+            in->always = from < 0 || from >= all;
+            in->is_remote =
+                !in->always && row->stage_of(&play->shape, from) != row->stage_of(&play->shape, at);
+            in->at_s = ARENA_NEW(arena, double, in->always ? 0 : play->shape.micro_batch_count);
+        }
+    }
+}
+
+static inline void send(const struct play *play, struct stage_replay *stage,
+                        struct chunk_replay *to, int way)
+{
+    struct way *in = &to->in[way];
+    double start_s = stage->now_s, hop_s = in->is_remote ? play->hop_s : 0;
+    if (in->is_remote && play->times->hop_overlapped) {
+        if (stage->link_s[way] > start_s) start_s = stage->link_s[way];
+        stage->link_s[way] = start_s + hop_s;
+    }
+    stage->sends = in->is_remote && !play->times->hop_overlapped;
+    in->at_s[in->count++] = start_s + hop_s;
+}
+
+// Where the next task's input is there, runs it; whether it was.
+static inline bool run_task(const struct play *play, int index)
+{
+    struct stage_replay *stage = &play->stages[index];
+    const struct slot *slot = stage->next;
+    struct chunk_replay *chunk = &play->chunks[index * play->shape.chunk_count + slot->chunk];
+    bool blocks = !play->times->hop_overlapped, gap = stage->sends;
+    double start_s = stage->now_s;
+    int way = slot->kind == TASK_BACKWARD;
+    const struct way *in = &chunk->in[way];
+    if (slot->kind != TASK_WEIGHT && !in->always) {
+        if (in->count <= slot->micro_batch) return false;
+        gap |= blocks && in->is_remote;
+        if (gap) start_s += play->hop_s;
+        if (in->at_s[slot->micro_batch] > start_s) start_s = in->at_s[slot->micro_batch];
+    } else if (gap) {
+        start_s += play->hop_s;
+    }
+    stage->now_s = start_s + chunk->length_s[slot->kind];
+    stage->busy_s += chunk->length_s[slot->kind];
+    stage->sends = false;
+    if (slot->kind == TASK_WEIGHT) {
+        chunk->end_s = stage->now_s;
+        chunk->idle_s = stage->now_s - stage->busy_s;
+    } else if (chunk->out[way]) {
+        send(play, stage, chunk->out[way], way);
+    }
+    if (slot->kind == TASK_FORWARD && slot->chunk == 0) {
+        int behind = play->shape.micro_batch_count - 1 - slot->micro_batch;
+        if (behind == 0) stage->forward_s[2] = start_s;
+        if (behind == play->half) stage->forward_s[1] = start_s;
+        if (behind == 2 * play->half) stage->forward_s[0] = start_s;
+    }
+    stage->next++;
+    stage->left--;
+    return true;
+}
+
+// Sweeps over the stages, each as far as it can go, down as far as gradients go and up again.
+static void run(const struct play *play)
+{
+    int p = play->shape.stage_count;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < 2 * p; i++) {
+            int stage = i < p ? i : 2 * p - 1 - i;
+            while (play->stages[stage].left > 0 && run_task(play, stage))
+                moved = true;
+        }
+    }
+}
+
+static double stage_end_s(const struct play *play, int stage)
+{
+    int v = play->shape.chunk_count;
+    double most_s = 0;
+    for (int chunk = 0; chunk < v; chunk++) {
+        double end_s = play->chunks[stage * v + chunk].end_s;
+        if (end_s > most_s) most_s = end_s;
+    }
+    return most_s;
+}
+
+static void fill_ends(const struct play *play, double more_s, double *end_s)
+{
+    const struct stage_runs *runs = play->times->runs;
+    double *idle_s = play->times->idle_s;
+    int v = play->shape.chunk_count;
+    for (int i = 0; i <= runs->run_count; i++) {
+        bool is_last = i == runs->run_count;
+        int first = is_last ? play->shape.stage_count - 1 : runs->runs[i].first;
+        int count = is_last ? 1 : runs->runs[i].count, latest = first;
+        for (int stage = first + 1; stage < first + count; stage++) {
+            if (stage_end_s(play, stage) > stage_end_s(play, latest)) latest = stage;
+        }
+        for (int chunk = 0; chunk < v; chunk++) {
+            end_s[i * v + chunk] = play->chunks[latest * v + chunk].end_s + more_s;
+            if (idle_s) idle_s[i * v + chunk] = play->chunks[latest * v + chunk].idle_s;
+        }
+    }
+}
+
+static void start(struct arena *arena, struct play *play)
+{
+    int p = play->shape.stage_count;
+    int slot_count = TASK_KIND_COUNT * play->shape.chunk_count * play->shape.micro_batch_count;
+    struct slot *slots = ARENA_NEW(arena, struct slot, (size_t)p * (size_t)slot_count);
+    play->chunks = ARENA_NEW(arena, struct chunk_replay, p * play->shape.chunk_count);
+    play->stages = ARENA_NEW(arena, struct stage_replay, p);
+    connect(arena, play);
+    for (int stage = 0; stage < p; stage++) {
+        struct slot *own = slots + (ptrdiff_t)stage * slot_count;
+        play->row->order(&play->shape, stage, own);
+        play->stages[stage].next = own;
+        play->stages[stage].left = slot_count;
+    }
+}
+
+// How long a micro-batch takes on the stage where that is longest, from forward to forward; whether
+// it took as long in both halves of the window.
+static bool find_round(const struct play *play, double *round_s)
+{
+    double halves_s[2] = {0, 0};
+    *round_s = 0;
+    for (int stage = 0; stage < play->shape.stage_count; stage++) {
+        const double *forward_s = play->stages[stage].forward_s;
+        for (int i = 0; i < 2; i++) {
+            double each_s = (forward_s[i + 1] - forward_s[i]) / play->half;
+            if (each_s > halves_s[i]) halves_s[i] = each_s;
+        }
+        double each_s = (forward_s[2] - forward_s[0]) / (2 * play->half);
+        if (each_s > *round_s) *round_s = each_s;
+    }
+    double change_s = halves_s[1] - halves_s[0];
+    return change_s < ALIKE * *round_s && -change_s < ALIKE * *round_s;
+}
+
+static double last_end_s(const struct play *play)
+{
+    double end_s = 0;
+    for (int stage = 0; stage < play->shape.stage_count; stage++) {
+        assert(play->stages[stage].left == 0 && "the schedule deadlocks");
+        if (stage_end_s(play, stage) > end_s) end_s = stage_end_s(play, stage);
+    }
+    return end_s;
+}
+
+double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
+                       int filled_count, double *end_s)
+{
+    struct arena spare = {0};
+    struct play play = {times, row, times->shape, 0, schedule_hop(times), NULL, NULL};
+    int all = times->shape.micro_batch_count;
+    play.half = (times->shape.stage_count + 5) / 2;
+    double more_s = 0;
+    for (int kept = filled_count + 4 * play.half, tries = TRIES;; kept *= 2, tries--) {
+        play.shape.micro_batch_count = kept < all ? kept : all;
+        start(&spare, &play);
+        run(&play);
+        if (kept >= all) break;
+        double round_s = 0;
+        bool alike = find_round(&play, &round_s);
+        more_s = (all - kept) * round_s;
+        if (alike || tries == 0) break;
+        more_s = 0;
+    }
+    if (end_s) fill_ends(&play, more_s, end_s);
+    double step_s = last_end_s(&play) + more_s;
+    arena_free(&spare);
+    return step_s;
+}

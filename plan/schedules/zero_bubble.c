@@ -1,0 +1,193 @@
+#include "plan/schedules/common.h"
+
+#include <assert.h>
+
+// Zero bubble with one chunk a stage (Qi et al., arXiv 2401.10241, section 2). W is a task of its
+// own: the gradient goes on after B, and W fills what 1F1B leaves idle. All orders here are one
+// family: stage i runs w_i forwards, then in round j forward j + w_i, backward j and the weight
+// gradient of j - d_i, with w_i + 1 + d_i = cap micro-batches between F and W on every stage.
+// - cap = p is ZB-H1: w_i as in 1F1B; where F, B and W take equally long, the bubble is
+//   (p-1) (F + B - W).
+// - cap = 2p - 1 is ZB-H2: twice the warm-up, (p-1) (F + B - 2W) from the first to the last task of
+//   each stage. The step is longer by the time that the last stage starts later: the gradient norm
+//   waits for all stages, the paper's post-validation (section 4) is not assumed.
+// - any other cap is zb-auto: the paper's heuristic (section 3.1) in equal times.
+
+// More warm-up at one stage than at the next hides what lies between its forward and its first
+// gradient; stages of equal warm-up wait for each other's round. So above p the stages near the end
+// take the steps of two first, for all stages below them gain by it; below p, where some have to be
+// equal, as few as can be, from stage 0 on. (Of all non-increasing warm-ups by steps of 0 and 1
+// none is faster in equal times: tests/test_zero_bubble.c tries them.)
+static int warm_up_of(int p, int stage, int cap)
+{
+    int above = p - 1 - stage;
+    if (cap > p) {
+        int step = (cap - 1) / (p - 1), left = (cap - 1) % (p - 1);
+        return above * step + (above < left ? above : left);
+    }
+    int equal = (p + cap - 1) / cap;
+    int most = cap - 1 - stage / equal;
+    return above < most ? above : most;
+}
+
+struct rounds {
+    int warm_up, delay;
+};
+
+static struct rounds rounds_of(const struct schedule_shape *shape, int stage, int cap)
+{
+    if (shape->stage_count == 1) cap = 1;
+    int warm_up = warm_up_of(shape->stage_count, stage, cap);
+    assert(warm_up >= 0 && warm_up < cap);
+    return (struct rounds){warm_up, cap - 1 - warm_up};
+}
+
+static struct slot *put(struct slot *at, enum task_kind kind, int micro_batch)
+{
+    *at = (struct slot){(uint8_t)kind, 0, micro_batch};
+    return at + 1;
+}
+
+static void fill(const struct schedule_shape *shape, int stage, int cap, struct slot *slots)
+{
+    struct rounds rounds = rounds_of(shape, stage, cap);
+    int m = shape->micro_batch_count;
+    struct slot *at = slots;
+    for (int j = 0; j < rounds.warm_up && j < m; j++)
+        at = put(at, TASK_FORWARD, j);
+    for (int j = 0; j < m; j++) {
+        if (j + rounds.warm_up < m) at = put(at, TASK_FORWARD, j + rounds.warm_up);
+        at = put(at, TASK_BACKWARD, j);
+        if (j >= rounds.delay) at = put(at, TASK_WEIGHT, j - rounds.delay);
+    }
+    for (int j = m > rounds.delay ? m - rounds.delay : 0; j < m; j++)
+        at = put(at, TASK_WEIGHT, j);
+    assert(at - slots == (ptrdiff_t)TASK_KIND_COUNT * m);
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+// In round j. With few micro-batches the forwards end before the weight gradients begin, and
+// between the two each round turns an alive micro-batch into a waiting one: both ends are tried.
+static int holds_of(const struct schedule_shape *shape, int stage, int cap,
+                    struct schedule_hold *holds)
+{
+    struct rounds rounds = rounds_of(shape, stage, cap);
+    struct hold_list list = {holds, 1, 0};
+    int m = shape->micro_batch_count;
+    int turns = m - rounds.warm_up - 1;  // the last forward's round
+    const int tried[] = {0, smaller(turns > 0 ? turns : 0, rounds.delay),
+                         smaller(rounds.delay, m - 1)};
+    for (int i = 0; i < 3; i++) {
+        int j = tried[i];
+        int forwards = smaller(rounds.warm_up + j + 1, m), weights = j > rounds.delay ? 1 : 0;
+        hold_list_add(&list, &(struct schedule_hold){forwards - j, j - weights});
+        hold_list_add(&list, &(struct schedule_hold){forwards - j - 1, j + 1 - weights});
+    }
+    return list.count;
+}
+
+static int h1_cap(const struct schedule_shape *shape)
+{
+    return shape->stage_count;
+}
+
+static int h2_cap(const struct schedule_shape *shape)
+{
+    return 2 * shape->stage_count - 1;
+}
+
+// More than ZB-H2 holds gains nothing in equal times, and more than there are micro-batches only
+// delays the first gradient.
+static int auto_cap(const struct schedule_shape *shape)
+{
+    int cap = shape->in_flight ? shape->in_flight : shape->stage_count;
+    int most = h2_cap(shape);
+    return cap < most ? cap : most;
+}
+
+static bool auto_legal(const struct schedule_shape *shape, const char **why)
+{
+    if (!schedule_one_chunk(shape, why)) return false;
+    if (shape->in_flight >= 0) return true;
+    *why = "holds at least one micro-batch a stage (in-flight)";
+    return false;
+}
+
+static void h1_order(const struct schedule_shape *shape, int stage, struct slot *slots)
+{
+    fill(shape, stage, h1_cap(shape), slots);
+}
+
+static void h2_order(const struct schedule_shape *shape, int stage, struct slot *slots)
+{
+    fill(shape, stage, h2_cap(shape), slots);
+}
+
+static void auto_order(const struct schedule_shape *shape, int stage, struct slot *slots)
+{
+    fill(shape, stage, auto_cap(shape), slots);
+}
+
+static int h1_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+{
+    return holds_of(shape, stage, h1_cap(shape), holds);
+}
+
+static int h2_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+{
+    return holds_of(shape, stage, h2_cap(shape), holds);
+}
+
+static int auto_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+{
+    return holds_of(shape, stage, auto_cap(shape), holds);
+}
+
+static double h1_duration(const struct pipeline_times *times, double *end_s)
+{
+    return replay_duration(times, &ZB_H1_ROW, h1_cap(&times->shape), end_s);
+}
+
+static double h2_duration(const struct pipeline_times *times, double *end_s)
+{
+    return replay_duration(times, &ZB_H2_ROW, h2_cap(&times->shape), end_s);
+}
+
+static double auto_duration(const struct pipeline_times *times, double *end_s)
+{
+    return replay_duration(times, &ZB_AUTO_ROW, auto_cap(&times->shape), end_s);
+}
+
+const struct schedule_row ZB_H1_ROW = {
+    .name = "zb-h1",
+    .legal = schedule_one_chunk,
+    .order = h1_order,
+    .stage_of = schedule_linear_stage,
+    .chunk_of = schedule_linear_chunk,
+    .holds = h1_holds,
+    .duration = h1_duration,
+};
+
+const struct schedule_row ZB_H2_ROW = {
+    .name = "zb-h2",
+    .legal = schedule_one_chunk,
+    .order = h2_order,
+    .stage_of = schedule_linear_stage,
+    .chunk_of = schedule_linear_chunk,
+    .holds = h2_holds,
+    .duration = h2_duration,
+};
+
+const struct schedule_row ZB_AUTO_ROW = {
+    .name = "zb-auto",
+    .legal = auto_legal,
+    .order = auto_order,
+    .stage_of = schedule_linear_stage,
+    .chunk_of = schedule_linear_chunk,
+    .holds = auto_holds,
+    .duration = auto_duration,
+};

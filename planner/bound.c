@@ -1,0 +1,106 @@
+#include "planner/bound.h"
+
+#include "cost_models/parameters.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// Tied parameters of different blocks are counted with the first of them.
+static bool is_repeated(const struct graph *graph, int block, const char *tie)
+{
+    for (int b = 0; b < block && tie; b++) {
+        for (int t = 0; t < graph->blocks[b].tensor_count; t++) {
+            const char *other = graph->blocks[b].tensors[t].tie;
+            if (other && strcmp(other, tie) == 0) return true;
+        }
+    }
+    return false;
+}
+
+struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
+{
+    struct bound_facts facts = {.layer_flop = graph_model_flop(graph, seq_len)};
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        int uses = 0;
+        for (int i = 0; i < graph->sequence_count; i++) {
+            uses += graph->sequence[i] == b;
+        }
+        if (block->role == BLOCK_LAYER && uses > facts.probe_count) {
+            facts.probe_kind = b;
+            facts.probe_count = uses;
+        }
+        for (int t = 0; t < block->tensor_count; t++) {
+            const struct tensor *tensor = &block->tensors[t];
+            if (tensor->role != TENSOR_PARAMETER || is_repeated(graph, b, tensor->tie)) continue;
+            bool in_expert = tensor_find_dim(tensor, DIM_EXPERT) >= 0;
+            double elements = (double)tensor_elements(tensor, 1, 1) * (tensor->tie ? 1 : uses);
+            *(in_expert ? &facts.expert_elements : &facts.dense_elements) += elements;
+        }
+    }
+    return facts;
+}
+
+double bound_pipeline_s(double work_s, int stage_count, int micro_batch_count, bool one_chunk)
+{
+    assert(stage_count >= 1 && micro_batch_count >= 1);
+    double mean_s = work_s * micro_batch_count / stage_count;
+    if (!one_chunk) return mean_s;
+    return fmax(mean_s, work_s / (1 - pow(1 - 1.0 / micro_batch_count, stage_count)));
+}
+
+// Kernels do no better than the device's best product or attention.
+static double highest_flop_per_s(const struct search_request *request)
+{
+    enum precision precision = request->workload.precision;
+    const struct device *device = cluster_slowest_device(request->cluster, precision);
+    const struct device_efficiency *efficiency = &device->efficiency;
+    const struct stack *stack = request->stack;
+    double highest = 0;
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        double peak = device->peak_flop_per_s[i];
+        double gemm_ratio = efficiency->gemm_ratio[i] * stack->gemm_scale;
+        double forward_ratio = efficiency->attention_forward_ratio * stack->attention_forward_scale;
+        double backward_ratio =
+            efficiency->attention_backward_ratio * stack->attention_backward_scale;
+        // Nothing runs narrower than the run; attention runs in 16 bits or more.
+        if (precision_bytes((enum precision)i) < precision_bytes(precision)) continue;
+        highest = fmax(highest, peak * gemm_ratio);
+        if (precision_bytes((enum precision)i) < 2) continue;
+        highest = fmax(highest, peak * fmax(forward_ratio, backward_ratio));
+    }
+    return highest;
+}
+
+double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
+                    const struct space_mesh *mesh, int micro_batch, const struct space_tails *tails)
+{
+    const struct workload *workload = &request->workload;
+    double flop = facts->layer_flop * micro_batch;
+    double drops = workload->capacity_factor;
+    if (drops > 0 && drops < 1) flop *= drops;
+    int micro_batches = (int)(workload->global_batch / mesh->degree[AXIS_DP] / micro_batch);
+    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    return bound_pipeline_s(flop / ranks / highest_flop_per_s(request), mesh->degree[AXIS_PP],
+                            micro_batches, tails->one_chunk);
+}
+
+double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
+                   const struct space_mesh *mesh, const struct space_tails *tails)
+{
+    const struct stack *stack = request->stack;
+    enum precision precision = request->workload.precision;
+    double tp = mesh->degree[AXIS_TP], stages = mesh->degree[AXIS_PP];
+    double data = (double)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
+    double split = (double)mesh->degree[AXIS_EP] * mesh->degree[AXIS_ETP];
+    double dense = facts->dense_elements / tp, experts = facts->expert_elements / split;
+    double kept[4];  // of weights and of what each further ZeRO stage shards, by stage
+    double shards = dense / data + experts / fmax(1, data * tp / split), whole = dense + experts;
+    for (int zero = 0; zero < 4; zero++) {
+        kept[zero] = tails->zero_most >= zero ? shards : whole;
+    }
+    double bytes = kept[3] * parameter_weight_bytes(precision) + kept[2] * stack->gradient_bytes +
+                   kept[1] * optimizer_state_bytes(request->workload.optimizer, precision);
+    return bytes / stages + (double)stack->reserve_bytes;
+}

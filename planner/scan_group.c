@@ -1,0 +1,286 @@
+#include "planner/scan_group.h"
+
+#include <math.h>
+
+// The best plan of one tail.
+struct pick {
+    struct candidate plan;
+    bool found;
+};
+
+static void pick_better(const struct scan *scan, struct pick *pick, const struct candidate *plan)
+{
+    enum objective objective = scan->request->objective;
+    if (pick->found && candidate_compare(objective, plan, &pick->plan) >= 0) return;
+    pick->plan = *plan;
+    pick->found = true;
+}
+
+static bool is_exhaustive(const struct scan *scan)
+{
+    return scan->request->search->exhaustive;
+}
+
+bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes)
+{
+    return is_exhaustive(scan) || ranking_may_take(&scan->result.ranking, step_s, reserved_bytes);
+}
+
+static void price(struct scan *scan, struct candidate *plan)
+{
+    plan->cost = composer_cost(scan->composer, &plan->parallel);
+    plan->closed_form_s = plan->cost.step_s;
+    scan->result.priced_count++;
+}
+
+static bool fits(struct scan *scan, struct candidate *plan)
+{
+    plan->memory = composer_memory(scan->composer, &plan->parallel, &plan->worst_stage);
+    bool ok = plan->memory.reserved_bytes <= scan->limit_bytes;
+    if (!ok) scan->unfit_count++;
+    return ok;
+}
+
+static void take(struct scan *scan, const struct candidate *plan, struct pick *pick)
+{
+    scan->result.bound_s = fmin(scan->result.bound_s, plan->closed_form_s);
+    pick_better(scan, pick, plan);
+}
+
+static bool time_decides(const struct scan *scan)
+{
+    return scan->request->objective != OBJECTIVE_MEMORY;
+}
+
+// Whether the plan may be among the best by time: asked of the closed form, or, where that is dear,
+// of a bound below it.
+static bool may_be_fast(struct scan *scan, struct candidate *plan)
+{
+    bool dear = !schedule_row(plan->parallel.schedule)->backward_fused;
+    if (dear && !is_exhaustive(scan)) {
+        return scan_may_take(scan, composer_bound(scan->composer, &plan->parallel), 0);
+    }
+    price(scan, plan);
+    return scan_may_take(scan, plan->cost.step_s, 0);
+}
+
+// The cheaper question first: time, unless memory is what is ranked.
+static void consider(struct scan *scan, const struct parallel *parallel, struct pick *pick)
+{
+    struct candidate plan = {.parallel = *parallel};
+    if (time_decides(scan)) {
+        if (!may_be_fast(scan, &plan) || !fits(scan, &plan)) return;
+    } else {
+        if (!fits(scan, &plan) && !is_exhaustive(scan)) return;
+        if (!scan_may_take(scan, 0, plan.memory.reserved_bytes)) return;
+    }
+    if (plan.memory.reserved_bytes > scan->limit_bytes) return;
+    if (plan.cost.step_s <= 0) price(scan, &plan);
+    take(scan, &plan, pick);
+}
+
+// The more layers are redone, the slower the step and the smaller its memory, so the fewest that
+// meet the limit are the best: found by halving. Exhaustive search asks for each number instead.
+static void consider_fewest(struct scan *scan, struct parallel *parallel, int low, int high,
+                            struct pick *pick)
+{
+    struct candidate plan = {.parallel = *parallel};
+    plan.parallel.recompute_layers = low;
+    if (time_decides(scan) && !may_be_fast(scan, &plan)) return;
+    plan.parallel.recompute_layers = high;
+    if (!fits(scan, &plan)) {
+        scan->unfit_count += high - low;
+        return;
+    }
+    int64_t limit_bytes = time_decides(scan) ? scan->limit_bytes : plan.memory.reserved_bytes;
+    int first = low;
+    while (first < high) {
+        int stage, middle = first + (high - first) / 2;
+        parallel->recompute_layers = middle;
+        struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
+        if (parts.reserved_bytes <= limit_bytes) {
+            high = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    scan->unfit_count += first - low;
+    parallel->recompute_layers = first;
+    consider(scan, parallel, pick);
+}
+
+static void consider_layers(struct scan *scan, struct parallel *parallel,
+                            const struct space_redo *redo, struct pick *pick)
+{
+    int low = redo->layers_low, high = redo->layers_high;
+    parallel->recompute = redo->recompute;
+    parallel->recompute_classes = redo->classes;
+    if (low < high && !is_exhaustive(scan)) {
+        consider_fewest(scan, parallel, low, high, pick);
+        return;
+    }
+    for (int layers = low; layers <= high; layers++) {
+        parallel->recompute_layers = layers;
+        consider(scan, parallel, pick);
+    }
+}
+
+// What keeps everything stands first and is the fastest of the tail: where it fits, or is too slow
+// already, nothing else has to be lowered.
+static bool settles(struct scan *scan, const struct parallel *parallel, struct pick *pick)
+{
+    struct candidate plan = {.parallel = *parallel};
+    if (!may_be_fast(scan, &plan)) return true;
+    if (pick->found && plan.cost.step_s > pick->plan.cost.step_s) return true;
+    if (!fits(scan, &plan)) return false;
+    if (plan.cost.step_s <= 0) price(scan, &plan);
+    take(scan, &plan, pick);
+    return true;
+}
+
+static void consider_redos(struct scan *scan, struct parallel *parallel,
+                           const struct space_tail *tail, struct pick *pick)
+{
+    parallel->recompute = tail->redos[0].recompute;
+    parallel->recompute_classes = tail->redos[0].classes;
+    parallel->recompute_layers = tail->redos[0].layers_low;
+    bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
+    bool asked = keeps_all && time_decides(scan) && !is_exhaustive(scan);
+    if (asked && settles(scan, parallel, pick)) return;
+    for (int i = asked; i < tail->redo_count; i++) {
+        consider_layers(scan, parallel, &tail->redos[i], pick);
+    }
+}
+
+// Puts the balanced stages in, if there are any and each has a layer for every chunk.
+static bool take_balance(struct parallel *parallel, const int *balance)
+{
+    for (int stage = 0; stage < parallel->degree[AXIS_PP]; stage++) {
+        if (!balance || balance[stage] < parallel->vpp) return false;
+    }
+    parallel->stage_layers = balance;
+    parallel->stage_layers_count = parallel->degree[AXIS_PP];
+    return true;
+}
+
+static void scan_tail(struct scan *scan, const struct scan_group *group,
+                      const struct space_tail *tail)
+{
+    struct parallel parallel = space_first(scan->space, group->group, tail);
+    struct pick pick = {0};
+    scan->unfit_count = 0;
+    consider_redos(scan, &parallel, tail, &pick);
+    double unfit_count = scan->unfit_count;
+    if (take_balance(&parallel, group->balance)) {
+        scan->unfit_count = 0;
+        consider_redos(scan, &parallel, tail, &pick);
+        unfit_count = fmin(unfit_count, scan->unfit_count);
+    }
+    scan->result.unfit_count += unfit_count;
+    if (pick.found) ranking_offer(&scan->result.ranking, &pick.plan);
+}
+
+// The plan whose blocks every plan of the group is at least as slow as: of ZeRO what communicates
+// least, and nothing redone unless all that the group has is one way to redo.
+static struct parallel lightest(const struct scan *scan, const struct scan_group *group,
+                                const struct space_tail *like)
+{
+    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1};
+    const struct space_redo *redo = &like->redos[0];
+    struct space_tail tail = *like;
+    tail.zero = group->tails->zero_least;
+    bool forced = group->tails->redoes && scan->space->recomputes.count == 1;
+    if (!forced) redo = &NONE;
+    return space_parallel(scan->space, group->group, &tail, redo, redo->layers_low);
+}
+
+// Balanced stages are searched where nobody pinned them.
+void group_enter(struct scan *scan, struct scan_group *group)
+{
+    struct parallel parallel = lightest(scan, group, &group->tails->tails[0]);
+    composer_group(scan->composer, &parallel);
+    bool may_balance = parallel.degree[AXIS_PP] > 1 && parallel.stage_layers_count == 0;
+    group->balance = may_balance ? composer_balance(scan->composer, &parallel) : NULL;
+}
+
+static bool same_pipeline(const struct space_tail *a, const struct space_tail *b)
+{
+    return a->vpp == b->vpp && a->schedule == b->schedule && a->in_flight == b->in_flight;
+}
+
+static double pipeline_bound(struct scan *scan, const struct scan_group *group,
+                             const struct space_tail *tail)
+{
+    struct parallel parallel = lightest(scan, group, tail);
+    if (parallel.recompute != RECOMPUTE_NONE && parallel.recompute_layers < 0 &&
+        tail->redos[0].layers_low != -1) {
+        parallel.recompute_layers = 0;  // of partial recompute the fewest layers
+    }
+    double bound_s = composer_bound(scan->composer, &parallel);
+    if (!take_balance(&parallel, group->balance)) return bound_s;
+    return fmin(bound_s, composer_bound(scan->composer, &parallel));
+}
+
+double group_bound(struct scan *scan, const struct scan_group *group)
+{
+    const struct space_tail *tails = group->tails->tails;
+    double bound_s = INFINITY;
+    for (int i = 0; i < group->tails->count; i++) {
+        if (i > 0 && same_pipeline(&tails[i], &tails[i - 1])) continue;
+        bound_s = fmin(bound_s, pipeline_bound(scan, group, &tails[i]));
+    }
+    return bound_s;
+}
+
+void group_scan(struct scan *scan, const struct scan_group *group)
+{
+    const struct space_tail *tails = group->tails->tails;
+    bool bounded = !is_exhaustive(scan) && time_decides(scan);
+    double bound_s = 0;
+    for (int i = 0; i < group->tails->count; i++) {
+        bool same = i > 0 && same_pipeline(&tails[i], &tails[i - 1]);
+        if (bounded && !same) bound_s = pipeline_bound(scan, group, &tails[i]);
+        if (scan_may_take(scan, bound_s, 0)) scan_tail(scan, group, &tails[i]);
+    }
+}
+
+// Whether a way to recompute has room; `least_bytes` is what any other way needs as well.
+static bool redo_fits(struct scan *scan, const struct scan_group *group,
+                      const struct space_tail *tail, const struct space_redo *redo,
+                      int64_t *least_bytes)
+{
+    struct parallel parallel =
+        space_parallel(scan->space, group->group, tail, redo, redo->layers_high);
+    *least_bytes = INT64_MAX;
+    do {
+        int stage;
+        struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
+        if (parts.reserved_bytes <= scan->limit_bytes) return true;
+        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                        parts.buffers_bytes + scan->request->search->stack->reserve_bytes;
+        if (bytes < *least_bytes) *least_bytes = bytes;
+    } while (parallel.stage_layers != group->balance && take_balance(&parallel, group->balance));
+    return false;
+}
+
+// What redoes most stands last. Where it has no room even for parameters and their states, no other
+// way has.
+static bool tail_fits(struct scan *scan, const struct scan_group *group,
+                      const struct space_tail *tail)
+{
+    for (int r = tail->redo_count - 1; r >= 0; r--) {
+        int64_t least_bytes;
+        if (redo_fits(scan, group, tail, &tail->redos[r], &least_bytes)) return true;
+        if (least_bytes > scan->limit_bytes) return false;
+    }
+    return false;
+}
+
+// Between none and all layers memory lies between the two, so the ends of a range answer for it.
+bool group_fits(struct scan *scan, const struct scan_group *group)
+{
+    for (int i = group->tails->count - 1; i >= 0; i--) {
+        if (tail_fits(scan, group, &group->tails->tails[i])) return true;
+    }
+    return false;
+}

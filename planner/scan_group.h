@@ -1,0 +1,34 @@
+#pragma once
+#include "planner/scan.h"
+
+// What a scan does with one group: its bound, whether any of its plans fits, the plans themselves.
+
+struct scan {
+    struct arena *arena, *scratch;
+    const struct scan_request *request;
+    struct space *space;
+    struct composer *composer;
+    int64_t limit_bytes;
+    double unfit_count;  // plans of the tail at hand, in one way to divide its stages
+    struct scan_result result;
+};
+
+struct scan_group {
+    const struct space_group *group;
+    const struct space_tails *tails;
+    bool dropped;        // a smaller micro-batch has no room
+    double sequence_s;   // of its family: a lower bound on the layers' time a sequence
+    const int *balance;  // balanced stages; NULL: the even ones are best, or pinned
+};
+
+// Whether a plan with these lower limits could still be taken in; in an exhaustive scan always.
+bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes);
+// Makes the group the one that the composer is asked about, and balances its stages.
+void group_enter(struct scan *scan, struct scan_group *group);
+// Whether any plan of the group fits.
+bool group_fits(struct scan *scan, const struct scan_group *group);
+// The fastest pipeline of the group, with even or balanced stages, its lightest blocks, and nothing
+// once a step.
+double group_bound(struct scan *scan, const struct scan_group *group);
+// Offers the best plan of every tail to the ranking.
+void group_scan(struct scan *scan, const struct scan_group *group);

@@ -1,0 +1,361 @@
+#include "planner/space.h"
+
+#include "plan/program.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Past this many tokens on a rank larger micro-batches gain nothing: every kernel runs in many
+// waves by then. A pin may go further.
+static const int64_t MICRO_BATCH_TOKENS_MOST = 1 << 15;
+// Context parallelism of shorter pieces than this sends keys for longer than it works on them, and
+// more micro-batches or tensor ranks do the same for less (estimated). A pin may go further.
+static const int64_t CP_TOKENS_LEAST = 2048;
+
+// A tensor group communicates in every operator: over more than two nodes it never pays, and nodes
+// of few GPUs are joined by a network that may be taken for a fabric (estimated). A pin may go
+// further.
+static const int TP_NODES_MOST = 2;
+static const int64_t TP_RANKS_LEAST = 8;
+
+// tp stays innermost or second: a tensor group that skips both dp and pp neighbours has no link
+// that another order would not give it cheaper.
+static const enum axis ORDERS[][4] = {
+    {AXIS_TP, AXIS_CP, AXIS_DP, AXIS_PP},
+    {AXIS_TP, AXIS_CP, AXIS_PP, AXIS_DP},
+    {AXIS_DP, AXIS_TP, AXIS_CP, AXIS_PP},
+    {AXIS_PP, AXIS_TP, AXIS_CP, AXIS_DP},
+};
+enum { ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS, DIVISOR_MAX = 512, SHAPE_COUNT = 9 };
+// Experts take their ranks from the innermost axes; the orders that do not begin with tp would put
+// them beside it.
+enum { ORDER_KINDS_OF_EXPERTS = 2 };
+
+// The links that the communicators of a mesh have.
+struct placement {
+    struct group_shape shapes[SHAPE_COUNT];
+};
+
+// What is being filled; the arrays grow by doubling.
+struct build {
+    struct space *space;
+    const struct space_graphs *graphs;
+    int mesh_capacity, group_capacity;
+    const struct graph *graph;  // of the tp degree at hand
+    int micro_batches[DIVISOR_MAX];
+    int micro_batch_count;         // of the dp and cp at hand
+    struct space_values switches;  // of sp, legal with the degrees at hand
+};
+
+// Values of one choice.
+struct degrees {
+    int values[DIVISOR_MAX];
+    int count;
+};
+
+static const struct pins *pins_of(const struct build *build)
+{
+    return &build->space->request->pins;
+}
+
+// How far the search widens a degree by itself: not at all where the stack has no such axis.
+static int64_t widest(const struct build *build, enum axis axis, int64_t most)
+{
+    return build->space->request->stack->axes >> axis & 1 ? most : 1;
+}
+
+// The divisors of `whole` that the pins leave, in ascending order: up to `most`, and further only
+// where the choice is pinned.
+static struct degrees degrees_of(const struct build *build, enum choice choice, int64_t whole,
+                                 int64_t most)
+{
+    const struct pins *pins = pins_of(build);
+    struct degrees found = {0};
+    if (most > whole || pins_get(pins, choice).set) most = whole;
+    for (int64_t part = 1; part <= most && found.count < DIVISOR_MAX; part++) {
+        if (whole % part == 0 && pins_allow(pins, choice, part)) {
+            found.values[found.count++] = (int)part;
+        }
+    }
+    return found;
+}
+
+static struct parallel mesh_parallel(const struct build *build, const struct space_mesh *mesh)
+{
+    const struct space *space = build->space;
+    const struct pins *pins = pins_of(build);
+    struct parallel parallel = {.vpp = 1,
+                                .micro_batch = 1,
+                                .zero = mesh->zero_group > 0 ? 1 : 0,
+                                .zero_group = mesh->zero_group,
+                                .recompute_layers = -1,
+                                .schedule = SCHEDULE_1F1B,
+                                .cp_kind = mesh->cp_kind,
+                                .passes = space->passes,
+                                .overlap = space->overlap,
+                                .stage_layers = pins->stage_layers,
+                                .stage_layers_count = pins->stage_layers_count,
+                                .order_count = mesh->order_count};
+    memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
+    memcpy(parallel.order, mesh->order, sizeof parallel.order);
+    return parallel;
+}
+
+// False when the experts' mesh cannot be laid over the ranks in this order.
+static bool place(const struct build *build, const struct space_mesh *mesh,
+                  struct placement *placement)
+{
+    const struct cluster *cluster = build->space->request->cluster;
+    struct parallel parallel = mesh_parallel(build, mesh);
+    int64_t kv_heads = build->graph->kv_head_count;
+    if (!mesh_folds(&parallel, kv_heads)) return false;
+    struct mesh laid = mesh_make(&parallel, kv_heads);
+    unsigned axes[SHAPE_COUNT];
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        axes[axis] = mesh_axes_of(&laid, (enum axis)axis);
+    }
+    axes[AXIS_COUNT] = axes[AXIS_DP] | axes[AXIS_CP];
+    axes[AXIS_COUNT + 1] = mesh_shard_axes(&laid, &parallel, PARAMETER_DENSE);
+    axes[AXIS_COUNT + 2] = mesh_shard_axes(&laid, &parallel, PARAMETER_EXPERT);
+    static_assert(AXIS_COUNT + 3 == SHAPE_COUNT, "a shape for each");
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        placement->shapes[i] = mesh_group(&laid, cluster, axes[i]);
+    }
+    return true;
+}
+
+static bool group_shape_equal(const struct group_shape *a, const struct group_shape *b)
+{
+    return a->rank_count == b->rank_count && a->node_count == b->node_count &&
+           a->ranks_per_node == b->ranks_per_node &&
+           a->ranks_per_node_least == b->ranks_per_node_least && a->intra == b->intra &&
+           a->network == b->network &&
+           a->network_bytes_per_s_per_rank == b->network_bytes_per_s_per_rank;
+}
+
+static bool placement_equal(const struct placement *a, const struct placement *b)
+{
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        if (!group_shape_equal(&a->shapes[i], &b->shapes[i])) return false;
+    }
+    return true;
+}
+
+static void *grown(struct arena *arena, void *items, int count, int *capacity, size_t size)
+{
+    if (count < *capacity) return items;
+    *capacity = *capacity ? 2 * *capacity : 64;
+    char *bigger = arena_alloc(arena, (size_t)*capacity, size);
+    if (count) memcpy(bigger, items, (size_t)count * size);
+    return bigger;
+}
+
+static void add_groups(struct build *build, int mesh_index)
+{
+    struct space *space = build->space;
+    for (int a = 0; a < space->attentions.count; a++) {
+        for (int s = 0; s < build->switches.count; s++) {
+            for (int m = 0; m < build->micro_batch_count; m++) {
+                space->groups = grown(space->arena, space->groups, space->group_count,
+                                      &build->group_capacity, sizeof *space->groups);
+                space->groups[space->group_count++] = (struct space_group){
+                    .mesh = mesh_index,
+                    .attention = (enum attention)space->attentions.values[a],
+                    .sp = build->switches.values[s] == 1,
+                    .micro_batch = build->micro_batches[m],
+                };
+            }
+        }
+    }
+}
+
+static void add_orders(struct build *build, const struct space_mesh *degrees_only)
+{
+    struct space *space = build->space;
+    struct placement placements[ORDER_KINDS];
+    int count = 0;
+    int kinds = build->graph->expert_count > 0 ? ORDER_KINDS_OF_EXPERTS : ORDER_KINDS;
+    for (int order = 0; order < kinds; order++) {
+        struct space_mesh mesh = *degrees_only;
+        mesh.order_count = 4;
+        memcpy(mesh.order, ORDERS[order], sizeof ORDERS[order]);
+        bool is_new = place(build, &mesh, &placements[count]);
+        for (int i = 0; i < count && is_new; i++) {
+            is_new = !placement_equal(&placements[count], &placements[i]);
+        }
+        if (!is_new) continue;
+        count++;
+        space->meshes = grown(space->arena, space->meshes, space->mesh_count, &build->mesh_capacity,
+                              sizeof *space->meshes);
+        space->meshes[space->mesh_count++] = mesh;
+        add_groups(build, space->mesh_count - 1);
+    }
+}
+
+// The micro-batches that make whole ones of each replica's share of the batch.
+static void find_micro_batches(struct build *build, const struct space_mesh *mesh)
+{
+    const struct workload *workload = &build->space->request->workload;
+    int dp = mesh->degree[AXIS_DP];
+    build->micro_batch_count = 0;
+    if (workload->global_batch % dp != 0) return;
+    int64_t share = workload->global_batch / dp;
+    int64_t most = MICRO_BATCH_TOKENS_MOST * mesh->degree[AXIS_CP] / workload->seq_len;
+    struct degrees all = degrees_of(build, CHOICE_MICRO_BATCH, share, most > 1 ? most : 1);
+    build->micro_batch_count = all.count;
+    memcpy(build->micro_batches, all.values, sizeof build->micro_batches);
+}
+
+static void add_degrees(struct build *build, const struct space_mesh *mesh)
+{
+    struct space *space = build->space;
+    struct parallel parallel = mesh_parallel(build, mesh);
+    struct err err = {0};
+    if (build->micro_batch_count == 0) {
+        err_set(&err, ERR_USAGE, "dp %d has no micro-batch that splits batch %lld evenly",
+                mesh->degree[AXIS_DP], (long long)space->request->workload.global_batch);
+        space_drop(space, DROP_DIVIDE, &err);
+        return;
+    }
+    parallel.micro_batch = build->micro_batches[0];
+    // Without tp there is nothing that sp could split: its first allowed value stands for both.
+    // With it the work is the same and spread, the memory less: off is for pins, and where on is
+    // illegal.
+    bool tensor = mesh->degree[AXIS_TP] > 1;
+    build->switches.count = 0;
+    for (int i = 0; i < space->switches.count && build->switches.count == 0; i++) {
+        int at = tensor ? space->switches.count - 1 - i : i;
+        parallel.sp = space->switches.values[at] == 1;
+        if (program_check(build->graph, space->request->cluster, &space->request->workload,
+                          &parallel, &err)) {
+            build->switches.values[build->switches.count++] = space->switches.values[at];
+        }
+    }
+    if (build->switches.count > 0) {
+        add_orders(build, mesh);
+    } else {
+        space_drop(space, DROP_DIVIDE, &err);
+    }
+}
+
+// ZeRO 3 gathers parameters in every micro-batch: over the part of the shards that lies in one node
+// that is cheap, and the rest of the ranks hold replicas.
+static int node_group(const struct build *build, const struct space_mesh *mesh)
+{
+    const struct search_request *request = build->space->request;
+    unsigned zeros = request->stack->zero_stages;
+    if (mesh->degree[AXIS_PP] > 1) zeros = request->stack->zero_stages_with_pipeline;
+    if (!(zeros >> 3 & 1) || !pins_allow(&request->pins, CHOICE_ZERO, 3)) return 0;
+    int node = request->cluster->nodes[0].gpus;
+    int cp = mesh->degree[AXIS_CP], dp = mesh->degree[AXIS_DP];
+    int inside = mesh->degree[AXIS_TP] * cp;
+    if (node % inside != 0 || dp % (node / inside) != 0) return 0;
+    int group = node / inside * cp;
+    return group > 1 && group < dp * cp ? group : 0;
+}
+
+// The shard groups of a mesh: all of dp and cp, and those of one node; else what is pinned.
+static void add_zero_groups(struct build *build, struct space_mesh *mesh)
+{
+    const struct pins *pins = pins_of(build);
+    struct degrees groups = {.count = 0};
+    int64_t shards = (int64_t)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
+    if (pins_get(pins, CHOICE_ZERO_GROUP).set && !pins_allow(pins, CHOICE_ZERO_GROUP, 0)) {
+        groups = degrees_of(build, CHOICE_ZERO_GROUP, shards, shards);
+    } else {
+        int node = node_group(build, mesh);
+        bool whole = pins_allow(pins, CHOICE_ZERO_GROUP, 0);
+        bool part = node > 0 && pins_allow(pins, CHOICE_ZERO_GROUP, node);
+        if (whole) groups.values[groups.count++] = 0;
+        if (part) groups.values[groups.count++] = node;
+    }
+    for (int i = 0; i < groups.count; i++) {
+        mesh->zero_group = groups.values[i];
+        add_degrees(build, mesh);
+    }
+}
+
+// Expert degrees take their ranks from the others: ep divides the experts, etp is the tensor ranks
+// or none of them.
+static void add_experts(struct build *build, struct space_mesh *mesh)
+{
+    int64_t experts = build->graph->expert_count;
+    int64_t ranks = (int64_t)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP] * mesh->degree[AXIS_DP];
+    struct int_range ep = pins_get(pins_of(build), CHOICE_EP);
+    struct int_range etp = pins_get(pins_of(build), CHOICE_ETP);
+    int64_t tensor = experts > 0 ? mesh->degree[AXIS_TP] : 1;
+    if (experts == 0) experts = 1;
+    struct degrees eps = degrees_of(build, CHOICE_EP, experts, widest(build, AXIS_EP, experts));
+    struct degrees etps = degrees_of(build, CHOICE_ETP, tensor, widest(build, AXIS_ETP, tensor));
+    // What divides nothing is left to the check, whose answer names what would.
+    if (eps.count == 0 && ep.set) eps = (struct degrees){{(int)ep.low}, 1};
+    if (etps.count == 0 && etp.set) etps = (struct degrees){{(int)etp.low}, 1};
+    for (int i = 0; i < eps.count; i++) {
+        for (int k = 0; k < etps.count; k++) {
+            int one = eps.values[i], other = etps.values[k];
+            bool whole = other == 1 || other == mesh->degree[AXIS_TP];
+            if (!etp.set && !whole) continue;
+            if (!ep.set && !etp.set && ranks % ((int64_t)one * other) != 0) continue;
+            mesh->degree[AXIS_EP] = one;
+            mesh->degree[AXIS_ETP] = other;
+            add_zero_groups(build, mesh);
+        }
+    }
+}
+
+static void add_kinds(struct build *build, struct space_mesh *mesh)
+{
+    const struct space_values *kinds = &build->space->cp_kinds;
+    int count = mesh->degree[AXIS_CP] > 1 ? kinds->count : 1;
+    find_micro_batches(build, mesh);
+    for (int i = 0; i < count; i++) {
+        mesh->cp_kind = (enum cp_kind)kinds->values[i];
+        add_experts(build, mesh);
+    }
+}
+
+static bool is_worth_cutting(const struct build *build, int cp)
+{
+    const struct search_request *request = build->space->request;
+    if (cp == 1 || pins_get(&request->pins, CHOICE_CP).set) return true;
+    int64_t seq = request->workload.seq_len;
+    return seq % cp == 0 && seq / cp >= CP_TOKENS_LEAST;
+}
+
+static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
+{
+    const struct pins *pins = pins_of(build);
+    struct degrees pps = degrees_of(build, CHOICE_PP, rest, widest(build, AXIS_PP, STAGE_MAX));
+    for (int p = 0; p < pps.count; p++) {
+        int64_t dp = rest / pps.values[p];
+        bool staged = pins->stage_layers_count > 0;
+        if (staged && pps.values[p] != pins->stage_layers_count) continue;
+        if (!pins_allow(pins, CHOICE_DP, dp) || pps.values[p] > STAGE_MAX) continue;
+        struct space_mesh mesh = {.degree = {[AXIS_TP] = tp,
+                                             [AXIS_CP] = cp,
+                                             [AXIS_EP] = 1,
+                                             [AXIS_ETP] = 1,
+                                             [AXIS_PP] = pps.values[p],
+                                             [AXIS_DP] = (int)dp}};
+        add_kinds(build, &mesh);
+    }
+}
+
+void space_add_meshes(struct space *space, const struct space_graphs *graphs)
+{
+    struct build build = {.space = space, .graphs = graphs};
+    int64_t ranks = space->request->cluster->rank_count;
+    int64_t most = TP_NODES_MOST * space->request->cluster->nodes[0].gpus;
+    if (most < TP_RANKS_LEAST) most = TP_RANKS_LEAST;
+    struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, most));
+    for (int t = 0; t < tps.count; t++) {
+        enum attention attention = (enum attention)space->attentions.values[0];
+        int64_t rest = ranks / tps.values[t];
+        struct degrees cps = degrees_of(&build, CHOICE_CP, rest, widest(&build, AXIS_CP, rest));
+        build.graph = graphs->of(graphs->context, attention, tps.values[t]);
+        for (int c = 0; c < cps.count; c++) {
+            if (!is_worth_cutting(&build, cps.values[c])) continue;
+            add_pipelines(&build, tps.values[t], cps.values[c], rest / cps.values[c]);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+#include "cost_models/parameters.h"
+#include "tests/priced.h"
+#include "tests/test.h"
+
+#include <math.h>
+
+// Prices of a mixture of experts (8 experts of 4096 x 14336, 2 a token) and of its traffic, against
+// numbers computed by hand.
+
+static struct priced mixture(struct arena *arena, const char *cluster, int ep, int etp, bool sp)
+{
+    struct priced of = priced_start(arena, "tests/data/mixture.json", cluster, "megatron-core");
+    of.parallel.degree[AXIS_EP] = ep;
+    of.parallel.degree[AXIS_ETP] = etp;
+    of.parallel.degree[AXIS_TP] = etp;
+    of.parallel.sp = sp;
+    of.workload.seq_len = 4096;
+    return of;
+}
+
+static const struct instr *find_instr(const struct block_program *block, enum op_kind kind,
+                                      enum dim dim)
+{
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE || instr->kind != kind) continue;
+        if (!dim || op_has_dim(block->block, &block->block->ops[instr->op], dim)) return instr;
+    }
+    return NULL;
+}
+
+// Large groups whose rows fill whole tiles take as long as one GEMM of all rows, but for the ratio.
+static void a_grouped_gemm_fills_the_device_with_all_its_groups(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100", 1, 1, false);
+    priced_finish(&of);
+    const struct compute_context *context = &of.context.compute;
+    enum bound bound;
+    struct gemm groups = {8, 1024, 14336, 4096}, one = {1, 8192, 14336, 4096};
+    double gap_s = context->device->launch_latency_s;
+    double groups_s = gemm_s(context, &groups, GEMM_GROUPED, &bound) - gap_s;
+    assert_int_equal(bound, BOUND_COMPUTE);
+    double one_s = gemm_s(context, &one, 0, &bound) - gap_s;
+    assert_true(fabs(groups_s * of.stack->grouped_gemm_ratio / one_s - 1) < 1e-9);
+    // Rows that fill a tile by half cost as much as whole ones.
+    struct gemm halves = {64, 64, 14336, 4096}, whole = {64, 128, 14336, 4096};
+    double halves_s = gemm_s(context, &halves, GEMM_GROUPED, &bound);
+    assert_true(halves_s > 0.5 * gemm_s(context, &whole, GEMM_GROUPED, &bound));
+}
+
+// 16 rows an expert: all weights are read, 8 * 4096 * 14336 * 2 bytes, for little work.
+static void a_grouped_gemm_of_few_rows_reads_every_weight(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100", 1, 1, false);
+    priced_finish(&of);
+    const struct device *device = of.context.compute.device;
+    enum bound bound;
+    struct gemm few = {8, 16, 14336, 4096};
+    double s = gemm_s(&of.context.compute, &few, GEMM_GROUPED, &bound);
+    double bytes = 8 * 2.0 * (4096.0 * 14336 + 16 * 4096 + 16 * 14336);
+    double memory_s = bytes / (3.35e12 * device->efficiency.gemm_memory_ratio);
+    assert_int_equal(bound, BOUND_MEMORY);
+    assert_true(fabs((s - device->launch_latency_s) / memory_s - 1) < 1e-9);
+    // A side that is no multiple of 8 slows batched products of activations, not groups.
+    struct gemm odd = {8, 4099, 14336, 4096}, even = {8, 4104, 14336, 4096};
+    double odd_s = gemm_s(&of.context.compute, &odd, GEMM_GROUPED, &bound);
+    assert_true(odd_s == gemm_s(&of.context.compute, &even, GEMM_GROUPED, &bound));
+}
+
+// On 8 ranks with ep 8 one expert each has 2/8 of 8 * 4096 tokens; alone all 8 experts share 8192
+// rows. The router's product stays whole.
+static void experts_are_priced_as_groups(void **state)
+{
+    for (int ep = 1; ep <= 8; ep *= 8) {
+        struct priced of = mixture(*state, "dgx-h100", ep, 1, false);
+        priced_finish(&of);
+        const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+        const struct instr *instr = find_instr(layer, OP_CONTRACT, DIM_EXPERT);
+        assert_non_null(instr);
+        assert_int_equal(instr->gemm.batch, 8 / ep);
+        assert_int_equal(instr->gemm.m, 8192 / (8 / ep));
+        struct stack fused = *of.stack;
+        fused.merge_contractions = false;
+        struct compute_context context = of.context.compute;
+        context.stack = &fused;
+        enum bound bound;
+        double s = gemm_s(&context, &instr->gemm, GEMM_GROUPED, &bound);
+        fused.grouped_gemm_fused = true;
+        struct compute_cost cost = compute_price(&context, layer, instr);
+        assert_true(cost.s == s && cost.kernel_count == 1);
+        fused.grouped_gemm_fused = false;
+        assert_true(compute_price(&context, layer, instr).kernel_count == 8 / ep);
+    }
+}
+
+// Two rows of 4096 bf16 a token, read once and written once, and once more where they are sorted by
+// expert behind the all-to-all; combining reads the rows and writes the tokens. Routing is kernels.
+static void dispatching_moves_rows_and_routing_launches(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100", 8, 1, false);
+    priced_finish(&of);
+    struct stack stack = *of.stack;
+    of.context.compute.stack = &stack;
+    const struct compute_context *context = &of.context.compute;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    double rows = 2 * 4096 * 4096 * 2.0, tokens = rows / 2,
+           gap_s = context->device->launch_latency_s;
+    for (int passes = 1; passes <= 2; passes++) {
+        stack.permute_passes = passes;
+        double dispatch_s = compute_price(context, layer, find_instr(layer, OP_DISPATCH, 0)).s;
+        double combine_s = compute_price(context, layer, find_instr(layer, OP_COMBINE, 0)).s;
+        double sort_s = (passes - 1) * (stream_s(context, 2 * rows) + gap_s);
+        double gather_s = stream_s(context, 2 * rows) + gap_s + sort_s;
+        double sum_s = stream_s(context, rows + tokens) + gap_s + sort_s;
+        assert_true(fabs(dispatch_s / gather_s - 1) < 0.01);
+        assert_true(fabs(combine_s / sum_s - 1) < 0.01);
+    }
+    struct compute_cost route = compute_price(context, layer, find_instr(layer, OP_ROUTE, 0));
+    assert_true(route.kernel_count == of.stack->route_kernels);
+    assert_true(route.s >= of.stack->route_kernels * gap_s && route.bound == BOUND_LAUNCH);
+}
+
+static double part_s(const struct block_price *price, enum part part)
+{
+    double sum_s = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        sum_s += price->phase_s[phase][part];
+    return sum_s;
+}
+
+// Two all-to-alls forward and two backward of 2 * 4096 rows of 8192 bytes; their counts before.
+static void experts_communicate_over_their_own_axes(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100-x16", 8, 1, false);
+    priced_finish(&of);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_EP);
+    struct group_shape group = mesh_group(&of.program->mesh, of.cluster, axes);
+    assert_int_equal(group.rank_count, 8);
+    double bytes = 2.0 * 4096 * 8192;
+    struct stack stack = *of.stack;
+    of.context.compute.stack = &stack;
+    stack.dispatch_once = false;
+    double one_s = collective_price(of.fabrics, &group, COLLECTIVE_ALL_TO_ALL, bytes, 1).s;
+    struct block_price exposed = block_price(&of.context, &of.program->mesh, layer, 0);
+    double all_s = part_s(&exposed, PART_EP);
+    assert_true(all_s > 4 * one_s && all_s < 4.2 * one_s);
+    stack.dispatch_once = true;
+    one_s = dispatch_price(of.fabrics, &group, 2, bytes, 1).s;
+    exposed = block_price(&of.context, &of.program->mesh, layer, 0);
+    assert_true(part_s(&exposed, PART_EP) < all_s);
+    all_s = part_s(&exposed, PART_EP);
+    assert_true(all_s > 4 * one_s && all_s < 4.2 * one_s);
+    assert_true(part_s(&exposed, PART_DP) == 0 && part_s(&exposed, PART_TP) == 0);
+    struct block_price hidden = block_price(&of.context, &of.program->mesh, layer, OVERLAP_EP);
+    assert_true(part_s(&hidden, PART_EP) < 0.01 * all_s);
+}
+
+// With sequence parallelism ep lies over tp and dp: still one exchange each way.
+static void rows_split_by_sequence_reach_their_experts_at_once(void **state)
+{
+    struct priced of =
+        priced_start(*state, "tests/data/mixture.json", "dgx-h100-x16", "megatron-core");
+    of.parallel.degree[AXIS_TP] = 2;
+    of.parallel.degree[AXIS_EP] = 8;
+    of.parallel.sp = true;
+    of.workload.seq_len = 4096;
+    priced_finish(&of);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    int count = 0;
+    double bytes = 2.0 * 4096 / 2 * 8192;
+    for (int i = 0; i < layer->instr_count; i++) {
+        const struct instr *instr = &layer->instrs[i];
+        if (instr->collective != COLLECTIVE_ALL_TO_ALL) continue;
+        assert_true(fabs((double)instr->bytes / bytes - 1) < 0.01);
+        count++;
+    }
+    assert_int_equal(count, 4);
+    struct block_price price = block_price(&of.context, &of.program->mesh, layer, 0);
+    assert_true(part_s(&price, PART_EP) > 0 && part_s(&price, PART_TP) > 0);
+}
+
+// 8 experts of 3 * 4096 * 14336 parameters over ep 8 and 16 data ranks of their own; all else over
+// 128. Gradients of 4 bytes are scattered, weights of 2 gathered, each over its own group.
+static void experts_reduce_their_gradients_over_their_own_ranks(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100-x16", 8, 1, false);
+    of.parallel.zero = 1;
+    struct stack *stack = ARENA_NEW(*state, struct stack, 1);
+    *stack = *of.stack;
+    stack->bucket_bytes = (int64_t)1e15;
+    of.stack = stack;
+    priced_finish(&of);
+    const struct mesh *mesh = &of.program->mesh;
+    double experts = 32 * 3.0 * 4096 * 14336;
+    double others = (double)graph_parameter_count(of.graph) - 8 * experts;
+    struct group_shape all = mesh_group(mesh, of.cluster, mesh_axes_of(mesh, AXIS_DP));
+    struct group_shape own =
+        mesh_group(mesh, of.cluster, mesh_shard_axes(mesh, &of.parallel, PARAMETER_EXPERT));
+    assert_int_equal(all.rank_count, 128);
+    assert_int_equal(own.rank_count, 16);
+    enum collective scatter = COLLECTIVE_REDUCE_SCATTER, gather = COLLECTIVE_ALL_GATHER;
+    double reduce_s = collective_price(of.fabrics, &all, scatter, 4 * others, 1).s +
+                      collective_price(of.fabrics, &own, scatter, 4 * experts, 1).s;
+    double gather_s = collective_price(of.fabrics, &all, gather, 2 * others, 1).s +
+                      collective_price(of.fabrics, &own, gather, 2 * experts, 1).s;
+    const struct chunk_price *chunk = &of.price->classes[0];
+    assert_true(fabs(chunk->gradient_reduce_s / reduce_s - 1) < 1e-6);
+    assert_true(fabs(chunk->parameter_gather_s / gather_s - 1) < 1e-6);
+    struct parameter_sums sums = parameter_sums(of.program, &of.program->chunks[0]);
+    double stored = parameter_stored(of.program, &sums, offsetof(struct storage, optimizer_axes));
+    assert_true(fabs(stored / (others / 128 + experts / 16) - 1) < 1e-6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_grouped_gemm_fills_the_device_with_all_its_groups),
+        cmocka_unit_test(a_grouped_gemm_of_few_rows_reads_every_weight),
+        cmocka_unit_test(experts_are_priced_as_groups),
+        cmocka_unit_test(dispatching_moves_rows_and_routing_launches),
+        cmocka_unit_test(experts_communicate_over_their_own_axes),
+        cmocka_unit_test(rows_split_by_sequence_reach_their_experts_at_once),
+        cmocka_unit_test(experts_reduce_their_gradients_over_their_own_ranks),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
