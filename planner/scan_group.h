@@ -17,7 +17,7 @@ struct scan {
 struct scan_group {
     const struct space_group *group;
     const struct space_tails *tails;
-    bool dropped;        // a smaller micro-batch has no room
+    bool done;           // scanned, or a smaller micro-batch has no room
     double sequence_s;   // of its family: a lower bound on the layers' time a sequence
     const int *balance;  // balanced stages; NULL: the even ones are best, or pinned
 };
