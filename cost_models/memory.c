@@ -27,7 +27,8 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-// The scores over the vocabulary, which the loss reads; several copies of them live at once.
+// The scores over the vocabulary, which the loss reads; several copies of them live at once. With
+// multi-token prediction there are two of each until backward has done with the first.
 static struct logits logits_of(const struct block_program *block)
 {
     struct logits logits = {0};
@@ -36,10 +37,11 @@ static struct logits logits_of(const struct block_program *block)
         if (instr->collective != COLLECTIVE_NONE) continue;
         if (instr->kind == OP_LOSS && !instr->recompute) {
             const struct buffer *scores = &block->buffers[instr->inputs[0]];
-            logits.bytes = (double)scores->bytes;
+            logits.bytes += (double)scores->bytes;
             logits.saved = scores->saved;
         } else if (instr->kind == OP_LOSS_BACKWARD) {
-            logits.gradient_bytes = (double)block->buffers[instr->outputs[0]].bytes;
+            double bytes = (double)block->buffers[instr->outputs[0]].bytes;
+            logits.gradient_bytes = larger(logits.gradient_bytes, bytes);
         }
     }
     return logits;

@@ -2,13 +2,19 @@
 
 #include <assert.h>
 
+// A multi-token prediction module, which is a layer by its work, cannot be parted from the head.
+static int module_count(const struct graph *graph)
+{
+    return graph->blocks[graph->sequence[graph->sequence_count - 2]].mtp;
+}
+
 static bool check_layers(const struct graph *graph, const struct parallel *parallel,
                          struct err *err)
 {
     int stages = parallel->degree[AXIS_PP], chunks = parallel->vpp, layers = graph->layer_count;
     assert(stages >= 1 && chunks >= 1 && layers >= 1);
     // Embedding and head count as a layer each: the first and the last chunk may hold nothing else.
-    layers += 2;
+    layers += 2 - module_count(graph);
     if (stages > layers) {
         return err_set(
             err, ERR_USAGE,
@@ -50,11 +56,16 @@ static bool check_pinned(const struct graph *graph, const struct parallel *paral
 
 // Layers of one virtual stage when nothing is pinned. What is left over goes to the middle, from
 // the back: the first stages hold the most micro-batches, the last one the logits.
-static int free_layers(int layers, int virtual_count, int virtual_stage)
+static int free_layers(int layers, int modules, int virtual_count, int virtual_stage)
 {
-    if (layers % virtual_count == 0) return layers / virtual_count;
-    int units = layers + 2, each = units / virtual_count, left = units % virtual_count;
     bool is_first = virtual_stage == 0, is_last = virtual_stage == virtual_count - 1;
+    if (layers % virtual_count == 0) return layers / virtual_count;
+    // A last stage of one unit is the head with its module.
+    if (modules && (layers + 2) / virtual_count == 1) {
+        int others = free_layers(layers - modules, 0, virtual_count, virtual_stage);
+        return others + (is_last ? modules : 0);
+    }
+    int units = layers + 2, each = units / virtual_count, left = units % virtual_count;
     int place = is_last ? virtual_count - 1 : virtual_count - 2 - virtual_stage;
     return each + (place < left) - is_first - is_last;
 }
@@ -80,7 +91,7 @@ bool stages_split(const struct graph *graph, const struct parallel *parallel,
         int stage = row->stage_of(&shape, v), chunk = row->chunk_of(&shape, v);
         int count = parallel->stage_layers_count
                         ? pinned_layers(parallel, stage, chunk)
-                        : free_layers(graph->layer_count, virtual_count, v);
+                        : free_layers(graph->layer_count, module_count(graph), virtual_count, v);
         if (v == 0) count += before;
         if (v == virtual_count - 1) count = graph->sequence_count - first;
         assert(count >= 1 && first + count <= graph->sequence_count);

@@ -208,9 +208,10 @@ static struct program program_of(struct composer *composer, const struct paralle
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);
     program.tied.last_stage = row->stage_of(&program.shape, last);
-    if (program.tied.first_stage != program.tied.last_stage) {
-        program.tied.elements = program_tied_elements(
-            blocks[2 * graph->sequence[0]], blocks[2 * graph->sequence[graph->sequence_count - 1]]);
+    int tied = program_tied_position(graph);
+    if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
+        program.tied.elements = program_tied_elements(blocks[2 * graph->sequence[0]],
+                                                      blocks[2 * graph->sequence[tied]]);
     }
     return program;
 }

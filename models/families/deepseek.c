@@ -40,6 +40,10 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct deepseek, qk_rope_head_dim, 2, HEADS_MAX)},
     {JSON_OPT_I64(struct deepseek, v_head_dim, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct deepseek, n_routed_experts, 1, EXPERTS_MAX)},
+    {"num_local_experts", JSON_TYPE_I64, offsetof(struct deepseek, n_routed_experts), 1,
+     EXPERTS_MAX, true},
+    {"num_experts", JSON_TYPE_I64, offsetof(struct deepseek, n_routed_experts), 1, EXPERTS_MAX,
+     true},
     {JSON_OPT_I64(struct deepseek, num_experts_per_tok, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct deepseek, n_shared_experts, 0, EXPERTS_MAX)},
     {JSON_OPT_I64(struct deepseek, moe_intermediate_size, 1, WIDTH_MAX)},
@@ -48,6 +52,8 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct deepseek, first_k_dense_replace, 0, LAYERS_MAX)},
     {JSON_OPT_I64(struct deepseek, moe_layer_freq, 1, LAYERS_MAX)},
     {JSON_OPT_I64(struct deepseek, num_nextn_predict_layers, 0, LAYERS_MAX)},
+    {"num_mtp_layers", JSON_TYPE_I64, offsetof(struct deepseek, num_nextn_predict_layers), 0,
+     LAYERS_MAX, true},
     {JSON_OPT_I64(struct deepseek, max_position_embeddings, 1, POSITIONS_MAX)},
     {JSON_OPT_TEXT(struct deepseek, hidden_act)},
     {JSON_OPT_BOOL(struct deepseek, norm_topk_prob)},
@@ -159,14 +165,18 @@ static void check_experts(struct family_reader *reader, const struct deepseek *r
     }
 }
 
-static const bool *dense_layers(struct family_reader *reader, const struct deepseek *record)
+// Which layers have an mlp of the ordinary kind; no experts at all when every layer has.
+static void place_experts(struct family_reader *reader, const struct deepseek *record,
+                          struct experts *experts)
 {
-    if (reader->err->kind) return NULL;
-    bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    if (reader->err->kind) return;
+    bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers), all_dense = true;
     for (int64_t i = 0; i < record->num_hidden_layers; i++) {
         is_dense[i] = i < record->first_k_dense_replace || i % record->moe_layer_freq != 0;
+        all_dense = all_dense && is_dense[i];
     }
-    return is_dense;
+    experts->is_dense = is_dense;
+    if (all_dense) *experts = (struct experts){0};
 }
 
 static struct decoder describe(const char *model_type, const struct deepseek *record)
@@ -213,7 +223,7 @@ static struct decoder read_decoder(struct family_reader *reader, const char *mod
     family_check_experts(reader, &decoder, "n_routed_experts", "num_experts_per_tok");
     check_experts(reader, record);
     decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
-    decoder.experts.is_dense = dense_layers(reader, record);
+    place_experts(reader, record, &decoder.experts);
     set_rope(reader, record, &decoder);
     return decoder;
 }
@@ -282,7 +292,7 @@ static const void *read_v3_as(struct family_reader *reader, const char *model_ty
     decoder.experts.route = FUNCTION_ROUTE_SIGMOID_TOP_K;
     // The bias that balances the experts' loads (DeepSeek-V3, section 2.1.2) is moved by a rule
     // and not by a gradient, which costs as much; the published count has it among the parameters.
-    decoder.experts.route_bias = true;
+    decoder.experts.route_bias = decoder.experts.count > 0;
     return family_decoder(reader, &decoder);
 }
 
