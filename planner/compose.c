@@ -54,6 +54,7 @@ struct composer {
     int balance_count;
     // of the group
     const struct graph *graph;
+    int tied;  // program_tied_position of the graph
     struct parallel group;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
     const struct step_price *hop;  // NULL: not asked yet
@@ -85,7 +86,10 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
 {
     struct parallel sharded = *parallel, whole = *parallel;
     composer->group = *parallel;
-    composer->graph = memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    const struct graph *graph =
+        memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    if (composer->graph != graph) composer->tied = program_tied_position(graph);
+    composer->graph = graph;
     whole.zero = whole.zero_group = 0;
     if (sharded.zero == 0) sharded.zero = 1;
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
@@ -229,18 +233,17 @@ static struct program program_of(struct composer *composer, const struct paralle
                   parallel->in_flight},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
+        program.storage[kind] =
+            program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
     }
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);
     program.tied.last_stage = row->stage_of(&program.shape, last);
-    if (program.tied.first_stage != program.tied.last_stage) {
-        const int *end = &graph->sequence[graph->sequence_count];
-        const struct block_program *module =
-            graph->blocks[end[-2]].mtp ? blocks[2 * end[-2]] : NULL;
-        program.tied.elements =
-            program_tied_elements(blocks[2 * graph->sequence[0]], module, blocks[2 * end[-1]]);
+    int tied = composer->tied;
+    if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
+        program.tied.elements = program_tied_elements(blocks[2 * graph->sequence[0]],
+                                                      blocks[2 * graph->sequence[tied]]);
     }
     return program;
 }
