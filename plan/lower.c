@@ -296,7 +296,8 @@ static void lower_backward(struct lowering *low)
     }
 }
 
-// What is left partial is summed once a step, by whoever runs the program.
+// What is left partial is summed once a step, by whoever runs the program. ZeRO has reduced the rest,
+// except where an axis of the shard group splits the parameter itself (sinks under Ulysses).
 static void record_gradients(struct lowering *low)
 {
     for (int i = 0; i < low->program->parameter_count; i++) {
@@ -309,6 +310,7 @@ static void record_gradients(struct lowering *low)
         unsigned partial = layout_partial_axes(&made);
         for (int a = 0; a < low->mesh->axis_count; a++) {
             assert((partial >> a & 1) || made.of[a] == parameter->layout.of[a]);
+            if (made.of[a] > 0) sharded &= ~(1u << a);
         }
         assert((partial & sharded) == sharded);
         parameter->gradient_partial_axes = partial & ~sharded;

@@ -28,22 +28,17 @@ static uint64_t next(uint64_t *seed)
     return *seed >> 33;
 }
 
-// Between -0.2 and 0.2; weights of norms around one. What DeepSeek-V3 adds to its scores to balance
-// the experts is no gradient's work and starts at zero.
-static void fill_parameter(struct interpreter *in, const struct graph *graph, int tensor,
-                           int position)
+// Between -0.2 and 0.2; weights of norms around one.
+static void fill_parameter(struct interpreter *in, int tensor, int position)
 {
     const struct tensor *parameter = &in->block->tensors[tensor];
     const char *name = parameter->tie ? parameter->tie : parameter->name;
-    bool is_balance =
-        strcmp(graph->model_type, "deepseek_v3") == 0 && strcmp(name, "router.bias") == 0;
     bool is_norm = strstr(name, "norm.weight") != NULL;
     if (in->block->role == BLOCK_LAYER) name = arena_print(in->arena, "%d:%s", position, name);
     uint64_t seed = hash(name);
     double *values = interpreter_array(in, tensor);
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
-        double value = 0.4 * ((double)next(&seed) / (double)(1u << 31) - 0.5) + is_norm;
-        values[i] = is_balance ? 0 : value;
+        values[i] = 0.4 * ((double)next(&seed) / (double)(1u << 31) - 0.5) + is_norm;
     }
 }
 
@@ -66,7 +61,7 @@ static void run_block(struct arena *arena, const struct graph *graph, int positi
     struct interpreter in = interpreter_new(arena, block, BATCH, SEQ);
     for (int t = 0; t < block->tensor_count; t++) {
         enum tensor_role role = block->tensors[t].role;
-        if (role == TENSOR_PARAMETER) fill_parameter(&in, graph, t, position);
+        if (role == TENSOR_PARAMETER) fill_parameter(&in, t, position);
         if (role == TENSOR_IDS) fill_ids(&in, t, graph->vocab);
     }
     for (int i = 0; i < block->input_count; i++) {
