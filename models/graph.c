@@ -71,8 +71,7 @@ int64_t density_share(double density, int64_t count)
 {
     if (density <= 0) return count;
     // 6 / 160 and the like are not exact: what is a whole number but for rounding stays that.
-    int64_t share = (int64_t)ceil((double)count * density * (1 - 1e-12));
-    return share > 1 ? share : 1;
+    return (int64_t)ceil((double)count * density * (1 - 1e-12));
 }
 
 int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq)

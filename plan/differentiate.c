@@ -12,8 +12,14 @@ bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned 
     return op->class != OP_CLASS_NONE && classes >> op->class & 1;
 }
 
-// A forward tensor is kept when backward reads it, unless it is redone and only the backward of
-// redone ops reads it; what redone ops read and do not make themselves is kept for them.
+bool lowering_is_region(enum op_class class)
+{
+    return class == OP_CLASS_ATTENTION;
+}
+
+// A forward tensor is kept when backward reads it, unless it is made again in time: by an op of a
+// class whose results are dropped, or inside a region, whose results are kept for others. What
+// redone ops read and do not make themselves is kept for them.
 bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
                      enum recompute recompute, unsigned classes)
 {
@@ -25,11 +31,11 @@ bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
         if (o < facts->forward_op_count && !redone) continue;
         for (int i = 0; i < reader->input_count; i++) {
             const struct tensor *tensor = &block->tensors[reader->inputs[i]];
-            bool is_made_again =
-                tensor->producer >= 0 &&
-                lowering_is_redone(&block->ops[tensor->producer], recompute, classes);
+            const struct op *producer = tensor->producer < 0 ? NULL : &block->ops[tensor->producer];
+            bool is_made_again = producer && lowering_is_redone(producer, recompute, classes);
+            bool is_dropped = is_made_again && !lowering_is_region(producer->class);
             if (tensor->role != TENSOR_ACTIVATION) continue;
-            if (!(redone && is_made_again)) saved[reader->inputs[i]] = true;
+            if (!is_dropped && !(redone && is_made_again)) saved[reader->inputs[i]] = true;
         }
     }
     return saved;

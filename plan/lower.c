@@ -230,18 +230,60 @@ static bool is_redone(const struct lowering *low, const struct op *op)
     return lowering_is_redone(op, request->recompute, request->parallel->recompute_classes);
 }
 
+static void make_inputs_again(struct lowering *low, int index);
+
+static void redo(struct lowering *low, int index)
+{
+    make_inputs_again(low, index);
+    low->recompute = true;
+    lowering_op(low, index);
+    low->recompute = false;
+}
+
+// Runs the op whose result was dropped once more, or the whole region that it belongs to.
+static void make_again(struct lowering *low, int tensor)
+{
+    const struct block *block = low->block;
+    int producer = block->tensors[tensor].producer;
+    if (low->places[tensor].home >= 0) return;
+    assert(producer >= 0 && is_redone(low, &block->ops[producer]));
+    enum op_class class = block->ops[producer].class;
+    if (!lowering_is_region(class)) return redo(low, producer);
+    for (int o = 0; o < low->facts->forward_op_count; o++) {
+        if (block->ops[o].class == class) redo(low, o);
+    }
+}
+
+static void make_inputs_again(struct lowering *low, int index)
+{
+    const struct op *op = &low->block->ops[index];
+    bool is_sum = op->kind == OP_ADD;
+    const int *inputs = is_sum ? low->facts->sums[index].inputs : op->inputs;
+    int count = is_sum ? low->facts->sums[index].input_count : op->input_count;
+    for (int i = 0; i < count; i++) {
+        if (low->block->tensors[inputs[i]].role == TENSOR_ACTIVATION) make_again(low, inputs[i]);
+    }
+}
+
+// As late as can be, so that little else is alive beside it. What weight gradients read is made at
+// the end of the input gradients, of which it may be part.
+static void redo_for(struct lowering *low, enum phase phase, int index)
+{
+    if (low->request->recompute != RECOMPUTE_SELECTIVE) return;
+    if (low->block->ops[index].phase == phase) make_inputs_again(low, index);
+}
+
 // A block redone whole is a group of its own: a gathered copy made in it is not kept for the weight
 // gradients, which would hold it for the length of the block.
-static void redo_forward(struct lowering *low)
+static void redo_whole(struct lowering *low)
 {
-    bool is_whole = low->request->recompute == RECOMPUTE_FULL;
+    if (low->request->recompute != RECOMPUTE_FULL) return;
     low->recompute = true;
-    low->group += is_whole;
-    for (int o = 0; o < low->facts->forward_op_count; o++) {
-        if (is_redone(low, &low->block->ops[o])) lowering_op(low, o);
-    }
+    low->group++;
+    for (int o = 0; o < low->facts->forward_op_count; o++)
+        lowering_op(low, o);
     low->recompute = false;
-    low->group += is_whole;
+    low->group++;
 }
 
 static void place_output_gradients(struct lowering *low)
@@ -262,17 +304,13 @@ static void lower_backward(struct lowering *low)
     place_output_gradients(low);
     forget_forward(low);
     gather_parameters(low);
-    bool redone = low->request->recompute == RECOMPUTE_NONE;
+    redo_whole(low);
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
-        const struct op *op = &block->ops[o];
-        if (op->phase != PHASE_BACKWARD) continue;
-        // As late as can be, so that little else is alive beside it.
-        if (!redone && is_redone(low, &block->ops[op->forward_op])) {
-            redo_forward(low);
-            redone = true;
-        }
-        lowering_op(low, o);
+        redo_for(low, PHASE_BACKWARD, o);
+        if (block->ops[o].phase == PHASE_BACKWARD) lowering_op(low, o);
     }
+    for (int o = low->facts->forward_op_count; o < block->op_count; o++)
+        redo_for(low, PHASE_WEIGHT, o);
     for (int i = 0; i < block->input_count; i++) {
         int gradient = low->facts->gradients.of_input[i];
         if (gradient < 0) continue;
@@ -282,7 +320,8 @@ static void lower_backward(struct lowering *low)
     }
 }
 
-// What is left partial is summed once a step, by whoever runs the program.
+// What is left partial is summed once a step, by whoever runs the program. ZeRO has reduced the rest,
+// except where an axis of the shard group splits the parameter itself (sinks under Ulysses).
 static void record_gradients(struct lowering *low)
 {
     for (int i = 0; i < low->program->parameter_count; i++) {
@@ -295,6 +334,7 @@ static void record_gradients(struct lowering *low)
         unsigned partial = layout_partial_axes(&made);
         for (int a = 0; a < low->mesh->axis_count; a++) {
             assert((partial >> a & 1) || made.of[a] == parameter->layout.of[a]);
+            if (made.of[a] > 0) sharded &= ~(1u << a);
         }
         assert((partial & sharded) == sharded);
         parameter->gradient_partial_axes = partial & ~sharded;

@@ -4,14 +4,19 @@
 
 // Lowering one block for one micro-batch: operators with local shapes, the collectives between
 // them, what stays alive for backward. No shape, byte count, flop count or collective is computed
-// anywhere else. The result depends on the block, the mesh (whether dp > 1, not how large), sp,
-// micro-batch, ZeRO 2 and 3 or not, recompute and precision, and is memoised on exactly those.
+// anywhere else. The result depends on the block; of the mesh on the parents, roles and order of
+// its axes and on their sizes, except that of axes that split the batch alone only whether there
+// are any; on sp, the kind of context parallelism, micro-batch, ZeRO 2 and 3 or not, recompute and
+// its classes, sequence, precision, imbalance and capacity of experts; and is memoised on exactly
+// those.
 //
 // Conventions. Tensors are kept in the layout in which they were produced; a copy in another layout
-// is made once a phase group (forward; redone forward; backward with weight) and shared there. An
-// all-reduce works in place. Sums of several row-parallel products are added up before their one
-// reduction, also where biases stand between them. Activations of fp8 and fp4 runs are kept in two
-// bytes. Gradients of block outputs arrive in the layout of the output.
+// is made once a phase group (forward; redone forward; backward with weight) and shared there. What
+// an all-to-all made is kept for backward as well, beside the original where backward reads both:
+// what is saved is what backward reads of what forward made. An all-reduce works in place. Sums of
+// several row-parallel products are added up before their one reduction, also where biases stand
+// between them. Activations of fp8 and fp4 runs are kept in two bytes. Gradients of block outputs
+// arrive in the layout of the output.
 
 struct buffer {  // a local tensor
     int tensor;  // in the differentiated block; -1: a flat buffer or scratch
@@ -54,10 +59,11 @@ struct instr {
     bool streamed;         // blocks of the payload pass round the axis while their reader works on
                            // them (ring attention): never whole in memory
     int stream_steps;      // of a streamed one: neighbour exchanges, at most ranks - 1
-    bool ragged;           // payload or work depends on routing: priced with expert_imbalance
-    int inner;             // n-th inner reduction (1 ..) of `op`, which stands before it: the
+    bool ragged;           // payload or work depends on routing; the sizes here are those of the
+                           // fullest rank, expert_imbalance times the mean
+    int inner;             // n-th inner exchange (1 ..) of `op`, which stands before it: the
                            // vocabulary-parallel loss reduces max, sum of exponentials and target
-                           // logit between its own steps
+                           // logit between its own steps; a dispatch gathers the counts of its rows
 };
 
 struct parameter {  // one of the block's parameters as one rank holds it

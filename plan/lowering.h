@@ -45,9 +45,12 @@ struct lowering {
     bool recompute;
 };
 
-// plan/differentiate.c: what recompute redoes, and what is kept for backward (by tensor): a tensor
-// that backward reads, unless it is redone and only the backward of redone ops reads it.
+// plan/differentiate.c: what recompute redoes, and what is kept for backward (by tensor). Of most
+// classes each result is dropped and made again for whoever reads it (Megatron-Core's
+// output-discarding checkpoints); a region, the attention core, is redone as a whole, and what
+// others read of it is kept (its plain checkpoints).
 bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned classes);
+bool lowering_is_region(enum op_class class);
 bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
                      enum recompute recompute, unsigned classes);
 

@@ -47,9 +47,11 @@ static bool shares_kv_heads(const struct graph *graph, int64_t tp)
     return kv == 0 || (kv < tp ? tp % kv == 0 : kv % tp == 0);
 }
 
+// With sp, and where tp shares the tokens of experts out, a rank has an even part of the sequence.
 static bool splits_seq(const struct question *question, int64_t tp)
 {
-    int64_t parts = (question->parallel->sp ? tp : 1) * degree(question, AXIS_CP);
+    bool splits = question->parallel->sp || question->graph->expert_count > 0;
+    int64_t parts = (splits ? tp : 1) * degree(question, AXIS_CP);
     return question->workload->seq_len % parts == 0;
 }
 
@@ -237,9 +239,9 @@ static bool check_tp(const struct question *question, struct err *err)
                        (long long)graph->kv_head_count, tp, text);
     }
     return err_set(err, ERR_USAGE,
-                   "--tp %d: a sequence of %lld over cp %d cannot be split by %d, as --sp on does; "
-                   "%s",
-                   tp, (long long)question->workload->seq_len, degree(question, AXIS_CP), tp, text);
+                   "--tp %d: a sequence of %lld over cp %d cannot be split by %d, as %s; %s", tp,
+                   (long long)question->workload->seq_len, degree(question, AXIS_CP), tp,
+                   question->parallel->sp ? "--sp on does" : "experts do", text);
 }
 
 static bool check_cp(const struct question *question, struct err *err)

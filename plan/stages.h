@@ -4,9 +4,8 @@
 
 // Which blocks of the sequence each chunk holds. Layers that divide go evenly; those that do not
 // are split as evenly as can be with the embedding and the head counting as a layer each, so that
-// the first and last stage get fewer. A multi-token prediction module is one of the layers and stays
-// with the head. Pinned stage layers are kept (each stage's are then spread
-// over its chunks).
+// the first and last stage get fewer. A multi-token prediction module is one of the layers and
+// stays with the head. Pinned stage layers are kept (each stage's are then spread over its chunks).
 
 struct chunk_span {
     int first, count;

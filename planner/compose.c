@@ -195,18 +195,24 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
     return phases->classes;
 }
 
-// The program of a plan in memoised blocks; `blocks` holds two of each kind.
+// Two of each kind: as it is, and redone.
+static void take_blocks(struct composer *composer, const struct parallel *parallel,
+                        struct block_program **blocks)
+{
+    const struct variant *plain = variant_of(composer, parallel, 0);
+    const struct variant *redone = variant_of(composer, parallel, redo_of(composer, parallel));
+    for (int kind = 0; kind < composer->graph->block_count; kind++) {
+        blocks[2 * kind] = plain->blocks[kind]->light;
+        blocks[2 * kind + 1] = redone->blocks[kind]->light;
+    }
+}
+
+// The program of a plan in memoised blocks.
 static struct program program_of(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks)
 {
     const struct search_request *request = composer->request;
     const struct graph *graph = composer->graph;
-    const struct variant *plain = variant_of(composer, parallel, 0);
-    const struct variant *redone = variant_of(composer, parallel, redo_of(composer, parallel));
-    for (int kind = 0; kind < graph->block_count; kind++) {
-        blocks[2 * kind] = plain->blocks[kind]->light;
-        blocks[2 * kind + 1] = redone->blocks[kind]->light;
-    }
     struct program program = {
         .graph = graph,
         .cluster = request->cluster,
@@ -281,6 +287,7 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return composer->hop = found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    take_blocks(composer, parallel, blocks);
     struct program program = program_of(composer, parallel, division, blocks);
     program.chunk_class_count = 0;
     return composer->hop = once_put(composer, &key, &program);
@@ -293,6 +300,7 @@ static const struct step_price *once_of(struct composer *composer, const struct 
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    take_blocks(composer, parallel, blocks);
     struct program program = program_of(composer, parallel, division->base, blocks);
     return once_put(composer, &key, &program);
 }
@@ -386,24 +394,67 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form(&price).step_s;
 }
 
+static void keep_worse(const struct program *program, const struct stack *stack, int stage,
+                       struct memory_parts *worst, int *worst_stage)
+{
+    struct memory_parts parts = memory_of_stage(program, stack, stage);
+    if (parts.reserved_bytes < worst->reserved_bytes) return;
+    if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
+    *worst = parts;
+    *worst_stage = stage;
+}
+
+// Of equal stages the first holds most; where W is a task of its own it may be the last of them, or
+// the one before the last stage (tests/test_schedule.c).
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage)
 {
     const struct division *division = composer_division(composer, parallel);
+    const struct stack *stack = composer->request->stack;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    take_blocks(composer, parallel, blocks);
     struct program program = program_of(composer, parallel, division, blocks);
-    // Where W stands apart any stage may hold most: what waits for W depends on what it waits for.
-    bool all = !schedule_row(parallel->schedule)->backward_fused;
-    int count = all ? division->stage_count : division->head_count;
     struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < count; i++) {
-        int at = all ? i : division->heads[i];
-        struct memory_parts parts = memory_of_stage(&program, composer->request->stack, at);
-        if (parts.reserved_bytes <= worst.reserved_bytes) continue;
-        worst = parts;
-        *stage = at;
+    for (int i = 0; i < division->head_count; i++)
+        keep_worse(&program, stack, division->heads[i], &worst, stage);
+    if (schedule_row(parallel->schedule)->backward_fused) return worst;
+    for (int i = 0; i < division->runs->run_count; i++) {
+        struct stage_run run = division->runs->runs[i];
+        if (run.count > 1) keep_worse(&program, stack, run.first + run.count - 1, &worst, stage);
     }
+    int before = division->stage_count - 2;
+    if (before > 0) keep_worse(&program, stack, before, &worst, stage);
     return worst;
+}
+
+int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
+{
+    // What is stored depends neither on what is redone nor, but for where it puts chunks, on the
+    // schedule: the blocks that the group's bound needs anyway answer for all.
+    struct parallel stored = *parallel, whole = *parallel;
+    bool linear =
+        schedule_row(parallel->schedule)->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
+    if (linear && parallel->vpp == 1) stored.schedule = SCHEDULE_1F1B;
+    stored.recompute = whole.recompute = RECOMPUTE_NONE;
+    stored.recompute_classes = whole.recompute_classes = 0;
+    stored.recompute_layers = -1;
+    whole.zero = 0;
+    const struct division *division = composer_division(composer, &stored);
+    const struct variant *variant = variant_of(composer, &whole, 0);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    for (int kind = 0; kind < composer->graph->block_count; kind++) {
+        blocks[2 * kind] = blocks[2 * kind + 1] = variant->blocks[kind]->light;
+    }
+    struct program program = program_of(composer, &stored, division, blocks);
+    int64_t most_bytes = 0;
+    for (int i = 0; i < division->head_count; i++) {
+        struct memory_parts parts =
+            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                        parts.buffers_bytes + composer->request->stack->reserve_bytes;
+        if (bytes > most_bytes) most_bytes = bytes;
+    }
+    return most_bytes;
 }
 
 static const int *balance_intern(struct composer *composer, const int *layers, int stage_count)

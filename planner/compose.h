@@ -20,6 +20,9 @@ const struct division *composer_division(struct composer *composer,
 struct cost composer_cost(struct composer *composer, const struct parallel *parallel);
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage);
+// Bytes that the plan needs whatever it redoes: parameters, gradients, states, buffers and the
+// stack's reserve. Lowers nothing that composer_bound has not.
+int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel);
 // Seconds that no plan with this division, schedule and block prices goes below: the closed form
 // without anything that happens once a step; where W stands apart, the work of the slowest stage.
 double composer_bound(struct composer *composer, const struct parallel *parallel);

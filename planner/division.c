@@ -117,18 +117,8 @@ static struct division *division_make(struct arena *arena, const struct graph *g
 struct division_key {
     const int *stage_layers;
     int stage_count, chunk_count, layers;
-    int placement;  // the first schedule that puts its chunks where this one does
+    int second_stage;  // where the second chunk begins: schedules place chunks up or down
 };
-
-static int placement_of(enum schedule_kind schedule)
-{
-    const struct schedule_row *row = schedule_row(schedule);
-    int first = 0;
-    while (schedule_row((enum schedule_kind)first)->stage_of != row->stage_of) {
-        first++;
-    }
-    return first;
-}
 
 struct division_entry {
     struct division_key key;
@@ -138,9 +128,12 @@ struct division_entry {
 const struct division *division_get(struct divisions *divisions, const struct graph *graph,
                                     const struct parallel *parallel, int layers)
 {
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
+    const struct schedule_row *row = schedule_row(parallel->schedule);
     struct division_key key = {parallel->stage_layers_count > 0 ? parallel->stage_layers : NULL,
-                               parallel->degree[AXIS_PP], parallel->vpp, layers,
-                               placement_of(parallel->schedule)};
+                               shape.stage_count, shape.chunk_count, layers,
+                               shape.chunk_count > 1 ? row->stage_of(&shape, shape.stage_count)
+                                                     : 0};
     divisions->index.key_bytes = sizeof key;
     const struct division_entry *found = index_find(&divisions->index, &key);
     if (found) return found->division;

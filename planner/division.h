@@ -29,8 +29,8 @@ struct division {
     const int *base_class;
     int *stage_layers;  // layers of each stage
     int layers_most;    // of them
-    // Stages whose memory can be the largest where W runs right behind B: of each row of equal
-    // stages the first, which has the most micro-batches in flight, and the last stage.
+    // Stages whose memory can be the largest where W follows B: of each row of equal stages the
+    // first, which has the most micro-batches in flight, and the last stage.
     int *heads;
     int head_count;
 };

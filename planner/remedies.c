@@ -17,15 +17,19 @@ static const char *time_text(struct arena *arena, double step_s, double referenc
     return arena_print(arena, "%s%s time", ratio < 0 ? "" : "+", units_ratio(arena, ratio));
 }
 
-// The values of these choices as options: "--tp 4 --dp 2".
-static const char *options_text(struct arena *arena, const struct parallel *parallel,
-                                const enum choice *choices, int count)
+// The values of these choices as options: "--tp 4 --dp 2". Context parallelism that nobody asked
+// for and the plan does not have goes without saying.
+static const char *options_text(struct arena *arena, const struct pins *pins,
+                                const struct parallel *parallel, const enum choice *choices,
+                                int count)
 {
     const char *text = "";
     for (int i = 0; i < count; i++) {
+        bool is_cp = choices[i] == CHOICE_CP && !pins_get(pins, CHOICE_CP).set;
+        if (is_cp && choice_value(parallel, CHOICE_CP) == 1) continue;
         const char *option = choice_option(arena, choices[i]);
         const char *value = choice_text(arena, choices[i], choice_value(parallel, choices[i]));
-        text = arena_print(arena, "%s%s%s %s", text, i ? " " : "", option, value);
+        text = arena_print(arena, "%s%s%s %s", text, *text ? " " : "", option, value);
     }
     return text;
 }
@@ -57,7 +61,7 @@ static bool try_free(struct arena *arena, const struct search_request *request,
         pins_clear(&freed.pins, choices[i]);
     }
     if (!any || !scan_best(arena, &freed, &best)) return false;
-    const char *options = options_text(arena, &best.parallel, choices, count);
+    const char *options = options_text(arena, &request->pins, &best.parallel, choices, count);
     remedy->step_s = best.cost.step_s;
     remedy->text = arena_print(arena, "%s needs %s (%s)", options,
                                units_bytes(arena, (double)best.memory.reserved_bytes),
@@ -69,16 +73,19 @@ static int free_pins(struct arena *arena, const struct search_request *request,
                      const struct search_result *result, struct remedy *remedies, int most)
 {
     static const enum choice SINGLES[] = {
-        CHOICE_ZERO, CHOICE_RECOMPUTE, CHOICE_RECOMPUTE_LAYERS, CHOICE_MICRO_BATCH,
-        CHOICE_SP,   CHOICE_VPP,       CHOICE_SCHEDULE,         CHOICE_ATTENTION};
-    static const enum choice DEGREES[] = {CHOICE_TP, CHOICE_PP, CHOICE_DP};
+        CHOICE_ZERO,     CHOICE_RECOMPUTE, CHOICE_RECOMPUTE_LAYERS, CHOICE_MICRO_BATCH,
+        CHOICE_SP,       CHOICE_VPP,       CHOICE_SCHEDULE,         CHOICE_ATTENTION,
+        CHOICE_EP,       CHOICE_ETP,       CHOICE_ZERO_GROUP,       CHOICE_CP_KIND,
+        CHOICE_IN_FLIGHT};
+    static const enum choice DEGREES[] = {CHOICE_TP, CHOICE_CP, CHOICE_PP, CHOICE_DP};
+    enum { DEGREE_COUNT = sizeof DEGREES / sizeof *DEGREES };
     int count = 0;
     struct remedy remedy;
     for (size_t i = 0; i < sizeof SINGLES / sizeof *SINGLES; i++) {
         if (!try_free(arena, request, result, &SINGLES[i], 1, &remedy)) continue;
         insert(remedies, &count, most, &remedy);
     }
-    if (try_free(arena, request, result, DEGREES, 3, &remedy)) {
+    if (try_free(arena, request, result, DEGREES, DEGREE_COUNT, &remedy)) {
         insert(remedies, &count, most, &remedy);
     }
     return count;

@@ -173,8 +173,8 @@ static double family_sequence_s(struct walk *walk, int index)
 static void drop_family(struct walk *walk, int index)
 {
     for (; index >= 0; index = next_of(walk, index)) {
-        if (walk->groups[index].dropped) continue;
-        walk->groups[index].dropped = true;
+        if (walk->groups[index].done) continue;
+        walk->groups[index].done = true;
         walk->scan.result.unfit_count += walk->groups[index].tails->plan_count;
     }
 }
@@ -192,7 +192,7 @@ static void look(struct walk *walk, struct entry entry)
 {
     struct scan_group *group = &walk->groups[entry.group];
     double bound_s = entry.bound_s;
-    if (group->dropped) return;
+    if (group->done) return;
     switch (entry.level) {
     case LEVEL_FAMILY:
         if (graph_fits(walk, group)) {
@@ -213,11 +213,10 @@ static void look(struct walk *walk, struct entry entry)
         return;
     case LEVEL_BLOCKS:
         group_enter(&walk->scan, group);
-        if (group_fits(&walk->scan, group)) {
-            group_scan(&walk->scan, group);
-        } else {
-            drop_family(walk, entry.group);
-        }
+        walk->scan.any = false;
+        group->done = true;
+        group_scan(&walk->scan, group);
+        if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));
         return;
     }
 }
@@ -285,6 +284,7 @@ static void walk_in_order(struct walk *walk)
         }
         if (pruned) scan->result.bound_s = fmin(scan->result.bound_s, group_bound(scan, group));
         group_scan(scan, group);
+        group->done = true;
         report_progress(walk, (double)i / group_count);
     }
 }

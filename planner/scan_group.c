@@ -38,6 +38,7 @@ static bool fits(struct scan *scan, struct candidate *plan)
     plan->memory = composer_memory(scan->composer, &plan->parallel, &plan->worst_stage);
     bool ok = plan->memory.reserved_bytes <= scan->limit_bytes;
     if (!ok) scan->unfit_count++;
+    scan->any |= ok;
     return ok;
 }
 
@@ -57,11 +58,15 @@ static bool time_decides(const struct scan *scan)
 static bool may_be_fast(struct scan *scan, struct candidate *plan)
 {
     bool dear = !schedule_row(plan->parallel.schedule)->backward_fused;
+    bool may = false;
     if (dear && !is_exhaustive(scan)) {
-        return scan_may_take(scan, composer_bound(scan->composer, &plan->parallel), 0);
+        may = scan_may_take(scan, composer_bound(scan->composer, &plan->parallel), 0);
+    } else {
+        price(scan, plan);
+        may = scan_may_take(scan, plan->cost.step_s, 0);
     }
-    price(scan, plan);
-    return scan_may_take(scan, plan->cost.step_s, 0);
+    scan->any |= !may;
+    return may;
 }
 
 // The cheaper question first: time, unless memory is what is ranked.
@@ -138,12 +143,27 @@ static bool settles(struct scan *scan, const struct parallel *parallel, struct p
     return true;
 }
 
+static double redo_plan_count(const struct space_tail *tail)
+{
+    double count = 0;
+    for (int i = 0; i < tail->redo_count; i++) {
+        count += tail->redos[i].layers_high - tail->redos[i].layers_low + 1;
+    }
+    return count;
+}
+
 static void consider_redos(struct scan *scan, struct parallel *parallel,
                            const struct space_tail *tail, struct pick *pick)
 {
     parallel->recompute = tail->redos[0].recompute;
     parallel->recompute_classes = tail->redos[0].classes;
     parallel->recompute_layers = tail->redos[0].layers_low;
+    bool stored =
+        is_exhaustive(scan) || composer_floor_bytes(scan->composer, parallel) <= scan->limit_bytes;
+    if (!stored) {
+        scan->unfit_count += redo_plan_count(tail);
+        return;
+    }
     bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
     bool asked = keeps_all && time_decides(scan) && !is_exhaustive(scan);
     if (asked && settles(scan, parallel, pick)) return;
@@ -240,7 +260,9 @@ void group_scan(struct scan *scan, const struct scan_group *group)
     for (int i = 0; i < group->tails->count; i++) {
         bool same = i > 0 && same_pipeline(&tails[i], &tails[i - 1]);
         if (bounded && !same) bound_s = pipeline_bound(scan, group, &tails[i]);
-        if (scan_may_take(scan, bound_s, 0)) scan_tail(scan, group, &tails[i]);
+        bool may = scan_may_take(scan, bound_s, 0);
+        scan->any |= !may;
+        if (may) scan_tail(scan, group, &tails[i]);
     }
 }
 

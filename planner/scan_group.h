@@ -10,13 +10,14 @@ struct scan {
     struct composer *composer;
     int64_t limit_bytes;
     double unfit_count;  // plans of the tail at hand, in one way to divide its stages
+    bool any;            // a plan of the group fits, or was too slow to be asked
     struct scan_result result;
 };
 
 struct scan_group {
     const struct space_group *group;
     const struct space_tails *tails;
-    bool dropped;        // a smaller micro-batch has no room
+    bool done;           // scanned, or a smaller micro-batch has no room
     double sequence_s;   // of its family: a lower bound on the layers' time a sequence
     const int *balance;  // balanced stages; NULL: the even ones are best, or pinned
 };

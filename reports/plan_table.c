@@ -149,7 +149,7 @@ static const char *rejected(struct arena *arena, const struct search_request *re
                             const struct search_result *result)
 {
     if (result->dropped[DROP_MEMORY] <= 0) return "";
-    return arena_print(arena, "   %s of %s need more than %s\n",
+    return arena_print(arena, "   at least %s of %s need more than %s\n",
                        units_count(arena, result->dropped[DROP_MEMORY]),
                        units_count(arena, result->considered_count),
                        units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
@@ -181,6 +181,15 @@ static const char *money_sentence(struct arena *arena, const struct search_reque
                        money->currency);
 }
 
+const char *model_text(struct arena *arena, const char *name, const struct graph *graph)
+{
+    if (graph->expert_count == 0) return name;
+    return arena_print(arena, "%s (%s parameters, %s active: %lld of %lld experts)", name,
+                       units_count(arena, (double)graph->parameter_count),
+                       units_count(arena, (double)graph->active_parameter_count),
+                       (long long)graph->top_k, (long long)graph->expert_count);
+}
+
 char *plan_table_text(struct arena *arena, const struct search_request *request,
                       const struct search_result *result, const struct evaluation *best)
 {
@@ -196,7 +205,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         arena,
         "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%sBest: %s: %s a step\n%s"
         "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s\n",
-        request->model->name, cluster_text(arena, request->cluster),
+        model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), units_count(arena, result->considered_count),
         table_text(&table), rejected(arena, request, result),

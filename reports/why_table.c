@@ -3,10 +3,19 @@
 #include "core/units.h"
 #include "reports/plan_table.h"
 
+#include <math.h>
+
 static const char *signed_seconds(struct arena *arena, double seconds)
 {
     if (seconds < 0) return arena_print(arena, "-%s", units_seconds(arena, -seconds));
     return arena_print(arena, "+%s", units_seconds(arena, seconds));
+}
+
+// Sums in another order differ in the last digits, which mean nothing.
+static double difference_s(const struct explanation_term *term)
+{
+    double more_s = term->other_s - term->winner_s;
+    return fabs(more_s) < 1e-8 * fmax(term->other_s, term->winner_s) ? 0 : more_s;
 }
 
 static char *terms_text(struct arena *arena, const struct explanation *explanation)
@@ -19,7 +28,7 @@ static char *terms_text(struct arena *arena, const struct explanation *explanati
         if (term->winner_s <= 0 && term->other_s <= 0) continue;
         const char *cells[] = {term->name, units_seconds(arena, term->winner_s),
                                units_seconds(arena, term->other_s),
-                               signed_seconds(arena, term->other_s - term->winner_s)};
+                               signed_seconds(arena, difference_s(term))};
         table_row(&table, cells);
     }
     return table_text(&table);

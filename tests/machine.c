@@ -358,6 +358,9 @@ static void check_gradients(struct machine *m, const struct parallel *parallel,
         int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);
         bool is_sharded = parallel->zero >= 2;
         unsigned sharded = is_sharded ? mesh_shard_axes(m->mesh, parallel, parameter->kind) : 0;
+        for (int a = 0; a < m->mesh->axis_count; a++) {
+            if (parameter->layout.of[a] > 0) sharded &= ~(1u << a);
+        }
         unsigned axes = parameter->gradient_partial_axes | sharded;
         assert_int_equal(axes, layout_partial_axes(&m->program->buffers[buffer].layout));
         check_buffer(m, buffer, axes);

@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include "models/autodiff.h"
+#include "models/families/decoder.h"
 #include "models/op.h"
 #include "tests/interpreter.h"
 #include "tests/tiny_models.h"
@@ -101,20 +102,20 @@ static void a_share_is_rounded_up_and_is_never_nothing(void **state)
     assert_int_equal(tensor_elements(&rows, 2, 5), 2 * 5 * 2 * 3);
 }
 
-// Experts of one rank under ep = 2: half of the experts, the tokens of both ranks.
+// Experts of one rank: three of the four, the tokens of all ranks.
 static void products_inside_experts_are_batched_over_the_rows_that_exist(void **state)
 {
     struct block_gradients gradients;
     struct block *block = autodiff_block(*state, mixtral_layer(*state), &gradients);
-    int64_t size[DIM_COUNT] = {[DIM_BATCH] = 4, [DIM_SEQ] = 16,   [DIM_EXPERT] = 2,
+    int64_t size[DIM_COUNT] = {[DIM_BATCH] = 4, [DIM_SEQ] = 16,   [DIM_EXPERT] = 3,
                                [DIM_GATE] = 4,  [DIM_HIDDEN] = 8, [DIM_FFN] = 6};
     struct gemm forward = op_gemm(block, find_op(block, "experts.up"), size);
-    assert_int_equal(forward.batch, 2);
+    assert_int_equal(forward.batch, 3);
     assert_int_equal(forward.m, 4 * 16 / 2);  // 2 of 4 experts a token
     assert_int_equal(forward.n, 6);
     assert_int_equal(forward.k, 8);
     struct gemm weight = op_gemm(block, find_op(block, "d_experts.up.b"), size);
-    assert_int_equal(weight.batch, 2);
+    assert_int_equal(weight.batch, 3);
     assert_int_equal(weight.m, 8);
     assert_int_equal(weight.n, 6);
     assert_int_equal(weight.k, 4 * 16 / 2);
@@ -123,11 +124,51 @@ static void products_inside_experts_are_batched_over_the_rows_that_exist(void **
 
     // Of streaming work, too, only what exists counts.
     const struct op *combine = find_op(block, "experts.combine");
-    assert_true(op_rule(OP_COMBINE)->flop(block, combine, size) == 2.0 * 4 * 16 * 2 * 8 / 2);
+    assert_true(op_rule(OP_COMBINE)->flop(block, combine, size) == 2.0 * 4 * 16 * 3 * 8 / 2);
     const struct op *backward = find_op(block, "d_experts.combine");
-    assert_true(op_rule(backward->kind)->flop(block, backward, size) == 4.0 * 4 * 16 * 2 * 8 / 2);
+    assert_true(op_rule(backward->kind)->flop(block, backward, size) == 4.0 * 4 * 16 * 3 * 8 / 2);
     size[DIM_BATCH] = size[DIM_SEQ] = 1;
     assert_int_equal(op_gemm(block, find_op(block, "experts.up"), size).m, 1);
+}
+
+// A number a token times a row of hidden: both directions touch all of hidden.
+static void a_gate_repeated_over_hidden_is_work_on_hidden(void **state)
+{
+    struct block_gradients gradients;
+    const struct block *layer = &tiny_graph(*state, TINY_QWEN2_MOE, &FLASH)->blocks[1];
+    struct block *block = autodiff_block(*state, layer, &gradients);
+    int64_t size[DIM_COUNT] = {[DIM_BATCH] = 2, [DIM_SEQ] = 3, [DIM_HIDDEN] = 8};
+    const struct op *forward = find_op(block, "shared.weighted");
+    const struct op *backward = find_op(block, "d_shared.weighted");
+    double each = forward->flop_per_element;
+    assert_true(op_rule(OP_ELEMENTWISE)->flop(block, forward, size) == each * 2 * 3 * 8);
+    assert_true(op_rule(OP_ELEMENTWISE)->flop(block, backward, size) == each * 2 * 2 * 3 * 8);
+    assert_int_equal(split(block, "shared.weighted", DIM_HIDDEN), SPLIT_FREE);
+    assert_int_equal(split(block, "d_shared.weighted", DIM_HIDDEN), SPLIT_PARTIAL);
+    assert_int_equal(split(block, "d_shared.weighted", DIM_SEQ), SPLIT_FREE);
+}
+
+static void rows_are_ragged_in_both_directions_and_parameters_are_not(void **state)
+{
+    struct block_gradients gradients;
+    struct block *block = autodiff_block(*state, mixtral_layer(*state), &gradients);
+    int ragged = 0;
+    for (int t = 0; t < block->tensor_count; t++) {
+        const struct tensor *tensor = &block->tensors[t];
+        bool is_rows = tensor_find_dim(tensor, DIM_EXPERT) > 0;
+        assert_true(tensor->density == (is_rows ? 0.5 : 0));
+        ragged += is_rows;
+    }
+    // Input, gate, up, activation and output; the input's gradient is two and their sum.
+    assert_int_equal(ragged, 5 + 5 + 2);
+    // Backward of the dispatch reads where the rows went and nothing else.
+    const struct op *dispatch = find_op(block, "d_experts.dispatch");
+    assert_int_equal(dispatch->input_count, 2);
+    assert_string_equal(block->tensors[dispatch->inputs[1]].name, "router.weights");
+    assert_int_equal(dispatch->output_count, 1);
+    int merge = find_op(block, "experts.gate")->merge;
+    assert_true(merge > 0 && merge == find_op(block, "experts.up")->merge);
+    assert_int_not_equal(merge, find_op(block, "attention.q")->merge);
 }
 
 // What backward reads of a layer of experts with a dense attention: inputs of the two norms, their
@@ -247,11 +288,28 @@ static void classes_of_recompute_find_their_ops(void **state)
     for (size_t i = 0; i < sizeof EXPECTED / sizeof *EXPECTED; i++) {
         assert_int_equal(find_op(block, EXPECTED[i].op)->class, EXPECTED[i].class);
     }
+    const struct block *normed = &load(*state, "qwen3-30b-a3b")->blocks[1];
+    assert_int_equal(find_op(normed, "attention.q_norm")->class, OP_CLASS_NONE);
+    assert_int_equal(find_op(normed, "attention.k_norm")->class, OP_CLASS_NONE);
     const struct block *dense = &tiny_graph(*state, TINY_LLAMA, &FLASH)->blocks[1];
     assert_int_equal(find_op(dense, "mlp.gate")->class, OP_CLASS_MLP);
     assert_int_equal(find_op(dense, "mlp.gate.biased")->class, OP_CLASS_MLP);
     assert_int_equal(find_op(dense, "mlp.activation")->class, OP_CLASS_ACTIVATION);
     assert_int_equal(find_op(dense, "mlp.down")->class, OP_CLASS_NONE);
+}
+
+// The published factors of xai-org/grok-1, run.py.
+static void grok_scales_what_its_release_scales(void **state)
+{
+    struct graph *graph = load(*state, "grok-1");
+    const struct block *layer = &graph->blocks[1];
+    assert_true(find_op(&graph->blocks[0], "embedding.scale")->scalar == 78.38367176906169);
+    assert_true(find_op(layer, "attention.core")->scalar == 0.08838834764831845);
+    assert_true(find_op(layer, "attention.core")->softcap == 30);
+    assert_true(find_op(&graph->blocks[2], "head.lm")->scalar == 0.5773502691896257);
+    assert_int_equal(find_op(layer, "router.choice")->function, FUNCTION_ROUTE_SOFTMAX);
+    assert_int_equal(find_op(layer, "router.choice")->top_k, 2);
+    assert_int_equal(find_op(layer, "experts.activation")->function, FUNCTION_GELU);
 }
 
 static double next_number(uint64_t *seed)
@@ -294,6 +352,44 @@ static void as_many_rows_exist_as_the_density_says(void **state)
         for (int64_t e = 0; e < 4; e++)
             sum += in.values[weights][token * 4 + e];
         assert_true(fabs(sum - 1) < 1e-12);
+    }
+}
+
+static struct decoder small_mixture(enum function route)
+{
+    return (struct decoder){
+        .vocab = 11,
+        .hidden = 8,
+        .layer_count = 1,
+        .head_count = 2,
+        .kv_head_count = 2,
+        .head_dim = 4,
+        .norm = FUNCTION_RMS_NORM,
+        .norm_epsilon = 1e-6,
+        .activation = FUNCTION_SILU,
+        .experts = {.count = 5, .top_k = 2, .ffn = 3, .route = route, .route_scale = 1.5}};
+}
+
+static void weights_of_the_chosen_follow_the_function(void **state)
+{
+    for (enum function route = FUNCTION_ROUTE_SOFTMAX; route <= FUNCTION_ROUTE_SIGMOID_TOP_K;
+         route++) {
+        struct decoder decoder = small_mixture(route);
+        const struct block *block = &decoder_graph(*state, &decoder, &FLASH)->blocks[1];
+        struct interpreter in = run_layer(*state, block);
+        const double *weights = in.values[find_tensor(block, "router.weights")];
+        for (int64_t token = 0; token < 2 * 7; token++) {
+            double sum = 0;
+            int chosen = 0;
+            for (int64_t e = 0; e < 5; e++) {
+                sum += weights[token * 5 + e];
+                chosen += weights[token * 5 + e] > 0;
+            }
+            assert_int_equal(chosen, 2);
+            // The rest of a softmax over all stays with the experts that were not chosen.
+            bool is_whole = route != FUNCTION_ROUTE_SOFTMAX;
+            assert_true(is_whole ? fabs(sum - 1.5) < 1e-12 : sum > 0.6 && sum < 1.5);
+        }
     }
 }
 
@@ -343,6 +439,10 @@ int main(void)
         cmocka_unit_test(routing_is_decided_over_all_experts_and_moving_is_not),
         cmocka_unit_test(a_share_is_rounded_up_and_is_never_nothing),
         cmocka_unit_test(products_inside_experts_are_batched_over_the_rows_that_exist),
+        cmocka_unit_test(a_gate_repeated_over_hidden_is_work_on_hidden),
+        cmocka_unit_test(rows_are_ragged_in_both_directions_and_parameters_are_not),
+        cmocka_unit_test(grok_scales_what_its_release_scales),
+        cmocka_unit_test(weights_of_the_chosen_follow_the_function),
         cmocka_unit_test(a_mixture_keeps_the_rows_of_the_chosen),
         cmocka_unit_test(shipped_mixtures_have_their_published_sizes),
         cmocka_unit_test(model_flops_count_the_chosen_experts),

@@ -136,6 +136,15 @@ static void tied_embeddings_on_two_stages_are_reduced_over_the_pair(void **state
     assert_int_equal(lower(*state, &plan)->tied.elements, 0);
     plan = base(*state, "llama-2-70b");
     assert_int_equal(lower(*state, &plan)->tied.elements, 0);
+
+    // The prediction module in front of the head reads the table too.
+    plan = base(*state, "deepseek-v3");
+    plan.parallel.degree[AXIS_TP] = 1;
+    plan.parallel.degree[AXIS_PP] = 2;
+    plan.parallel.degree[AXIS_DP] = 64;
+    program = lower(*state, &plan);
+    assert_int_equal(program->tied.last_stage, 1);
+    assert_int_equal(program->tied.elements, plan.graph->vocab_padded * plan.graph->hidden);
 }
 
 static void a_wrong_gpu_count_names_the_nearest(void **state)
@@ -245,6 +254,10 @@ static void experts_must_divide_and_fold_over_the_ranks_of_a_stage(void **state)
     plan.parallel.degree[AXIS_ETP] = 7;
     check_error(&plan, "--etp 7: ep 1 times etp 7 cannot be laid over tp 2, cp 1 and dp 8; the "
                        "nearest that divide are 4 and 8");
+    plan = mixture(*state);
+    plan.workload.seq_len = 4095;
+    check_error(&plan, "--tp 2: a sequence of 4095 over cp 1 cannot be split by 2, as experts do; "
+                       "the nearest that divides is 1");
     // With sp the context's slices of a sequence hold those of tp, which leave later than they do.
     plan = mixture(*state);
     plan.parallel.sp = true;

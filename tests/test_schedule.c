@@ -199,6 +199,39 @@ static void holds_are_the_heaviest_moments_of_the_order(void **state)
     for_random_shapes(*state, check_holds);
 }
 
+// What lets a search ask few stages for many (planner/compose.c). The last stage of a V has an
+// order of its own: there the one before it may hold most.
+static void check_first_or_last(struct arena *arena, const struct schedule_row *row,
+                                const struct schedule_shape *shape)
+{
+    struct random random = random_start((uint64_t)(shape->stage_count * 64 + shape->chunk_count));
+    int v = shape->chunk_count, last = shape->stage_count - 1;
+    int *bytes = ARENA_NEW(arena, int, 2 * v);
+    for (int tried = 0; tried < 8; tried++) {
+        for (int i = 0; i < 2 * v; i++)
+            bytes[i] = tried == 0 ? 1 : random_int(&random, 0, tried < 4 ? 10 : 1);
+        int from = random_int(&random, 0, last), to = random_int(&random, from, last);
+        int64_t first_bytes = heaviest_hold(row, shape, from, bytes);
+        int64_t last_bytes = heaviest_hold(row, shape, to, bytes);
+        int64_t most_bytes = first_bytes > last_bytes ? first_bytes : last_bytes;
+        int64_t before_bytes =
+            to == last && to > from ? heaviest_hold(row, shape, to - 1, bytes) : 0;
+        if (before_bytes > most_bytes) most_bytes = before_bytes;
+        for (int stage = from; stage <= to; stage++) {
+            int64_t found = heaviest_hold(row, shape, stage, bytes);
+            if (row->backward_fused)
+                assert_true(found <= first_bytes);
+            else
+                assert_true(found <= most_bytes);
+        }
+    }
+}
+
+static void of_equal_stages_the_first_or_the_last_holds_most(void **state)
+{
+    for_random_shapes(*state, check_first_or_last);
+}
+
 // In micro-batches of a whole stage where F and B, B and W hold the same.
 static void check_known_holds(struct arena *arena, const struct schedule_row *row,
                               const struct schedule_shape *shape)
@@ -302,6 +335,7 @@ int main(void)
         cmocka_unit_test(virtual_stages_fill_every_chunk),
         cmocka_unit_test(no_schedule_deadlocks),
         cmocka_unit_test(holds_are_the_heaviest_moments_of_the_order),
+        cmocka_unit_test(of_equal_stages_the_first_or_the_last_holds_most),
         cmocka_unit_test(stages_hold_as_many_micro_batches_as_the_papers_say),
         cmocka_unit_test(orders_are_those_of_the_papers),
         cmocka_unit_test(shapes_that_cannot_run_are_refused_with_a_reason),

@@ -117,6 +117,103 @@ static void context_parallel_attention_reads_all_keys_for_its_own_queries(void *
     assert_int_equal(strategy_output(&mesh, &core, layer, op, 0).of[0], DIM_SEQ);
 }
 
+static void the_kind_of_context_parallelism_picks_its_row(void **state)
+{
+    static const char *const NAMES[CP_KIND_COUNT] = {"context (ring)", "context (all-gather)",
+                                                     "context (Ulysses)"};
+    const struct block *layer = tiny_block(*state, 1);
+    struct parallel parallel = degrees(2, false, 2, 1);
+    struct mesh mesh;
+    for (int kind = 0; kind < CP_KIND_COUNT; kind++) {
+        parallel.cp_kind = (enum cp_kind)kind;
+        const struct technique *technique = technique_of(&parallel, AXIS_CP);
+        assert_string_equal(technique->name, NAMES[kind]);
+        assert_int_equal(technique->streams, kind == CP_RING);
+        bool moves = kind == CP_ULYSSES;
+        struct strategy core = strategy(&parallel, &mesh, layer, "attention.core");
+        assert_int_equal(core.of[1], moves ? DIM_HEAD : DIM_SEQ);
+        // Outside attention all kinds split the sequence.
+        assert_int_equal(strategy(&parallel, &mesh, layer, "attention.q").of[1], DIM_SEQ);
+        assert_int_equal(strategy(&parallel, &mesh, layer, "mlp.norm").of[1], DIM_SEQ);
+    }
+}
+
+static void keys_are_those_of_attention_and_of_its_backward(void **state)
+{
+    const struct block *layer = tiny_block(*state, 1);
+    const struct op *core = find_op(layer, "attention.core");
+    assert_false(strategy_is_keys(core, false, 0));
+    assert_true(strategy_is_keys(core, false, 1) && strategy_is_keys(core, false, 2));
+    assert_false(strategy_is_keys(core, true, 0));
+    assert_false(strategy_is_keys(find_op(layer, "attention.q"), false, 1));
+    struct op backward = *core;
+    backward.kind = OP_ATTENTION_BACKWARD;
+    assert_false(strategy_is_keys(&backward, false, 1));
+    assert_true(strategy_is_keys(&backward, false, 2) && strategy_is_keys(&backward, false, 3));
+    assert_true(strategy_is_keys(&backward, true, 1) && strategy_is_keys(&backward, true, 2));
+}
+
+static const char MIXTURE[] =
+    "{\"model_type\": \"mixtral\", \"vocab_size\": 11, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, "
+    "\"intermediate_size\": 8, \"num_local_experts\": 8, \"num_experts_per_tok\": 2}";
+
+// tp 4 is cut into tp.1 (etp) and tp.0 (ep), dp 4 into dp.0 (ep) and dp.1, the experts' own data
+// parallelism.
+static void inside_experts_axes_follow_their_roles(void **state)
+{
+    struct import_options options = {.flash = true};
+    const struct block *layer = &tiny_graph(*state, MIXTURE, &options)->blocks[1];
+    struct parallel parallel = degrees(4, true, 1, 4);
+    parallel.degree[AXIS_EP] = 4;
+    parallel.degree[AXIS_ETP] = 2;
+    static const struct {
+        const char *op;
+        enum dim with_sp[4], without[4];
+    } WANTED[] = {
+        {"mlp.norm", {DIM_SEQ, DIM_SEQ, DIM_BATCH, DIM_BATCH}, {0, 0, DIM_BATCH, DIM_BATCH}},
+        {"router", {DIM_SEQ, DIM_SEQ, DIM_BATCH, DIM_BATCH}, {0, 0, DIM_BATCH, DIM_BATCH}},
+        {"experts.dispatch",
+         {DIM_SEQ, DIM_SEQ, DIM_BATCH, DIM_BATCH},
+         {0, DIM_EXPERT, DIM_BATCH, DIM_BATCH}},
+        {"experts.up",
+         {DIM_FFN, DIM_EXPERT, DIM_EXPERT, DIM_BATCH},
+         {DIM_FFN, DIM_EXPERT, DIM_EXPERT, DIM_BATCH}},
+        {"experts.down",
+         {DIM_FFN, DIM_EXPERT, DIM_EXPERT, DIM_BATCH},
+         {DIM_FFN, DIM_EXPERT, DIM_EXPERT, DIM_BATCH}},
+        {"experts.combine",
+         {DIM_SEQ, DIM_SEQ, DIM_BATCH, DIM_BATCH},
+         {0, DIM_EXPERT, DIM_BATCH, DIM_BATCH}},
+    };
+    for (size_t i = 0; i < 2 * sizeof WANTED / sizeof *WANTED; i++) {
+        parallel.sp = i % 2;
+        struct mesh mesh = mesh_make(&parallel, 4);
+        assert_int_equal(mesh.axis_count, 4);
+        struct strategy found =
+            strategy_of(&mesh, &parallel, layer, find_op(layer, WANTED[i / 2].op));
+        const enum dim *wanted = parallel.sp ? WANTED[i / 2].with_sp : WANTED[i / 2].without;
+        for (int a = 0; a < 4; a++)
+            assert_int_equal(found.of[a], wanted[a]);
+    }
+}
+
+// Where tp is the data parallelism of experts it shares the tokens out, sp or not.
+static void tp_shares_out_the_tokens_of_whole_experts(void **state)
+{
+    struct import_options options = {.flash = true};
+    const struct block *layer = &tiny_graph(*state, MIXTURE, &options)->blocks[1];
+    struct parallel parallel = degrees(2, false, 1, 1);
+    struct mesh mesh = mesh_make(&parallel, 4);
+    static const char *const NAMES[] = {"experts.dispatch", "experts.up", "experts.combine"};
+    for (int i = 0; i < 3; i++) {
+        const struct op *op = find_op(layer, NAMES[i]);
+        assert_int_equal(strategy_of(&mesh, &parallel, layer, op).of[0], DIM_SEQ);
+        assert_int_equal(strategy_in_experts(layer, op), i == 1);
+    }
+    assert_int_equal(strategy_of(&mesh, &parallel, layer, find_op(layer, "router")).of[0], 0);
+}
+
 static void a_vocabulary_split_makes_the_lookup_partial_and_the_loss_whole(void **state)
 {
     struct mesh mesh;
@@ -154,6 +251,10 @@ int main(void)
         cmocka_unit_test(a_row_parallel_product_is_partial_and_a_column_parallel_one_is_split),
         cmocka_unit_test(kv_heads_are_used_up_before_the_query_heads),
         cmocka_unit_test(context_parallel_attention_reads_all_keys_for_its_own_queries),
+        cmocka_unit_test(the_kind_of_context_parallelism_picks_its_row),
+        cmocka_unit_test(keys_are_those_of_attention_and_of_its_backward),
+        cmocka_unit_test(inside_experts_axes_follow_their_roles),
+        cmocka_unit_test(tp_shares_out_the_tokens_of_whole_experts),
         cmocka_unit_test(a_vocabulary_split_makes_the_lookup_partial_and_the_loss_whole),
         cmocka_unit_test(blocks_pass_on_batch_over_dp_and_seq_over_tp_with_sp),
     };

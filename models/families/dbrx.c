@@ -86,6 +86,7 @@ static struct decoder describe(const struct dbrx *record, enum function activati
         .layer_count = record->n_layers,
         .head_count = record->n_heads,
         .kv_head_count = record->kv_n_heads,
+        .ffn = record->ffn_hidden_size,
         .seq_len_max = record->max_seq_len,
         .norm_place = NORM_BEFORE,
         .norm = FUNCTION_LAYER_NORM,

@@ -42,9 +42,22 @@ double schedule_hop(const struct pipeline_times *times);
 enum { RING_CHUNKS = 32 };
 double ring_duration(const struct pipeline_times *times, double *end_s);
 
-// Duration of an order in which every stage runs the same tasks a round from its forward
-// `filled_count` to its last one (plan/schedules/replay.c). The first micro-batches are played by
-// the rules of simulator/walk.h, as many as fill the pipeline and two windows more; of the others
-// each takes as long as those of the last window. Exact for few micro-batches.
+// Duration of an order of which every stage repeats a round, of one micro-batch in all its tasks
+// (plan/schedules/replay.c): played task by task by the rules of simulator/walk.h, but for the
+// rounds beyond two windows, which take as long as those of the second. Exact for few
+// micro-batches.
+struct repeat {
+    int slot_count;    // of a round
+    int filled_count;  // micro-batches by which the pipeline is filled and emptied
+    // Where a stage's first round begins. A round waits for none behind it.
+    int (*first_slot)(const struct schedule_shape *shape, int stage);
+};
 double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
-                       int filled_count, double *end_s);
+                       const struct repeat *repeat, double *end_s);
+
+// The same for the order of plan/schedules/zero_bubble.c (plan/schedules/rounds.c): `rounds_of`
+// gives a stage's w_i and d_i.
+typedef void rounds_of_stage(const struct schedule_shape *shape, int stage, int cap, int *warm_up,
+                             int *delay);
+double rounds_duration(const struct pipeline_times *times, rounds_of_stage *rounds_of, int cap,
+                       double *end_s);

@@ -2,14 +2,10 @@
 
 #include <assert.h>
 
-// The two halves of a window are alike when a round differs by less; else twice as many
-// micro-batches are played, and twice as many again.
-static const double ALIKE = 1e-3;
-enum { TRIES = 2 };
-
 // A message's way into a chunk: its forward input or its gradient.
 struct way {
     int count;       // arrived so far
+    int taken;       // of them, by their readers
     double *at_s;    // [micro-batch]
     bool always;     // the first chunk's input, the last one's gradient
     bool is_remote;  // from another stage
@@ -23,20 +19,18 @@ struct chunk_replay {
 };
 
 struct stage_replay {
-    const struct slot *next;
+    const struct slot *slots, *next;
     int left;
     double now_s, busy_s;
     bool sends;  // the last task did, and blocks
     double link_s[2];
-    double forward_s[3];  // begin of the forwards a window and half a window before the last one,
-                          // and of the last one
+    double before_s;  // now_s at the beginning of the window
 };
 
 struct play {
     const struct pipeline_times *times;
     const struct schedule_row *row;
     struct schedule_shape shape;  // with as many micro-batches as are played
-    int half;                     // a window, in micro-batches
     double hop_s;
     struct chunk_replay *chunks;  // [stage * chunk_count + chunk]
     struct stage_replay *stages;
@@ -97,12 +91,13 @@ static inline bool run_task(const struct play *play, int index)
     bool blocks = !play->times->hop_overlapped, gap = stage->sends;
     double start_s = stage->now_s;
     int way = slot->kind == TASK_BACKWARD;
-    const struct way *in = &chunk->in[way];
+    struct way *in = &chunk->in[way];
     if (slot->kind != TASK_WEIGHT && !in->always) {
         if (in->count <= slot->micro_batch) return false;
         gap |= blocks && in->is_remote;
         if (gap) start_s += play->hop_s;
         if (in->at_s[slot->micro_batch] > start_s) start_s = in->at_s[slot->micro_batch];
+        in->taken++;
     } else if (gap) {
         start_s += play->hop_s;
     }
@@ -115,28 +110,54 @@ static inline bool run_task(const struct play *play, int index)
     } else if (chunk->out[way]) {
         send(play, stage, chunk->out[way], way);
     }
-    if (slot->kind == TASK_FORWARD && slot->chunk == 0) {
-        int behind = play->shape.micro_batch_count - 1 - slot->micro_batch;
-        if (behind == 0) stage->forward_s[2] = start_s;
-        if (behind == play->half) stage->forward_s[1] = start_s;
-        if (behind == 2 * play->half) stage->forward_s[0] = start_s;
-    }
     stage->next++;
     stage->left--;
     return true;
 }
 
-// Sweeps over the stages, each as far as it can go, down as far as gradients go and up again.
-static void run(const struct play *play)
+// Sweeps over the stages, down as far as gradients go and up again, each as far as it can go, but
+// not beyond a round; -1: to the end.
+static void run_to(const struct play *play, const struct repeat *repeat, int round)
 {
     int p = play->shape.stage_count;
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < 2 * p; i++) {
             int stage = i < p ? i : 2 * p - 1 - i;
-            while (play->stages[stage].left > 0 && run_task(play, stage))
+            const struct stage_replay *own = &play->stages[stage];
+            int more = own->left;
+            if (round >= 0) {
+                int until = repeat->first_slot(&play->shape, stage) + round * repeat->slot_count;
+                more = until - (int)(own->next - own->slots);
+            }
+            for (; more > 0 && run_task(play, stage); more--)
                 moved = true;
         }
+    }
+}
+
+// Lets every stage do `rounds` rounds, each in as long as one of the window, and what it has sent
+// come as much later.
+static void skip_rounds(const struct play *play, int rounds, int window)
+{
+    int v = play->shape.chunk_count;
+    for (int stage = 0; stage < play->shape.stage_count; stage++) {
+        struct stage_replay *own = &play->stages[stage];
+        double by_s = (own->now_s - own->before_s) / window * rounds;
+        own->now_s += by_s;
+        for (int chunk = 0; chunk < v; chunk++) {
+            struct chunk_replay *at = &play->chunks[stage * v + chunk];
+            for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+                own->busy_s += rounds * at->length_s[kind];
+            for (int way = 0; way < 2; way++) {
+                if (!at->out[way]) continue;
+                struct way *in = &at->out[way]->in[way];
+                for (int i = in->taken; i < in->count; i++)
+                    in->at_s[i] += by_s;
+            }
+        }
+        own->link_s[0] += by_s;
+        own->link_s[1] += by_s;
     }
 }
 
@@ -151,7 +172,7 @@ static double stage_end_s(const struct play *play, int stage)
     return most_s;
 }
 
-static void fill_ends(const struct play *play, double more_s, double *end_s)
+static void fill_ends(const struct play *play, double *end_s)
 {
     const struct stage_runs *runs = play->times->runs;
     double *idle_s = play->times->idle_s;
@@ -164,7 +185,7 @@ static void fill_ends(const struct play *play, double more_s, double *end_s)
             if (stage_end_s(play, stage) > stage_end_s(play, latest)) latest = stage;
         }
         for (int chunk = 0; chunk < v; chunk++) {
-            end_s[i * v + chunk] = play->chunks[latest * v + chunk].end_s + more_s;
+            end_s[i * v + chunk] = play->chunks[latest * v + chunk].end_s;
             if (idle_s) idle_s[i * v + chunk] = play->chunks[latest * v + chunk].idle_s;
         }
     }
@@ -181,28 +202,9 @@ static void start(struct arena *arena, struct play *play)
     for (int stage = 0; stage < p; stage++) {
         struct slot *own = slots + (ptrdiff_t)stage * slot_count;
         play->row->order(&play->shape, stage, own);
-        play->stages[stage].next = own;
+        play->stages[stage].slots = play->stages[stage].next = own;
         play->stages[stage].left = slot_count;
     }
-}
-
-// How long a micro-batch takes on the stage where that is longest, from forward to forward; whether
-// it took as long in both halves of the window.
-static bool find_round(const struct play *play, double *round_s)
-{
-    double halves_s[2] = {0, 0};
-    *round_s = 0;
-    for (int stage = 0; stage < play->shape.stage_count; stage++) {
-        const double *forward_s = play->stages[stage].forward_s;
-        for (int i = 0; i < 2; i++) {
-            double each_s = (forward_s[i + 1] - forward_s[i]) / play->half;
-            if (each_s > halves_s[i]) halves_s[i] = each_s;
-        }
-        double each_s = (forward_s[2] - forward_s[0]) / (2 * play->half);
-        if (each_s > *round_s) *round_s = each_s;
-    }
-    double change_s = halves_s[1] - halves_s[0];
-    return change_s < ALIKE * *round_s && -change_s < ALIKE * *round_s;
 }
 
 static double last_end_s(const struct play *play)
@@ -216,26 +218,24 @@ static double last_end_s(const struct play *play)
 }
 
 double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
-                       int filled_count, double *end_s)
+                       const struct repeat *repeat, double *end_s)
 {
     struct arena spare = {0};
-    struct play play = {times, row, times->shape, 0, schedule_hop(times), NULL, NULL};
-    int all = times->shape.micro_batch_count;
-    play.half = (times->shape.stage_count + 5) / 2;
-    double more_s = 0;
-    for (int kept = filled_count + 4 * play.half, tries = TRIES;; kept *= 2, tries--) {
-        play.shape.micro_batch_count = kept < all ? kept : all;
-        start(&spare, &play);
-        run(&play);
-        if (kept >= all) break;
-        double round_s = 0;
-        bool alike = find_round(&play, &round_s);
-        more_s = (all - kept) * round_s;
-        if (alike || tries == 0) break;
-        more_s = 0;
+    struct play play = {times, row, times->shape, schedule_hop(times), NULL, NULL};
+    int window = times->shape.stage_count / 4 + 3;
+    int skipped = times->shape.micro_batch_count - repeat->filled_count - 2 * window;
+    if (skipped > 0) play.shape.micro_batch_count -= skipped;
+    start(&spare, &play);
+    if (skipped > 0) {
+        run_to(&play, repeat, window);
+        for (int stage = 0; stage < play.shape.stage_count; stage++)
+            play.stages[stage].before_s = play.stages[stage].now_s;
+        run_to(&play, repeat, 2 * window);
+        skip_rounds(&play, skipped, window);
     }
-    if (end_s) fill_ends(&play, more_s, end_s);
-    double step_s = last_end_s(&play) + more_s;
+    run_to(&play, repeat, -1);
+    if (end_s) fill_ends(&play, end_s);
+    double step_s = last_end_s(&play);
     arena_free(&spare);
     return step_s;
 }

@@ -30,16 +30,13 @@ static int warm_up_of(int p, int stage, int cap)
     return above < most ? above : most;
 }
 
-struct rounds {
-    int warm_up, delay;
-};
-
-static struct rounds rounds_of(const struct schedule_shape *shape, int stage, int cap)
+static void rounds_of(const struct schedule_shape *shape, int stage, int cap, int *warm_up,
+                      int *delay)
 {
     if (shape->stage_count == 1) cap = 1;
-    int warm_up = warm_up_of(shape->stage_count, stage, cap);
-    assert(warm_up >= 0 && warm_up < cap);
-    return (struct rounds){warm_up, cap - 1 - warm_up};
+    *warm_up = warm_up_of(shape->stage_count, stage, cap);
+    assert(*warm_up >= 0 && *warm_up < cap);
+    *delay = cap - 1 - *warm_up;
 }
 
 static struct slot *put(struct slot *at, enum task_kind kind, int micro_batch)
@@ -50,17 +47,17 @@ static struct slot *put(struct slot *at, enum task_kind kind, int micro_batch)
 
 static void fill(const struct schedule_shape *shape, int stage, int cap, struct slot *slots)
 {
-    struct rounds rounds = rounds_of(shape, stage, cap);
-    int m = shape->micro_batch_count;
+    int m = shape->micro_batch_count, warm_up, delay;
+    rounds_of(shape, stage, cap, &warm_up, &delay);
     struct slot *at = slots;
-    for (int j = 0; j < rounds.warm_up && j < m; j++)
+    for (int j = 0; j < warm_up && j < m; j++)
         at = put(at, TASK_FORWARD, j);
     for (int j = 0; j < m; j++) {
-        if (j + rounds.warm_up < m) at = put(at, TASK_FORWARD, j + rounds.warm_up);
+        if (j + warm_up < m) at = put(at, TASK_FORWARD, j + warm_up);
         at = put(at, TASK_BACKWARD, j);
-        if (j >= rounds.delay) at = put(at, TASK_WEIGHT, j - rounds.delay);
+        if (j >= delay) at = put(at, TASK_WEIGHT, j - delay);
     }
-    for (int j = m > rounds.delay ? m - rounds.delay : 0; j < m; j++)
+    for (int j = m > delay ? m - delay : 0; j < m; j++)
         at = put(at, TASK_WEIGHT, j);
     assert(at - slots == (ptrdiff_t)TASK_KIND_COUNT * m);
 }
@@ -75,15 +72,14 @@ static int smaller(int a, int b)
 static int holds_of(const struct schedule_shape *shape, int stage, int cap,
                     struct schedule_hold *holds)
 {
-    struct rounds rounds = rounds_of(shape, stage, cap);
+    int m = shape->micro_batch_count, warm_up, delay;
+    rounds_of(shape, stage, cap, &warm_up, &delay);
     struct hold_list list = {holds, 1, 0};
-    int m = shape->micro_batch_count;
-    int turns = m - rounds.warm_up - 1;  // the last forward's round
-    const int tried[] = {0, smaller(turns > 0 ? turns : 0, rounds.delay),
-                         smaller(rounds.delay, m - 1)};
+    int turns = m - warm_up - 1;  // the last forward's round
+    const int tried[] = {0, smaller(turns > 0 ? turns : 0, delay), smaller(delay, m - 1)};
     for (int i = 0; i < 3; i++) {
         int j = tried[i];
-        int forwards = smaller(rounds.warm_up + j + 1, m), weights = j > rounds.delay ? 1 : 0;
+        int forwards = smaller(warm_up + j + 1, m), weights = j > delay ? 1 : 0;
         hold_list_add(&list, &(struct schedule_hold){forwards - j, j - weights});
         hold_list_add(&list, &(struct schedule_hold){forwards - j - 1, j + 1 - weights});
     }
@@ -149,17 +145,17 @@ static int auto_holds(const struct schedule_shape *shape, int stage, struct sche
 
 static double h1_duration(const struct pipeline_times *times, double *end_s)
 {
-    return replay_duration(times, &ZB_H1_ROW, h1_cap(&times->shape), end_s);
+    return rounds_duration(times, rounds_of, h1_cap(&times->shape), end_s);
 }
 
 static double h2_duration(const struct pipeline_times *times, double *end_s)
 {
-    return replay_duration(times, &ZB_H2_ROW, h2_cap(&times->shape), end_s);
+    return rounds_duration(times, rounds_of, h2_cap(&times->shape), end_s);
 }
 
 static double auto_duration(const struct pipeline_times *times, double *end_s)
 {
-    return replay_duration(times, &ZB_AUTO_ROW, auto_cap(&times->shape), end_s);
+    return rounds_duration(times, rounds_of, auto_cap(&times->shape), end_s);
 }
 
 const struct schedule_row ZB_H1_ROW = {

@@ -130,9 +130,16 @@ static int holds_of(const struct schedule_shape *shape, int stage, struct schedu
     return list.count;
 }
 
+// 2p forwards, then a B, a W and an F of chunk 1 for each stage above.
+static int first_slot(const struct schedule_shape *shape, int stage)
+{
+    return 2 * shape->stage_count + 3 * (shape->stage_count - 1 - stage);
+}
+
 static double duration(const struct pipeline_times *times, double *end_s)
 {
-    return replay_duration(times, &ZB_V_ROW, repeating_count(&times->shape), end_s);
+    struct repeat repeat = {CHUNKS * TASK_KIND_COUNT, repeating_count(&times->shape), first_slot};
+    return replay_duration(times, &ZB_V_ROW, &repeat, end_s);
 }
 
 const struct schedule_row ZB_V_ROW = {
