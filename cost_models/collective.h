@@ -10,6 +10,8 @@
 // 2 (n-1)/n S / bus, an all-gather or reduce-scatter (n-1)/n S / bus. Over several nodes a ring
 // passes the network once a node on every rail, so that k ranks of the group in a node bring
 // k times their share of the NICs: bus = min(intra bus, k * share * efficiency).
+// An all-to-all's part inside the node and its part between nodes, over each rank's own share of
+// the NICs, proceed at once: the slower decides, and each further peer adds latency.
 
 // How a library moves a message: trades latency against bandwidth (NCCL's LL, LL128, Simple).
 enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, PROTOCOL_COUNT };

@@ -17,10 +17,11 @@ struct chunk_price {                          // one class of chunks
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through the chunk
     double gradient_reduce_s;   // its gradients, once a step (0 when each micro-batch reduces)
     double parameter_gather_s;  // its updated parameters, once a step (ZeRO 1 and 2)
-    double small_reduce_s;      // gradients partial over axes other than dp, cp: never overlapped
-    double update_s;
-    int bucket_count;  // pieces of the gradient reduction, each ready in turn during the
-                       // last backward of the chunk
+    double small_reduce_s;      // gradients partial over axes other than dp, cp, and the maxima of
+                                // delayed scaling: never overlapped
+    double update_s;            // and quantising the weights, where that is done once a step
+    int bucket_count;           // pieces of the gradient reduction, each ready in turn during the
+                                // last backward of the chunk
 };
 
 struct step_price {
@@ -47,7 +48,9 @@ struct price_context {
 
 // One micro-batch through one block (cost_models/block.c). What `overlap` names is hidden as far as
 // the stack's ratios and the compute of the phase allow; backward and weight gradients share their
-// compute, because ZeRO's gathers and scatters run beside both.
+// compute, because ZeRO's gathers and scatters run beside both. Of a ring (streamed collectives)
+// each step is as long as the longer of the work on one piece and of handing on the next; without
+// OVERLAP_CP one follows the other.
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
                                const struct block_program *program, unsigned overlap);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,
