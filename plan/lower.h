@@ -7,8 +7,8 @@
 // anywhere else. The result depends on the block; of the mesh on the parents, roles and order of
 // its axes and on their sizes, except that of axes that split the batch alone only whether there
 // are any; on sp, the kind of context parallelism, micro-batch, ZeRO 2 and 3 or not, recompute and
-// its classes, sequence, precision, imbalance and capacity of experts; and is memoised on exactly
-// those.
+// its classes, sequence, precision, imbalance and capacity of experts, and the passes fusion and
+// combine; and is memoised on exactly those.
 //
 // Conventions. Tensors are kept in the layout in which they were produced; a copy in another layout
 // is made once a phase group (forward; redone forward; backward with weight) and shared there. What

@@ -28,6 +28,7 @@ static struct parallel draw_parallel(struct draw *draw)
     } while (parallel_rank_count(&parallel) > RANK_MAX);
     parallel.micro_batch = draw_int(draw, 1, 2);
     parallel.sp = draw_int(draw, 0, 1);
+    parallel.passes = 1u << PASS_COMBINE;
     parallel.zero = draw_int(draw, 0, 3);
     parallel.cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
     parallel.recompute = (enum recompute)DRAW_ONE(draw, RECOMPUTE);

@@ -63,9 +63,8 @@ static void assert_equal_blocks(const struct block *a, const struct block *b)
     assert_memory_equal(a->outputs, b->outputs, sizeof a->outputs);
 }
 
-// The numbers that are priced, instruction by instruction.
-static void assert_equal_programs(struct arena *arena, const struct block *a, const struct block *b,
-                                  const struct graph *graph)
+static const struct block_program *lower(struct arena *arena, const struct block *block,
+                                         const struct graph *graph, int64_t seq_len)
 {
     struct parallel parallel = {.micro_batch = 1, .recompute_layers = -1};
     for (int axis = 0; axis < AXIS_COUNT; axis++)
@@ -73,15 +72,20 @@ static void assert_equal_programs(struct arena *arena, const struct block *a, co
     parallel.degree[AXIS_DP] = 2;
     parallel_default_order(&parallel);
     struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);
-    struct lower_request request = {.mesh = &mesh,
+    struct lower_request request = {.block = block,
+                                    .mesh = &mesh,
                                     .parallel = &parallel,
-                                    .seq_len = 64,
+                                    .seq_len = seq_len,
                                     .precision = PRECISION_BF16,
                                     .merge_contractions = true};
-    request.block = a;
-    const struct block_program *x = lower_block(arena, &request);
-    request.block = b;
-    const struct block_program *y = lower_block(arena, &request);
+    return lower_block(arena, &request);
+}
+
+// The numbers that are priced, instruction by instruction.
+static void assert_equal_programs(struct arena *arena, const struct block *a, const struct block *b,
+                                  const struct graph *graph)
+{
+    const struct block_program *x = lower(arena, a, graph, 64), *y = lower(arena, b, graph, 64);
     assert_int_equal(x->instr_count, y->instr_count);
     for (int i = 0; i < x->instr_count; i++) {
         const struct instr *p = &x->instrs[i], *q = &y->instrs[i];
@@ -136,6 +140,49 @@ static void every_model_fuses_to_the_graph_that_is_built_fused(void **state)
 {
     assert_true(check_folder(*state, "models/zoo") >= 40);
     assert_true(check_folder(*state, "tests/data/config_variants") >= 10);
+}
+
+struct work {
+    double product_flop,
+        bytes;  // of forward: products and attention; all but the parameters' GEMMs
+    int64_t saved_bytes;
+};
+
+static struct work work_of(struct arena *arena, const struct block *block,
+                           const struct graph *graph, int64_t seq_len)
+{
+    const struct block_program *program = lower(arena, block, graph, seq_len);
+    struct work work = {.saved_bytes = program->saved_bytes};
+    for (int i = 0; i < program->phase_first[PHASE_BACKWARD]; i++) {
+        const struct instr *instr = &program->instrs[i];
+        bool is_product = instr->kind == OP_CONTRACT || instr->kind == OP_ATTENTION;
+        if (is_product) work.product_flop += instr->flop;
+        work.bytes += (double)(instr->read_bytes + instr->write_bytes);
+    }
+    return work;
+}
+
+// The scores of every head are neither kept nor moved: what is left grows with the sequence, not
+// with its square. The work is the same where no mask spares half of it.
+static void the_operator_saves_memory_and_traffic_but_no_work(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    const struct model_config *bert = model_load(arena, "bert-base", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    const struct graph *graph = model_graph(arena, bert, &(struct import_options){.flash = false});
+    struct block fused = graph->blocks[1];
+    assert_int_equal(match_attention(arena, &fused), 1);
+    for (int64_t seq_len = 512; seq_len <= 4096; seq_len *= 2) {
+        struct work chain = work_of(arena, &graph->blocks[1], graph, seq_len);
+        struct work one = work_of(arena, &fused, graph, seq_len);
+        struct work half = work_of(arena, &fused, graph, seq_len / 2);
+        double scores_bytes = 2.0 * 12 * (double)seq_len * (double)seq_len;
+        assert_true(chain.product_flop == one.product_flop);
+        assert_true(chain.bytes - one.bytes > 3.9 * scores_bytes);
+        assert_true((double)(chain.saved_bytes - one.saved_bytes) > 0.9 * scores_bytes);
+        assert_int_equal(one.saved_bytes, 2 * half.saved_bytes);
+    }
 }
 
 static int find_tensor(const struct block *block, const char *name)
@@ -342,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_fuses_to_the_graph_that_is_built_fused),
+        cmocka_unit_test(the_operator_saves_memory_and_traffic_but_no_work),
         cmocka_unit_test(the_fused_operator_computes_what_the_chain_did),
         cmocka_unit_test(a_chain_read_from_outside_is_left_alone),
         cmocka_unit_test(ends_of_the_chain_may_be_read_elsewhere),
