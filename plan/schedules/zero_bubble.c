@@ -96,12 +96,13 @@ static int h2_cap(const struct schedule_shape *shape)
     return 2 * shape->stage_count - 1;
 }
 
-// More than ZB-H2 holds gains nothing in equal times, and more than there are micro-batches only
-// delays the first gradient.
+// More than ZB-H2 holds gains nothing in equal times; nor does more than p where there are no more
+// micro-batches than that, as the first gradient would only come later.
 static int auto_cap(const struct schedule_shape *shape)
 {
-    int cap = shape->in_flight ? shape->in_flight : shape->stage_count;
-    int most = h2_cap(shape);
+    int p = shape->stage_count, cap = shape->in_flight ? shape->in_flight : p;
+    int most = shape->micro_batch_count < h2_cap(shape) ? shape->micro_batch_count : h2_cap(shape);
+    if (most < p) most = p;
     return cap < most ? cap : most;
 }
 
