@@ -11,7 +11,8 @@
 // - cap = 2p - 1 is ZB-H2: twice the warm-up, (p-1) (F + B - 2W) from the first to the last task of
 //   each stage. The step is longer by the time that the last stage starts later: the gradient norm
 //   waits for all stages, the paper's post-validation (section 4) is not assumed.
-// - any other cap is zb-auto: the paper's heuristic (section 3.1) in equal times.
+// - any other cap is zb-auto, after the paper's heuristic (section 3.1): as much warm-up as the cap
+//   bears, then B and F in turn, and a W when the cap asks for it.
 
 // More warm-up at one stage than at the next hides what lies between its forward and its first
 // gradient; stages of equal warm-up wait for each other's round. So above p the stages near the end
