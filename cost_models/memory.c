@@ -54,10 +54,17 @@ struct chunk_bytes {
     double logits;  // of `saved`, not counted there
 };
 
+static double backward_bytes(const struct block_program *block, bool parted)
+{
+    int64_t bytes = parted ? block->parted_transient_bytes : block->backward_transient_bytes;
+    return (double)bytes;
+}
+
 // Two moments of the last stage are not the same: its head with all copies of the logits, and a
 // layer's backward, when they are gone but for those of other micro-batches.
 static void hold_head(const struct block_program *block, const struct stack *stack,
-                      double weight_bytes, struct chunk_bytes *bytes, struct holding *holding)
+                      double weight_bytes, bool parted, struct chunk_bytes *bytes,
+                      struct holding *holding)
 {
     struct logits logits = logits_of(block);
     double kept = logits.saved ? logits.bytes : 0;
@@ -67,7 +74,7 @@ static void hold_head(const struct block_program *block, const struct stack *sta
     bytes->waiting += (double)block->held_bytes;
     holding->logits_bytes += elements * stack->logits_bytes_per_element;
     double transient =
-        larger((double)block->forward_transient_bytes, (double)block->backward_transient_bytes);
+        larger((double)block->forward_transient_bytes, backward_bytes(block, parted));
     double others = transient - logits.gradient_bytes - (logits.bytes - kept);
     holding->head_transient_bytes = larger(holding->head_transient_bytes, others);
 }
@@ -152,16 +159,17 @@ static void hold_block(const struct program *program, const struct stack *stack,
                        struct holding *holding)
 {
     const struct block_program *block = program->blocks[use->block_program];
+    bool parted = !schedule_row(program->parallel.schedule)->backward_fused;
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
     hold_shards(program, block, weight_bytes, holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
-        return hold_head(block, stack, weight_bytes, bytes, holding);
+        return hold_head(block, stack, weight_bytes, parted, bytes, holding);
     }
     bytes->saved += (double)block->saved_bytes * use->count;
     bytes->waiting += (double)block->held_bytes * use->count;
-    double backward = (double)block->backward_transient_bytes;
+    double backward = backward_bytes(block, parted);
     bool has_placeholders = stack->dummy_gradient && block->block->role == BLOCK_LAYER;
     if (has_placeholders) backward += placeholder_bytes(block, stack, weight_bytes);
     double transient = larger((double)block->forward_transient_bytes, backward);

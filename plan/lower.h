@@ -99,7 +99,9 @@ struct block_program {
                                    // each weight gradient right after its input gradient
     int64_t output_bytes;          // block outputs as sent to the next stage
     struct layout output_layout;
-    int64_t held_bytes;  // alive between B and W where a schedule parts them
+    int64_t held_bytes;              // alive between B and W where a schedule parts them
+    int64_t parted_transient_bytes;  // there: the larger of the peak above saved while B runs and
+                                     // above held while W runs
     // Buffers that cross the border: what neighbours and the executor hand in and take out.
     int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // -1: none
 };

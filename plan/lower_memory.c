@@ -62,9 +62,9 @@ static struct lifetimes lifetimes_of(struct lowering *low, const struct order *o
     return of;
 }
 
-// Peaks of live bytes in the times [0, forward_end) and from there on.
+// Peaks of live bytes in the times [0, forward_end), [forward_end, backward_end) and from there on.
 static void find_peaks(struct lowering *low, const struct order *order, const struct lifetimes *of,
-                       int64_t *forward_bytes, int64_t *backward_bytes)
+                       int64_t peak_bytes[PHASE_COUNT])
 {
     const struct block_program *program = low->program;
     int64_t *change_bytes = ARENA_NEW(low->arena, int64_t, program->instr_count + 1);
@@ -75,11 +75,14 @@ static void find_peaks(struct lowering *low, const struct order *order, const st
         change_bytes[of->death[b]] -= program->buffers[b].bytes;
     }
     int64_t live_bytes = 0;
-    *forward_bytes = *backward_bytes = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        peak_bytes[phase] = 0;
     for (int time = 0; time < program->instr_count; time++) {
         live_bytes += change_bytes[time];
-        int64_t *peak_bytes = time < order->forward_end ? forward_bytes : backward_bytes;
-        if (*peak_bytes < live_bytes) *peak_bytes = live_bytes;
+        enum phase phase = time < order->forward_end    ? PHASE_FORWARD
+                           : time < order->backward_end ? PHASE_BACKWARD
+                                                        : PHASE_WEIGHT;
+        if (peak_bytes[phase] < live_bytes) peak_bytes[phase] = live_bytes;
     }
     assert(live_bytes + change_bytes[program->instr_count] == 0);
 }
@@ -182,6 +185,11 @@ static bool is_saved(const struct block_program *program, int buffer)
     return is_kept && !is_output;
 }
 
+static int64_t above(int64_t peak_bytes, int64_t base_bytes)
+{
+    return peak_bytes > base_bytes ? peak_bytes - base_bytes : 0;
+}
+
 void lowering_memory(struct lowering *low)
 {
     struct block_program *program = low->program;
@@ -196,13 +204,15 @@ void lowering_memory(struct lowering *low)
     }
     program->held_bytes = held_bytes(program);
 
-    int64_t forward_bytes = 0, backward_bytes = 0;
+    int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;
+    find_peaks(low, &order, &of, peak_bytes);
+    int64_t backward_bytes = above(peak_bytes[PHASE_BACKWARD], saved_bytes);
+    int64_t weight_bytes = above(peak_bytes[PHASE_WEIGHT], program->held_bytes);
+    program->parted_transient_bytes = backward_bytes > weight_bytes ? backward_bytes : weight_bytes;
+
     order = fused_order(low);
     of = lifetimes_of(low, &order);
-    find_peaks(low, &order, &of, &forward_bytes, &backward_bytes);
-    int64_t saved_bytes = program->saved_bytes;
-    program->forward_transient_bytes =
-        forward_bytes > saved_bytes ? forward_bytes - saved_bytes : 0;
-    program->backward_transient_bytes =
-        backward_bytes > saved_bytes ? backward_bytes - saved_bytes : 0;
+    find_peaks(low, &order, &of, peak_bytes);
+    program->forward_transient_bytes = above(peak_bytes[PHASE_FORWARD], saved_bytes);
+    program->backward_transient_bytes = above(peak_bytes[PHASE_BACKWARD], saved_bytes);
 }

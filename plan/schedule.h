@@ -81,8 +81,8 @@ struct schedule_row {
     int (*holds)(const struct schedule_shape *shape, int stage, struct schedule_hold *holds);
     // Seconds from the first forward to the last task of any stage; a formula, agreeing with the
     // event engine to 1 % mean, 3 % worst over random plans. If not NULL, `end_s` is filled with
-    // [run * chunk_count + chunk] the end of the chunk's last W on the stage of each run that ends
-    // last, and behind them those of the last stage.
+    // [run * chunk_count + chunk] the end of the chunk's last backward, W included, on the first
+    // stage of each run, and behind them those of the last stage.
     double (*duration)(const struct pipeline_times *times, double *end_s);
 };
 

@@ -177,7 +177,8 @@ static void add_light(struct block_program *light, const struct parameter *param
 // The working memory of a block, asked of a program that holds nothing else: what it depends on
 // (the stack keeps placeholders for some weights) is the memory model's affair.
 static int64_t transient_bytes(const struct memo *memo, struct block_program *program,
-                               const struct mesh *mesh, const struct parallel *parallel)
+                               const struct mesh *mesh, const struct parallel *parallel,
+                               enum schedule_kind schedule)
 {
     struct block_use use = {0, 1};
     struct program_chunk chunk = {.uses = &use, .use_count = 1};
@@ -192,8 +193,9 @@ static int64_t transient_bytes(const struct memo *memo, struct block_program *pr
         .chunks = &chunk,
         .chunk_class_count = 1,
         .class_of = &class_of,
-        .shape = {1, 1, 1},
+        .shape = {1, 1, 1, 0},
     };
+    alone.parallel.schedule = schedule;
     return memory_of_stage(&alone, memo->request->stack, 0).transient_bytes;
 }
 
@@ -237,8 +239,9 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     }
     keep_loss(arena, program, light);
     if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
-    light->forward_transient_bytes = transient_bytes(memo, program, mesh, parallel);
-    light->backward_transient_bytes = light->forward_transient_bytes;
+    light->backward_transient_bytes =
+        transient_bytes(memo, program, mesh, parallel, SCHEDULE_1F1B);  // W follows B
+    light->parted_transient_bytes = transient_bytes(memo, program, mesh, parallel, SCHEDULE_ZB_H1);
     return light;
 }
 

@@ -290,6 +290,53 @@ static void gradient_buckets_run_beside_the_backward(void **state)
     is_near(simulate(arena, price)->cost.exposed_s[PART_DP], 15e-3);
 }
 
+// W apart: its buckets are ready in the last W. Two stages of two micro-batches, F, B and W 10 ms:
+// stage 0 runs F F . B W B W until 70 ms, and two buckets of 4 ms of the last W are ready at 65 and
+// 70 ms; stage 1 runs its last W from 60 ms on.
+static void where_w_is_apart_gradients_are_ready_behind_the_last_w(void **state)
+{
+    struct arena *arena = *state, scratch = {0};
+    struct schedule_shape shape = {2, 1, 2, 0};
+    struct step_price *price = even_plan(arena, SCHEDULE_ZB_H1, shape, 10e-3, 10e-3);
+    struct chunk_price *classes = classes_of(arena, price);
+    classes[0].phase_s[TASK_WEIGHT][PART_COMPUTE] = 10e-3;
+    is_near(step_s(arena, price), 70e-3);
+    classes[0].gradient_reduce_s = 8e-3;
+    classes[0].bucket_count = 2;
+    is_near(step_s(arena, price), 78e-3);
+    price->reduce_overlapped = true;
+    is_near(step_s(arena, price), 74e-3);
+
+    struct engine_options options = {.want_trace = true};
+    const struct simulation *simulation = simulate_step(arena, &scratch, price, &options);
+    int counts[TASK_KIND_COUNT] = {0};
+    for (int64_t i = 0; i < simulation->trace.span_count; i++) {
+        const struct span *span = &simulation->trace.spans[i];
+        struct task_id id = task_id_of(&shape, span->task);
+        if (id.kind < TASK_KIND_COUNT && span->stream == STREAM_COMPUTE) counts[id.kind]++;
+        bool reduces = id.kind == ENGINE_GRADIENT_REDUCE && span->rank == 0;
+        if (reduces) assert_int_equal(span->start_ns, (65 + 5 * id.item) * 1000 * 1000);
+    }
+    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+        assert_int_equal(counts[kind], 4);
+    arena_free(&scratch);
+}
+
+// The gradient goes on behind B: with a hop of 1 ms stage 0 has it after two forwards, a backward
+// and two hops.
+static void where_w_is_apart_the_gradient_does_not_wait_for_it(void **state)
+{
+    struct arena *arena = *state;
+    for (int overlapped = 0; overlapped < 2; overlapped++) {
+        struct schedule_shape shape = {2, 1, 1, 0};
+        struct step_price *price = even_plan(arena, SCHEDULE_ZB_H1, shape, 10e-3, 10e-3);
+        classes_of(arena, price)[0].phase_s[TASK_WEIGHT][PART_COMPUTE] = 10e-3;
+        price->hop_s = 1e-3;
+        price->hop_overlapped = overlapped;
+        is_near(step_s(arena, price), 52e-3);
+    }
+}
+
 // F 10 ms behind two buckets of 10 ms each: starts at 10, waits at 15 for the second until 20.
 static void the_first_forward_waits_for_its_parameters(void **state)
 {
@@ -414,6 +461,8 @@ int main(void)
         cmocka_unit_test(twice_every_duration_is_twice_the_step),
         cmocka_unit_test(no_longer_duration_makes_a_shorter_step),
         cmocka_unit_test(gradient_buckets_run_beside_the_backward),
+        cmocka_unit_test(where_w_is_apart_gradients_are_ready_behind_the_last_w),
+        cmocka_unit_test(where_w_is_apart_the_gradient_does_not_wait_for_it),
         cmocka_unit_test(the_first_forward_waits_for_its_parameters),
         cmocka_unit_test(equal_ranks_are_one_rank_and_a_slow_one_holds_up_all),
         cmocka_unit_test(gradients_wait_for_the_slowest_replica),

@@ -322,6 +322,10 @@ static void transients_lie_between_their_bounds(void **state)
         assert_true(l.program->backward_transient_bytes > 0);
         assert_true(l.program->saved_bytes + l.program->backward_transient_bytes <= all_bytes);
         assert_true(l.program->held_bytes > 0 && l.program->held_bytes <= all_bytes);
+        // When B ends, all that W reads is alive.
+        int64_t parted_bytes = l.program->parted_transient_bytes;
+        assert_true(l.program->saved_bytes + parted_bytes <= all_bytes);
+        assert_true(parted_bytes >= l.program->held_bytes - l.program->saved_bytes);
     }
 }
 

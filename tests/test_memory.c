@@ -99,6 +99,34 @@ static void a_pipeline_holds_as_many_micro_batches_as_are_in_flight(void **state
     assert_int_equal(worst, 0);
 }
 
+// On stage i of ZB-H1 p - i micro-batches are between F and B and i between B and W, or one more of
+// the latter: W holds less than what F saved.
+static void where_w_is_apart_what_it_reads_is_held(void **state)
+{
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_1F1B, SCHEDULE_ZB_H1, SCHEDULE_ZB_H2};
+    int64_t peak_bytes[3];
+    for (int i = 0; i < 3; i++) {
+        struct priced of =
+            priced_start(*state, "megatron-175b", "dgx-a100-80g-x16", "megatron-core");
+        of.parallel.degree[AXIS_TP] = 8;
+        of.parallel.degree[AXIS_PP] = 8;
+        of.parallel.sp = true;
+        of.parallel.schedule = SCHEDULES[i];
+        priced_finish(&of);
+        peak_bytes[i] = stage_parts(&of, 3).peak_bytes;
+        const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+        double saved = (double)layer->saved_bytes, held = (double)layer->held_bytes;
+        assert_true(held > 0);
+        for (int stage = 1; stage < 7 && SCHEDULES[i] == SCHEDULE_ZB_H1; stage++) {
+            double before = saved * (8 - stage) + held * stage;
+            double behind = saved * (7 - stage) + held * (stage + 1);
+            double found = (double)stage_parts(&of, stage).activations_bytes;
+            check_near(found, 12 * (before > behind ? before : behind), 1e-6);
+        }
+    }
+    assert_true(peak_bytes[0] < peak_bytes[1] && peak_bytes[1] < peak_bytes[2]);
+}
+
 static void without_a_pipeline_one_micro_batch_is_alive(void **state)
 {
     int64_t peak_bytes[2];
@@ -189,6 +217,7 @@ int main(void)
         cmocka_unit_test(zero_divides_the_state_by_class),
         cmocka_unit_test(activations_are_those_of_korthikanti),
         cmocka_unit_test(a_pipeline_holds_as_many_micro_batches_as_are_in_flight),
+        cmocka_unit_test(where_w_is_apart_what_it_reads_is_held),
         cmocka_unit_test(without_a_pipeline_one_micro_batch_is_alive),
         cmocka_unit_test(logits_are_counted_in_the_copies_of_the_stack),
         cmocka_unit_test(memory_falls_with_recompute_and_grows_with_the_micro_batch),

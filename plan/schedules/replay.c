@@ -2,10 +2,10 @@
 
 #include <assert.h>
 
-// A message's way into a chunk: its forward input or its gradient.
+// A message's way into a chunk: its forward input or its gradient, in the order of micro-batches.
 struct way {
     int count;       // arrived so far
-    int taken;       // of them, by their readers
+    int taken;       // of them
     double *at_s;    // [micro-batch]
     bool always;     // the first chunk's input, the last one's gradient
     bool is_remote;  // from another stage
@@ -19,7 +19,7 @@ struct chunk_replay {
 };
 
 struct stage_replay {
-    const struct slot *slots, *next;
+    const uint8_t *tasks, *next;  // as packed_task
     int left;
     double now_s, busy_s;
     bool sends;  // the last task did, and blocks
@@ -82,29 +82,33 @@ static inline void send(const struct play *play, struct stage_replay *stage,
     in->at_s[in->count++] = start_s + hop_s;
 }
 
+// A slot without its micro-batch, so that orders stay in cache: tasks of one kind and chunk come in
+// the order of micro-batches.
+static uint8_t packed_task(const struct slot *slot)
+{
+    assert(slot->chunk < 1 << 6);
+    return (uint8_t)(slot->chunk << 2 | slot->kind);
+}
+
 // Where the next task's input is there, runs it; whether it was.
 static inline bool run_task(const struct play *play, int index)
 {
     struct stage_replay *stage = &play->stages[index];
-    const struct slot *slot = stage->next;
-    struct chunk_replay *chunk = &play->chunks[index * play->shape.chunk_count + slot->chunk];
-    bool blocks = !play->times->hop_overlapped, gap = stage->sends;
-    double start_s = stage->now_s;
-    int way = slot->kind == TASK_BACKWARD;
+    int kind = *stage->next & 3, way = kind == TASK_BACKWARD;
+    struct chunk_replay *chunk =
+        &play->chunks[index * play->shape.chunk_count + (*stage->next >> 2)];
     struct way *in = &chunk->in[way];
-    if (slot->kind != TASK_WEIGHT && !in->always) {
-        if (in->count <= slot->micro_batch) return false;
-        gap |= blocks && in->is_remote;
-        if (gap) start_s += play->hop_s;
-        if (in->at_s[slot->micro_batch] > start_s) start_s = in->at_s[slot->micro_batch];
-        in->taken++;
-    } else if (gap) {
-        start_s += play->hop_s;
-    }
-    stage->now_s = start_s + chunk->length_s[slot->kind];
-    stage->busy_s += chunk->length_s[slot->kind];
+    bool waits = kind != TASK_WEIGHT && !in->always;
+    if (waits && in->count == in->taken) return false;
+    bool blocks = !play->times->hop_overlapped;
+    double start_s = stage->now_s;
+    if (stage->sends || (waits && blocks && in->is_remote)) start_s += play->hop_s;
+    if (waits && in->at_s[in->taken] > start_s) start_s = in->at_s[in->taken];
+    in->taken += waits;
+    stage->now_s = start_s + chunk->length_s[kind];
+    stage->busy_s += chunk->length_s[kind];
     stage->sends = false;
-    if (slot->kind == TASK_WEIGHT) {
+    if (kind == TASK_WEIGHT) {
         chunk->end_s = stage->now_s;
         chunk->idle_s = stage->now_s - stage->busy_s;
     } else if (chunk->out[way]) {
@@ -128,7 +132,7 @@ static void run_to(const struct play *play, const struct repeat *repeat, int rou
             int more = own->left;
             if (round >= 0) {
                 int until = repeat->first_slot(&play->shape, stage) + round * repeat->slot_count;
-                more = until - (int)(own->next - own->slots);
+                more = until - (int)(own->next - own->tasks);
             }
             for (; more > 0 && run_task(play, stage); more--)
                 moved = true;
@@ -178,15 +182,11 @@ static void fill_ends(const struct play *play, double *end_s)
     double *idle_s = play->times->idle_s;
     int v = play->shape.chunk_count;
     for (int i = 0; i <= runs->run_count; i++) {
-        bool is_last = i == runs->run_count;
-        int first = is_last ? play->shape.stage_count - 1 : runs->runs[i].first;
-        int count = is_last ? 1 : runs->runs[i].count, latest = first;
-        for (int stage = first + 1; stage < first + count; stage++) {
-            if (stage_end_s(play, stage) > stage_end_s(play, latest)) latest = stage;
-        }
+        int stage = i < runs->run_count ? runs->runs[i].first : play->shape.stage_count - 1;
         for (int chunk = 0; chunk < v; chunk++) {
-            end_s[i * v + chunk] = play->chunks[latest * v + chunk].end_s;
-            if (idle_s) idle_s[i * v + chunk] = play->chunks[latest * v + chunk].idle_s;
+            const struct chunk_replay *at = &play->chunks[stage * v + chunk];
+            end_s[i * v + chunk] = at->end_s;
+            if (idle_s) idle_s[i * v + chunk] = at->idle_s;
         }
     }
 }
@@ -195,15 +195,17 @@ static void start(struct arena *arena, struct play *play)
 {
     int p = play->shape.stage_count;
     int slot_count = TASK_KIND_COUNT * play->shape.chunk_count * play->shape.micro_batch_count;
-    struct slot *slots = ARENA_NEW(arena, struct slot, (size_t)p * (size_t)slot_count);
+    struct slot *slots = ARENA_NEW(arena, struct slot, slot_count);
     play->chunks = ARENA_NEW(arena, struct chunk_replay, p * play->shape.chunk_count);
     play->stages = ARENA_NEW(arena, struct stage_replay, p);
     connect(arena, play);
     for (int stage = 0; stage < p; stage++) {
-        struct slot *own = slots + (ptrdiff_t)stage * slot_count;
-        play->row->order(&play->shape, stage, own);
-        play->stages[stage].slots = play->stages[stage].next = own;
-        play->stages[stage].left = slot_count;
+        uint8_t *tasks = ARENA_NEW(arena, uint8_t, slot_count);
+        play->row->order(&play->shape, stage, slots);
+        for (int i = 0; i < slot_count; i++)
+            tasks[i] = packed_task(&slots[i]);
+        play->stages[stage] =
+            (struct stage_replay){.tasks = tasks, .next = tasks, .left = slot_count};
     }
 }
 

@@ -134,21 +134,16 @@ static void fill_ends(const struct play *play, const struct pipeline_times *time
 {
     const struct stage_runs *runs = times->runs;
     for (int i = 0; i <= runs->run_count; i++) {
-        bool is_last = i == runs->run_count;
-        int first = is_last ? play->p - 1 : runs->runs[i].first;
-        int count = is_last ? 1 : runs->runs[i].count, latest = first;
-        for (int stage = first + 1; stage < first + count; stage++) {
-            if (play->stages[stage].now_s > play->stages[latest].now_s) latest = stage;
-        }
-        const struct stage_round *at = &play->stages[latest];
-        end_s[i] = at->now_s;
-        if (times->idle_s) times->idle_s[i] = at->now_s - at->busy_s;
+        int stage = i < runs->run_count ? runs->runs[i].first : play->p - 1;
+        end_s[i] = play->stages[stage].now_s;
+        if (times->idle_s) times->idle_s[i] = end_s[i] - play->stages[stage].busy_s;
     }
 }
 
 static void start(const struct play *play, const struct pipeline_times *times,
                   rounds_of_stage *rounds_of, int cap)
 {
+    assert(play->p > 0);
     for (int stage = 0; stage < play->p; stage++) {
         struct stage_round *own = &play->stages[stage];
         *own = (struct stage_round){.times = times->classes[times->class_of[stage]]};
