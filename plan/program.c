@@ -105,41 +105,69 @@ static int64_t elements_tied_to(const struct block_program *block, const char *t
 }
 
 int64_t program_tied_elements(const struct block_program *embedding,
-                              const struct block_program *module, const struct block_program *head)
+                              const struct block_program *head)
 {
     int64_t sum = 0;
     for (int i = 0; i < embedding->parameter_count; i++) {
         const struct parameter *parameter = &embedding->parameters[i];
         if (!parameter->tie) continue;
         int64_t elements = elements_tied_to(head, parameter->tie);
-        if (elements == 0 && module) elements = elements_tied_to(module, parameter->tie);
         assert(elements == 0 || elements == parameter->elements);
         sum += elements;
     }
     return sum;
 }
 
-// A tie joins the first block of the sequence with those at its end; on one stage it is one buffer.
+static bool shares_tie(const struct block *a, const struct block *b)
+{
+    for (int i = 0; i < a->tensor_count; i++) {
+        for (int k = 0; a->tensors[i].tie && k < b->tensor_count; k++) {
+            const char *tie = b->tensors[k].tie;
+            if (tie && strcmp(tie, a->tensors[i].tie) == 0) return true;
+        }
+    }
+    return false;
+}
+
+int program_tied_position(const struct graph *graph)
+{
+    const struct block *first = &graph->blocks[graph->sequence[0]];
+    for (int i = graph->sequence_count - 1; i > 0; i--) {
+        if (shares_tie(first, &graph->blocks[graph->sequence[i]])) return i;
+    }
+    return 0;
+}
+
+static int stage_at(const struct program *program, int position)
+{
+    int count = program->shape.stage_count * program->shape.chunk_count;
+    for (int i = 0; i < count; i++) {
+        const struct chunk_span *span = &program->spans[i];
+        bool holds = position >= span->first && position < span->first + span->count;
+        if (holds) return i / program->shape.chunk_count;
+    }
+    assert(false && "a block is on no stage");
+    return -1;
+}
+
+// A tie joins the first block of the sequence with the last that has it, the head or a prediction
+// module in front of it; on one stage it is one buffer.
 static void find_tied(struct building *building)
 {
     struct program *program = building->program;
-    const struct schedule_row *row = schedule_row(program->parallel.schedule);
     const struct graph *graph = program->graph;
-    int last = program->shape.stage_count * program->shape.chunk_count - 1;
-    int first_stage = row->stage_of(&program->shape, 0);
-    int last_stage = row->stage_of(&program->shape, last);
+    int position = program_tied_position(graph);
+    int first_stage = stage_at(program, 0), last_stage = stage_at(program, position);
     if (first_stage == last_stage) return;
-    const struct block_program *embedding =
+    const struct block_program *first =
         program->blocks[variant_of(building, graph->sequence[0], false)];
-    const int *end = &graph->sequence[graph->sequence_count];
-    const struct block_program *module = NULL;
-    if (graph->blocks[end[-2]].mtp) {
-        module = program->blocks[variant_of(building, end[-2], false)];
-    }
-    const struct block_program *head = program->blocks[variant_of(building, end[-1], false)];
+    // Recompute changes no parameter: whichever variant the stage holds will do.
+    const int *variants = &building->variants[graph->sequence[position] * VARIANT_COUNT];
+    const struct block_program *last =
+        program->blocks[variants[0] >= 0 ? variants[0] : variants[1]];
     program->tied.first_stage = first_stage;
     program->tied.last_stage = last_stage;
-    program->tied.elements = program_tied_elements(embedding, module, head);
+    program->tied.elements = program_tied_elements(first, last);
 }
 
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,

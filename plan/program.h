@@ -53,10 +53,11 @@ struct program {
 // What ZeRO splits over which axes.
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
                                enum parameter_kind kind);
-// Elements of the parameters that tie the embedding to the head, and to the multi-token prediction
-// module in front of it (NULL = none). What both of them use is one parameter.
-int64_t program_tied_elements(const struct block_program *embedding,
-                              const struct block_program *module, const struct block_program *head);
+// The last position of the sequence whose block is tied to the first (tied embeddings, the table of
+// a prediction module); 0 = none is.
+int program_tied_position(const struct graph *graph);
+// Elements of the parameters that two blocks tie together.
+int64_t program_tied_elements(const struct block_program *first, const struct block_program *last);
 
 // The legality of choices beyond what types say: everything that must divide, with the nearest
 // values that do. ERR_USAGE. Does not look at memory.

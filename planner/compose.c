@@ -229,18 +229,17 @@ static struct program program_of(struct composer *composer, const struct paralle
                   parallel->in_flight},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
+        program.storage[kind] =
+            program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
     }
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);
     program.tied.last_stage = row->stage_of(&program.shape, last);
-    if (program.tied.first_stage != program.tied.last_stage) {
-        const int *end = &graph->sequence[graph->sequence_count];
-        const struct block_program *module =
-            graph->blocks[end[-2]].mtp ? blocks[2 * end[-2]] : NULL;
-        program.tied.elements =
-            program_tied_elements(blocks[2 * graph->sequence[0]], module, blocks[2 * end[-1]]);
+    int tied = program_tied_position(graph);
+    if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
+        program.tied.elements = program_tied_elements(blocks[2 * graph->sequence[0]],
+                                                      blocks[2 * graph->sequence[tied]]);
     }
     return program;
 }
