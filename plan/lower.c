@@ -320,8 +320,8 @@ static void lower_backward(struct lowering *low)
     }
 }
 
-// What is left partial is summed once a step, by whoever runs the program. ZeRO has reduced the rest,
-// except where an axis of the shard group splits the parameter itself (sinks under Ulysses).
+// What is left partial is summed once a step, by whoever runs the program. ZeRO has reduced the
+// rest, except where an axis of the shard group splits the parameter itself (sinks under Ulysses).
 static void record_gradients(struct lowering *low)
 {
     for (int i = 0; i < low->program->parameter_count; i++) {

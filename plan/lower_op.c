@@ -295,7 +295,6 @@ void lowering_op(struct lowering *low, int index)
         if (allowed) kept |= keep_partial(&home, allowed, &want);
         low->stream = lowering_stream(low, op, strategy, false, i);
         inputs[i] = lowering_read(low, op->inputs[i], &want);
-        if (low->stream.steps == 0) lowering_unshrink(low, inputs[i]);
         low->stream.steps = 0;
     }
     for (int i = 0; i < op->output_count; i++) {
