@@ -183,7 +183,8 @@ static bool is_usable(struct machine *m, const struct instr *instr)
     return m->result->violation_count == 0;
 }
 
-static void check_border(struct machine *m, int buffer, int tensor)
+// Where blocks meet, both sides have to mean the same layout.
+static void check_border(struct machine *m, int buffer, int tensor, const struct layout *agreed)
 {
     if (buffer < 0 || !m->held[buffer].boxes) {
         sets_violate(m->result, "%s never comes out", m->block->tensors[tensor].name);
@@ -191,6 +192,17 @@ static void check_border(struct machine *m, int buffer, int tensor)
     }
     set_term(m, buffer, tensor);
     sets_check_sums(m, buffer, 0);
+    bool agrees = !agreed || memcmp(agreed, &m->held[buffer].claim, sizeof *agreed) == 0;
+    if (!agrees) sets_complain(m, buffer, "is in another layout than the next block expects");
+}
+
+// A layer hands on what it takes; the head's losses go nowhere.
+static const struct layout *layout_out(const struct machine *m)
+{
+    const struct block *block = m->block;
+    if (block->role == BLOCK_HEAD) return NULL;
+    bool chains = block->role == BLOCK_LAYER && block->input_count == 1;
+    return chains ? &m->program->buffers[m->program->inputs[0]].layout : &m->program->output_layout;
 }
 
 // The buffer that holds a tensor at the end.
@@ -233,6 +245,10 @@ static void check_parameter(struct machine *m, const struct parameter *parameter
         sets_violate(m->result, "%s has no gradient", tensor->name);
         return;
     }
+    // What an axis of the shard group splits itself (sinks under Ulysses) has no parts over it.
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        if (parameter->layout.of[a] > 0) sharded &= ~(1u << a);
+    }
     if (kind != parameter->kind) sets_complain(m, buffer, "is of the other kind");
     if (axes & sharded) sets_complain(m, buffer, "is reduced twice, also by ZeRO");
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
@@ -259,24 +275,29 @@ static void expect_flat(struct machine *m, enum collective collective, enum phas
                  (long long)bytes, (int)phase);
 }
 
+static void expect_storage(struct machine *m, enum parameter_kind kind, int64_t bytes)
+{
+    unsigned gathered = store_axes(m, kind, 3), scattered = store_axes(m, kind, 2);
+    if (gathered) {
+        expect_flat(m, COLLECTIVE_ALL_GATHER, PHASE_FORWARD, gathered, bytes);
+        expect_flat(m, COLLECTIVE_ALL_GATHER, PHASE_BACKWARD, gathered, bytes);
+    }
+    if (scattered) expect_flat(m, COLLECTIVE_REDUCE_SCATTER, PHASE_WEIGHT, scattered, bytes);
+}
+
+// One collective for all parameters of a kind, or one for each, as the pass that combines says.
 static void check_flats(struct machine *m)
 {
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        int64_t bytes = 0;
-        for (int i = 0; i < m->program->parameter_count; i++) {
-            const struct parameter *parameter = &m->program->parameters[i];
-            if ((int)parameter->kind != kind) continue;
-            bytes += sets_bytes(m, parameter->tensor, &parameter->layout);
-        }
-        unsigned gathered = store_axes(m, (enum parameter_kind)kind, 3);
-        unsigned scattered = store_axes(m, (enum parameter_kind)kind, 2);
-        if (bytes && gathered) {
-            expect_flat(m, COLLECTIVE_ALL_GATHER, PHASE_FORWARD, gathered, bytes);
-            expect_flat(m, COLLECTIVE_ALL_GATHER, PHASE_BACKWARD, gathered, bytes);
-        }
-        if (bytes && scattered) {
-            expect_flat(m, COLLECTIVE_REDUCE_SCATTER, PHASE_WEIGHT, scattered, bytes);
-        }
+    bool combines = m->task->parallel->passes >> PASS_COMBINE & 1;
+    int64_t all[PARAMETER_KIND_COUNT] = {0};
+    for (int i = 0; i < m->program->parameter_count; i++) {
+        const struct parameter *parameter = &m->program->parameters[i];
+        int64_t bytes = sets_bytes(m, parameter->tensor, &parameter->layout);
+        all[parameter->kind] += bytes;
+        if (!combines) expect_storage(m, parameter->kind, bytes);
+    }
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT && combines; kind++) {
+        if (all[kind]) expect_storage(m, (enum parameter_kind)kind, all[kind]);
     }
     if (m->flat_count > 0) sets_violate(m->result, "ZeRO communicates more than it has to");
 }
@@ -286,10 +307,11 @@ static void check_end(struct machine *m)
     const struct block_gradients *gradients = &m->task->facts->gradients;
     if (m->waiting) sets_violate(m->result, "the loss is never reduced");
     for (int i = 0; i < m->block->output_count; i++)
-        check_border(m, m->program->outputs[i], m->block->outputs[i]);
+        check_border(m, m->program->outputs[i], m->block->outputs[i], layout_out(m));
     for (int i = 0; i < m->block->input_count; i++) {
         if (gradients->of_input[i] < 0) continue;
-        check_border(m, m->program->input_gradients[i], gradients->of_input[i]);
+        check_border(m, m->program->input_gradients[i], gradients->of_input[i],
+                     &m->program->buffers[m->program->inputs[i]].layout);
     }
     for (int i = 0; i < m->program->parameter_count; i++)
         check_parameter(m, &m->program->parameters[i]);

@@ -3,7 +3,7 @@
 
 // Inside of tests/index_sets*.c: all ranks of a mesh, and what each holds of each buffer.
 
-enum { TERM_MAX = 16, FLAT_MAX = 16 };
+enum { TERM_MAX = 16, FLAT_MAX = 256 };
 
 struct held {             // one buffer
     struct box *boxes;    // by rank; NULL until something fills it

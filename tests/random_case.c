@@ -33,6 +33,7 @@ static struct parallel draw_parallel(struct draw *draw)
     parallel.cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
     parallel.recompute = (enum recompute)DRAW_ONE(draw, RECOMPUTE);
     parallel.recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
+    parallel.passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     shuffle_order(draw, &parallel);
     bool has_replicas = draw_int(draw, 0, 2) == 0 && parallel.degree[AXIS_DP] % 2 == 0;
     if (has_replicas) {

@@ -7,7 +7,23 @@
 // A proof that can fail: each collective of some random blocks is removed, doubled, or changed, and
 // the brute force over index sets sees every one of them.
 
-enum { CASES = 40 };
+enum { CASES = 16 };
+
+// A gradient that is only summed up into those of parameters may as well stay in parts: they are
+// reduced at the end of the step.
+static bool is_idle(const struct block_program *program, int at)
+{
+    int output = program->instrs[at].outputs[0];
+    if (program->instrs[at].collective != COLLECTIVE_REDUCE_SCATTER) return false;
+    for (int i = at + 1; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        for (int n = 0; n < instr->input_count; n++) {
+            bool sums = instr->kind == OP_REDUCE || instr->kind == OP_GATHER_BACKWARD;
+            if (instr->inputs[n] == output && !(sums && instr->phase == PHASE_WEIGHT)) return false;
+        }
+    }
+    return true;
+}
 
 static int check_mutants(struct arena *arena, struct draw *draw, const struct random_case *drawn,
                          int at, int counts[MUTATION_COUNT])
@@ -16,6 +32,8 @@ static int check_mutants(struct arena *arena, struct draw *draw, const struct ra
     for (int mutation = 0; mutation < MUTATION_COUNT; mutation++) {
         struct arena_mark mark = arena_mark(arena);
         struct sets_case task = random_case_sets(drawn);
+        bool is_harmless = mutation == MUTATION_REMOVE && is_idle(drawn->program, at);
+        if (is_harmless) continue;
         task.program =
             mutate(arena, draw, &drawn->mesh, drawn->program, at, (enum mutation)mutation);
         if (task.program) {
@@ -46,6 +64,8 @@ static void no_collective_can_be_changed_unseen(void **state)
         struct arena_mark mark = arena_mark(arena);
         struct random_case *drawn = ARENA_NEW(arena, struct random_case, 1);
         random_case_draw(arena, &draw, drawn);
+        struct sets_case task = random_case_sets(drawn);
+        assert_string_equal(sets_check(arena, &task).text, "");
         int before = missed;
         for (int at = 0; at < drawn->program->instr_count; at++) {
             if (!drawn->program->instrs[at].collective) continue;
