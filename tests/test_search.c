@@ -300,6 +300,33 @@ static void a_lost_choice_is_explained_term_by_term(void **state)
     assert_non_null(why.text);
 }
 
+static void choices_of_experts_context_and_schedule_are_explained(void **state)
+{
+    struct arena *arena = *state;
+    static const struct {
+        const char *key, *value;
+    } ASKED[] = {{"ep", "1"}, {"cp", "4"}, {"schedule", "1f1b"}, {"recompute", "norm,activation"}};
+    struct search_request request = shipped(arena, "mixtral-8x7b", "dgx-h100-x4", 8192, 256);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(result.best_count > 0);
+    for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
+        struct explanation why = {0};
+        enum choice choice;
+        int64_t wanted;
+        assert_true(
+            explain_why(arena, &request, &result, ASKED[i].key, ASKED[i].value, &why, &err));
+        assert_true(why.possible);
+        assert_true(choice_from_name(ASKED[i].key, &choice, &err));
+        assert_true(choice_parse(choice, ASKED[i].value, &wanted, &err));
+        assert_true(choice_value(&why.other.parallel, choice) == wanted);
+        if (why.fits) assert_true(why.other.closed_form_s >= result.bound_s * (1 - 1e-9));
+    }
+    assert_string_equal(err.text, "");
+}
+
 static void an_impossible_choice_is_explained_by_its_reason(void **state)
 {
     struct arena *arena = *state;
@@ -342,6 +369,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_says_what_would),
         cmocka_unit_test(a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price),
         cmocka_unit_test(a_lost_choice_is_explained_term_by_term),
+        cmocka_unit_test(choices_of_experts_context_and_schedule_are_explained),
         cmocka_unit_test(an_impossible_choice_is_explained_by_its_reason),
         cmocka_unit_test(a_batch_past_what_the_optimizer_bears_is_warned_about),
     };
