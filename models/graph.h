@@ -96,8 +96,9 @@ enum op_kind {
     OP_GATHER,       // embedding lookup: ids, table -> rows
     OP_CONCAT,       // a, b: joins their last dims, under a name that the output gives; a dim that
                      // b lacks (the shared rope part of MLA's keys has no head) is repeated
-    OP_ROUTE,     // logits (batch, seq, gate) -> weights of the same shape, fp32, zero but for the
-                  // top_k chosen; `function` says how scores become weights
+    OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,
+                  // zero but for the top_k chosen; `function` says how scores become weights. The
+                  // bias is added to the scores to choose by, and to nothing else
     OP_DISPATCH,  // x (batch, seq, hidden), weights -> rows (batch, seq, expert, hidden), ragged
     OP_COMBINE,   // rows (batch, seq, expert, hidden), weights -> sum over the chosen experts
     OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
@@ -108,9 +109,10 @@ enum op_kind {
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
     OP_CONCAT_BACKWARD,     // d_out -> d_a, d_b (summed over what was repeated)
-    OP_ROUTE_BACKWARD,      // d_weights, logits, weights -> d_logits
-    OP_DISPATCH_BACKWARD,   // d_rows, weights -> d_x
-    OP_COMBINE_BACKWARD,    // d_out, rows, weights -> d_rows, d_weights
+    OP_ROUTE_BACKWARD,  // d_weights, logits, weights -> d_logits(, d_bias: its derivative is zero;
+                        // in its place a trainer sums the experts' loads)
+    OP_DISPATCH_BACKWARD,  // d_rows, weights -> d_x
+    OP_COMBINE_BACKWARD,   // d_out, rows, weights -> d_rows, d_weights
     OP_REDUCE,  // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
     OP_KIND_COUNT
 };
@@ -136,6 +138,7 @@ enum function {
     FUNCTION_ROUTE_SOFTMAX_TOP_K,  // the same, renormalised over the chosen
     FUNCTION_ROUTE_TOP_K_SOFTMAX,  // softmax over the chosen alone
     FUNCTION_ROUTE_SIGMOID_TOP_K,  // sigmoid scores, the chosen renormalised, times scalar
+    FUNCTION_ROUTE_SIGMOID,        // the same, not renormalised
     FUNCTION_LAYER_NORM,           // scalar is epsilon in both norms
     FUNCTION_RMS_NORM,
 };

@@ -5,6 +5,8 @@
 
 // Routing and what follows it. Rows that do not exist are zeros; a weight of zero says so.
 
+enum { EXPERT_MAX = 64 };
+
 // How many scores rank before this one; of equal scores the first does.
 static int64_t rank_of(const double *scores, int64_t count, int64_t expert)
 {
@@ -20,33 +22,42 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+static bool is_sigmoid(enum function function)
+{
+    return function == FUNCTION_ROUTE_SIGMOID_TOP_K || function == FUNCTION_ROUTE_SIGMOID;
+}
+
 // Positive scores, of which the weights are shares of the sum: over all experts or the chosen.
 static double score(enum function function, double logit)
 {
-    return function == FUNCTION_ROUTE_SIGMOID_TOP_K ? sigmoid(logit) : exp(logit);
+    return is_sigmoid(function) ? sigmoid(logit) : exp(logit);
 }
 
-static bool counts_in_sum(const struct op *op, const double *logits, int64_t count, int64_t expert)
-{
-    return op->function == FUNCTION_ROUTE_SOFTMAX || rank_of(logits, count, expert) < op->top_k;
-}
-
-static double score_sum(const struct op *op, const double *logits, int64_t count)
+// What the scores are divided by; `chosen` has a number above zero for those.
+static double score_sum(const struct op *op, const double *logits, const double *chosen,
+                        int64_t count)
 {
     double sum = 0;
+    if (op->function == FUNCTION_ROUTE_SIGMOID) return 1;
     for (int64_t i = 0; i < count; i++) {
-        if (counts_in_sum(op, logits, count, i)) sum += score(op->function, logits[i]);
+        bool counts = op->function == FUNCTION_ROUTE_SOFTMAX || chosen[i] > 0;
+        if (counts) sum += score(op->function, logits[i]);
     }
     return sum;
 }
 
-static void route_token(const struct op *op, const double *logits, int64_t count, double *weights)
+static void route_token(const struct op *op, const double *logits, const double *bias,
+                        int64_t count, double *weights)
 {
-    double sum = score_sum(op, logits, count);
-    for (int64_t i = 0; i < count; i++) {
-        bool is_chosen = rank_of(logits, count, i) < op->top_k;
-        weights[i] = is_chosen ? op->scalar * score(op->function, logits[i]) / sum : 0;
-    }
+    double ranked[EXPERT_MAX];
+    assert(count <= EXPERT_MAX);
+    for (int64_t i = 0; i < count; i++)
+        ranked[i] = bias ? score(op->function, logits[i]) + bias[i] : logits[i];
+    for (int64_t i = 0; i < count; i++)
+        weights[i] = rank_of(ranked, count, i) < op->top_k;
+    double sum = score_sum(op, logits, weights, count);
+    for (int64_t i = 0; i < count; i++)
+        weights[i] *= op->scalar * score(op->function, logits[i]) / sum;
 }
 
 // With s the scores and S their sum, w_i = scalar s_i / S for the chosen:
@@ -54,16 +65,16 @@ static void route_token(const struct op *op, const double *logits, int64_t count
 static void route_token_backward(const struct op *op, const double *d_weights, const double *logits,
                                  const double *weights, int64_t count, double *d_logits)
 {
-    double sum = score_sum(op, logits, count), mean = 0;
-    for (int64_t i = 0; i < count; i++) {
+    double sum = score_sum(op, logits, weights, count), mean = 0;
+    for (int64_t i = 0; i < count && op->function != FUNCTION_ROUTE_SIGMOID; i++) {
         mean += d_weights[i] * weights[i];
     }
     for (int64_t j = 0; j < count; j++) {
         double s = score(op->function, logits[j]);
-        double slope = op->function == FUNCTION_ROUTE_SIGMOID_TOP_K ? s * (1 - s) : s;
+        double slope = is_sigmoid(op->function) ? s * (1 - s) : s;
         double own = weights[j] > 0 ? op->scalar * d_weights[j] : 0;
-        double shared = counts_in_sum(op, logits, count, j) ? mean : 0;
-        d_logits[j] = slope / sum * (own - shared);
+        bool counts = op->function == FUNCTION_ROUTE_SOFTMAX || weights[j] > 0;
+        d_logits[j] = slope / sum * (own - (counts ? mean : 0));
     }
 }
 
@@ -74,7 +85,8 @@ void interpreter_route(struct interpreter *in, const struct op *op)
     assert(op->top_k > 0 && op->top_k <= count && op->scalar > 0);
     for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i += count) {
         if (op->kind == OP_ROUTE) {
-            route_token(op, v[op->inputs[0]] + i, count, v[op->outputs[0]] + i);
+            const double *bias = op->input_count > 1 ? v[op->inputs[1]] : NULL;
+            route_token(op, v[op->inputs[0]] + i, bias, count, v[op->outputs[0]] + i);
         } else {
             route_token_backward(op, v[op->inputs[0]] + i, v[op->inputs[1]] + i,
                                  v[op->inputs[2]] + i, count, v[op->outputs[0]] + i);

@@ -136,8 +136,7 @@ static void derived_gradients_equal_finite_differences_with_the_unfused_chain(vo
 // Families route in few ways; all of them, with every bias that experts can have.
 static void every_way_to_route_has_its_gradient(void **state)
 {
-    for (enum function route = FUNCTION_ROUTE_SOFTMAX; route <= FUNCTION_ROUTE_SIGMOID_TOP_K;
-         route++) {
+    for (enum function route = FUNCTION_ROUTE_SOFTMAX; route <= FUNCTION_ROUTE_SIGMOID; route++) {
         struct decoder decoder = {.vocab = 11,
                                   .hidden = 8,
                                   .layer_count = 1,
@@ -155,6 +154,7 @@ static void every_way_to_route_has_its_gradient(void **state)
                                               .route = route,
                                               .route_scale = 1.5,
                                               .route_bias = true,
+                                              .choice_bias = route >= FUNCTION_ROUTE_SIGMOID_TOP_K,
                                               .expert_bias = true}};
         struct import_options options = {.flash = true};
         struct graph *graph = decoder_graph(*state, &decoder, &options);

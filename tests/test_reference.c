@@ -32,10 +32,10 @@ static uint64_t next(uint64_t *seed)
 static void fill_parameter(struct interpreter *in, int tensor, int position)
 {
     const struct tensor *parameter = &in->block->tensors[tensor];
-    const char *key = parameter->tie ? parameter->tie
-                                     : arena_print(in->arena, "%d:%s", position, parameter->name);
-    uint64_t seed = hash(key);
-    bool is_norm = strstr(parameter->name, "norm.weight") != NULL;
+    const char *name = parameter->tie ? parameter->tie : parameter->name;
+    bool is_norm = strstr(name, "norm.weight") != NULL;
+    if (in->block->role == BLOCK_LAYER) name = arena_print(in->arena, "%d:%s", position, name);
+    uint64_t seed = hash(name);
     double *values = interpreter_array(in, tensor);
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
         values[i] = 0.4 * ((double)next(&seed) / (double)(1u << 31) - 0.5) + is_norm;
@@ -53,9 +53,9 @@ static void fill_ids(struct interpreter *in, int tensor, int64_t vocab)
     }
 }
 
-// Runs one block on the output of the one before; returns its own.
-static double *run_block(struct arena *arena, const struct graph *graph, int position,
-                         const double *input)
+// Runs one block on the outputs of the one before, which its own then replace.
+static void run_block(struct arena *arena, const struct graph *graph, int position,
+                      double *passed[2])
 {
     const struct block *block = &graph->blocks[graph->sequence[position]];
     struct interpreter in = interpreter_new(arena, block, BATCH, SEQ);
@@ -64,15 +64,17 @@ static double *run_block(struct arena *arena, const struct graph *graph, int pos
         if (role == TENSOR_PARAMETER) fill_parameter(&in, t, position);
         if (role == TENSOR_IDS) fill_ids(&in, t, graph->vocab);
     }
-    if (input) {
-        double *values = interpreter_array(&in, block->inputs[0]);
-        int64_t elements = interpreter_elements(&in, block->inputs[0]);
-        memcpy(values, input, (size_t)elements * sizeof *values);
+    for (int i = 0; i < block->input_count; i++) {
+        double *values = interpreter_array(&in, block->inputs[i]);
+        int64_t elements = interpreter_elements(&in, block->inputs[i]);
+        memcpy(values, passed[i], (size_t)elements * sizeof *values);
     }
     interpreter_run(&in, 0, block->op_count);
-    return in.values[block->outputs[0]];
+    for (int i = 0; i < block->output_count; i++)
+        passed[i] = in.values[block->outputs[i]];
 }
 
+// Of the next token; what a prediction module loses beside it, transformers does not compute.
 static double mean_loss(struct arena *arena, const char *path, bool is_flash)
 {
     struct err err = {0};
@@ -80,12 +82,12 @@ static double mean_loss(struct arena *arena, const char *path, bool is_flash)
     assert_string_equal(err.text, "");
     struct import_options options = {.flash = is_flash};
     struct graph *graph = model_graph(arena, config, &options);
-    double *values = NULL, sum = 0;
+    double *passed[2] = {NULL, NULL}, sum = 0;
     for (int position = 0; position < graph->sequence_count; position++) {
-        values = run_block(arena, graph, position, values);
+        run_block(arena, graph, position, passed);
     }
     for (int i = 0; i < BATCH * SEQ; i++)
-        sum += values[i];
+        sum += passed[0][i];
     return sum / (BATCH * SEQ);
 }
 
@@ -111,7 +113,7 @@ static void graphs_compute_the_losses_of_transformers(void **state)
         checked++;
     }
     fclose(file);
-    assert_true(checked >= 10);
+    assert_true(checked >= 23);
 }
 
 int main(void)

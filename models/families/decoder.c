@@ -217,6 +217,9 @@ static int score_tokens(struct layers *layers, const char *prefix, int x, int we
                             .output = layers_tokens(DIM_VOCAB, layers->vocab_padded),
                             .bias = d->masked_head};
     int logits = layers_product(layers, x, weight, lm);
+    // The bias of a masked head stands behind its product; no family has both.
+    struct op *product = &layers->builder.block->ops[layers->builder.block->op_count - 1];
+    if (d->logit_scale > 0 && !lm.bias) product->scalar = d->logit_scale;
     if (d->logit_softcap > 0) {
         const char *name = arena_print(layers->builder.arena, "%shead.softcap", prefix);
         logits = layers_function(layers, name, logits, FUNCTION_SOFTCAP, d->logit_softcap);

@@ -22,6 +22,7 @@ struct experts {
     enum function route;
     double route_scale;
     bool route_bias;       // the router has a trained bias (gpt-oss)
+    bool choice_bias;      // a bias that balances loads, for the choice alone (deepseek_v3)
     bool expert_bias;      // products inside experts have biases (gpt-oss)
     const bool *is_dense;  // by layer: an ordinary mlp of `ffn`; NULL = none is
 };

@@ -289,10 +289,11 @@ static const void *read_v3_as(struct family_reader *reader, const char *model_ty
     };
     struct decoder decoder = read_decoder(reader, model_type, &record);
     decoder.mlp_bias = false;  // not among V3's keys
-    decoder.experts.route = FUNCTION_ROUTE_SIGMOID_TOP_K;
-    // The bias that balances the experts' loads (DeepSeek-V3, section 2.1.2) is moved by a rule
-    // and not by a gradient, which costs as much; the published count has it among the parameters.
-    decoder.experts.route_bias = decoder.experts.count > 0;
+    decoder.experts.route =
+        record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
+    // The bias that balances the experts' loads (DeepSeek-V3, section 2.1.2) follows a rule and no
+    // gradient, but the published count has it among the parameters.
+    decoder.experts.choice_bias = decoder.experts.count > 0;
     return family_decoder(reader, &decoder);
 }
 

@@ -40,6 +40,10 @@ static int route(struct layers *layers, int input)
                     .output_count = 1,
                     .inputs = {logits},
                     .outputs = {weights}};
+    if (experts->choice_bias) {
+        op.inputs[op.input_count++] = layers_parameter(layers, "router.choice", "bias",
+                                                       SHAPE({DIM_GATE, experts->count}), NULL);
+    }
     builder_op(&layers->builder, op);
     return weights;
 }
