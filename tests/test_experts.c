@@ -205,6 +205,9 @@ static const struct {
     {"qwen3-235b-a22b", 235093634560, 22190763520},
     {"gpt-oss-20b", 20914757184, 4187440704},
     {"gpt-oss-120b", 116829156672, 5711982912},
+    // Zhipu: 106B with 12B active, 355B with 32B, without embedding or prediction module.
+    {"glm-4.5-air", 106852245504, 13424123904},
+    {"glm-4.5", 352797814784, 33632251904},
     {"dbrx", 131596523520, 36469708800},
     // No transformers has it; from the shapes of xai-org/grok-1, whose table is tied.
     {"grok-1",

@@ -85,6 +85,7 @@ static const struct {
     {"experts_top_k", "4:26: $.num_experts_per_tok: a token cannot go to 9 of 8 experts"},
     {"experts_type", "1:48: $.num_local_experts: expected a number, found a string"},
     {"fraction", "1:41: $.hidden_size: expected a whole number, found 64.5"},
+    {"glm_shared", "1:48: $.n_shared_experts: together the shared experts are wider than 1000000"},
     {"heads", "4:13: $.n_head: 12 heads do not divide a hidden size of 770"},
     {"heads_llama", "4:26: $.num_attention_heads: 16 heads do not divide a hidden size of 100"},
     {"hidden", "1:40: $.hidden_size: must be between 1 and 1000000, found 0"},
@@ -95,7 +96,8 @@ static const struct {
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
      "3:17: $.model_type: unknown \"foo\"; known: bert, bloom, dbrx, deepseek_v2, deepseek_v3, "
-     "falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, gpt_oss, grok-1, grok1, kimi_k2, llama, "
+     "falcon, gemma, gemma2, gemma3_text, glm4_moe, gpt2, gpt_neox, gpt_oss, grok-1, grok1, "
+     "kimi_k2, llama, "
      "mistral, "
      "mixtral, nemotron, opt, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, starcoder2"},
     {"nul", "1:24: a NUL byte"},

@@ -109,6 +109,8 @@ const char *const TINY_MODELS[] = {
     "1, "
     "\"attn_config\": {\"kv_n_heads\": 2}, \"ffn_config\": {\"ffn_hidden_size\": 5, "
     "\"moe_top_k\": 2, \"ffn_act_fn\": {\"name\": \"gelu\"}}}",
+    "{\"model_type\": \"glm4_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", "
+    "\"n_routed_experts\": 4, \"use_qk_norm\": true, \"routed_scaling_factor\": 1.5}",
     NULL,
 };
 

@@ -1,0 +1,94 @@
+#include "models/families/llama_like.h"
+
+// GLM-4.5: ordinary attention, the first layers dense, experts chosen by sigmoid scores beside
+// shared ones, and a multi-token prediction module.
+
+struct glm_moe {
+    int64_t n_routed_experts, num_experts_per_tok, n_shared_experts, moe_intermediate_size;
+    int64_t first_k_dense_replace, num_nextn_predict_layers;
+    double routed_scaling_factor;
+    bool norm_topk_prob, use_qk_norm;
+};
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct glm_moe, n_routed_experts, 1, EXPERTS_MAX)},
+    {"num_local_experts", JSON_TYPE_I64, offsetof(struct glm_moe, n_routed_experts), 1, EXPERTS_MAX,
+     true},
+    {JSON_OPT_I64(struct glm_moe, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, n_shared_experts, 0, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, moe_intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct glm_moe, first_k_dense_replace, 0, LAYERS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, num_nextn_predict_layers, 0, MTP_MAX)},
+    {"num_mtp_layers", JSON_TYPE_I64, offsetof(struct glm_moe, num_nextn_predict_layers), 0,
+     MTP_MAX, true},
+    {JSON_OPT_F64(struct glm_moe, routed_scaling_factor, 1e-6, 1e6)},
+    {JSON_OPT_BOOL(struct glm_moe, norm_topk_prob)},
+    {JSON_OPT_BOOL(struct glm_moe, use_qk_norm)},
+    // Which groups of experts are open changes neither shapes nor work.
+    {JSON_OPT_ANY("n_group")},
+    {JSON_OPT_ANY("topk_group")},
+    {0},
+};
+
+static const bool *dense_layers(struct family_reader *reader, const struct glm_moe *record,
+                                int64_t layer_count)
+{
+    if (record->first_k_dense_replace == 0) return NULL;
+    bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
+    for (int64_t i = 0; i < layer_count && i < record->first_k_dense_replace; i++)
+        is_dense[i] = true;
+    return is_dense;
+}
+
+static void set_experts(struct family_reader *reader, const struct glm_moe *record,
+                        struct decoder *decoder)
+{
+    if (reader->err->kind) return;
+    int64_t shared_ffn = record->n_shared_experts * record->moe_intermediate_size;
+    decoder->experts = (struct experts){
+        .count = record->n_routed_experts,
+        .top_k = record->num_experts_per_tok,
+        .ffn = record->moe_intermediate_size,
+        .shared_ffn = shared_ffn,
+        .route = FUNCTION_ROUTE_SIGMOID_TOP_K,
+        .route_scale = record->routed_scaling_factor,
+        .is_dense = dense_layers(reader, record, decoder->layer_count),
+    };
+    if (shared_ffn > WIDTH_MAX) {
+        family_fail(reader, "n_shared_experts", "together the shared experts are wider than %d",
+                    WIDTH_MAX);
+    }
+    family_check_experts(reader, decoder,
+                         family_key(reader, "n_routed_experts", "num_local_experts"),
+                         "num_experts_per_tok");
+}
+
+static const void *read_glm4_moe(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,      .vocab_size = 151552,
+                                .hidden_size = 4096,      .intermediate_size = 10944,
+                                .num_hidden_layers = 46,  .num_attention_heads = 96,
+                                .num_key_value_heads = 8, .max_position_embeddings = 131072};
+    struct glm_moe experts = {.n_routed_experts = 128,
+                              .num_experts_per_tok = 8,
+                              .n_shared_experts = 1,
+                              .moe_intermediate_size = 1408,
+                              .first_k_dense_replace = 1,
+                              .num_nextn_predict_layers = 1,
+                              .routed_scaling_factor = 1,
+                              .norm_topk_prob = true};
+    record.rms_norm_eps = 1e-5;
+    record.partial_rotary_factor = 0.5;
+    llama_like_read(reader, &record);
+    if (!reader->err->kind) family_read(reader, FIELDS, &experts);
+    // Heads need not divide hidden: the rest is cut off.
+    if (record.head_dim == 0) record.head_dim = record.hidden_size / record.num_attention_heads;
+    struct decoder decoder = llama_like_decoder(reader, "glm4_moe", &record);
+    decoder.qkv_bias = record.attention_bias;
+    decoder.head_norms = experts.use_qk_norm;
+    decoder.mtp_count = experts.num_nextn_predict_layers;
+    set_experts(reader, &experts, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_GLM4_MOE = {"glm4_moe", read_glm4_moe, decoder_graph};
