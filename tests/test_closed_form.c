@@ -135,8 +135,8 @@ static double *duration_at(struct step_price *price, struct chunk_price *classes
     return i < 4 ? once[i] : &at->phase_s[i - 4][PART_COMPUTE];
 }
 
-// What the paths leave out may move a duration's effect a little: 0.42 % of the step at the most, in
-// one of these plans (zb-h2 on 4 stages).
+// What the paths leave out may move a duration's effect a little: 0.42 % of the step at the most,
+// in one of these plans (zb-h2 on 4 stages).
 static void longer_durations_make_longer_steps(void **state)
 {
     struct arena *arena = *state;
