@@ -245,6 +245,10 @@ static void check_parameter(struct machine *m, const struct parameter *parameter
         sets_violate(m->result, "%s has no gradient", tensor->name);
         return;
     }
+    // What an axis of the shard group splits itself (sinks under Ulysses) has no parts over it.
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        if (parameter->layout.of[a] > 0) sharded &= ~(1u << a);
+    }
     if (kind != parameter->kind) sets_complain(m, buffer, "is of the other kind");
     if (axes & sharded) sets_complain(m, buffer, "is reduced twice, also by ZeRO");
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {

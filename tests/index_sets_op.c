@@ -103,7 +103,8 @@ static int variable(const struct op *op, bool output, int slot, int wanted,
     case OP_SOFTMAX_BACKWARD:
     case OP_ROUTE:
     case OP_ROUTE_BACKWARD:
-        return !output && is_last(tensor, extent) ? ROW : (int)dim;
+        // A sink has its head alone.
+        return !output && is_last(tensor, extent) && tensor->rank > 1 ? ROW : (int)dim;
     case OP_ELEMENTWISE:
         if (op->function != FUNCTION_ROPE || output) return (int)dim;
         return dim == DIM_HEAD_DIM ? ROW : (int)dim;
