@@ -41,17 +41,13 @@ void hold_list_add(struct hold_list *list, const struct schedule_hold *moment)
     list->count++;
 }
 
-// What the first `count` forwards hold of each chunk, or backwards, which begin with the last one,
-// set free.
-static void add_taken(const struct schedule_shape *shape, int count, int sign, bool from_last,
-                      struct schedule_hold *moment)
+// What the first `count` forwards hold of each chunk.
+static void add_taken(const struct schedule_shape *shape, int count, struct schedule_hold *moment)
 {
     int p = shape->stage_count, v = shape->chunk_count;
     int each = count / (p * v) * p, rest = count % (p * v);
-    for (int i = 0; i < v; i++, rest -= p) {
-        int own = each + (rest < 0 ? 0 : rest > p ? p : rest);
-        moment[from_last ? v - 1 - i : i].alive += sign * own;
-    }
+    for (int chunk = 0; chunk < v; chunk++, rest -= p)
+        moment[chunk].alive += each + (rest < 0 ? 0 : rest > p ? p : rest);
 }
 
 // Behind the k-th forward after the warm-up, k of the 2v moments of a group at which the chunk of
@@ -62,15 +58,19 @@ int schedule_fill_holds(const struct schedule_shape *shape, int warm_up,
                         struct schedule_hold *holds)
 {
     int p = shape->stage_count, v = shape->chunk_count, total = v * shape->micro_batch_count;
-    int steps = total - warm_up < p * v ? total - warm_up : p * v, count = 0;
-    if (v == 1 || steps < 1) steps = 1;
+    int steps = total - warm_up < p * v ? total - warm_up : p * v, count = 1;
+    for (int chunk = 0; chunk < v; chunk++)
+        holds[chunk] = (struct schedule_hold){0, 0};
+    add_taken(shape, warm_up < total ? warm_up + 1 : total, holds);
+    if (v == 1) steps = 1;
     int turn = p - 1 - warm_up % p;  // the last forward of its chunk
-    for (int k = 0; k < steps; k = k % p < turn ? k - k % p + turn : k - k % p + p) {
-        struct schedule_hold *moment = &holds[count++ * v];
-        for (int chunk = 0; chunk < v; chunk++)
-            moment[chunk] = (struct schedule_hold){0, 0};
-        add_taken(shape, warm_up + k < total ? warm_up + k + 1 : total, 1, false, moment);
-        add_taken(shape, k, -1, true, moment);
+    for (int k = 0, next; k + 1 < steps; k = next, count++) {
+        next = k % p < turn ? k - k % p + turn : k - k % p + p;
+        if (next >= steps) break;
+        struct schedule_hold *moment = &holds[count * v];
+        memcpy(moment, moment - v, (size_t)v * sizeof *moment);
+        moment[(warm_up + next) / p % v].alive += next - k;
+        moment[v - 1 - k / p % v].alive -= next - k;
     }
     assert(count <= SCHEDULE_HOLD_MAX);
     return count;
