@@ -92,6 +92,7 @@ void random_case_draw(struct arena *arena, struct draw *draw, struct random_case
     draw_experts(draw, drawn);
     drawn->mesh = mesh_make(parallel, drawn->sizes.kv_heads);
     drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
+    if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);
     drawn->block = random_block(arena, draw, &drawn->sizes, DRAW_ONE(draw, ROLES));
     block_differentiate(arena, drawn->block, &drawn->facts);
     struct lower_request request = {.block = drawn->block,
