@@ -178,32 +178,70 @@ static void hold_block(const struct program *program, const struct stack *stack,
 
 enum { CHUNKS = UINT8_MAX + 1 };
 
-// The heaviest moment of the schedule. One micro-batch's copies of the logits are counted already.
+// Chunks that weigh alike: most are the same layers.
+struct chunk_weights {
+    int count;
+    int of_chunk[CHUNKS];
+    struct chunk_bytes list[CHUNKS];
+};
+
+static void find_weights(const struct chunk_bytes *bytes, int chunk_count,
+                         struct chunk_weights *weights)
+{
+    weights->count = 0;
+    for (int chunk = 0; chunk < chunk_count; chunk++) {
+        int i = 0;
+        while (i < weights->count && (weights->list[i].saved != bytes[chunk].saved ||
+                                      weights->list[i].waiting != bytes[chunk].waiting ||
+                                      weights->list[i].logits != bytes[chunk].logits))
+            i++;
+        if (i == weights->count) weights->list[weights->count++] = bytes[chunk];
+        weights->of_chunk[chunk] = i;
+    }
+}
+
+// Only the head's chunk has logits. One micro-batch's copies of them are counted already.
+static struct chunk_bytes weigh(const struct chunk_weights *weights,
+                                const struct schedule_hold *hold, int chunk_count)
+{
+    struct schedule_hold sums[CHUNKS];
+    for (int i = 0; i < weights->count; i++)
+        sums[i] = (struct schedule_hold){0, 0};
+    for (int chunk = 0; chunk < chunk_count; chunk++) {
+        struct schedule_hold *sum = &sums[weights->of_chunk[chunk]];
+        sum->alive += hold[chunk].alive;
+        sum->waiting += hold[chunk].waiting;
+    }
+    struct chunk_bytes bytes = {0};
+    for (int i = 0; i < weights->count; i++) {
+        const struct chunk_bytes *each = &weights->list[i];
+        bytes.saved += each->saved * sums[i].alive + each->waiting * sums[i].waiting;
+        if (sums[i].alive > 1) bytes.logits += each->logits * (sums[i].alive - 1);
+    }
+    return bytes;
+}
+
+// The heaviest moment of the schedule.
 static void add_heaviest(const struct program *program, const struct chunk_bytes *bytes, int stage,
                          struct holding *holding)
 {
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     int chunk_count = program->shape.chunk_count, hold_count = 1;
     struct schedule_hold holds[SCHEDULE_HOLD_MAX * CHUNKS];
+    struct chunk_weights weights;
+    find_weights(bytes, chunk_count, &weights);
     // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
     for (int chunk = 0; chunk < chunk_count; chunk++)
         holds[chunk] = (struct schedule_hold){1, 0};
     if (program->shape.stage_count > 1 || !row->backward_fused)
         hold_count = row->holds(&program->shape, stage, holds);
-    double saved = 0, logits = 0;
+    struct chunk_bytes worst = {0};
     for (int i = 0; i < hold_count; i++) {
-        double hold_saved = 0, hold_logits = 0;
-        for (int chunk = 0; chunk < chunk_count; chunk++) {
-            const struct schedule_hold *hold = &holds[i * chunk_count + chunk];
-            hold_saved += bytes[chunk].saved * hold->alive + bytes[chunk].waiting * hold->waiting;
-            if (hold->alive > 1) hold_logits += bytes[chunk].logits * (hold->alive - 1);
-        }
-        if (hold_saved + hold_logits <= saved + logits) continue;
-        saved = hold_saved;
-        logits = hold_logits;
+        struct chunk_bytes found = weigh(&weights, &holds[i * chunk_count], chunk_count);
+        if (found.saved + found.logits > worst.saved + worst.logits) worst = found;
     }
-    holding->saved_bytes += saved;
-    holding->logits_bytes += logits;
+    holding->saved_bytes += worst.saved;
+    holding->logits_bytes += worst.logits;
 }
 
 static struct holding holding_of(const struct program *program, const struct stack *stack,

@@ -265,14 +265,6 @@ static void make_inputs_again(struct lowering *low, int index)
     }
 }
 
-// As late as can be, so that little else is alive beside it. What weight gradients read is made at
-// the end of the input gradients, of which it may be part.
-static void redo_for(struct lowering *low, enum phase phase, int index)
-{
-    if (low->request->recompute != RECOMPUTE_SELECTIVE) return;
-    if (low->block->ops[index].phase == phase) make_inputs_again(low, index);
-}
-
 // A block redone whole is a group of its own: a gathered copy made in it is not kept for the weight
 // gradients, which would hold it for the length of the block.
 static void redo_whole(struct lowering *low)
@@ -305,12 +297,13 @@ static void lower_backward(struct lowering *low)
     forget_forward(low);
     gather_parameters(low);
     redo_whole(low);
+    bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
-        redo_for(low, PHASE_BACKWARD, o);
+        // As late as can be, so that little else is alive beside it: for a weight gradient beside
+        // the input gradient of the same op, after which it may run.
+        if (is_selective) make_inputs_again(low, o);
         if (block->ops[o].phase == PHASE_BACKWARD) lowering_op(low, o);
     }
-    for (int o = low->facts->forward_op_count; o < block->op_count; o++)
-        redo_for(low, PHASE_WEIGHT, o);
     for (int i = 0; i < block->input_count; i++) {
         int gradient = low->facts->gradients.of_input[i];
         if (gradient < 0) continue;

@@ -50,8 +50,9 @@ struct instr {
     enum axis parent;  // of the axes: the stream it runs on
     int8_t combine;
     int64_t bytes;   // the whole payload: gathered result of an all-gather, buffer of an
-                     // all-reduce, input of a reduce-scatter, local buffer of an
-                     // all-to-all, message of a send
+                     // all-reduce, input of a reduce-scatter, fuller of the two
+                     // local buffers of an all-to-all, message of a send; a streamed
+                     // one moves stream_steps parts of 1 / ranks of it
     bool parameter;  // payload is a parameter or its gradient (ZeRO 3), not an activation
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
     int input_count, output_count;

@@ -54,6 +54,7 @@ struct composer {
     int balance_count;
     // of the group
     const struct graph *graph;
+    int tied;  // program_tied_position of the graph
     struct parallel group;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
     const struct step_price *hop;  // NULL: not asked yet
@@ -85,7 +86,10 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
 {
     struct parallel sharded = *parallel, whole = *parallel;
     composer->group = *parallel;
-    composer->graph = memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    const struct graph *graph =
+        memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    if (composer->graph != graph) composer->tied = program_tied_position(graph);
+    composer->graph = graph;
     whole.zero = whole.zero_group = 0;
     if (sharded.zero == 0) sharded.zero = 1;
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
@@ -236,7 +240,7 @@ static struct program program_of(struct composer *composer, const struct paralle
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);
     program.tied.last_stage = row->stage_of(&program.shape, last);
-    int tied = program_tied_position(graph);
+    int tied = composer->tied;
     if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
         program.tied.elements = program_tied_elements(blocks[2 * graph->sequence[0]],
                                                       blocks[2 * graph->sequence[tied]]);

@@ -31,10 +31,6 @@ struct queue {
 
 enum { FACTS_MAX = 64 };
 
-// A larger micro-batch takes no more time a sequence, but for the last wave of its kernels, which
-// may be emptier: tests/test_search.c bounds by how much.
-static const double LAST_WAVE_RATIO = 0.8;
-
 struct walk {
     struct scan scan;
     struct queue queue;
@@ -165,7 +161,7 @@ static double family_sequence_s(struct walk *walk, int index)
         largest = at;
     }
     const struct scan_group *group = &walk->groups[largest];
-    return LAST_WAVE_RATIO * probe_s(walk, group) / group->group->micro_batch;
+    return SCAN_LAST_WAVE_RATIO * probe_s(walk, group) / group->group->micro_batch;
 }
 
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family

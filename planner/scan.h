@@ -8,6 +8,11 @@
 // is done. Exhaustive: every plan is priced. Both keep the same plans. Of the plans of one tail
 // (ways to recompute, even or balanced stages) only the best is kept.
 
+// A larger micro-batch takes no more time a sequence than a smaller one, but for the last wave of
+// its kernels, which may be emptier: no less than this share of it bounds the smaller ones of a
+// family (tests/test_search.c).
+static const double SCAN_LAST_WAVE_RATIO = 0.9;
+
 struct scan_request {
     const struct search_request *search;
     struct space *space;

@@ -21,6 +21,15 @@ static bool is_exhaustive(const struct scan *scan)
     return scan->request->search->exhaustive;
 }
 
+// Where W stands apart the closed form replays the schedule, which takes longer, and, as of any
+// list schedule, longer tasks may end it a little earlier (Graham 1969). There nothing is redone
+// that has room, and of whole layers the fewest that meet the limit: that is what the space means
+// by a tail.
+static bool is_replayed(const struct parallel *parallel)
+{
+    return !schedule_row(parallel->schedule)->backward_fused;
+}
+
 bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes)
 {
     return is_exhaustive(scan) || ranking_may_take(&scan->result.ranking, step_s, reserved_bytes);
@@ -57,9 +66,8 @@ static bool time_decides(const struct scan *scan)
 // of a bound below it.
 static bool may_be_fast(struct scan *scan, struct candidate *plan)
 {
-    bool dear = !schedule_row(plan->parallel.schedule)->backward_fused;
     bool may = false;
-    if (dear && !is_exhaustive(scan)) {
+    if (is_replayed(&plan->parallel) && !is_exhaustive(scan)) {
         may = scan_may_take(scan, composer_bound(scan->composer, &plan->parallel), 0);
     } else {
         price(scan, plan);
@@ -120,7 +128,7 @@ static void consider_layers(struct scan *scan, struct parallel *parallel,
     int low = redo->layers_low, high = redo->layers_high;
     parallel->recompute = redo->recompute;
     parallel->recompute_classes = redo->classes;
-    if (low < high && !is_exhaustive(scan)) {
+    if (low < high && (!is_exhaustive(scan) || is_replayed(parallel))) {
         consider_fewest(scan, parallel, low, high, pick);
         return;
     }
@@ -136,7 +144,8 @@ static bool settles(struct scan *scan, const struct parallel *parallel, struct p
 {
     struct candidate plan = {.parallel = *parallel};
     if (!may_be_fast(scan, &plan)) return true;
-    if (pick->found && plan.cost.step_s > pick->plan.cost.step_s) return true;
+    bool slower = pick->found && plan.cost.step_s > pick->plan.cost.step_s;
+    if (slower && !is_replayed(parallel)) return true;
     if (!fits(scan, &plan)) return false;
     if (plan.cost.step_s <= 0) price(scan, &plan);
     take(scan, &plan, pick);
@@ -165,7 +174,7 @@ static void consider_redos(struct scan *scan, struct parallel *parallel,
         return;
     }
     bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
-    bool asked = keeps_all && time_decides(scan) && !is_exhaustive(scan);
+    bool asked = keeps_all && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
     if (asked && settles(scan, parallel, pick)) return;
     for (int i = asked; i < tail->redo_count; i++) {
         consider_layers(scan, parallel, &tail->redos[i], pick);

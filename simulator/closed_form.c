@@ -275,13 +275,17 @@ static void add_parts(const struct form *form, struct cost *cost)
     }
 }
 
-// Blocking hops stop every stage twice a micro-batch and chunk; in 1F1B the end stages once.
+// Blocking hops stop every stage twice a micro-batch and chunk; in 1F1B the end stages once. Where
+// W is a task of its own, behind a B that sends, it is three times but for where the first and the
+// last stage, or in a V the turn, have nothing to send or to receive.
 static double blocked_s(const struct form *form)
 {
     const struct schedule_shape *shape = &form->price->shape;
-    double hops = 2.0 * shape->chunk_count * shape->micro_batch_count * form->gap_s;
-    bool ends_once = form->price->schedule == SCHEDULE_1F1B && shape->stage_count > 1;
-    return hops * (shape->stage_count - (ends_once ? 1 : 0));
+    double p = shape->stage_count, v = shape->chunk_count, m = shape->micro_batch_count;
+    if (!form->row->backward_fused)
+        return m * form->gap_s * (TASK_KIND_COUNT * v * p - (v > 1 ? 5 : 3));
+    bool ends_once = form->price->schedule == SCHEDULE_1F1B && p > 1;
+    return 2 * v * m * form->gap_s * (p - (ends_once ? 1 : 0));
 }
 
 static struct cost cost_of(struct form *form)
@@ -323,6 +327,7 @@ static struct cost cost_of(struct form *form)
         cost.bubble_s = 0;
     }
     cost.exposed_comm_s += cost.exposed_pp_s;
+    cost_part_waiting(&cost, price, form->runs);
     return cost;
 }
 

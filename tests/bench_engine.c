@@ -96,6 +96,25 @@ static void bench_even_plans(void)
         printf("%-12s closed form %9.0f /s\n", "even plans", SCHEDULE_KIND_COUNT / all_s);
 }
 
+// One closed form of each schedule on 16 stages; that of zero bubble plays a part of the tasks.
+static void bench_sixteen_stages(void)
+{
+    struct arena arena = {0};
+    enum { COUNT = 20 * 1000 };
+    for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
+        bool two = i == SCHEDULE_INTERLEAVED || i == SCHEDULE_ZB_V;
+        struct schedule_shape shape = {16, two ? 2 : 1, 128, 0};
+        struct step_price *price = even_plan(&arena, (enum schedule_kind)i, shape, 1e-3, 2e-3);
+        double sum_s = 0, start_s = clock_s();
+        for (int n = 0; n < COUNT; n++)
+            sum_s += closed_form(price).step_s;
+        if (sum_s > 0)
+            printf("pp 16, 128 micro-batches, %s: %.2f us a closed form\n",
+                   schedule_name((enum schedule_kind)i), (clock_s() - start_s) / COUNT * 1e6);
+    }
+    arena_free(&arena);
+}
+
 static void bench_step(void)
 {
     struct arena arena = {0}, scratch = {0};
@@ -148,6 +167,7 @@ int main(void)
     printf("baseline: %.3g additions that wait for each other /s\n", baseline);
     bench_random_plans(baseline);
     bench_even_plans();
+    bench_sixteen_stages();
     bench_step();
     bench_ranks(64, baseline);
     bench_ranks(512, baseline);

@@ -84,7 +84,7 @@ static void the_head_scores_both_with_one_matrix(void **state)
 {
     struct graph *graph = small_v3(*state, 4, 1, false);
     const struct block *head = block_at(graph, -1);
-    int matrices[2], losses = 0, products = 0;
+    int matrices[2] = {-1, -1}, losses = 0, products = 0;
     for (int o = 0; o < head->op_count; o++) {
         losses += head->ops[o].kind == OP_LOSS;
         if (head->ops[o].kind != OP_CONTRACT) continue;

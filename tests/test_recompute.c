@@ -105,6 +105,23 @@ static void a_dropped_norm_is_kept_nowhere(void **state)
     assert_int_equal(lowered_saved_bytes(&l, "layer.input"), lowered_hidden_bytes(&l));
 }
 
+// What DeepSeek-V3 redoes (section 3.2.3) is made again piece by piece: of what is no longer kept
+// only a small part is ever back at once.
+static void results_come_back_when_they_are_needed(void **state)
+{
+    unsigned classes = 1u << OP_CLASS_NORM | 1u << OP_CLASS_ACTIVATION | 1u << OP_CLASS_UP;
+    struct setup setup = {.model = "deepseek-v3", .dp = 64, .ep = 64};
+    struct lowered kept = lowered_make(*state, setup, 10);
+    setup.recompute = RECOMPUTE_SELECTIVE;
+    setup.recompute_classes = classes;
+    struct lowered l = lowered_make(*state, setup, 10);
+    int64_t dropped_bytes = kept.program->saved_bytes - l.program->saved_bytes;
+    int64_t more_bytes =
+        l.program->backward_transient_bytes - kept.program->backward_transient_bytes;
+    assert_true(dropped_bytes * 3 > kept.program->saved_bytes);
+    assert_true(more_bytes * 4 < dropped_bytes);
+}
+
 // The attention core is redone as one function, whose result is kept for the projection behind it.
 static void the_attention_core_keeps_its_result(void **state)
 {
@@ -124,6 +141,7 @@ int main(void)
         cmocka_unit_test(whatever_is_dropped_the_block_computes_the_same),
         cmocka_unit_test(every_class_keeps_less_and_redoes_its_own_work),
         cmocka_unit_test(a_dropped_norm_is_kept_nowhere),
+        cmocka_unit_test(results_come_back_when_they_are_needed),
         cmocka_unit_test(the_attention_core_keeps_its_result),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

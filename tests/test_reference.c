@@ -65,6 +65,7 @@ static void run_block(struct arena *arena, const struct graph *graph, int positi
         if (role == TENSOR_IDS) fill_ids(&in, t, graph->vocab);
     }
     for (int i = 0; i < block->input_count; i++) {
+        assert_non_null(passed[i]);
         double *values = interpreter_array(&in, block->inputs[i]);
         int64_t elements = interpreter_elements(&in, block->inputs[i]);
         memcpy(values, passed[i], (size_t)elements * sizeof *values);

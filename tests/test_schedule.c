@@ -264,8 +264,8 @@ static char *order_text(struct arena *arena, enum schedule_kind kind, struct sch
     const struct slot *slots = order_of(arena, schedule_row(kind), &shape, stage);
     char *text = "";
     for (int i = 0; i < slot_count(&shape); i++) {
-        if (slots[i].kind == TASK_WEIGHT) continue;
-        text = arena_print(arena, "%s %c%d", text, slots[i].kind == TASK_FORWARD ? 'F' : 'B',
+        if (slots[i].kind == TASK_WEIGHT && schedule_row(kind)->backward_fused) continue;
+        text = arena_print(arena, "%s %c%d", text, "FBW"[slots[i].kind],
                            slots[i].chunk * 10 + slots[i].micro_batch);
     }
     return text;
@@ -289,6 +289,24 @@ static void orders_are_those_of_the_papers(void **state)
         " F0 F1 F10 B10 F11 B11 F2 B0 F3 B1 F12 B12 F13 B13 B2 B3");
 }
 
+// From the rules in plan/schedules/zero_bubble.c and zero_bubble_v.c.
+static void zero_bubble_orders_delay_w(void **state)
+{
+    struct arena *arena = *state;
+    struct schedule_shape shape = {3, 1, 5, 0};
+    assert_string_equal(order_text(arena, SCHEDULE_ZB_H1, shape, 0),
+                        " F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
+    assert_string_equal(order_text(arena, SCHEDULE_ZB_H1, shape, 2),
+                        " F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
+    assert_string_equal(order_text(arena, SCHEDULE_ZB_H2, shape, 0),
+                        " F0 F1 F2 F3 F4 B0 W0 B1 W1 B2 W2 B3 W3 B4 W4");
+    assert_string_equal(order_text(arena, SCHEDULE_ZB_H2, shape, 2),
+                        " F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 W0 W1 W2 W3 W4");
+    shape = (struct schedule_shape){2, 2, 3, 0};
+    assert_string_equal(order_text(arena, SCHEDULE_ZB_V, shape, 1),
+                        " F0 F10 F1 F11 B10 B0 W0 F2 W10 F12 B11 B1 W1 B12 B2 W2 W11 W12");
+}
+
 static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -304,6 +322,18 @@ static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
     shape = (struct schedule_shape){4, 1, 8, 0};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs at least two chunks a stage (vpp)");
+    assert_false(schedule_row(SCHEDULE_ZB_V)->legal(&shape, &why));
+    assert_string_equal(why, "runs exactly two chunks a stage (vpp 2)");
+    shape = (struct schedule_shape){1, 2, 8, 0};
+    assert_false(schedule_row(SCHEDULE_ZB_V)->legal(&shape, &why));
+    assert_string_equal(why, "needs at least two stages (pp)");
+    for (int kind = SCHEDULE_ZB_H1; kind <= SCHEDULE_ZB_H2; kind++) {
+        assert_false(schedule_row((enum schedule_kind)kind)->legal(&shape, &why));
+        assert_string_equal(why, "runs one chunk a stage (vpp 1)");
+    }
+    shape = (struct schedule_shape){4, 1, 8, -1};
+    assert_false(schedule_row(SCHEDULE_ZB_AUTO)->legal(&shape, &why));
+    assert_string_equal(why, "holds at least one micro-batch a stage (in-flight)");
 }
 
 static void task_numbers_read_back(void **state)
@@ -338,6 +368,7 @@ int main(void)
         cmocka_unit_test(of_equal_stages_the_first_or_the_last_holds_most),
         cmocka_unit_test(stages_hold_as_many_micro_batches_as_the_papers_say),
         cmocka_unit_test(orders_are_those_of_the_papers),
+        cmocka_unit_test(zero_bubble_orders_delay_w),
         cmocka_unit_test(shapes_that_cannot_run_are_refused_with_a_reason),
         cmocka_unit_test(task_numbers_read_back),
         cmocka_unit_test(equal_neighbours_share_a_run),

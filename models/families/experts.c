@@ -6,6 +6,7 @@
 // of them, and their results are added up by weight. Inside, every tensor has the dim `expert` and
 // exists for the chosen only; the router's own dim is `gate`, which nothing splits.
 
+// Work a score: exponential, sum and comparisons, bound by memory, so only of the right size.
 static const double ROUTE_FLOP = 8;
 
 // Marks of the products that share an input; attention and the dense mlp have the others.

@@ -1,5 +1,6 @@
 #include "plan/schedules/common.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool covers(const struct schedule_hold *a, const struct schedule_hold *b, int count)
@@ -40,36 +41,37 @@ void hold_list_add(struct hold_list *list, const struct schedule_hold *moment)
     list->count++;
 }
 
-// How many of the first `count` forwards (or backwards, of the chunk as far from the last) are of
-// `chunk`.
-static int taken(const struct schedule_shape *shape, int count, int chunk)
+// What the first `count` forwards hold of each chunk.
+static void add_taken(const struct schedule_shape *shape, int count, struct schedule_hold *moment)
 {
-    int p = shape->stage_count, group = p * shape->chunk_count;
-    if (shape->chunk_count == 1) return count;
-    int rest = count % group - chunk * p;
-    return count / group * p + (rest < 0 ? 0 : rest > p ? p : rest);
+    int p = shape->stage_count, v = shape->chunk_count;
+    int each = count / (p * v) * p, rest = count % (p * v);
+    for (int chunk = 0; chunk < v; chunk++, rest -= p)
+        moment[chunk].alive += each + (rest < 0 ? 0 : rest > p ? p : rest);
 }
 
-// After the k-th forward behind the warm-up. Until the chunk of the forwards or that of the
-// backwards changes, each step turns a micro-batch of one chunk into one of another, so that a
-// moment of change is the heaviest. All of it repeats with the groups; later only less is alive.
+// Behind the k-th forward after the warm-up, k of the 2v moments of a group at which the chunk of
+// the forwards or that of the backwards changes: between them each step turns a micro-batch of one
+// chunk into one of another, so that one of the ends is the heaviest. As many are alive at each
+// moment: none is below another. All of it repeats with the groups; later only less is alive.
 int schedule_fill_holds(const struct schedule_shape *shape, int warm_up,
                         struct schedule_hold *holds)
 {
-    struct hold_list list = {holds, shape->chunk_count, 0};
-    struct schedule_hold moment[UINT8_MAX + 1];
     int p = shape->stage_count, v = shape->chunk_count, total = v * shape->micro_batch_count;
-    int steps = total - warm_up < p * v ? total - warm_up : p * v;
-    if (v == 1 || steps < 1) steps = 1;
-    for (int k = 0; k < steps; k++) {
-        int forwards = warm_up + k + 1 < total ? warm_up + k + 1 : total;
-        bool changes = k == 0 || k == steps - 1 || forwards % p == 0 || k % p == 0;
-        if (!changes) continue;
-        for (int chunk = 0; chunk < v; chunk++) {
-            int alive = taken(shape, forwards, chunk) - taken(shape, k, v - 1 - chunk);
-            moment[chunk] = (struct schedule_hold){alive, 0};
-        }
-        hold_list_add(&list, moment);
+    int steps = total - warm_up < p * v ? total - warm_up : p * v, count = 1;
+    for (int chunk = 0; chunk < v; chunk++)
+        holds[chunk] = (struct schedule_hold){0, 0};
+    add_taken(shape, warm_up < total ? warm_up + 1 : total, holds);
+    if (v == 1) steps = 1;
+    int turn = p - 1 - warm_up % p;  // the last forward of its chunk
+    for (int k = 0, next; k + 1 < steps; k = next, count++) {
+        next = k % p < turn ? k - k % p + turn : k - k % p + p;
+        if (next >= steps) break;
+        struct schedule_hold *moment = &holds[count * v];
+        memcpy(moment, moment - v, (size_t)v * sizeof *moment);
+        moment[(warm_up + next) / p % v].alive += next - k;
+        moment[v - 1 - k / p % v].alive -= next - k;
     }
-    return list.count;
+    assert(count <= SCHEDULE_HOLD_MAX);
+    return count;
 }

@@ -11,7 +11,8 @@
 // - cap = 2p - 1 is ZB-H2: twice the warm-up, (p-1) (F + B - 2W) from the first to the last task of
 //   each stage. The step is longer by the time that the last stage starts later: the gradient norm
 //   waits for all stages, the paper's post-validation (section 4) is not assumed.
-// - any other cap is zb-auto: the paper's heuristic (section 3.1) in equal times.
+// - any other cap is zb-auto, after the paper's heuristic (section 3.1): as much warm-up as the cap
+//   bears, then B and F in turn, and a W when the cap asks for it.
 
 // More warm-up at one stage than at the next hides what lies between its forward and its first
 // gradient; stages of equal warm-up wait for each other's round. So above p the stages near the end
@@ -96,12 +97,13 @@ static int h2_cap(const struct schedule_shape *shape)
     return 2 * shape->stage_count - 1;
 }
 
-// More than ZB-H2 holds gains nothing in equal times, and more than there are micro-batches only
-// delays the first gradient.
+// More than ZB-H2 holds gains nothing in equal times; nor does more than p where there are no more
+// micro-batches than that, as the first gradient would only come later.
 static int auto_cap(const struct schedule_shape *shape)
 {
-    int cap = shape->in_flight ? shape->in_flight : shape->stage_count;
-    int most = h2_cap(shape);
+    int p = shape->stage_count, cap = shape->in_flight ? shape->in_flight : p;
+    int most = shape->micro_batch_count < h2_cap(shape) ? shape->micro_batch_count : h2_cap(shape);
+    if (most < p) most = p;
     return cap < most ? cap : most;
 }
 

@@ -94,11 +94,17 @@ static void fill(const struct schedule_shape *shape, int stage, struct stage_ord
         put(order, TASK_WEIGHT, 1);
         put(order, TASK_FORWARD, 1);
     }
-    while (order->done[TASK_BACKWARD][1] < m) {
+    // Each turns an alive micro-batch of chunk 1 into a waiting one: the first or the last is
+    // heaviest.
+    struct hold_list *list = order->list;
+    for (int left = m - order->done[TASK_BACKWARD][1]; left > 0; left--) {
+        if (left == 1) order->list = list;
         put(order, TASK_BACKWARD, 1);
         put(order, TASK_BACKWARD, 0);
         put(order, TASK_WEIGHT, 0);
+        order->list = NULL;
     }
+    order->list = list;
     while (order->done[TASK_WEIGHT][0] < m || order->done[TASK_WEIGHT][1] < m) {
         put(order, TASK_WEIGHT, 1);
         put(order, TASK_BACKWARD, 0);
