@@ -243,6 +243,36 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
 
 double cost_parts_sum(const struct cost *cost)
 {
-    return cost->compute_s + cost->recompute_s + cost->exposed_comm_s + cost->bubble_s +
-           cost->update_s + cost->overhead_s;
+    return cost->compute_s + cost->recompute_s + cost->exposed_comm_s + cost->imbalance_s +
+           cost->bubble_s + cost->update_s + cost->overhead_s;
+}
+
+static double chunk_busy_s(const struct chunk_price *chunk)
+{
+    double busy_s = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        for (int part = 0; part < PART_COUNT; part++)
+            busy_s += chunk->phase_s[phase][part];
+    }
+    return busy_s;
+}
+
+void cost_part_waiting(struct cost *cost, const struct step_price *price,
+                       const struct stage_runs *runs)
+{
+    int chunk_count = price->shape.chunk_count;
+    double most_s = 0, sum_s = 0;
+    for (int i = 0; i < runs->run_count; i++) {
+        const int *classes = &price->class_of[runs->runs[i].first * chunk_count];
+        double busy_s = 0;
+        for (int chunk = 0; chunk < chunk_count; chunk++)
+            busy_s += chunk_busy_s(&price->classes[classes[chunk]]);
+        sum_s += runs->runs[i].count * busy_s;
+        if (busy_s > most_s) most_s = busy_s;
+    }
+    double uneven_s = (most_s - sum_s / price->shape.stage_count) * price->shape.micro_batch_count;
+    // Equal stages differ in the last bits of their sums.
+    if (uneven_s < 1e-12 * cost->step_s) uneven_s = 0;
+    cost->imbalance_s = fmin(uneven_s, cost->bubble_s);
+    cost->bubble_s -= cost->imbalance_s;
 }

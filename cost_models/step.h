@@ -59,8 +59,15 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
 // What a step costs; the parts sum to step_s (asserted).
 struct cost {
     double step_s;
-    double compute_s, recompute_s, exposed_comm_s, bubble_s, update_s, overhead_s;
+    double compute_s, recompute_s, exposed_comm_s, update_s, overhead_s;
+    double imbalance_s;  // waiting because the slowest stage has more to do than the mean stage
+    double bubble_s;     // waiting that the schedule leaves: filling, draining, late neighbours
     double exposed_s[PART_COUNT];  // tp, cp, ep, dp parts of exposed_comm_s
     double exposed_pp_s;           // the rest of exposed_comm_s
 };
 double cost_parts_sum(const struct cost *cost);
+// Parts all waiting into imbalance and bubble. No schedule can win the former: with the busiest
+// stage always busy the others wait max - mean of what the stages have to do, over all
+// micro-batches.
+void cost_part_waiting(struct cost *cost, const struct step_price *price,
+                       const struct stage_runs *runs);

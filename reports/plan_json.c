@@ -8,6 +8,7 @@ static void write_breakdown(struct json_writer *writer, const struct cost *cost)
     json_put_f64(writer, "compute_s", cost->compute_s);
     json_put_f64(writer, "recompute_s", cost->recompute_s);
     json_put_f64(writer, "exposed_comm_s", cost->exposed_comm_s);
+    json_put_f64(writer, "imbalance_s", cost->imbalance_s);
     json_put_f64(writer, "bubble_s", cost->bubble_s);
     json_put_f64(writer, "update_s", cost->update_s);
     json_put_f64(writer, "overhead_s", cost->overhead_s);

@@ -327,6 +327,7 @@ static struct cost cost_of(struct form *form)
         cost.bubble_s = 0;
     }
     cost.exposed_comm_s += cost.exposed_pp_s;
+    cost_part_waiting(&cost, price, form->runs);
     return cost;
 }
 

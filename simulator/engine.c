@@ -369,6 +369,8 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     int64_t end_ns = update_all(&engine, reduce_all(&engine));
 
     simulation->cost = cost_of(&engine, end_ns);
+    cost_part_waiting(&simulation->cost, price,
+                      stage_runs_make(scratch, &price->shape, price->class_of, price->class_count));
     simulation->event_count = engine.walk->event_count;
     simulation->critical_path_s = engine.chain_s + price->norm_s + price->overhead_s;
     for (int stage = 0; stage < stage_count; stage++)
