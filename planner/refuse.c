@@ -105,12 +105,17 @@ static const char *pinned_text(struct arena *arena, const struct pins *pins, enu
     return arena_print(arena, "%s..%s", low, choice_text(arena, choice, range.high));
 }
 
-// All values of a choice are asked for, also where the search by itself would take only one.
+// All values of a choice are asked for, also those that the search by itself would not take.
 static void relax(const struct search_request *request, struct pins *pins, enum choice choice)
 {
+    static const enum choice WIDENED[] = {CHOICE_TP, CHOICE_CP, CHOICE_EP, CHOICE_ETP,
+                                          CHOICE_ZERO_GROUP};
     pins_clear(pins, choice);
-    bool widens = choice == CHOICE_ZERO_GROUP || choice == CHOICE_CP;
-    if (widens) pins_set(pins, choice, 1, request->cluster->rank_count);
+    for (size_t i = 0; i < sizeof WIDENED / sizeof *WIDENED; i++) {
+        if (WIDENED[i] == choice) pins_set(pins, choice, 1, request->cluster->rank_count);
+    }
+    int64_t batch = request->workload.global_batch;
+    if (choice == CHOICE_MICRO_BATCH) pins_set(pins, choice, 1, batch);
 }
 
 // The pinned degrees by themselves, whatever the number of GPUs: heads, layers, batch and sequence

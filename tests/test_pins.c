@@ -300,7 +300,7 @@ static void a_micro_batch_that_does_not_divide_names_those_that_do(void **state)
     assert_string_equal(refusal(arena, &request),
                         "--micro-batch 5: a global batch of 64 over dp 1 cannot be split by 5; the "
                         "nearest that divide are 4 and 8; with all else as it is, --micro-batch "
-                        "may be 1, 2, 4, 8, 16");
+                        "may be 1, 2, 4, 8, 16, 32, 64");
 }
 
 static void degrees_that_do_not_use_all_gpus_are_refused(void **state)
