@@ -6,10 +6,10 @@
 #include "cost_models/step.h"
 #include "models/import.h"
 
-// The search: enumerates degrees, sequence parallelism, chunks, ZeRO, recompute, micro-batch,
-// schedule, axis order and uneven stages; kills by memory, then by an admissible bound on time,
-// then prices by the closed form; the best few are simulated event by event. What is pinned is
-// kept.
+// The search: enumerates degrees (experts and context included), chunks, schedules, ZeRO,
+// recompute, micro-batch, axis order and uneven stages; bounds each group of plans from the graph
+// alone, lowers those whose bound is lowest, prices them by the closed form and stops when no bound
+// is below the plans kept; the best few are simulated event by event. What is pinned is kept.
 
 // What the user fixed. A value outside a set range, or forbidden, is never proposed.
 struct pins {

@@ -15,6 +15,7 @@ static const double CALCULON_PLANS_PER_S = 236;
 struct bench_case {
     const char *model, *cluster, *stack;
     int64_t nodes, seq_len, global_batch;
+    enum precision precision;
 };
 
 static struct search_request request_of(struct arena *arena, const struct bench_case *bench)
@@ -33,7 +34,7 @@ static struct search_request request_of(struct arena *arena, const struct bench_
     }
     request.workload = (struct workload){.seq_len = bench->seq_len,
                                          .global_batch = bench->global_batch,
-                                         .precision = PRECISION_BF16,
+                                         .precision = bench->precision,
                                          .optimizer = OPTIMIZER_ADAMW};
     return request;
 }
@@ -98,12 +99,13 @@ static void bench_search(const struct bench_case *bench, bool exhaustive)
     }
     const struct candidate *best = result.best_count ? &result.best[0] : &result.closest;
     printf("%s on %d %s, batch %lld, %s: %.3f s, %.0f plans, %.0f priced (%.3g %%), "
-           "best %.4f s: tp %d pp %d dp %d vpp %d mb %d zero %d recompute %s %s\n",
+           "best %.4f s: tp %d cp %d ep %d pp %d dp %d vpp %d mb %d zero %d recompute %s %s\n",
            bench->model, request.cluster->rank_count, bench->cluster,
            (long long)bench->global_batch, exhaustive ? "exhaustive" : "pruned", wall_s,
            result.considered_count, result.priced_count,
            100 * result.priced_count / result.considered_count, best->cost.step_s,
-           best->parallel.degree[AXIS_TP], best->parallel.degree[AXIS_PP],
+           best->parallel.degree[AXIS_TP], best->parallel.degree[AXIS_CP],
+           best->parallel.degree[AXIS_EP], best->parallel.degree[AXIS_PP],
            best->parallel.degree[AXIS_DP], best->parallel.vpp, best->parallel.micro_batch,
            best->parallel.zero, recompute_name(best->parallel.recompute),
            schedule_name(best->parallel.schedule));
@@ -115,18 +117,25 @@ static void bench_search(const struct bench_case *bench, bool exhaustive)
 
 int main(void)
 {
-    static const struct bench_case LARGE = {"megatron-1t", "dgx-a100-80g", "megatron-core",
-                                            2048,          2048,           3072};
-    static const struct bench_case MIDDLE = {"gpt3-175b", "dgx-a100-80g", "megatron-core",
-                                             128,         2048,           1536};
-    static const struct bench_case SMALL = {"llama-2-7b", "dgx-h100", "meshwright", 2, 4096, 128};
-    bench_closed_form(&LARGE, SCHEDULE_1F1B);
-    bench_closed_form(&LARGE, SCHEDULE_INTERLEAVED);
-    bench_closed_form(&MIDDLE, SCHEDULE_1F1B);
-    bench_closed_form(&MIDDLE, SCHEDULE_INTERLEAVED);
-    bench_search(&LARGE, false);
-    bench_search(&MIDDLE, false);
-    bench_search(&SMALL, false);
-    bench_search(&SMALL, true);
+    const struct bench_case large = {"megatron-1t", "dgx-a100-80g", "megatron-core", 2048,
+                                     2048,          3072,           PRECISION_BF16};
+    const struct bench_case middle = {"gpt3-175b", "dgx-a100-80g", "megatron-core", 128,
+                                      2048,        1536,           PRECISION_BF16};
+    const struct bench_case small = {"llama-2-7b", "dgx-h100", "meshwright",  2,
+                                     4096,         128,        PRECISION_BF16};
+    const struct bench_case mixture = {"deepseek-v3", "dgx-h100", "meshwright", 256,
+                                       4096,          15360,      PRECISION_FP8};
+    const struct bench_case context = {"llama-3.1-405b", "dgx-h100", "meshwright",  2048,
+                                       131072,           128,        PRECISION_BF16};
+    bench_closed_form(&large, SCHEDULE_1F1B);
+    bench_closed_form(&large, SCHEDULE_INTERLEAVED);
+    bench_closed_form(&middle, SCHEDULE_1F1B);
+    bench_closed_form(&middle, SCHEDULE_INTERLEAVED);
+    bench_search(&large, false);
+    bench_search(&middle, false);
+    bench_search(&mixture, false);
+    bench_search(&context, false);
+    bench_search(&small, false);
+    bench_search(&small, true);
     return 0;
 }
