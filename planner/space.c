@@ -118,7 +118,8 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     space->arena = arena;
     space->request = request;
     space->zeros = allowed_values(pins, CHOICE_ZERO, 4);
-    space->schedules = allowed_values(pins, CHOICE_SCHEDULE, SCHEDULE_KIND_COUNT);
+    space->schedules =
+        of_the_stack(allowed_values(pins, CHOICE_SCHEDULE, SCHEDULE_KIND_COUNT), stack->schedules);
     space->attentions = attentions_of(request);
     space->switches = of_the_stack(allowed_values(pins, CHOICE_SP, 2),
                                    stack->sequence_parallel ? 1u << 0 | 1u << 1 : 1u << 0);

@@ -295,7 +295,8 @@ static void add_experts(struct build *build, struct space_mesh *mesh)
             int one = eps.values[i], other = etps.values[k];
             bool whole = other == 1 || other == mesh->degree[AXIS_TP];
             if (!etp.set && !whole) continue;
-            if (!ep.set && !etp.set && ranks % ((int64_t)one * other) != 0) continue;
+            // Other meshes may have the ranks that a good degree lacks here.
+            if (ranks % ((int64_t)one * other) != 0 && experts % one == 0) continue;
             mesh->degree[AXIS_EP] = one;
             mesh->degree[AXIS_ETP] = other;
             add_zero_groups(build, mesh);

@@ -154,7 +154,12 @@ static bool add_redos(struct build *build, struct space_tail tail, int layers_mo
         struct space_redo redo = {.layers_low = -1, .layers_high = -1};
         redo.recompute = recompute_of_value(space->recomputes.values[i], &redo.classes);
         struct parallel parallel = space_parallel(space, build->group, &tail, &redo, -1);
-        if (!stack_allows(build, &parallel)) continue;
+        if (!stack_allows(build, &parallel)) {
+            // A stack that keeps activations elsewhere refuses something else of the tail.
+            bool keeps_all = redo.recompute == RECOMPUTE_NONE;
+            if (keeps_all && space->request->stack->recompute >> RECOMPUTE_NONE & 1) return false;
+            continue;
+        }
         count += redo_ranges(&space->request->pins, redo, layers_most, &redos[count]);
     }
     if (count == 0) return false;

@@ -328,6 +328,17 @@ static void what_the_stack_cannot_run_is_refused_with_its_reason(void **state)
                         "may be 0");
 }
 
+static void an_axis_that_the_stack_lacks_is_refused_with_its_reason(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = mixture(arena);
+    request.stack = stack_load(arena, "megatron-2021", &(struct err){0});
+    pins_set(&request.pins, CHOICE_EP, 2, 2);
+    assert_string_equal(refusal(arena, &request),
+                        "stack megatron-2021 cannot split over ep; with all else as it is, --ep "
+                        "may be 1");
+}
+
 static void a_number_of_gpus_that_nothing_divides_is_refused_with_one_that_works(void **state)
 {
     struct arena *arena = *state;
@@ -392,6 +403,7 @@ int main(void)
         cmocka_unit_test(a_micro_batch_that_does_not_divide_names_those_that_do),
         cmocka_unit_test(degrees_that_do_not_use_all_gpus_are_refused),
         cmocka_unit_test(what_the_stack_cannot_run_is_refused_with_its_reason),
+        cmocka_unit_test(an_axis_that_the_stack_lacks_is_refused_with_its_reason),
         cmocka_unit_test(a_number_of_gpus_that_nothing_divides_is_refused_with_one_that_works),
         cmocka_unit_test(an_unknown_forbidden_key_is_refused),
         cmocka_unit_test(every_choice_reads_back_what_it_writes),
