@@ -1,3 +1,5 @@
+#include "tests/index_sets.h"
+
 #include "tests/index_sets_machine.h"
 
 #include <assert.h>
