@@ -1,3 +1,5 @@
+#include "tests/checker.h"
+
 #include "tests/checker_config.h"
 
 #include <math.h>

@@ -28,7 +28,6 @@ static struct parallel draw_parallel(struct draw *draw)
     } while (parallel_rank_count(&parallel) > RANK_MAX);
     parallel.micro_batch = draw_int(draw, 1, 2);
     parallel.sp = draw_int(draw, 0, 1);
-    parallel.passes = 1u << PASS_COMBINE;
     parallel.zero = draw_int(draw, 0, 3);
     parallel.cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
     parallel.recompute = (enum recompute)DRAW_ONE(draw, RECOMPUTE);
@@ -82,18 +81,12 @@ static void draw_experts(struct draw *draw, struct random_case *drawn)
     }
 }
 
-void random_case_draw(struct arena *arena, struct draw *draw, struct random_case *drawn)
+static void lower(struct arena *arena, struct draw *draw, struct random_case *drawn)
 {
-    static const enum block_role ROLES[] = {BLOCK_LAYER, BLOCK_LAYER, BLOCK_LAYER, BLOCK_EMBEDDING,
-                                            BLOCK_HEAD};
-    *drawn = (struct random_case){.parallel = draw_parallel(draw)};
     struct parallel *parallel = &drawn->parallel;
-    drawn->sizes = draw_sizes(draw, parallel);
-    draw_experts(draw, drawn);
     drawn->mesh = mesh_make(parallel, drawn->sizes.kv_heads);
     drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
     if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);
-    drawn->block = random_block(arena, draw, &drawn->sizes, DRAW_ONE(draw, ROLES));
     block_differentiate(arena, drawn->block, &drawn->facts);
     struct lower_request request = {.block = drawn->block,
                                     .mesh = &drawn->mesh,
@@ -105,6 +98,45 @@ void random_case_draw(struct arena *arena, struct draw *draw, struct random_case
                                     .expert_imbalance = 1.2,
                                     .differentiated = &drawn->facts};
     drawn->program = lower_block(arena, &request);
+}
+
+void random_case_draw(struct arena *arena, struct draw *draw, struct random_case *drawn)
+{
+    static const enum block_role ROLES[] = {BLOCK_LAYER, BLOCK_LAYER, BLOCK_LAYER, BLOCK_EMBEDDING,
+                                            BLOCK_HEAD};
+    *drawn = (struct random_case){.parallel = draw_parallel(draw)};
+    drawn->sizes = draw_sizes(draw, &drawn->parallel);
+    draw_experts(draw, drawn);
+    drawn->block = random_block(arena, draw, &drawn->sizes, DRAW_ONE(draw, ROLES));
+    lower(arena, draw, drawn);
+}
+
+// kv heads are split as far as they go and shared by whole groups beyond; query heads and experts
+// divide.
+static bool is_legal(const struct graph *graph, const struct parallel *parallel)
+{
+    int64_t tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
+    int64_t parts = parallel->cp_kind == CP_ULYSSES ? tp * cp : tp, kv = graph->kv_head_count;
+    bool shares = kv >= tp ? kv % tp == 0 : tp % kv == 0;
+    bool has_experts = graph->expert_count > 0;
+    int ep = parallel->degree[AXIS_EP], etp = parallel->degree[AXIS_ETP];
+    bool splits =
+        has_experts ? graph->expert_count % ep == 0 && graph->expert_ffn % etp == 0 : ep * etp == 1;
+    return graph->head_count % parts == 0 && shares && splits && mesh_folds(parallel, kv);
+}
+
+void random_case_draw_model(struct arena *arena, struct draw *draw, const struct graph *graph,
+                            struct random_case *drawn)
+{
+    *drawn = (struct random_case){.sizes.kv_heads = graph->kv_head_count};
+    do {
+        drawn->parallel = draw_parallel(draw);
+        if (graph->expert_count == 0) continue;
+        drawn->parallel.degree[AXIS_EP] = draw_int(draw, 1, (int)graph->expert_count);
+        drawn->parallel.degree[AXIS_ETP] = draw_int(draw, 0, 3) ? 1 : 2;
+    } while (!is_legal(graph, &drawn->parallel));
+    drawn->block = &graph->blocks[draw_int(draw, 0, graph->block_count - 1)];
+    lower(arena, draw, drawn);
 }
 
 struct sets_case random_case_sets(const struct random_case *drawn)

@@ -11,13 +11,16 @@ struct random_case {
     struct random_sizes sizes;
     struct mesh mesh;
     int64_t seq_len;
-    struct block *block;
+    const struct block *block;
     struct differentiated facts;
     struct block_program *program;
 };
 
 // Everything lives in `arena`, but `drawn` itself must stay where it is.
 void random_case_draw(struct arena *arena, struct draw *draw, struct random_case *drawn);
+// The same of one block of a model, as far as its heads and experts divide.
+void random_case_draw_model(struct arena *arena, struct draw *draw, const struct graph *graph,
+                            struct random_case *drawn);
 // For the brute force on it.
 struct sets_case random_case_sets(const struct random_case *drawn);
 // TAP comments that say all of it.

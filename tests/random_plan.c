@@ -78,7 +78,8 @@ static void random_layers(struct random *random, const struct schedule_shape *sh
 
 // What one layer costs.
 struct layer {
-    double forward_s, backward_s, weight_s, recompute_s, tp_s, reduce_s, update_s, small_s;
+    double forward_s, backward_s, weight_s, recompute_s, tp_s, cp_s, ep_s, reduce_s, update_s,
+        small_s;
     bool gathers;
     int bucket_count;
 };
@@ -91,6 +92,9 @@ static struct layer random_layer(struct random *random, int micro_batches)
     if (random_int(random, 0, 1)) layer.weight_s = forward_s * (0.8 + 0.4 * random_ratio(random));
     if (random_int(random, 0, 2) == 0) layer.recompute_s = forward_s;
     layer.tp_s = random_int(random, 0, 1) ? 0.2 * forward_s * random_ratio(random) : 0;
+    // Rings are mostly hidden; experts exchange rows before and after, in a few models.
+    layer.cp_s = random_int(random, 0, 3) ? 0 : 0.05 * forward_s * random_ratio(random);
+    layer.ep_s = random_int(random, 0, 3) ? 0 : 0.4 * forward_s * random_ratio(random);
     // Up to 1.5 times the backward of one micro-batch, or of the whole step.
     double all_s = layer.backward_s + layer.weight_s + layer.recompute_s;
     layer.reduce_s = 1.5 * all_s * random_ratio(random);
@@ -112,10 +116,13 @@ static struct chunk_price chunk_of(const struct layer *layer, double layers, dou
         .bucket_count = layer->bucket_count,
     };
     price.phase_s[TASK_FORWARD][PART_COMPUTE] = layer->forward_s * layers;
-    price.phase_s[TASK_FORWARD][PART_TP] = layer->tp_s * layers;
+    for (int kind = TASK_FORWARD; kind <= TASK_BACKWARD; kind++) {
+        price.phase_s[kind][PART_TP] = layer->tp_s * layers;
+        price.phase_s[kind][PART_CP] = layer->cp_s * layers;
+        price.phase_s[kind][PART_EP] = layer->ep_s * layers;
+    }
     price.phase_s[TASK_BACKWARD][PART_COMPUTE] = layer->backward_s * layers;
     price.phase_s[TASK_BACKWARD][PART_RECOMPUTE] = layer->recompute_s * layers;
-    price.phase_s[TASK_BACKWARD][PART_TP] = layer->tp_s * layers;
     price.phase_s[TASK_WEIGHT][PART_COMPUTE] = layer->weight_s * layers;
     return price;
 }
