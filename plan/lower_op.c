@@ -7,17 +7,31 @@
 // One operator: bring the inputs into the layouts its strategy needs, write the instruction, place
 // the outputs.
 
+// Backward work whose partial results join others that are partial alike: the undoing of a
+// repetition, and on the way back from experts what goes to the tokens and through the router.
+static bool passes_on(const struct block *block, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_REDUCE:
+    case OP_DISPATCH_BACKWARD:
+    case OP_ROUTE_BACKWARD:
+        return true;
+    case OP_CONTRACT:
+        return op_has_dim(block, op, DIM_GATE);
+    default:
+        return false;
+    }
+}
+
 // Axes over which partial inputs may stay partial and make the outputs partial: all backward work
 // is linear in the gradient. Done where it saves communication: parameter gradients are reduced
-// once a step anyway, and over used-up axes (kv heads) or a repetition undone nothing else would
-// need the whole before the next contraction; the sum over the chosen experts is smaller than their
-// rows.
+// once a step anyway, over used-up axes (kv heads) nothing else would need the whole before the
+// next contraction, and the sum over the chosen experts is smaller than their rows.
 static unsigned linear_axes(const struct lowering *low, const struct op *op,
                             const struct strategy *strategy)
 {
     if (op->phase == PHASE_FORWARD) return 0;
-    bool passes_on = op->kind == OP_REDUCE || op->kind == OP_DISPATCH_BACKWARD;
-    if (op->phase != PHASE_WEIGHT && !passes_on) return strategy->used_up;
+    if (op->phase != PHASE_WEIGHT && !passes_on(low->block, op)) return strategy->used_up;
     unsigned axes = 0;
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (strategy->of[i] == DIM_NONE) axes |= 1u << i;

@@ -13,8 +13,8 @@ static const struct {
 
 static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full"};
 static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
-static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {
-    "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "zb-auto"};
+static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {"gpipe", "1f1b", "interleaved", "zb-h1",
+                                                           "zb-h2", "zb-v", "zb-auto"};
 static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysses"};
 static const char *const PASSES[PASS_COUNT] = {"attention", "fusion",         "buckets",
                                                "combine",   "latency-hiding", "streams"};

@@ -199,10 +199,9 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
         program->storage[kind] =
             program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
     }
-    program->shape =
-        (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp,
-                                (int)parallel_micro_batch_count(parallel, workload->global_batch),
-                                parallel->in_flight};
+    program->shape = (struct schedule_shape){
+        parallel->degree[AXIS_PP], parallel->vpp,
+        (int)parallel_micro_batch_count(parallel, workload->global_batch), parallel->in_flight};
     program->spans = ARENA_NEW(arena, struct chunk_span,
                                program->shape.stage_count * program->shape.chunk_count);
     struct err err = {0};

@@ -1,14 +1,14 @@
 #include "planner/compose.h"
 
+#include "planner/balance.h"
 #include "planner/choice.h"
-#include "planner/partition.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { SHARDING_COUNT = 3, BALANCE_MAX = 4096, REDO_MAX = 16 };
+enum { SHARDING_COUNT = 3, REDO_MAX = 16 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -50,8 +50,7 @@ struct composer {
     const struct search_request *request;
     struct divisions divisions;
     struct index onces;
-    const int *balances[BALANCE_MAX];  // with the number of stages first
-    int balance_count;
+    struct balances balances;
     // of the group
     const struct graph *graph;
     int tied;  // program_tied_position of the graph
@@ -75,7 +74,7 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->scratch = scratch;
     composer->memo = memo;
     composer->request = memo_request(memo);
-    composer->divisions.arena = arena;
+    composer->divisions.arena = composer->balances.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
     composer->redo_values[0] = recompute_value(RECOMPUTE_NONE, 0);
     composer->redo_count = 1;
@@ -233,8 +232,7 @@ static struct program program_of(struct composer *composer, const struct paralle
                   parallel->in_flight},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        program.storage[kind] =
-            program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
+        program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
     }
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;
@@ -460,21 +458,6 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     return most_bytes;
 }
 
-static const int *balance_intern(struct composer *composer, const int *layers, int stage_count)
-{
-    size_t bytes = (size_t)stage_count * sizeof *layers;
-    for (int i = 0; i < composer->balance_count; i++) {
-        const int *known = composer->balances[i];
-        if (known[0] == stage_count && memcmp(known + 1, layers, bytes) == 0) return known + 1;
-    }
-    if (composer->balance_count == BALANCE_MAX) return NULL;
-    int *copy = ARENA_NEW(composer->arena, int, stage_count + 1);
-    copy[0] = stage_count;
-    memcpy(copy + 1, layers, bytes);
-    composer->balances[composer->balance_count++] = copy;
-    return copy + 1;
-}
-
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)
 {
     const struct graph *graph = composer->graph;
@@ -492,14 +475,8 @@ const int *composer_balance(struct composer *composer, const struct parallel *pa
         if (role == BLOCK_HEAD) request.last_s += s;
     }
     if (!hop->hop_overlapped) request.cut_s = 2 * hop->hop_s;
-    int *layers = ARENA_NEW(composer->scratch, int, even->stage_count);
-    double slowest_s = 0;
-    const int *found = NULL;
-    bool balanced = partition_balance(composer->scratch, &request, layers, &slowest_s);
-    // Sums in another order differ in the last bits: only a real gain counts.
-    if (balanced && slowest_s < partition_slowest(&request, even->stage_layers) * (1 - 1e-9)) {
-        found = balance_intern(composer, layers, even->stage_count);
-    }
+    const int *found =
+        balance_find(&composer->balances, composer->scratch, &request, even->stage_layers);
     arena_reset(composer->scratch, mark);
     return found;
 }

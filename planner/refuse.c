@@ -114,7 +114,7 @@ static void relax(const struct search_request *request, struct pins *pins, enum 
 }
 
 // The pinned degrees by themselves, whatever the number of GPUs: heads, layers, batch and sequence
-// that they do not divide, or NULL. What is not pinned is 1.
+// that they do not divide, or NULL. What is not pinned is 1, but for the ranks of experts.
 static const char *indivisible(struct arena *arena, const struct search_request *request)
 {
     const struct pins *pins = &request->pins;
@@ -132,11 +132,15 @@ static const char *indivisible(struct arena *arena, const struct search_request 
     if (micro->set && micro->low == micro->high) parallel.micro_batch = (int)micro->low;
     if (pins->attention >= 0) parallel.attention = (enum attention)pins->attention;
     parallel_default_order(&parallel);
+    const struct graph *graph = evaluation_graph(arena, request->model, request->stack, &parallel);
+    // Expert degrees take their ranks from the others, so those must have some.
+    bool roomy = graph->expert_count > 0 && !pins->degree[AXIS_DP].set &&
+                 request->workload.global_batch % graph->expert_count == 0;
+    if (roomy) parallel.degree[AXIS_DP] = (int)graph->expert_count;
     int64_t ranks = parallel_rank_count(&parallel);
     if (ranks > INT_MAX) return NULL;
     struct cluster cluster = *request->cluster;
     cluster.rank_count = (int)ranks;
-    const struct graph *graph = evaluation_graph(arena, request->model, request->stack, &parallel);
     struct err err = {0};
     if (program_check(graph, &cluster, &request->workload, &parallel, &err)) return NULL;
     return arena_copy(arena, err.text);

@@ -175,12 +175,11 @@ static void drop_family(struct walk *walk, int index)
     }
 }
 
-static bool graph_fits(struct walk *walk, const struct scan_group *group)
+static double least_bytes(struct walk *walk, const struct scan_group *group)
 {
     const struct space *space = walk->scan.space;
-    double bytes = bound_bytes(space->request, facts_of(walk, group->group),
-                               &space->meshes[group->group->mesh], group->tails);
-    return bytes <= (double)walk->scan.limit_bytes;
+    return bound_bytes(space->request, facts_of(walk, group->group),
+                       &space->meshes[group->group->mesh], group->tails);
 }
 
 // Looks one step closer at a group.
@@ -191,7 +190,7 @@ static void look(struct walk *walk, struct entry entry)
     if (group->done) return;
     switch (entry.level) {
     case LEVEL_FAMILY:
-        if (graph_fits(walk, group)) {
+        if (least_bytes(walk, group) <= (double)walk->scan.limit_bytes) {
             push_graph(walk, entry.group, family_sequence_s(walk, entry.group));
         } else {
             drop_family(walk, entry.group);
@@ -256,31 +255,47 @@ static void walk_by_time(struct walk *walk)
     }
 }
 
-// In the order of the space. Where memory is ranked there is no bound but that larger micro-batches
-// need no less.
-static void walk_in_order(struct walk *walk)
+// One family after the other, that with the least to store first; when that is more than the
+// largest plan kept, all is done. A larger micro-batch never needs less memory, so a family ends
+// with the first that has nothing to offer.
+static void walk_by_memory(struct walk *walk)
 {
     struct scan *scan = &walk->scan;
     int group_count = scan->space->group_count;
-    bool pruned = !scan->request->search->exhaustive;
+    double bound_s = INFINITY;
+    walk->queue.entries = ARENA_NEW(scan->arena, struct entry, group_count + 1);
+    for (int i = 0; i < group_count; i++) {
+        const struct space_group *groups = scan->space->groups;
+        if (walk->groups[i].tails->count > 0) bound_s = fmin(bound_s, graph_bound(walk, i));
+        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        int first = filled_from(walk, i);
+        if (first < 0) continue;
+        queue_push(&walk->queue,
+                   (struct entry){least_bytes(walk, &walk->groups[first]), first, LEVEL_FAMILY});
+    }
+    for (int count = walk->queue.count; walk->queue.count > 0;) {
+        struct entry entry = queue_pop(&walk->queue);
+        if (!scan_may_take(scan, 0, (int64_t)entry.bound_s)) break;
+        scan->any = true;
+        for (int at = entry.group; at >= 0 && scan->any;
+             at = filled_from(walk, next_of(walk, at))) {
+            scan->any = false;
+            group_enter(scan, &walk->groups[at]);
+            group_scan(scan, &walk->groups[at]);
+        }
+        report_progress(walk, 1 - (double)walk->queue.count / count);
+    }
+    scan->result.bound_s = bound_s;
+}
+
+static void walk_all(struct walk *walk)
+{
+    int group_count = walk->scan.space->group_count;
     for (int i = 0; i < group_count; i++) {
         struct scan_group *group = &walk->groups[i];
         if (group->tails->count == 0) continue;
-        if (pruned && !graph_fits(walk, group)) {
-            scan->result.unfit_count += group->tails->plan_count;
-            continue;
-        }
-        group_enter(scan, group);
-        if (pruned && !group_fits(scan, group)) {
-            drop_family(walk, i);
-            while (next_of(walk, i) >= 0) {
-                i++;
-            }
-            continue;
-        }
-        if (pruned) scan->result.bound_s = fmin(scan->result.bound_s, group_bound(scan, group));
-        group_scan(scan, group);
-        group->done = true;
+        group_enter(&walk->scan, group);
+        group_scan(&walk->scan, group);
         report_progress(walk, (double)i / group_count);
     }
 }
@@ -304,11 +319,12 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
         group->tails = space_tails(request->space, &request->graphs, group->group);
         scan->result.considered_count += group->tails->plan_count;
     }
-    bool time_decides = request->objective != OBJECTIVE_MEMORY;
-    if (time_decides && !request->search->exhaustive) {
-        walk_by_time(&walk);
+    if (request->search->exhaustive) {
+        walk_all(&walk);
+    } else if (request->objective == OBJECTIVE_MEMORY) {
+        walk_by_memory(&walk);
     } else {
-        walk_in_order(&walk);
+        walk_by_time(&walk);
     }
     return scan->result;
 }

@@ -42,12 +42,18 @@ static void price(struct scan *scan, struct candidate *plan)
     scan->result.priced_count++;
 }
 
+static bool time_decides(const struct scan *scan)
+{
+    return scan->request->objective != OBJECTIVE_MEMORY;
+}
+
 static bool fits(struct scan *scan, struct candidate *plan)
 {
     plan->memory = composer_memory(scan->composer, &plan->parallel, &plan->worst_stage);
     bool ok = plan->memory.reserved_bytes <= scan->limit_bytes;
     if (!ok) scan->unfit_count++;
-    scan->any |= ok;
+    bool may = time_decides(scan) || scan_may_take(scan, 0, plan->memory.reserved_bytes);
+    scan->any |= ok && may;
     return ok;
 }
 
@@ -55,11 +61,6 @@ static void take(struct scan *scan, const struct candidate *plan, struct pick *p
 {
     scan->result.bound_s = fmin(scan->result.bound_s, plan->closed_form_s);
     pick_better(scan, pick, plan);
-}
-
-static bool time_decides(const struct scan *scan)
-{
-    return scan->request->objective != OBJECTIVE_MEMORY;
 }
 
 // Whether the plan may be among the best by time: asked of the closed form, or, where that is dear,
@@ -167,12 +168,12 @@ static void consider_redos(struct scan *scan, struct parallel *parallel,
     parallel->recompute = tail->redos[0].recompute;
     parallel->recompute_classes = tail->redos[0].classes;
     parallel->recompute_layers = tail->redos[0].layers_low;
-    bool stored =
-        is_exhaustive(scan) || composer_floor_bytes(scan->composer, parallel) <= scan->limit_bytes;
-    if (!stored) {
+    int64_t floor_bytes = is_exhaustive(scan) ? 0 : composer_floor_bytes(scan->composer, parallel);
+    if (floor_bytes > scan->limit_bytes) {
         scan->unfit_count += redo_plan_count(tail);
         return;
     }
+    if (!time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return;
     bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
     bool asked = keeps_all && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
     if (asked && settles(scan, parallel, pick)) return;
@@ -273,45 +274,4 @@ void group_scan(struct scan *scan, const struct scan_group *group)
         scan->any |= !may;
         if (may) scan_tail(scan, group, &tails[i]);
     }
-}
-
-// Whether a way to recompute has room; `least_bytes` is what any other way needs as well.
-static bool redo_fits(struct scan *scan, const struct scan_group *group,
-                      const struct space_tail *tail, const struct space_redo *redo,
-                      int64_t *least_bytes)
-{
-    struct parallel parallel =
-        space_parallel(scan->space, group->group, tail, redo, redo->layers_high);
-    *least_bytes = INT64_MAX;
-    do {
-        int stage;
-        struct memory_parts parts = composer_memory(scan->composer, &parallel, &stage);
-        if (parts.reserved_bytes <= scan->limit_bytes) return true;
-        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
-                        parts.buffers_bytes + scan->request->search->stack->reserve_bytes;
-        if (bytes < *least_bytes) *least_bytes = bytes;
-    } while (parallel.stage_layers != group->balance && take_balance(&parallel, group->balance));
-    return false;
-}
-
-// What redoes most stands last. Where it has no room even for parameters and their states, no other
-// way has.
-static bool tail_fits(struct scan *scan, const struct scan_group *group,
-                      const struct space_tail *tail)
-{
-    for (int r = tail->redo_count - 1; r >= 0; r--) {
-        int64_t least_bytes;
-        if (redo_fits(scan, group, tail, &tail->redos[r], &least_bytes)) return true;
-        if (least_bytes > scan->limit_bytes) return false;
-    }
-    return false;
-}
-
-// Between none and all layers memory lies between the two, so the ends of a range answer for it.
-bool group_fits(struct scan *scan, const struct scan_group *group)
-{
-    for (int i = group->tails->count - 1; i >= 0; i--) {
-        if (tail_fits(scan, group, &group->tails->tails[i])) return true;
-    }
-    return false;
 }

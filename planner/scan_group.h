@@ -10,7 +10,7 @@ struct scan {
     struct composer *composer;
     int64_t limit_bytes;
     double unfit_count;  // plans of the tail at hand, in one way to divide its stages
-    bool any;            // a plan of the group fits, or was too slow to be asked
+    bool any;            // a plan of the group fits and may be kept, or was too slow to be asked
     struct scan_result result;
 };
 
@@ -26,8 +26,6 @@ struct scan_group {
 bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes);
 // Makes the group the one that the composer is asked about, and balances its stages.
 void group_enter(struct scan *scan, struct scan_group *group);
-// Whether any plan of the group fits.
-bool group_fits(struct scan *scan, const struct scan_group *group);
 // The fastest pipeline of the group, with even or balanced stages, its lightest blocks, and nothing
 // once a step.
 double group_bound(struct scan *scan, const struct scan_group *group);

@@ -83,16 +83,56 @@ void interpreter_sizes(const struct interpreter *in, int tensor, int64_t size[DI
     add_dims(in, tensor, size);
 }
 
+// One dim of an einsum, and how far a step along it leads in each array; 0 where a tensor lacks it.
+struct stride {
+    int64_t size, a, b, c;
+};
+
+static int64_t stride_of(const struct interpreter *in, int tensor, enum dim dim)
+{
+    int position = tensor_find_dim(&in->block->tensors[tensor], dim);
+    int64_t stride = position >= 0;
+    for (int i = position + 1; position >= 0 && i < in->block->tensors[tensor].rank; i++) {
+        stride *= in->sizes[tensor][i];
+    }
+    return stride;
+}
+
+static void multiply(const struct stride *stride, int depth, const double *a, const double *b,
+                     double *c, double scalar)
+{
+    for (int64_t i = 0; i < stride->size; i++) {
+        if (depth == 1) {
+            *c += scalar * (*a * *b);
+        } else {
+            multiply(stride + 1, depth - 1, a, b, c, scalar);
+        }
+        a += stride->a;
+        b += stride->b;
+        c += stride->c;
+    }
+}
+
 static void run_contract(struct interpreter *in, const struct op *op)
 {
-    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT] = {0};
+    int64_t size[DIM_COUNT] = {0};
+    struct stride strides[DIM_COUNT];
+    int depth = 0;
+    // A rank may hold an empty slice.
+    bool is_empty = interpreter_elements(in, op->inputs[0]) == 0 ||
+                    interpreter_elements(in, op->inputs[1]) == 0;
+    if (is_empty) return;
     add_dims(in, op->inputs[0], size);
     add_dims(in, op->inputs[1], size);
-    do {
-        double product = *interpreter_at(in, op->inputs[0], index);
-        product *= *interpreter_at(in, op->inputs[1], index);
-        *interpreter_at(in, op->outputs[0], index) += op->scalar * product;
-    } while (interpreter_next(index, size));
+    add_dims(in, op->outputs[0], size);
+    for (enum dim dim = 0; dim < DIM_COUNT; dim++) {
+        if (size[dim] == 0) continue;
+        strides[depth++] =
+            (struct stride){size[dim], stride_of(in, op->inputs[0], dim),
+                            stride_of(in, op->inputs[1], dim), stride_of(in, op->outputs[0], dim)};
+    }
+    multiply(strides, depth, in->values[op->inputs[0]], in->values[op->inputs[1]],
+             in->values[op->outputs[0]], op->scalar);
 }
 
 static void run_add(struct interpreter *in, const struct op *op)

@@ -96,7 +96,8 @@ static const struct {
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
      "3:17: $.model_type: unknown \"foo\"; known: bert, bloom, dbrx, deepseek_v2, deepseek_v3, "
-     "falcon, gemma, gemma2, glm4_moe, gpt2, gpt_neox, gpt_oss, grok-1, grok1, kimi_k2, llama, "
+     "falcon, gemma, gemma2, gemma3_text, glm4_moe, gpt2, gpt_neox, gpt_oss, grok-1, grok1, "
+     "kimi_k2, llama, "
      "mistral, "
      "mixtral, nemotron, opt, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, starcoder2"},
     {"nul", "1:24: a NUL byte"},

@@ -89,9 +89,10 @@ static void whole_tokens_are_dispatched_free_and_combined_by_one_all_reduce(void
     struct lowered l = lowered_make(*state, setup, 1);
     int64_t hidden = lowered_hidden_bytes(&l);
     assert_int_equal(lowered_count(&l, PHASE_FORWARD, COLLECTIVE_ALL_REDUCE, hidden), 2);
-    // Backward one more: of the weights' gradient, four bytes a token and expert.
-    assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, 0), 3);
-    assert_int_equal(lowered_count_all(&l), 5);
+    // What goes back through the router joins that sum; its weight's gradient is partial.
+    assert_int_equal(lowered_count(&l, PHASE_BACKWARD, COLLECTIVE_ALL_REDUCE, hidden), 2);
+    assert_int_equal(lowered_count_all(&l), 4);
+    assert_int_equal(lowered_parameter(&l, "router.weight")->gradient_partial_axes, 1);
     setup.dp = 2;
     setup.tp = 4;
     l = lowered_make(*state, setup, 1);

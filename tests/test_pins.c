@@ -48,7 +48,7 @@ static const char *refusal(struct arena *arena, const struct search_request *req
 static void every_pin_is_kept(void **state)
 {
     struct arena *arena = *state;
-    static const struct {
+    const struct {
         enum choice choice;
         int64_t value;
     } PINS[] = {{CHOICE_TP, 2},
@@ -65,6 +65,14 @@ static void every_pin_is_kept(void **state)
                 {CHOICE_RECOMPUTE_LAYERS, 3},
                 {CHOICE_SCHEDULE, SCHEDULE_1F1B},
                 {CHOICE_SCHEDULE, SCHEDULE_INTERLEAVED},
+                {CHOICE_RECOMPUTE, recompute_value(RECOMPUTE_SELECTIVE, 1u << OP_CLASS_NORM)},
+                {CHOICE_SCHEDULE, SCHEDULE_ZB_H1},
+                {CHOICE_SCHEDULE, SCHEDULE_ZB_V},
+                {CHOICE_IN_FLIGHT, 6},
+                {CHOICE_CP, 2},
+                {CHOICE_CP_KIND, CP_ULYSSES},
+                {CHOICE_ZERO_GROUP, 4},
+                {CHOICE_PASSES, 1 << PASS_FUSION},
                 {CHOICE_OVERLAP, 0}};
     for (size_t i = 0; i < sizeof PINS / sizeof *PINS; i++) {
         struct search_request request =
@@ -76,6 +84,90 @@ static void every_pin_is_kept(void **state)
             assert_true(choice_value(&result.best[k].parallel, PINS[i].choice) == PINS[i].value);
         }
     }
+}
+
+static struct search_request mixture(struct arena *arena)
+{
+    struct search_request request =
+        request_of(arena, "mixtral-8x7b", "dgx-h100-x4", 0, "megatron-core", 64);
+    request.workload.seq_len = 4096;
+    return request;
+}
+
+static void pins_of_experts_are_kept(void **state)
+{
+    struct arena *arena = *state;
+    static const struct {
+        int ep, etp;
+    } CASES[] = {{8, 1}, {4, 2}, {2, 2}, {2, 4}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct search_request request = mixture(arena);
+        pins_set(&request.pins, CHOICE_EP, CASES[i].ep, CASES[i].ep);
+        pins_set(&request.pins, CHOICE_ETP, CASES[i].etp, CASES[i].etp);
+        struct search_result result = search(arena, &request);
+        assert_true(result.best_count > 0);
+        for (int k = 0; k < result.best_count; k++) {
+            assert_int_equal(result.best[k].parallel.degree[AXIS_EP], CASES[i].ep);
+            assert_int_equal(result.best[k].parallel.degree[AXIS_ETP], CASES[i].etp);
+        }
+    }
+}
+
+static void a_forbidden_expert_degree_is_not_proposed(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = mixture(arena);
+    int best = search(arena, &request).best[0].parallel.degree[AXIS_EP];
+    assert_true(best > 1);
+    request.pins.forbidden[0].key = "ep";
+    request.pins.forbidden[0].value = best;
+    request.pins.forbidden_count = 1;
+    struct search_result result = search(arena, &request);
+    assert_true(result.best_count > 0);
+    for (int k = 0; k < result.best_count; k++) {
+        assert_int_not_equal(result.best[k].parallel.degree[AXIS_EP], best);
+    }
+}
+
+static void expert_degrees_that_do_not_divide_are_refused(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = mixture(arena);
+    pins_set(&request.pins, CHOICE_EP, 3, 3);
+    assert_string_equal(refusal(arena, &request),
+                        "--ep 3: 8 experts cannot be split by 3; the nearest that divide are 2 and "
+                        "4; with all else as it is, --ep may be 1, 2, 4, 8");
+    request = request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_EP, 2, 2);
+    assert_string_equal(refusal(arena, &request),
+                        "--ep 2: the model has no experts; only 1 works; with all else as it is, "
+                        "--ep may be 1");
+}
+
+static void long_sequences_are_split_and_short_ones_only_by_a_pin(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-h100", 0, "megatron-core", 8);
+    struct search_result result = search(arena, &request);
+    for (int k = 0; k < result.best_count; k++) {
+        assert_int_equal(result.best[k].parallel.degree[AXIS_CP], 1);
+    }
+    request.workload.seq_len = 131072;
+    result = search(arena, &request);
+    assert_true(result.best_count > 0 && result.best[0].parallel.degree[AXIS_CP] > 1);
+}
+
+static void a_cap_without_its_schedule_is_refused(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_IN_FLIGHT, 6, 6);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    const char *text = refusal(arena, &request);
+    assert_memory_equal(text, "--schedule 1f1b: ", 17);
+    assert_non_null(strstr(text, "--schedule may be zb-auto"));
 }
 
 static void ranges_and_forbidden_values_are_kept(void **state)
@@ -284,6 +376,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pin_is_kept),
+        cmocka_unit_test(pins_of_experts_are_kept),
+        cmocka_unit_test(a_forbidden_expert_degree_is_not_proposed),
+        cmocka_unit_test(expert_degrees_that_do_not_divide_are_refused),
+        cmocka_unit_test(long_sequences_are_split_and_short_ones_only_by_a_pin),
+        cmocka_unit_test(a_cap_without_its_schedule_is_refused),
         cmocka_unit_test(ranges_and_forbidden_values_are_kept),
         cmocka_unit_test(a_pin_never_gives_a_faster_plan),
         cmocka_unit_test(any_whole_number_of_gpus_has_a_plan),

@@ -1,9 +1,9 @@
 #include "tests/checker.h"
 #include "tests/draw.h"
+#include "tests/random_search.h"
 #include "tests/test.h"
 
 #include "planner/batch.h"
-#include "planner/bound.h"
 #include "planner/compose.h"
 #include "planner/explain.h"
 #include "planner/scan.h"
@@ -12,96 +12,6 @@
 
 #include <math.h>
 #include <stdio.h>
-
-// A dense model, or a mixture whose first layers may be dense.
-static const char *draw_config(struct arena *arena, struct draw *draw, int layers, int heads,
-                               int hidden)
-{
-    int kv_heads = draw_int(draw, 0, 1) ? heads : heads / 2;
-    const char *common =
-        arena_print(arena,
-                    "\"num_hidden_layers\": %d, \"hidden_size\": %d, \"num_attention_heads\": %d, "
-                    "\"num_key_value_heads\": %d, \"vocab_size\": %d, "
-                    "\"tie_word_embeddings\": %s",
-                    layers, hidden, heads, kv_heads, draw_int(draw, 1000, 60000),
-                    draw_int(draw, 0, 1) ? "true" : "false");
-    switch (draw_int(draw, 0, 5)) {
-    case 0:
-        return arena_print(arena,
-                           "{\"model_type\": \"gpt2\", \"n_layer\": %d, \"n_embd\": %d, "
-                           "\"n_head\": %d, \"vocab_size\": 50257, \"n_positions\": 4096}",
-                           layers, hidden, heads);
-    case 1:
-    case 2:
-        return arena_print(arena,
-                           "{\"model_type\": \"mixtral\", %s, \"intermediate_size\": %d, "
-                           "\"num_local_experts\": %d, \"num_experts_per_tok\": 2}",
-                           common, 2 * hidden, draw_int(draw, 0, 1) ? 8 : 6);
-    case 3:
-        return arena_print(arena,
-                           "{\"model_type\": \"qwen2_moe\", %s, \"intermediate_size\": %d, "
-                           "\"moe_intermediate_size\": %d, \"num_experts\": 16, "
-                           "\"num_experts_per_tok\": 4, \"mlp_only_layers\": [0], "
-                           "\"shared_expert_intermediate_size\": %d}",
-                           common, 2 * hidden, hidden / 2, hidden);
-    default:
-        return arena_print(arena, "{\"model_type\": \"llama\", %s, \"intermediate_size\": %d}",
-                           common, 3 * hidden);
-    }
-}
-
-static const struct model_config *draw_model(struct arena *arena, struct draw *draw)
-{
-    static const int HEADS[] = {4, 6, 8, 12, 16}, HEAD_DIMS[] = {32, 64, 128};
-    int heads = DRAW_ONE(draw, HEADS), hidden = heads * DRAW_ONE(draw, HEAD_DIMS);
-    const char *text = draw_config(arena, draw, draw_int(draw, 2, 10), heads, hidden);
-    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
-    struct json *root = ARENA_NEW(arena, struct json, 1);
-    struct err err = {0};
-    bool ok = json_parse(arena, "drawn.json", text, strlen(text), document, &err);
-    assert_true(ok);
-    *root = json_root(document);
-    const struct model_config *model = model_read(arena, "drawn", root, NULL, NULL, &err);
-    assert_string_equal(err.text, "");
-    return model;
-}
-
-// A few GPUs of a shipped cluster, each with so little memory that it often decides.
-static const struct cluster *draw_cluster(struct arena *arena, struct draw *draw)
-{
-    static const char *const NAMES[] = {"dgx-v100", "dgx-a100-40g", "dgx-h100", "a100-pcie8",
-                                        "rtx4090-pcie8"};
-    struct err err = {0};
-    struct cluster *cluster = cluster_load(arena, DRAW_ONE(draw, NAMES), &err);
-    assert_string_equal(err.text, "");
-    assert_true(cluster_set_nodes(cluster, draw_int(draw, 1, 3), &err));
-    assert_true(cluster_take_gpus(cluster, draw_int(draw, 1, cluster->rank_count), &err));
-    struct device *device = ARENA_NEW(arena, struct device, 1);
-    *device = *cluster->nodes[0].device;
-    if (draw_int(draw, 0, 3)) device->memory_bytes = (int64_t)draw_int(draw, 1500, 6000) << 20;
-    cluster->nodes[0].device = device;
-    return cluster;
-}
-
-static struct search_request draw_request(struct arena *arena, struct draw *draw)
-{
-    static const char *const STACKS[] = {"meshwright", "megatron-core", "megatron-deepspeed",
-                                         "megatron-2021", "fsdp2"};
-    static const int SEQ_LENS[] = {256, 512, 1024, 2048, 4096, 8192},
-                     BATCHES[] = {8, 12, 24, 30, 32, 60, 64};
-    struct err err = {0};
-    struct search_request request = {.pins = pins_none(), .top = 3};
-    request.model = draw_model(arena, draw);
-    request.cluster = draw_cluster(arena, draw);
-    request.stack = stack_load(arena, DRAW_ONE(draw, STACKS), &err);
-    request.fabrics = fabrics_load(arena, &err);
-    assert_string_equal(err.text, "");
-    request.workload = (struct workload){.seq_len = DRAW_ONE(draw, SEQ_LENS),
-                                         .global_batch = DRAW_ONE(draw, BATCHES),
-                                         .precision = PRECISION_FP16,
-                                         .optimizer = OPTIMIZER_ADAMW};
-    return request;
-}
 
 static struct search_request shipped(struct arena *arena, const char *model, const char *cluster,
                                      int64_t seq_len, int64_t global_batch)
@@ -174,7 +84,7 @@ static void pruned_and_exhaustive_search_find_the_same_plans(void **state)
     struct kinds kinds = {0};
     for (int i = 0; i < cases; i++) {
         struct arena arena = {0};
-        struct search_request request = draw_request(&arena, &draw);
+        struct search_request request = random_search(&arena, &draw);
         request.objective = i % 5 == 4 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
         struct search_result pruned = {0}, whole = {0};
         struct err err_pruned = {0}, err_whole = {0};
@@ -204,7 +114,7 @@ static void every_plan_passes_the_independent_checker(void **state)
     struct draw draw = draw_start("checker", 7);
     for (int i = 0; i < cases; i++) {
         struct arena arena = {0};
-        struct search_request request = draw_request(&arena, &draw);
+        struct search_request request = random_search(&arena, &draw);
         struct search_result result = {0};
         struct err err = {0};
         if (search_plans(&arena, &request, &result, &err)) {
@@ -268,98 +178,13 @@ static void composed_prices_and_memory_are_those_of_the_whole_program(void **sta
     struct draw draw = draw_start("composed", 11);
     for (int i = 0; i < 12; i++) {
         struct arena arena = {0};
-        struct search_request request = draw_request(&arena, &draw);
+        struct search_request request = random_search(&arena, &draw);
         struct stack any = *request.stack;
         if (any.schedules) any.schedules = (1u << SCHEDULE_KIND_COUNT) - 1;
         request.stack = &any;
         check_composed(&arena, &request, 37);
         arena_free(&arena);
     }
-}
-
-// What the search drops without lowering it: no plan may be below the bounds of the graph, nor a
-// micro-batch below the family's share of its largest one.
-static void check_bounds(struct arena *arena, const struct search_request *request, int step)
-{
-    struct arena scratch = {0};
-    struct memo *memo = memo_new(arena, &scratch, request);
-    struct space_graphs graphs = {memo_graph_of, memo};
-    struct space *space = space_make(arena, request, &graphs);
-    struct composer *composer = composer_new(arena, &scratch, memo);
-    for (int g = 0; g < space->group_count; g += step) {
-        const struct space_group *group = &space->groups[g];
-        const struct space_mesh *mesh = &space->meshes[group->mesh];
-        const struct space_tails *tails = space_tails(space, &graphs, group);
-        const struct graph *graph = memo_graph(memo, group->attention, mesh->degree[AXIS_TP]);
-        struct bound_facts facts = bound_facts(graph, request->workload.seq_len);
-        double least_s = bound_step_s(request, &facts, mesh, group->micro_batch, tails);
-        double least_bytes = bound_bytes(request, &facts, mesh, tails);
-        for (int i = 0; i < tails->count; i++) {
-            const struct space_tail *tail = &tails->tails[i];
-            struct parallel parallel = space_first(space, group, tail);
-            composer_group(composer, &parallel);
-            double layer_s = composer_probe(composer, &parallel, facts.probe_kind);
-            double probe_s = bound_pipeline_s(
-                facts.probe_count * layer_s, mesh->degree[AXIS_PP],
-                (int)parallel_micro_batch_count(&parallel, request->workload.global_batch),
-                tails->one_chunk);
-            int stage;
-            struct cost cost = composer_cost(composer, &parallel);
-            double bytes = (double)composer_memory(composer, &parallel, &stage).reserved_bytes;
-            assert_true(least_s <= cost.step_s && probe_s <= cost.step_s * (1 + 1e-12));
-            assert_true(least_bytes <= bytes);
-            assert_true((double)composer_floor_bytes(composer, &parallel) <= bytes);
-        }
-    }
-    arena_free(&scratch);
-}
-
-static void bounds_of_the_graph_are_below_every_plan(void **state)
-{
-    (void)state;
-    struct draw draw = draw_start("bounds", 17);
-    for (int i = 0; i < 20; i++) {
-        struct arena arena = {0};
-        struct search_request request = draw_request(&arena, &draw);
-        check_bounds(&arena, &request, 7);
-        arena_free(&arena);
-    }
-}
-
-static void a_larger_micro_batch_takes_hardly_more_time_a_sequence(void **state)
-{
-    (void)state;
-    struct draw draw = draw_start("families", 23);
-    int pairs = 0;
-    for (int i = 0; i < 20; i++) {
-        struct arena arena = {0}, scratch = {0};
-        struct search_request request = draw_request(&arena, &draw);
-        struct memo *memo = memo_new(&arena, &scratch, &request);
-        struct space_graphs graphs = {memo_graph_of, memo};
-        struct space *space = space_make(&arena, &request, &graphs);
-        struct composer *composer = composer_new(&arena, &scratch, memo);
-        double least_s = INFINITY;
-        for (int g = 0; g < space->group_count; g++) {
-            const struct space_group *group = &space->groups[g];
-            const struct space_tails *tails = space_tails(space, &graphs, group);
-            bool new_family = g == 0 || group->micro_batch <= group[-1].micro_batch;
-            if (new_family) least_s = INFINITY;
-            if (tails->count == 0) continue;
-            const struct graph *graph =
-                memo_graph(memo, group->attention, space->meshes[group->mesh].degree[AXIS_TP]);
-            struct bound_facts facts = bound_facts(graph, request.workload.seq_len);
-            struct parallel parallel = space_first(space, group, &tails->tails[0]);
-            composer_group(composer, &parallel);
-            double sequence_s =
-                composer_probe(composer, &parallel, facts.probe_kind) / group->micro_batch;
-            assert_true(SCAN_LAST_WAVE_RATIO * sequence_s <= least_s);
-            pairs += !isinf(least_s);
-            least_s = fmin(least_s, sequence_s);
-        }
-        arena_free(&scratch);
-        arena_free(&arena);
-    }
-    assert_true(pairs > 200);
 }
 
 static void equal_requests_give_equal_plans(void **state)
@@ -387,7 +212,7 @@ static void optimal_is_said_only_with_a_certificate(void **state)
     struct draw draw = draw_start("certificate", 5);
     for (int i = 0; i < 20; i++) {
         struct arena arena = {0};
-        struct search_request request = draw_request(&arena, &draw);
+        struct search_request request = random_search(&arena, &draw);
         struct search_result result = {0};
         struct err err = {0};
         if (search_plans(&arena, &request, &result, &err) && result.best_count > 0) {
@@ -475,6 +300,33 @@ static void a_lost_choice_is_explained_term_by_term(void **state)
     assert_non_null(why.text);
 }
 
+static void choices_of_experts_context_and_schedule_are_explained(void **state)
+{
+    struct arena *arena = *state;
+    static const struct {
+        const char *key, *value;
+    } ASKED[] = {{"ep", "1"}, {"cp", "4"}, {"schedule", "1f1b"}, {"recompute", "norm,activation"}};
+    struct search_request request = shipped(arena, "mixtral-8x7b", "dgx-h100-x4", 8192, 256);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(result.best_count > 0);
+    for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
+        struct explanation why = {0};
+        enum choice choice;
+        int64_t wanted;
+        assert_true(
+            explain_why(arena, &request, &result, ASKED[i].key, ASKED[i].value, &why, &err));
+        assert_true(why.possible);
+        assert_true(choice_from_name(ASKED[i].key, &choice, &err));
+        assert_true(choice_parse(choice, ASKED[i].value, &wanted, &err));
+        assert_true(choice_value(&why.other.parallel, choice) == wanted);
+        if (why.fits) assert_true(why.other.closed_form_s >= result.bound_s * (1 - 1e-9));
+    }
+    assert_string_equal(err.text, "");
+}
+
 static void an_impossible_choice_is_explained_by_its_reason(void **state)
 {
     struct arena *arena = *state;
@@ -511,14 +363,13 @@ int main(void)
         cmocka_unit_test(pruned_and_exhaustive_search_find_the_same_plans),
         cmocka_unit_test(every_plan_passes_the_independent_checker),
         cmocka_unit_test(composed_prices_and_memory_are_those_of_the_whole_program),
-        cmocka_unit_test(bounds_of_the_graph_are_below_every_plan),
-        cmocka_unit_test(a_larger_micro_batch_takes_hardly_more_time_a_sequence),
         cmocka_unit_test(equal_requests_give_equal_plans),
         cmocka_unit_test(optimal_is_said_only_with_a_certificate),
         cmocka_unit_test(the_smallest_plan_is_no_larger_than_the_fastest),
         cmocka_unit_test(what_does_not_fit_says_what_would),
         cmocka_unit_test(a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price),
         cmocka_unit_test(a_lost_choice_is_explained_term_by_term),
+        cmocka_unit_test(choices_of_experts_context_and_schedule_are_explained),
         cmocka_unit_test(an_impossible_choice_is_explained_by_its_reason),
         cmocka_unit_test(a_batch_past_what_the_optimizer_bears_is_warned_about),
     };

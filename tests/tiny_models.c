@@ -92,6 +92,8 @@ const char *const TINY_MODELS[] = {
     "{\"model_type\": \"qwen2\", " TINY_LLAMA_LIKE ", \"use_sliding_window\": true, "
     "\"sliding_window\": 3, \"max_window_layers\": 1}",
     "{\"model_type\": \"qwen3\", " TINY_LLAMA_LIKE "}",
+    "{\"model_type\": \"gemma3_text\", " TINY_LLAMA_LIKE ", \"sliding_window\": 2, "
+    "\"sliding_window_pattern\": 2}",
     "{\"model_type\": \"gemma\", " TINY_LLAMA_LIKE "}",
     "{\"model_type\": \"phi3\", " TINY_LLAMA_LIKE ", \"partial_rotary_factor\": 0.5}",
     "{\"model_type\": \"nemotron\", " TINY_LLAMA_LIKE "}",

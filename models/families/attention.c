@@ -22,17 +22,18 @@ static int project_heads(struct layers *layers, int input, const char *name, enu
     return layers_project(layers, input, projection);
 }
 
-static int rotate(struct layers *layers, const char *name, int input)
+static int rotate(struct layers *layers, const char *name, int input, int64_t window)
 {
     const struct decoder *d = layers->decoder;
+    double theta = window > 0 && d->rope_theta_local > 0 ? d->rope_theta_local : d->rope_theta;
     if (d->rope_theta <= 0 || d->rotary_dims == 0) return input;
-    int output = layers_function(layers, name, input, FUNCTION_ROPE, d->rope_theta);
+    int output = layers_function(layers, name, input, FUNCTION_ROPE, theta);
     struct block *block = layers->builder.block;
     block->ops[block->op_count - 1].rotary_dims = d->rotary_dims;
     return output;
 }
 
-static struct heads make_heads(struct layers *layers, int input)
+static struct heads make_heads(struct layers *layers, int input, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct heads heads = {
@@ -47,8 +48,8 @@ static struct heads make_heads(struct layers *layers, int input)
         heads.key = layers_norm(layers, "attention.k_norm", heads.key, FUNCTION_RMS_NORM);
         layers_set_class(layers, OP_CLASS_NONE);
     }
-    heads.query = rotate(layers, "attention.q_rope", heads.query);
-    heads.key = rotate(layers, "attention.k_rope", heads.key);
+    heads.query = rotate(layers, "attention.q_rope", heads.query, window);
+    heads.key = rotate(layers, "attention.k_rope", heads.key, window);
     return heads;
 }
 
@@ -190,5 +191,5 @@ int layers_attend(struct layers *layers, struct heads heads, int64_t window)
 int layers_attention(struct layers *layers, int input, int64_t window)
 {
     if (layers->decoder->latent.kv_rank > 0) return layers_latent_attention(layers, input, window);
-    return layers_attend(layers, make_heads(layers, input), window);
+    return layers_attend(layers, make_heads(layers, input, window), window);
 }

@@ -61,6 +61,7 @@ struct decoder {
     double activation_scalar;  // its constant; 0 = 1
     bool head_norms;           // rms norm of each head of q and k, before rope
     double rope_theta;         // 0 = no rope
+    double rope_theta_local;   // of layers with a window, where it is another; 0 = the same
     int64_t rotary_dims;       // of head_dim
     bool alibi;
     bool bidirectional;

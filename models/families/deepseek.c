@@ -60,7 +60,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct deepseek, tie_word_embeddings)},
     {JSON_OPT_BOOL(struct deepseek, attention_bias)},
     {JSON_OPT_BOOL(struct deepseek, mlp_bias)},
-    {JSON_OPT_F64(struct deepseek, routed_scaling_factor, 0, 1e6)},
+    {JSON_OPT_F64(struct deepseek, routed_scaling_factor, 1e-6, 1e6)},
     {JSON_OPT_F64(struct deepseek, rms_norm_eps, 0, 1)},
     {JSON_OPT_F64(struct deepseek, rope_theta, 1, 1e15)},
     {JSON_OPT_F64(struct deepseek, attention_dropout, 0, DROPOUT_MAX)},

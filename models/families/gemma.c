@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-// Both scale the embedding by sqrt(hidden). The norm weights are stored as w - 1, which changes
+// All scale the embedding by sqrt(hidden). The norm weights are stored as w - 1, which changes
 // their first value only.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
                                   struct llama_like *record)
@@ -12,6 +12,23 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
     decoder.qkv_bias = decoder.out_bias = record->attention_bias;
     decoder.embedding_scale = sqrt((double)record->hidden_size);
     return decoder;
+}
+
+// What the second and the third have in common. Of `pattern` layers the last has no window.
+static void set_common(struct family_reader *reader, const struct llama_like *record,
+                       int64_t pattern, struct decoder *decoder)
+{
+    decoder->activation = family_activation(reader, "hidden_activation", record->hidden_activation);
+    decoder->norm_place = NORM_BOTH;
+    decoder->score_factor = 1 / sqrt(record->query_pre_attn_scalar);
+    decoder->score_softcap = record->attn_logit_softcapping;
+    decoder->logit_softcap = record->final_logit_softcapping;
+    decoder->window = record->sliding_window;
+    bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    for (int64_t i = 0; i < record->num_hidden_layers; i++) {
+        is_local[i] = (i + 1) % pattern != 0;
+    }
+    decoder->has_window = record->is_local ? record->is_local : is_local;
 }
 
 static const void *read_gemma(struct family_reader *reader)
@@ -45,19 +62,38 @@ static const void *read_gemma2(struct family_reader *reader)
                                 .final_logit_softcapping = 30};
     struct decoder decoder = read_common(reader, "gemma2", &record);
     if (reader->err->kind) return NULL;
-    decoder.activation = family_activation(reader, "hidden_activation", record.hidden_activation);
-    decoder.norm_place = NORM_BOTH;
-    decoder.score_factor = 1 / sqrt(record.query_pre_attn_scalar);
-    decoder.score_softcap = record.attn_logit_softcapping;
-    decoder.logit_softcap = record.final_logit_softcapping;
-    decoder.window = record.sliding_window;
-    bool *is_local = ARENA_NEW(reader->arena, bool, record.num_hidden_layers);
-    for (int64_t i = 0; i < record.num_hidden_layers; i += 2) {
-        is_local[i] = true;
-    }
-    decoder.has_window = record.is_local ? record.is_local : is_local;
+    set_common(reader, &record, 2, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
+// Five layers of six have a window, and a rotation of their own.
+static const void *read_gemma3(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .vocab_size = 262208,
+                                .hidden_size = 2304,
+                                .intermediate_size = 9216,
+                                .num_hidden_layers = 26,
+                                .num_attention_heads = 8,
+                                .num_key_value_heads = 4,
+                                .head_dim = 256,
+                                .max_position_embeddings = 131072,
+                                .sliding_window = 4096,
+                                .sliding_window_pattern = 6,
+                                .tie_word_embeddings = true,
+                                .hidden_activation = "gelu_pytorch_tanh",
+                                .query_pre_attn_scalar = 256,
+                                .rope_local_base_freq = 10000};
+    record.rope_theta = 1e6;
+    struct decoder decoder = read_common(reader, "gemma3_text", &record);
+    if (reader->err->kind) return NULL;
+    set_common(reader, &record, record.sliding_window_pattern, &decoder);
+    decoder.head_norms = true;
+    decoder.score_softcap = 0;  // transformers reads the key and leaves it at that
+    decoder.rope_theta_local = record.rope_local_base_freq;
     return family_decoder(reader, &decoder);
 }
 
 const struct model_family FAMILY_GEMMA = {"gemma", read_gemma, decoder_graph};
 const struct model_family FAMILY_GEMMA2 = {"gemma2", read_gemma2, decoder_graph};
+const struct model_family FAMILY_GEMMA3 = {"gemma3_text", read_gemma3, decoder_graph};

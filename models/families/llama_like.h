@@ -9,9 +9,11 @@ struct llama_like {
     int64_t num_key_value_heads;  // 0 = as many as heads
     int64_t head_dim;             // 0 = hidden_size / heads
     int64_t max_position_embeddings, sliding_window, max_window_layers;
+    int64_t sliding_window_pattern;  // of so many layers the last has no window
     const char *hidden_act, *hidden_activation;
     bool tie_word_embeddings, attention_bias, mlp_bias, use_bias, qkv_bias, use_sliding_window;
     double rms_norm_eps, norm_eps, norm_epsilon, rope_theta, partial_rotary_factor;
+    double rope_local_base_freq;
     double query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping;  // 0 = none
     double attention_dropout, residual_dropout, resid_pdrop, embedding_dropout, embd_pdrop;
     const bool *is_local;  // by layer, from layer_types; NULL without
