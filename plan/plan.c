@@ -12,6 +12,9 @@ static const struct json_field PLAN_FIELDS[] = {
 
 static const struct json_field MODEL_FIELDS[] = {
     {JSON_ANY("name")},
+    {JSON_OPT_ANY("parameter_count")},
+    {JSON_OPT_ANY("active_parameter_count")},
+    {JSON_OPT_ANY("mtp_parameter_count")},
     {JSON_ANY("config")},
     {0},
 };

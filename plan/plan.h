@@ -4,10 +4,10 @@
 #include "plan/parallel.h"
 
 // plan.json: self-contained, can be simulated, executed, reported and exported with nothing else.
-// Keys: version, model {name, config}, cluster, stack, workload, parallel, stages, memory,
-// prediction, alternatives, provenance; schema in plan/plan.schema.json. Reading is strict, but
-// takes only what identifies the plan (version .. parallel): stages, memory, prediction,
-// alternatives and provenance are results and are computed again.
+// Keys: version, model {name, counts of parameters, config}, cluster, stack, workload, parallel,
+// stages, memory, prediction, alternatives, provenance; schema in plan/plan.schema.json. Reading is
+// strict, but takes only what identifies the plan (version .. parallel): stages, memory,
+// prediction, alternatives and provenance are results and are computed again.
 
 enum { PLAN_VERSION = 1 };
 

@@ -194,7 +194,11 @@ char *plan_document_text(struct arena *arena, const struct plan_document *docume
     json_open(&writer, NULL, '{');
     json_put_i64(&writer, "version", PLAN_VERSION);
     json_open(&writer, "model", '{');
+    const struct graph *graph = document->evaluation->graph;
     json_put_text(&writer, "name", request->model->name);
+    json_put_i64(&writer, "parameter_count", graph->parameter_count);
+    json_put_i64(&writer, "active_parameter_count", graph->active_parameter_count);
+    json_put_i64(&writer, "mtp_parameter_count", graph->mtp_parameter_count);
     json_put_copy(&writer, "config", &request->model->config);
     json_close(&writer, '}');
     cluster_write(&writer, "cluster", request->cluster);

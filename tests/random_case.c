@@ -111,6 +111,20 @@ void random_case_draw(struct arena *arena, struct draw *draw, struct random_case
     lower(arena, draw, drawn);
 }
 
+// Whether tp can split everything that it prefers. Where only a part of its axes can, a sum over
+// the rest cannot be reduced into a slice of the sequence: no model is that narrow.
+static bool is_wide_enough(const struct graph *graph, int tp)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int t = 0; t < block->tensor_count; t++) {
+            int ffn = tensor_find_dim(&block->tensors[t], DIM_FFN);
+            if (ffn >= 0 && block->tensors[t].extents[ffn].size < tp) return false;
+        }
+    }
+    return true;
+}
+
 // kv heads are split as far as they go and shared by whole groups beyond; query heads and experts
 // divide.
 static bool is_legal(const struct graph *graph, const struct parallel *parallel)
@@ -122,7 +136,8 @@ static bool is_legal(const struct graph *graph, const struct parallel *parallel)
     int ep = parallel->degree[AXIS_EP], etp = parallel->degree[AXIS_ETP];
     bool splits =
         has_experts ? graph->expert_count % ep == 0 && graph->expert_ffn % etp == 0 : ep * etp == 1;
-    return graph->head_count % parts == 0 && shares && splits && mesh_folds(parallel, kv);
+    bool divides = graph->head_count % parts == 0 && shares && splits;
+    return divides && is_wide_enough(graph, (int)tp) && mesh_folds(parallel, kv);
 }
 
 void random_case_draw_model(struct arena *arena, struct draw *draw, const struct graph *graph,
