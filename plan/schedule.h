@@ -68,6 +68,7 @@ enum { SCHEDULE_HOLD_MAX = 128 };
 struct schedule_row {
     const char *name;
     bool backward_fused;  // W runs right behind B
+    bool most_inside;     // of equal stages in a row one between the ends may hold the most
     // Whether it can run this shape; else why not, as the rest of a sentence ("needs micro-batches
     // in multiples of pp").
     bool (*legal)(const struct schedule_shape *shape, const char **why);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SHARDING_COUNT = 3, REDO_MAX = 16 };
+enum { SHARDING_COUNT = 4, REDO_MAX = 16 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -102,9 +102,11 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     }
 }
 
-// ZeRO 0 and 1 run the same micro-batches; 2 and 3 communicate in them.
-static int sharding_of(const struct parallel *parallel)
+// ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
+// communicate in them.
+static int sharding_of(const struct composer *composer, const struct parallel *parallel)
 {
+    if (parallel->zero == 0 && composer->group.zero_group > 0) return SHARDING_COUNT - 1;
     return parallel->zero < 2 ? 0 : parallel->zero - 1;
 }
 
@@ -128,7 +130,7 @@ static int redo_of(struct composer *composer, const struct parallel *parallel)
 static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
                                         int redo)
 {
-    struct variant *variant = &composer->variants[sharding_of(parallel)][redo];
+    struct variant *variant = &composer->variants[sharding_of(composer, parallel)][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -176,7 +178,7 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
 {
     const struct division *division = composer->division;
     int redo = redo_of(composer, parallel);
-    struct chunk_phases *phases = &composer->phases[sharding_of(parallel)][redo];
+    struct chunk_phases *phases = &composer->phases[sharding_of(composer, parallel)][redo];
     if (phases->known) return phases->classes;
     if (phases->capacity < division->class_count) {
         phases->capacity = 2 * division->class_count;
@@ -418,7 +420,10 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
     struct memory_parts worst = {.reserved_bytes = -1};
     for (int i = 0; i < division->head_count; i++)
         keep_worse(&program, stack, division->heads[i], &worst, stage);
-    if (schedule_row(parallel->schedule)->backward_fused) return worst;
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    if (row->backward_fused) return worst;
+    for (int i = 0; row->most_inside && i < division->stage_count; i++)
+        keep_worse(&program, stack, i, &worst, stage);
     for (int i = 0; i < division->runs->run_count; i++) {
         struct stage_run run = division->runs->runs[i];
         if (run.count > 1) keep_worse(&program, stack, run.first + run.count - 1, &worst, stage);
@@ -439,7 +444,7 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     stored.recompute = whole.recompute = RECOMPUTE_NONE;
     stored.recompute_classes = whole.recompute_classes = 0;
     stored.recompute_layers = -1;
-    whole.zero = 0;
+    if (whole.zero > 1) whole.zero = 1;  // whose micro-batches do not communicate parameters
     const struct division *division = composer_division(composer, &stored);
     const struct variant *variant = variant_of(composer, &whole, 0);
     struct block_program *blocks[2 * DIVISION_KIND_MAX];

@@ -187,6 +187,31 @@ static void composed_prices_and_memory_are_those_of_the_whole_program(void **sta
     }
 }
 
+// A stage between equal ones can need the most under zb-v, and a shard group gives ZeRO a mesh of
+// its own, which bounds must not take for the other.
+static void inner_stages_and_shard_groups_are_asked(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-6.7b", "dgx-a100-80g-x7", 2048, 56);
+    struct stack any = *request.stack;
+    any.schedules = (1u << SCHEDULE_KIND_COUNT) - 1;
+    request.stack = &any;
+    request.pins.schedule = SCHEDULE_ZB_V;
+    pins_set(&request.pins, CHOICE_PP, 7, 7);
+    check_composed(arena, &request, 1);
+
+    request = shipped(arena, "gpt3-6.7b", "dgx-a100-80g-x8", 2048, 64);
+    request.objective = OBJECTIVE_MEMORY;
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
+    pins_set(&request.pins, CHOICE_ZERO_GROUP, 4, 4);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(result.best_count > 0);
+    for (int i = 0; i < result.best_count; i++)
+        assert_int_equal(result.best[i].parallel.zero_group, 4);
+}
+
 static void equal_requests_give_equal_plans(void **state)
 {
     struct arena *arena = *state;
@@ -363,6 +388,7 @@ int main(void)
         cmocka_unit_test(pruned_and_exhaustive_search_find_the_same_plans),
         cmocka_unit_test(every_plan_passes_the_independent_checker),
         cmocka_unit_test(composed_prices_and_memory_are_those_of_the_whole_program),
+        cmocka_unit_test(inner_stages_and_shard_groups_are_asked),
         cmocka_unit_test(equal_requests_give_equal_plans),
         cmocka_unit_test(optimal_is_said_only_with_a_certificate),
         cmocka_unit_test(the_smallest_plan_is_no_larger_than_the_fastest),

@@ -150,6 +150,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
 
 const struct schedule_row ZB_V_ROW = {
     .name = "zb-v",
+    .most_inside = true,
     .legal = legal,
     .order = order_of,
     .stage_of = stage_of,
