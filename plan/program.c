@@ -104,14 +104,13 @@ static int64_t elements_tied_to(const struct block_program *block, const char *t
     return 0;
 }
 
-int64_t program_tied_elements(const struct block_program *embedding,
-                              const struct block_program *head)
+int64_t program_tied_elements(const struct block_program *first, const struct block_program *last)
 {
     int64_t sum = 0;
-    for (int i = 0; i < embedding->parameter_count; i++) {
-        const struct parameter *parameter = &embedding->parameters[i];
+    for (int i = 0; i < first->parameter_count; i++) {
+        const struct parameter *parameter = &first->parameters[i];
         if (!parameter->tie) continue;
-        int64_t elements = elements_tied_to(head, parameter->tie);
+        int64_t elements = elements_tied_to(last, parameter->tie);
         assert(elements == 0 || elements == parameter->elements);
         sum += elements;
     }
