@@ -7,6 +7,7 @@
 
 struct band {
     const char *device, *stack;  // "*" = any
+    const char *models;          // "dense" or "mixture" (of experts)
     double low_ratio, high_ratio;
     int row_count;  // measured runs behind it
     const char *source;
@@ -19,5 +20,8 @@ struct bands {
 
 MUST_CHECK const struct bands *bands_load(struct arena *arena, struct err *err);
 
-// The most particular row: device and stack, then device, then stack, then any.
-const struct band *bands_find(const struct bands *bands, const char *device, const char *stack);
+// The most particular row for these models: device and stack, then device, then stack, then any.
+const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
+                              const char *models);
+// "mixture" for a model with experts, else "dense".
+const char *band_models(int64_t expert_count);

@@ -162,9 +162,9 @@ static const char *band_sentence(struct arena *arena, const struct prediction *p
     const char *device = strcmp(band->device, "*") == 0 ? "any device" : band->device;
     const char *stack = strcmp(band->stack, "*") == 0 ? "any stack" : band->stack;
     return arena_print(
-        arena, "      90 %% band %s to %s: the errors on %d measured runs (%s, %s)\n",
+        arena, "      90 %% band %s to %s: the errors on %d measured %s runs (%s, %s)\n",
         units_seconds(arena, prediction->step_s_low), units_seconds(arena, prediction->step_s_high),
-        band->row_count, device, stack);
+        band->row_count, band->models, device, stack);
 }
 
 // Time and money for the tokens asked for; the price only where the cluster file has one.

@@ -2,27 +2,29 @@
 #include "tests/test.h"
 
 static struct band ROWS[] = {
-    {.device = "*", .stack = "*", .row_count = 1},
-    {.device = "*", .stack = "s", .row_count = 2},
-    {.device = "d", .stack = "*", .row_count = 3},
-    {.device = "d", .stack = "s", .row_count = 4},
+    {.device = "*", .stack = "*", .models = "dense", .row_count = 1},
+    {.device = "*", .stack = "s", .models = "dense", .row_count = 2},
+    {.device = "d", .stack = "*", .models = "dense", .row_count = 3},
+    {.device = "d", .stack = "s", .models = "dense", .row_count = 4},
+    {.device = "*", .stack = "*", .models = "mixture", .row_count = 5},
 };
 
 static void the_most_particular_row_answers(void **state)
 {
     (void)state;
-    struct bands bands = {ROWS, 4};
-    assert_int_equal(bands_find(&bands, "d", "s")->row_count, 4);
-    assert_int_equal(bands_find(&bands, "d", "t")->row_count, 3);
-    assert_int_equal(bands_find(&bands, "e", "s")->row_count, 2);
-    assert_int_equal(bands_find(&bands, "e", "t")->row_count, 1);
+    struct bands bands = {ROWS, 5};
+    assert_int_equal(bands_find(&bands, "d", "s", "dense")->row_count, 4);
+    assert_int_equal(bands_find(&bands, "d", "t", "dense")->row_count, 3);
+    assert_int_equal(bands_find(&bands, "e", "s", "dense")->row_count, 2);
+    assert_int_equal(bands_find(&bands, "e", "t", "dense")->row_count, 1);
+    assert_int_equal(bands_find(&bands, "d", "s", band_models(8))->row_count, 5);
 }
 
 static void no_row_is_no_answer(void **state)
 {
     (void)state;
-    struct bands bands = {ROWS + 3, 1};
-    assert_null(bands_find(&bands, "e", "s"));
+    struct bands bands = {ROWS + 3, 2};
+    assert_null(bands_find(&bands, "e", "s", "dense"));
 }
 
 static void every_shipped_row_says_where_it_comes_from(void **state)
