@@ -7,7 +7,8 @@
 
 const char *stream_name(enum stream stream)
 {
-    static const char *const NAMES[STREAM_COUNT] = {"compute", "tp", "dp", "pp", "h2d", "d2h"};
+    static const char *const NAMES[STREAM_COUNT] = {"compute", "tp", "cp",  "ep",
+                                                    "dp",      "pp", "h2d", "d2h"};
     assert((unsigned)stream < STREAM_COUNT);
     return NAMES[stream];
 }

@@ -10,6 +10,8 @@
 enum stream {
     STREAM_COMPUTE,
     STREAM_TP,
+    STREAM_CP,
+    STREAM_EP,
     STREAM_DP,
     STREAM_PP,
     STREAM_H2D,

@@ -254,7 +254,7 @@ struct compute_cost compute_price(const struct compute_context *context,
 
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements)
 {
-    double state_bytes = optimizer_state_bytes(optimizer, context->precision);
+    double state_bytes = stack_state_bytes(context->stack, optimizer, context->precision);
     double weight_bytes = parameter_weight_bytes(context->precision);
     // In fp32 the weight is its own master copy, and is read as well.
     if (context->precision == PRECISION_FP32) weight_bytes *= 2;

@@ -285,7 +285,7 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     double weights = parameter_stored(program, sums, offsetof(struct storage, weight_axes));
     double gradients = parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
     double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
-    double state_bytes = optimizer_state_bytes(program->workload.optimizer, precision);
+    double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     double transient =
         larger(holding.layer_transient_bytes - holding.logits_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {

@@ -56,6 +56,8 @@ static const struct json_field FIELDS[] = {
     {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
     {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},
     {JSON_F64(struct stack, gradient_bytes, 1, 8)},
+    {JSON_F64(struct stack, master_bytes, 0, 8)},
+    {JSON_F64(struct stack, moment_bytes, 1, 8)},
     {JSON_F64(struct stack, logits_bytes_per_element, 2, 16)},
     {JSON_I64(struct stack, reserve_bytes, 0, 1e12)},
     {JSON_F64(struct stack, reserve_ratio, 0, 1)},
@@ -391,4 +393,11 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
         *why = REFUSALS[i](stack, parallel, arena);
     return !*why;
+}
+
+double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
+                         enum precision precision)
+{
+    double master_bytes = precision == PRECISION_FP32 ? 0 : stack->master_bytes;
+    return master_bytes + stack->moment_bytes * optimizer_moment_count(optimizer);
 }

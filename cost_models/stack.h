@@ -73,6 +73,8 @@ struct stack {
                                       // latency does not outgrow bandwidth; 0 = does not grow
     // memory
     double gradient_bytes;            // of a kept gradient element: 4 or 2
+    double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none
+    double moment_bytes;              // of one moment of the optimizer: 4 or 2
     double logits_bytes_per_element;  // alive on the last stage: logits, their fp32 copy, gradient
     int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
     double reserve_ratio;             // allocator slack over activations, not part of "allocated"
@@ -89,6 +91,10 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 // ERR_USAGE where the stack runs no products in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
+
+// State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
+double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
+                         enum precision precision);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3".

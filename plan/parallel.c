@@ -19,7 +19,7 @@ static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysse
 static const char *const PASSES[PASS_COUNT] = {"attention", "fusion",         "buckets",
                                                "combine",   "latency-hiding", "streams"};
 
-// Moments: fp32 values kept a parameter. sgd and lars keep the momentum.
+// Moments: values kept a parameter. sgd and lars keep the momentum.
 static const struct {
     const char *name;
     int moment_count;
@@ -139,12 +139,10 @@ bool schedule_from_name(const char *name, enum schedule_kind *kind)
     return found >= 0;
 }
 
-// In fp32 the weight is its own master copy.
-double optimizer_state_bytes(enum optimizer optimizer, enum precision precision)
+int optimizer_moment_count(enum optimizer optimizer)
 {
     assert(optimizer >= 0 && optimizer < OPTIMIZER_COUNT);
-    double master_bytes = precision == PRECISION_FP32 ? 0 : 4;
-    return master_bytes + 4.0 * OPTIMIZERS[optimizer].moment_count;
+    return OPTIMIZERS[optimizer].moment_count;
 }
 
 void parallel_default_order(struct parallel *parallel)

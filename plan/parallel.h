@@ -81,8 +81,9 @@ MUST_CHECK bool overlap_parse(const char *text, unsigned *overlap);
 const char *recompute_words(struct arena *arena, enum recompute recompute, unsigned classes);
 MUST_CHECK bool recompute_parse(const char *text, enum recompute *recompute, unsigned *classes);
 
-// State bytes a parameter beside weight and gradient: fp32 master, and the moments.
-double optimizer_state_bytes(enum optimizer optimizer, enum precision precision);
+// Values of the size of the parameters that it keeps beside them: first and second moments, or a
+// momentum. How wide they are is the stack's.
+int optimizer_moment_count(enum optimizer optimizer);
 
 // What is asked for; never changed by the planner (convergence depends on it).
 struct workload {

@@ -100,7 +100,8 @@ double bound_bytes(const struct search_request *request, const struct bound_fact
     for (int zero = 0; zero < 4; zero++) {
         kept[zero] = tails->zero_most >= zero ? shards : whole;
     }
-    double bytes = kept[3] * parameter_weight_bytes(precision) + kept[2] * stack->gradient_bytes +
-                   kept[1] * optimizer_state_bytes(request->workload.optimizer, precision);
+    double bytes =
+        kept[3] * parameter_weight_bytes(precision) + kept[2] * stack->gradient_bytes +
+        kept[1] * stack_state_bytes(request->stack, request->workload.optimizer, precision);
     return bytes / stages + (double)stack->reserve_bytes;
 }

@@ -136,7 +136,7 @@ static void add_task(struct walk *walk, int stage, const struct slot *slot, int6
         enum part part;
         enum stream stream;
     } EXPOSED[] = {
-        {PART_TP, STREAM_TP}, {PART_CP, STREAM_TP}, {PART_EP, STREAM_DP}, {PART_DP, STREAM_DP}};
+        {PART_TP, STREAM_TP}, {PART_CP, STREAM_CP}, {PART_EP, STREAM_EP}, {PART_DP, STREAM_DP}};
     if (!walk->spans) return;
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
     int at = stage * walk->price->shape.chunk_count + slot->chunk;

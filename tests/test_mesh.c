@@ -205,14 +205,6 @@ static void names_read_back(void **state)
     assert_false(recompute_from_name("some", &recompute));
 }
 
-static void adam_keeps_twelve_bytes_beside_half_precision(void **state)
-{
-    (void)state;
-    assert_true(optimizer_state_bytes(OPTIMIZER_ADAMW, PRECISION_BF16) == 12);
-    assert_true(optimizer_state_bytes(OPTIMIZER_ADAMW, PRECISION_FP32) == 8);
-    assert_true(optimizer_state_bytes(OPTIMIZER_SGD, PRECISION_BF16) == 8);
-}
-
 static void ep_takes_no_ranks_of_its_own(void **state)
 {
     (void)state;
@@ -235,7 +227,6 @@ int main(void)
         cmocka_unit_test(a_zero_group_is_the_inner_part_of_dp_with_all_of_cp),
         cmocka_unit_test(a_group_within_a_node_stays_on_its_fabric),
         cmocka_unit_test(names_read_back),
-        cmocka_unit_test(adam_keeps_twelve_bytes_beside_half_precision),
         cmocka_unit_test(ep_takes_no_ranks_of_its_own),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

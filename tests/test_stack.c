@@ -227,7 +227,7 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "54:35: $.provenance[0].kind: expected measured, published, "
+    {"hearsay", "56:35: $.provenance[0].kind: expected measured, published, "
                 "datasheet or estimated, found \"rumour\""},
     {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
@@ -247,7 +247,7 @@ static const struct {
                         "found \"update\""},
     {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "59:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "61:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
@@ -274,6 +274,19 @@ static void an_unknown_stack_is_answered_with_the_nearest(void **state)
     assert_int_equal(err.kind, ERR_INPUT);
 }
 
+static void optimizer_state_is_as_wide_as_the_stack_keeps_it(void **state)
+{
+    struct err err = {0};
+    const struct stack *stack = stack_load(*state, "megatron-core", &err);
+    assert_string_equal(err.text, "");
+    assert_true(stack_state_bytes(stack, OPTIMIZER_ADAMW, PRECISION_BF16) == 12);
+    assert_true(stack_state_bytes(stack, OPTIMIZER_ADAMW, PRECISION_FP32) == 8);
+    assert_true(stack_state_bytes(stack, OPTIMIZER_SGD, PRECISION_FP8) == 8);
+    struct stack narrow = *stack;
+    narrow.moment_bytes = 2;  // as DeepSeek-V3 keeps them (arXiv 2412.19437, section 3.3.3)
+    assert_true(stack_state_bytes(&narrow, OPTIMIZER_ADAMW, PRECISION_FP8) == 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_schedule_counts_only_in_a_pipeline),
         cmocka_unit_test(each_bad_file_gets_its_message),
         cmocka_unit_test(an_unknown_stack_is_answered_with_the_nearest),
+        cmocka_unit_test(optimizer_state_is_as_wide_as_the_stack_keeps_it),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -1,5 +1,6 @@
 #include "cost_models/money.h"
 #include "cost_models/parameters.h"
+#include "cost_models/stack.h"
 #include "models/import.h"
 #include "tests/test.h"
 
@@ -28,7 +29,8 @@ static double parameters_of(struct arena *arena, const char *model)
 // Weight and gradient in the precision of the run, and the optimizer's state.
 static double training_bytes(double parameters, enum precision precision, double gradient_bytes)
 {
-    double state_bytes = optimizer_state_bytes(OPTIMIZER_ADAM, precision);
+    struct stack stack = {.master_bytes = 4, .moment_bytes = 4};
+    double state_bytes = stack_state_bytes(&stack, OPTIMIZER_ADAM, precision);
     return parameters * (parameter_weight_bytes(precision) + gradient_bytes + state_bytes);
 }
 
