@@ -52,6 +52,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
+    {JSON_BOOL(struct stack, post_validation)},
     {JSON_BOOL(struct stack, dummy_gradient)},
     {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
     {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},

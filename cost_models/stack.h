@@ -67,10 +67,13 @@ struct stack {
     bool vocab_parallel;              // tp also splits the vocabulary
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
                                       // and gathered there
-    bool dummy_gradient;              // keeps a gradient of every distinct weight shape in backward
-    int64_t bucket_bytes;             // of gradient reduction
-    double bucket_bytes_per_rank;     // and no less than this for every rank that reduces, so that
-                                      // latency does not outgrow bandwidth; 0 = does not grow
+    bool post_validation;          // under schedules that part B and W the optimizer does not wait
+                                   // for the global norm: it steps, and takes the step back in
+                                   // the rare case that the norm says so (Qi et al. 2023, 4)
+    bool dummy_gradient;           // keeps a gradient of every distinct weight shape in backward
+    int64_t bucket_bytes;          // of gradient reduction
+    double bucket_bytes_per_rank;  // and no less than this for every rank that reduces, so that
+                                   // latency does not outgrow bandwidth; 0 = does not grow
     // memory
     double gradient_bytes;            // of a kept gradient element: 4 or 2
     double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none

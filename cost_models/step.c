@@ -206,6 +206,11 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
         .s;
 }
 
+bool step_post_validated(const struct stack *stack, const struct parallel *parallel)
+{
+    return stack->post_validation && !schedule_row(parallel->schedule)->backward_fused;
+}
+
 struct step_price *step_price(struct arena *arena, const struct price_context *context,
                               const struct program *program)
 {
@@ -236,6 +241,7 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .overlap_ratio = stack->overlap_ratio,
         .tied_reduce_s = tied_reduce_s(context, program),
         .norm_s = collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float)),
+        .post_validated = step_post_validated(stack, parallel),
         .overhead_s = stack->step_overhead_s,
     };
     return price;
@@ -275,4 +281,24 @@ void cost_part_waiting(struct cost *cost, const struct step_price *price,
     if (uneven_s < 1e-12 * cost->step_s) uneven_s = 0;
     cost->imbalance_s = fmin(uneven_s, cost->bubble_s);
     cost->bubble_s -= cost->imbalance_s;
+}
+
+static const struct chunk_price *chunk_at(const struct step_price *price, int stage, int chunk)
+{
+    return &price->classes[price->class_of[stage * price->shape.chunk_count + chunk]];
+}
+
+double step_begin_s(const struct step_price *price, int stage, double rise_s)
+{
+    for (int chunk = 0; price->gather_overlapped && chunk < price->shape.chunk_count; chunk++)
+        rise_s -= chunk_at(price, stage, chunk)->parameter_gather_s;
+    return rise_s > 0 ? rise_s : 0;
+}
+
+double step_rise_s(const struct step_price *price, int stage)
+{
+    double rise_s = price->shape.stage_count > 1 ? price->hop_s : 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        rise_s += chunk_at(price, stage, 0)->phase_s[PHASE_FORWARD][part];
+    return rise_s;
 }

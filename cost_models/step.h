@@ -37,7 +37,11 @@ struct step_price {
     double overlap_ratio;  // speed of reduce and gather while compute runs beside them
     double tied_reduce_s;  // tied parameters on two stages, after their gradient reduction
     double norm_s;         // the global gradient norm: every rank waits for the slowest
-    double overhead_s;     // once a step
+    // ... unless the optimizer validates it behind the update. Steps then follow each other like
+    // tiles: what a step takes is the most that any stage needs from its first forward to its
+    // update, whatever the others do.
+    bool post_validated;
+    double overhead_s;  // once a step
 };
 
 struct price_context {
@@ -53,6 +57,8 @@ struct price_context {
 // OVERLAP_CP one follows the other.
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
                                const struct block_program *program, unsigned overlap);
+// Whether the steps of such a plan run into each other, see post_validated.
+bool step_post_validated(const struct stack *stack, const struct parallel *parallel);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,
                               const struct program *program);
 
@@ -65,6 +71,12 @@ struct cost {
     double exposed_s[PART_COUNT];  // tp, cp, ep, dp parts of exposed_comm_s
     double exposed_pp_s;           // the rest of exposed_comm_s
 };
+// Where steps run into each other: how much later than the first stage one begins with its step, when
+// the first micro-batch takes `rise_s` to come up to it: as early as it has to gather parameters for
+// its first forward. step_rise_s is what a stage adds to that way.
+double step_begin_s(const struct step_price *price, int stage, double rise_s);
+double step_rise_s(const struct step_price *price, int stage);
+
 double cost_parts_sum(const struct cost *cost);
 // Parts all waiting into imbalance and bubble. No schedule can win the former: with the busiest
 // stage always busy the others wait max - mean of what the stages have to do, over all

@@ -324,6 +324,7 @@ static struct step_price steady_price(struct composer *composer, const struct pa
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
                                           (int)parallel_micro_batch_count(parallel, batch),
                                           parallel->in_flight};
+    price.post_validated = step_post_validated(composer->request->stack, parallel);
     price.schedule = parallel->schedule;
     price.classes = composer->classes;
     price.class_count = division->class_count;

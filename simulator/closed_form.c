@@ -1,6 +1,7 @@
 #include "simulator/closed_form.h"
 
 #include <assert.h>
+#include <math.h>
 
 // The search's hot path: the work is in the runs of equal stages and their chunks, not in stages or
 // micro-batches. Rules as in simulator/walk.h and simulator/reduce.c.
@@ -220,6 +221,7 @@ struct finish {
     double norm_at_s;  // all gradients are reduced
     double update_s;   // the slowest
     double reduce_s;   // exposed, summed over stages
+    double period_s;   // the most that a stage needs from its first forward to its update
 };
 
 static double latest_s(const struct form *form, struct ends ends)
@@ -233,7 +235,7 @@ static struct finish finish_of(const struct form *form, double wait_s)
     const struct step_price *price = form->price;
     int last = price->shape.stage_count - 1, run_count = form->runs->run_count;
     struct finish finish = {0};
-    double pair_s = 0;
+    double pair_s = 0, rise_s = 0;
     for (int i = 0; i < run_count; i++) {
         struct stage_run run = form->runs->runs[i];
         struct ends ends = ends_at(form, i);
@@ -245,12 +247,19 @@ static struct finish finish_of(const struct form *form, double wait_s)
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
         double reduced_s = latest_s(form, ends) + after_s;
         if (reduced_s > finish.norm_at_s) finish.norm_at_s = reduced_s;
+        double period_s = reduced_s + tail.update_s - step_begin_s(price, run.first, rise_s);
+        if (period_s > finish.period_s) finish.period_s = period_s;
+        rise_s += run.count * step_rise_s(price, run.first);
         if (i == 0 && reduced_s > pair_s) pair_s = reduced_s;
         double last_s = latest_s(form, ends_at(form, run_count)) + after_s;
         if (i == run_count - 1 && last_s > pair_s) pair_s = last_s;
     }
     if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
         finish.norm_at_s = pair_s + price->tied_reduce_s;
+    // The first stage, which begins at 0, waits for the last with the tied gradient.
+    double first_s = tail_of(form, 0, ends_at(form, 0)).update_s;
+    if (last > 0 && price->tied_reduce_s > 0)
+        finish.period_s = fmax(finish.period_s, pair_s + price->tied_reduce_s + first_s);
     return finish;
 }
 
@@ -308,7 +317,8 @@ static struct cost cost_of(struct form *form)
 
     struct cost cost = {.overhead_s = price->overhead_s};
     add_parts(form, &cost);
-    cost.exposed_s[PART_DP] += finish.reduce_s + wait_s + stages * price->norm_s;
+    cost.exposed_s[PART_DP] += finish.reduce_s + wait_s;
+    if (!price->post_validated) cost.exposed_s[PART_DP] += stages * price->norm_s;
     cost.compute_s /= stages;
     cost.recompute_s /= stages;
     cost.update_s /= stages;
@@ -319,6 +329,7 @@ static struct cost cost_of(struct form *form)
         cost.exposed_comm_s += cost.exposed_s[part];
     }
     cost.step_s = finish.norm_at_s + price->norm_s + finish.update_s + price->overhead_s;
+    if (price->post_validated) cost.step_s = finish.period_s + price->overhead_s;
     cost.bubble_s = cost.step_s - cost.compute_s - cost.recompute_s - cost.exposed_comm_s -
                     cost.update_s - cost.overhead_s - cost.exposed_pp_s;
     // Waiting is what remains; where the sum of small estimates leaves less than none, hops give.

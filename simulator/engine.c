@@ -85,7 +85,8 @@ static struct spans *make_spans(struct arena *arena, const struct engine *engine
     return spans;
 }
 
-// No pipeline is faster than one micro-batch up and down, nor than its busiest stage.
+// No pipeline is faster than its busiest stage, nor, where steps do not run into each other, than
+// one micro-batch up and down.
 static double pipeline_chain_s(const struct engine *engine, const double *slowdown)
 {
     const struct step_price *price = engine->price;
@@ -110,7 +111,7 @@ static double pipeline_chain_s(const struct engine *engine, const double *slowdo
         work_s *= shape->micro_batch_count;
         if (work_s > busiest_s) busiest_s = work_s;
     }
-    return chain_s > busiest_s ? chain_s : busiest_s;
+    return chain_s > busiest_s && !price->post_validated ? chain_s : busiest_s;
 }
 
 static void run_pipelines(struct arena *scratch, struct engine *engine)
@@ -210,20 +211,28 @@ static int64_t reduce_all(struct engine *engine)
     return all_ns;
 }
 
-// Norm, update and parameter gathering; returns the end of the step without its overhead.
+// Norm, update and parameter gathering; returns the length of the step without its overhead. Where
+// the norm is validated behind the update no stage waits for another, and the next step of each
+// begins when it is through with this one.
 static int64_t update_all(struct engine *engine, int64_t sync_ns)
 {
-    int64_t norm_ns = walk_ns(engine->price->norm_s), end_ns = sync_ns + norm_ns;
-    int64_t start_ns = end_ns;
+    bool validated = engine->price->post_validated;
+    int64_t norm_ns = walk_ns(engine->price->norm_s), end_ns = validated ? 0 : sync_ns + norm_ns;
+    double rise_s = 0;
     for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
+        const struct stage_end *end = &engine->ends[stage];
         struct stage_once once = stage_once(engine, stage);
-        add_spans(engine, stage, ENGINE_NORM, STREAM_DP, sync_ns, start_ns);
+        int64_t start_ns = validated ? end->reduce_ns : sync_ns + norm_ns;
+        add_spans(engine, stage, ENGINE_NORM, STREAM_DP, sync_ns, sync_ns + norm_ns);
         int64_t update_ns = llround((double)once.update_ns * engine->slow_most[stage]);
         int64_t updated_ns = start_ns + update_ns;
         add_spans(engine, stage, ENGINE_UPDATE, STREAM_COMPUTE, start_ns, updated_ns);
         add_spans(engine, stage, ENGINE_PARAMETER_GATHER, STREAM_DP, updated_ns,
                   updated_ns + once.gather_ns);
-        if (updated_ns + once.gather_ns > end_ns) end_ns = updated_ns + once.gather_ns;
+        int64_t length_ns = updated_ns + once.gather_ns;
+        if (validated) length_ns -= walk_ns(step_begin_s(engine->price, stage, rise_s));
+        rise_s += step_rise_s(engine->price, stage);
+        if (length_ns > end_ns) end_ns = length_ns;
     }
     return end_ns;
 }
@@ -252,7 +261,8 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
         task_s -= exposed_s[part];
     cost.compute_s = task_s;
 
-    exposed_s[PART_DP] += (double)engine->gather_wait_ns * 1e-9 + price->norm_s * ranks;
+    exposed_s[PART_DP] += (double)engine->gather_wait_ns * 1e-9;
+    if (!price->post_validated) exposed_s[PART_DP] += price->norm_s * ranks;
     double pp_s = (double)engine->blocked_ns * 1e-9;
     for (int stage = 0; stage < shape->stage_count; stage++) {
         const struct stage_end *end = &engine->ends[stage];
@@ -372,7 +382,8 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     cost_part_waiting(&simulation->cost, price,
                       stage_runs_make(scratch, &price->shape, price->class_of, price->class_count));
     simulation->event_count = engine.walk->event_count;
-    simulation->critical_path_s = engine.chain_s + price->norm_s + price->overhead_s;
+    simulation->critical_path_s = engine.chain_s + price->overhead_s;
+    if (!price->post_validated) simulation->critical_path_s += price->norm_s;
     for (int stage = 0; stage < stage_count; stage++)
         simulation->stage_busy_s[stage] = (double)engine.stage_busy_ns[stage] * 1e-9;
     if (options->want_trace) keep_trace(arena, scratch, &engine, &simulation->trace);

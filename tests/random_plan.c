@@ -181,6 +181,7 @@ struct step_price *random_plan(struct arena *arena, struct random *random,
     price->overlap_ratio = 0.3 + 0.7 * random_ratio(random);
     price->tied_reduce_s = random_int(random, 0, 3) ? 0 : layer.forward_s * random_ratio(random);
     price->norm_s = 20e-6;
+    price->post_validated = !row->backward_fused && random_int(random, 0, 1);
     price->overhead_s = layer.forward_s * random_ratio(random);
     return price;
 }

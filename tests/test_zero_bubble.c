@@ -1,7 +1,9 @@
+#include "simulator/closed_form.h"
 #include "simulator/walk.h"
 #include "tests/random_plan.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <stdio.h>
 
 // Zero-bubble schedules where F, B and W take one unit of time each and hops none, in which the
@@ -65,6 +67,32 @@ static void zb_h2_has_no_bubble_but_the_last_stage_starts_later(void **state)
             assert_int_equal(bubble.step, p - 1);
         }
     }
+}
+
+// Where the norm is validated behind the update the steps run into each other, and what is left is
+// each stage's own bubble: (p-1) (F + B - W) = p - 1 under H1, none under H2.
+static void validated_steps_keep_only_the_bubble_of_a_stage(void **state)
+{
+    struct arena scratch = {0};
+    for (int p = 2; p <= 16; p++) {
+        for (int kind = SCHEDULE_ZB_H1; kind <= SCHEDULE_ZB_H2; kind++) {
+            struct schedule_shape shape = {p, 1, 3 * p, 0};
+            struct step_price *price =
+                even_plan(*state, (enum schedule_kind)kind, shape, 1e-3, 1e-3);
+            struct chunk_price class = price->classes[0];
+            class.phase_s[TASK_WEIGHT][PART_COMPUTE] = 1e-3;
+            price->classes = &class;
+            price->post_validated = true;
+            price->norm_s = 5e-3;  // nobody waits for it
+            double bubble_s = kind == SCHEDULE_ZB_H1 ? (p - 1) * 1e-3 : 0;
+            struct engine_options options = {0};
+            struct cost events = simulate_step(*state, &scratch, price, &options)->cost;
+            assert_true(fabs(events.bubble_s - bubble_s) < 1e-9);
+            assert_true(fabs(events.step_s - (9e-3 * p + bubble_s)) < 1e-9);
+            assert_true(fabs(closed_form(price).step_s - events.step_s) < 1e-9);
+        }
+    }
+    arena_free(&scratch);
 }
 
 // p - 1 tasks of half a stage, when 1F1B waits for 3 (p-1) whole ones; none is possible before the
@@ -260,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zb_h1_has_the_bubble_of_the_paper),
         cmocka_unit_test(zb_h2_has_no_bubble_but_the_last_stage_starts_later),
+        cmocka_unit_test(validated_steps_keep_only_the_bubble_of_a_stage),
         cmocka_unit_test(zb_v_waits_only_for_the_last_stage_to_start),
         cmocka_unit_test(a_larger_cap_is_never_slower),
         cmocka_unit_test(zb_auto_is_zb_h1_and_zb_h2_at_their_caps),
