@@ -71,8 +71,8 @@ struct cost {
     double exposed_s[PART_COUNT];  // tp, cp, ep, dp parts of exposed_comm_s
     double exposed_pp_s;           // the rest of exposed_comm_s
 };
-// Where steps run into each other: how much later than the first stage one begins with its step, when
-// the first micro-batch takes `rise_s` to come up to it: as early as it has to gather parameters for
+// Where steps run into each other: how much later than the first stage one begins with its step,
+// when the first micro-batch takes `rise_s` to come up to it: early enough to gather parameters for
 // its first forward. step_rise_s is what a stage adds to that way.
 double step_begin_s(const struct step_price *price, int stage, double rise_s);
 double step_rise_s(const struct step_price *price, int stage);
