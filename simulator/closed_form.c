@@ -10,6 +10,7 @@ enum { CHUNKS = 256 };               // a slot's chunk is a byte
 
 struct round {
     double sum_s, most_s;
+    bool up;  // placed from the first stage to the last
 };
 
 struct form {
@@ -64,6 +65,8 @@ static void fill_rounds(struct form *form)
             round.sum_s += run.count * (own_s + form->hop_s);
             if (own_s > round.most_s) round.most_s = own_s;
         }
+        const struct schedule_shape *shape = &form->price->shape;
+        round.up = form->row->stage_of(shape, chunk * shape->stage_count) == 0;
         form->rounds[chunk] = round;
     }
 }
@@ -71,10 +74,7 @@ static void fill_rounds(struct form *form)
 // The virtual stage of a chunk, counted from the chunk's first: chunks are placed up or down.
 static int place_of(const struct form *form, int stage, int chunk)
 {
-    const struct schedule_shape *shape = &form->price->shape;
-    int p = shape->stage_count;
-    bool up = form->row->stage_of(shape, chunk * p + stage) == stage;
-    return up ? stage : p - 1 - stage;
+    return form->rounds[chunk].up ? stage : form->price->shape.stage_count - 1 - stage;
 }
 
 // How far the dp stream gets between the first forwards of a chunk and of the next one on the
@@ -151,6 +151,7 @@ static double reduce_outside_s(const struct form *form, int stage, struct ends e
             left_s += class->gradient_reduce_s;
             continue;
         }
+        if (left_s <= 0 && class->gradient_reduce_s <= 0) continue;
         double window_s = window_s_of(form, at), speed = price->overlap_ratio;
         if (left_s > 0) {
             const int chunks[] = {upwards ? chunk - 1 : chunk + 1, chunk};
@@ -183,10 +184,18 @@ static double gather_delay_s(const struct form *form, int stage, double rise_s)
     return delay_s;
 }
 
+static bool gathers(const struct step_price *price)
+{
+    for (int i = 0; i < price->class_count; i++) {
+        if (price->classes[i].parameter_gather_s > 0) return true;
+    }
+    return false;
+}
+
 static double gather_wait_s(struct form *form)
 {
     double rise_s = 0, wait_s = 0;
-    if (!form->price->gather_overlapped) return 0;
+    if (!form->price->gather_overlapped || !gathers(form->price)) return 0;
     fill_rounds(form);
     for (int i = 0; i < form->runs->run_count; i++) {
         struct stage_run run = form->runs->runs[i];
