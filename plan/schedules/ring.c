@@ -71,18 +71,38 @@ struct ring {
     struct cell cells[(RING_CHUNKS + 1) * STOPS];  // [chunk * stop_count + stop]; the last has none
 };
 
-static bool covers(const struct pipeline_times *times, int big, int small)
+// How a stage compares with a neighbour, over all its chunks.
+struct comparison {
+    bool at_least, at_most;
+};
+
+static struct comparison compare(const struct pipeline_times *times, int stage, int neighbour)
 {
+    struct comparison found = {true, true};
     for (int chunk = 0; chunk < times->shape.chunk_count; chunk++) {
-        struct pair_times a = schedule_pair(times, big, chunk);
-        struct pair_times b = schedule_pair(times, small, chunk);
-        if (b.forward_s > a.forward_s || b.backward_s > a.backward_s) return false;
+        struct pair_times own = schedule_pair(times, stage, chunk);
+        struct pair_times other = schedule_pair(times, neighbour, chunk);
+        if (own.forward_s < other.forward_s || own.backward_s < other.backward_s)
+            found.at_least = false;
+        if (own.forward_s > other.forward_s || own.backward_s > other.backward_s)
+            found.at_most = false;
     }
-    return true;
+    return found;
 }
 
-// First and last of every run, except those that have a slower neighbour: a path dwells there
-// instead, one step away. The first and the last stage are neighbours and always stops.
+// First and last of every row of equal stages, except those that have a slower neighbour: a path
+// dwells there instead, one step away. Runs next to each other may be as long in other classes.
+static bool is_stop(const struct ring *ring, int stage, struct stage_run run)
+{
+    if (ring->p <= FEW_STAGES) return true;
+    struct comparison below = {true, true}, above = {true, true};
+    if (stage == run.first) below = compare(ring->times, stage, stage - 1);
+    if (stage == run.first + run.count - 1) above = compare(ring->times, stage, stage + 1);
+    if ((below.at_most && !below.at_least) || (above.at_most && !above.at_least)) return false;
+    return !(below.at_most && above.at_most);
+}
+
+// The first and the last stage are neighbours and always stops.
 static void find_stops(struct ring *ring)
 {
     const struct stage_runs *runs = ring->times->runs;
@@ -94,10 +114,7 @@ static void find_stops(struct ring *ring)
         for (int end = 0; end < (run.count > 1 ? 2 : 1); end++) {
             int stage = ends[end];
             if (stage == 0 || stage == last || ring->stop_count == STOPS - 1) continue;
-            bool covered = (stage == run.first && covers(ring->times, stage - 1, stage)) ||
-                           (stage == ends[1] && covers(ring->times, stage + 1, stage));
-            if (covered && ring->p > FEW_STAGES) continue;
-            ring->stops[ring->stop_count++].stage = stage;
+            if (is_stop(ring, stage, run)) ring->stops[ring->stop_count++].stage = stage;
         }
     }
     ring->stops[ring->stop_count++].stage = last;
@@ -357,7 +374,7 @@ static void pass_groups(struct ring *ring)
             if (grown_s > most_s) most_s = grown_s;
         }
         int left = (last - (now + v - 1)) / v;
-        if (most_s - least_s >= 1e-4 * most_s && group < GROUPS_REPEATED) continue;
+        if (most_s - least_s >= 1e-9 * most_s && group < GROUPS_REPEATED) continue;
         copy_front(&ring->front, &within, count, left * most_s);
         return;
     }
