@@ -316,29 +316,21 @@ static void pass_turn(struct ring *ring, const struct turn *turn, struct lanes *
     ring->front.at_s[last] = last_s + last_step_s;
 }
 
-// The cells of the forwards (or, from the last chunk to the first, backwards) of a block.
-static const struct cell *cells_of(const struct ring *ring, int block, bool backward)
-{
-    int chunk = ring->v;
-    if (block >= 0 && block < ring->group_count * ring->v) {
-        chunk = block % ring->v;
-        if (backward) chunk = ring->v - 1 - chunk;
-    }
-    return &ring->cells[chunk * ring->stop_count];
-}
-
 static void pass_turns(struct ring *ring, int first, int end)
 {
     struct lanes lanes = ring->front.lanes;
-    struct turn turn;
-    turn.forward = cells_of(ring, first - 1, false);
-    turn.backward = cells_of(ring, first - 1 - ring->v, true);
-    for (int now = first; now < end; now++) {
+    struct turn turn = {ring->cells, ring->cells, ring->cells, ring->cells};
+    int v = ring->v, count = ring->stop_count, block_count = ring->group_count * v;
+    int within = (first + v - 1) % v;  // the group, of the turn before
+    for (int now = first - 1; now < end; now++) {
+        int forward = now >= 0 && now < block_count ? within : v;
+        int backward = now >= v && now < block_count + v ? v - 1 - within : v;
         turn.forward_before = turn.forward;
         turn.backward_before = turn.backward;
-        turn.forward = cells_of(ring, now, false);
-        turn.backward = cells_of(ring, now - ring->v, true);
-        pass_turn(ring, &turn, &lanes);
+        turn.forward = &ring->cells[forward * count];
+        turn.backward = &ring->cells[backward * count];
+        if (now >= first) pass_turn(ring, &turn, &lanes);
+        if (++within == v) within = 0;
     }
     ring->front.lanes = lanes;
 }
@@ -386,6 +378,7 @@ static void start(struct ring *ring, const struct pipeline_times *times)
     ring->p = times->shape.stage_count;
     ring->v = times->shape.chunk_count;
     ring->group_count = times->shape.micro_batch_count / times->shape.stage_count;
+    assert(ring->p > 1 && ring->v > 0 && ring->v <= RING_CHUNKS && ring->group_count > 0);
     ring->hop_s = times->hop_s;
     ring->gap_s = times->hop_overlapped ? 0 : times->hop_s;
     ring->stop_count = 0;
