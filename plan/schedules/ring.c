@@ -402,7 +402,7 @@ static void fill_ends(const struct ring *ring, double *end_s)
     const struct pipeline_times *times = ring->times;
     const struct stage_runs *runs = times->runs;
     const struct stop *stop = ring->stops, *last = &ring->stops[ring->stop_count - 1];
-    double at_s[RING_CHUNKS];
+    double at_s[RING_CHUNKS] = {0};  // run 0 has a stop
     for (int i = 0; i < runs->run_count; i++, end_s += ring->v) {
         struct stage_run run = runs->runs[i];
         while (stop < last && stop->stage < run.first)
