@@ -266,13 +266,19 @@ static double chunk_busy_s(const struct chunk_price *chunk)
 void cost_part_waiting(struct cost *cost, const struct step_price *price,
                        const struct stage_runs *runs)
 {
+    enum { CLASSES = 32 };
+    double class_busy_s[CLASSES];  // added up once, but where there are many
+    int known = price->class_count <= CLASSES ? price->class_count : 0;
+    for (int class = 0; class < known; class ++)
+        class_busy_s[class] = chunk_busy_s(&price->classes[class]);
     int chunk_count = price->shape.chunk_count;
     double most_s = 0, sum_s = 0;
     for (int i = 0; i < runs->run_count; i++) {
         const int *classes = &price->class_of[runs->runs[i].first * chunk_count];
         double busy_s = 0;
         for (int chunk = 0; chunk < chunk_count; chunk++)
-            busy_s += chunk_busy_s(&price->classes[classes[chunk]]);
+            busy_s += known ? class_busy_s[classes[chunk]]
+                            : chunk_busy_s(&price->classes[classes[chunk]]);
         sum_s += runs->runs[i].count * busy_s;
         if (busy_s > most_s) most_s = busy_s;
     }

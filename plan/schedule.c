@@ -74,13 +74,6 @@ void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot 
     assert(at - slots == (ptrdiff_t)TASK_KIND_COUNT * total);
 }
 
-struct pair_times schedule_pair(const struct pipeline_times *times, int stage, int chunk)
-{
-    int class = times->class_of[stage * times->shape.chunk_count + chunk];
-    const struct chunk_times *at = &times->classes[class];
-    return (struct pair_times){at->forward_s, at->backward_s + at->weight_s};
-}
-
 double schedule_hop(const struct pipeline_times *times)
 {
     return times->shape.stage_count > 1 ? times->hop_s : 0;

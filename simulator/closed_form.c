@@ -11,14 +11,25 @@ enum { CHUNKS = 256 };               // a slot's chunk is a byte
 
 struct round {
     double sum_s, most_s;
+    bool up;  // placed from the first stage to the last
+};
+
+// The reduction of a chunk's gradients, in equal pieces that become ready one by one in a window of
+// compute.
+struct reduction {
+    double window_s;
+    double first_s,
+        rest_s;  // what is reduced in the window until the first piece, and from then on
+    double piece_s;
 };
 
 struct form {
     const struct step_price *price;
     const struct schedule_row *row;
     const struct stage_runs *runs;
-    const struct chunk_times *times;  // [class]
-    double *end_s, *idle_s;           // [run * chunk_count + chunk], behind them of the last stage
+    const struct chunk_times *times;     // [class]
+    const struct reduction *reductions;  // [class]
+    double *end_s, *idle_s;  // [run * chunk_count + chunk], behind them of the last stage
     double hop_s, gap_s;
     struct round rounds[CHUNKS];
 };
@@ -46,14 +57,6 @@ static int class_at(const struct form *form, int stage, int chunk)
     return form->price->class_of[stage * form->price->shape.chunk_count + chunk];
 }
 
-// What the gradients of a chunk become ready in: its last backward, or the last W alone where that
-// is a task of its own.
-static double window_s_of(const struct form *form, int class)
-{
-    const struct chunk_times *times = &form->times[class];
-    return times->weight_s + (form->row->backward_fused ? times->backward_s : 0);
-}
-
 // The sum over all stages of a chunk's forwards with their hops, and the longest of them.
 static void fill_rounds(struct form *form)
 {
@@ -65,6 +68,8 @@ static void fill_rounds(struct form *form)
             round.sum_s += run.count * (own_s + form->hop_s);
             if (own_s > round.most_s) round.most_s = own_s;
         }
+        const struct schedule_shape *shape = &form->price->shape;
+        round.up = form->row->stage_of(shape, chunk * shape->stage_count) == 0;
         form->rounds[chunk] = round;
     }
 }
@@ -72,10 +77,7 @@ static void fill_rounds(struct form *form)
 // The virtual stage of a chunk, counted from the chunk's first: chunks are placed up or down.
 static int place_of(const struct form *form, int stage, int chunk)
 {
-    const struct schedule_shape *shape = &form->price->shape;
-    int p = shape->stage_count;
-    bool up = form->row->stage_of(shape, chunk * p + stage) == stage;
-    return up ? stage : p - 1 - stage;
+    return form->rounds[chunk].up ? stage : form->price->shape.stage_count - 1 - stage;
 }
 
 // How far the dp stream gets between the first forwards of a chunk and of the next one on the
@@ -100,14 +102,28 @@ static int buckets_of(const struct chunk_price *class)
     return class->bucket_count > 1 ? class->bucket_count : 1;
 }
 
-// What is left of n equal pieces of `work_s`, ready or needed one by one through `window_s` of
-// compute, outside of it: one piece, or what does not fit into the rest of the window.
-static double outside_s(double work_s, double before_s, double window_s, int buckets, double speed)
+// What is left of n equal pieces of `work_s`, needed one by one through `window_s` of compute,
+// outside of it: one piece, or what does not fit into the rest of the window.
+static double outside_s(double work_s, double window_s, int buckets, double speed)
 {
-    double first_s = speed * window_s / buckets;
-    before_s = before_s > first_s ? before_s - first_s : 0;
-    double left_s = before_s + work_s - (speed * window_s - first_s);
+    double left_s = work_s - (speed * window_s - speed * window_s / buckets);
     return left_s > work_s / buckets ? left_s : work_s / buckets;
+}
+
+// What the gradients of a chunk become ready in is its last backward, or the last W alone where
+// that is a task of its own.
+static void fill_reductions(const struct form *form, struct reduction *reductions)
+{
+    for (int i = 0; i < form->price->class_count; i++) {
+        const struct chunk_price *class = &form->price->classes[i];
+        const struct chunk_times *times = &form->times[i];
+        struct reduction *own = &reductions[i];
+        own->window_s = times->weight_s + (form->row->backward_fused ? times->backward_s : 0);
+        double done_s = form->price->overlap_ratio * own->window_s;
+        own->first_s = done_s / buckets_of(class);
+        own->rest_s = done_s - own->first_s;
+        own->piece_s = class->gradient_reduce_s / buckets_of(class);
+    }
 }
 
 // The last backwards of the chunks of one stage, and how long it had waited by then.
@@ -137,7 +153,8 @@ static double between_s(const struct form *form, struct ends ends, const int *ch
     return speed * busy_s + (idle_s > 0 ? idle_s : 0);
 }
 
-// Gradient reduction of one stage behind its last backward. Chunks end from the last to the first,
+// Gradient reduction of one stage behind its last backward: of each chunk a piece, or what does not
+// fit into its window behind what is left from before. Chunks end from the last to the first,
 // but for some of a V. What is not done by the end of one waits for the next chunk's.
 static double reduce_outside_s(const struct form *form, int stage, struct ends ends)
 {
@@ -152,13 +169,15 @@ static double reduce_outside_s(const struct form *form, int stage, struct ends e
             left_s += class->gradient_reduce_s;
             continue;
         }
-        double window_s = window_s_of(form, at), speed = price->overlap_ratio;
+        if (left_s <= 0 && class->gradient_reduce_s <= 0) continue;
+        const struct reduction *own = &form->reductions[at];
         if (left_s > 0) {
             const int chunks[] = {upwards ? chunk - 1 : chunk + 1, chunk};
-            left_s -= between_s(form, ends, chunks, window_s);
-            if (left_s < 0) left_s = 0;
+            left_s -= between_s(form, ends, chunks, own->window_s);
         }
-        left_s = outside_s(class->gradient_reduce_s, left_s, window_s, buckets_of(class), speed);
+        left_s = left_s > own->first_s ? left_s - own->first_s : 0;
+        left_s += class->gradient_reduce_s - own->rest_s;
+        if (left_s < own->piece_s) left_s = own->piece_s;
     }
     return left_s;
 }
@@ -174,7 +193,7 @@ static double gather_delay_s(const struct form *form, int stage, double rise_s)
         const struct chunk_price *class = &price->classes[at];
         double gather_s = class->parameter_gather_s;
         if (gather_s > 0) {
-            double needed_s = before_s + outside_s(gather_s, 0, form->times[at].forward_s,
+            double needed_s = before_s + outside_s(gather_s, form->times[at].forward_s,
                                                    buckets_of(class), price->overlap_ratio);
             if (needed_s - done_s > delay_s) delay_s = needed_s - done_s;
         }
@@ -184,10 +203,18 @@ static double gather_delay_s(const struct form *form, int stage, double rise_s)
     return delay_s;
 }
 
+static bool gathers(const struct step_price *price)
+{
+    for (int i = 0; i < price->class_count; i++) {
+        if (price->classes[i].parameter_gather_s > 0) return true;
+    }
+    return false;
+}
+
 static double gather_wait_s(struct form *form)
 {
     double rise_s = 0, wait_s = 0;
-    if (!form->price->gather_overlapped) return 0;
+    if (!form->price->gather_overlapped || !gathers(form->price)) return 0;
     fill_rounds(form);
     for (int i = 0; i < form->runs->run_count; i++) {
         struct stage_run run = form->runs->runs[i];
@@ -362,13 +389,18 @@ struct cost closed_form(const struct step_price *price)
 {
     struct arena spare = {0};
     struct chunk_times few[CLASSES], *times = few;
-    if (price->class_count > CLASSES)
+    struct reduction few_reductions[CLASSES], *reductions = few_reductions;
+    if (price->class_count > CLASSES) {
         times = ARENA_NEW(&spare, struct chunk_times, price->class_count);
+        reductions = ARENA_NEW(&spare, struct reduction, price->class_count);
+    }
     fill_times(price, times);
     struct form form;
     form.price = price;
     form.row = schedule_row(price->schedule);
     form.times = times;
+    fill_reductions(&form, reductions);
+    form.reductions = reductions;
     form.runs = runs_of(&spare, price, form.row->backward_fused);
     form.hop_s = price->shape.stage_count > 1 ? price->hop_s : 0;
     form.gap_s = price->hop_overlapped ? 0 : form.hop_s;

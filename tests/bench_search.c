@@ -3,6 +3,7 @@
 #include "planner/compose.h"
 #include "planner/scan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,7 +60,8 @@ static double price_all(struct space *space, const struct space_graphs *graphs,
     return plans / pricing_s;
 }
 
-// Closed forms a second over a whole space, first with an empty memo, then with a full one.
+// Closed forms a second over a whole space, first with an empty memo, then with a full one: the
+// best of a few rounds, since one takes no longer than a neighbour may hold the core.
 static void bench_closed_form(const struct bench_case *bench, enum schedule_kind schedule)
 {
     struct arena arena = {0}, scratch = {0};
@@ -70,9 +72,12 @@ static void bench_closed_form(const struct bench_case *bench, enum schedule_kind
     struct space_graphs graphs = {memo_graph_of, memo};
     struct space *space = space_make(&arena, &request, &graphs);
     struct composer *composer = composer_new(&arena, &scratch, memo);
+    enum { ROUNDS = 20 };
     double sum_s = 0;
     double cold = price_all(space, &graphs, composer, &sum_s);
-    double warm = price_all(space, &graphs, composer, &sum_s);
+    double warm = 0;
+    for (int i = 0; i < ROUNDS; i++)
+        warm = fmax(warm, price_all(space, &graphs, composer, &sum_s));
     struct memo_counts counts = memo_counts(memo);
     printf("closed form of %s, %s on %d GPUs: %.3g plans/s, %.3g while the memo fills (%d graphs, "
            "%d blocks lowered, %d priced; sum %.6g s)\n",

@@ -33,7 +33,13 @@ void hold_list_add(struct hold_list *list, const struct schedule_hold *moment);
 struct pair_times {
     double forward_s, backward_s;
 };
-struct pair_times schedule_pair(const struct pipeline_times *times, int stage, int chunk);
+static inline struct pair_times schedule_pair(const struct pipeline_times *times, int stage,
+                                              int chunk)
+{
+    int class = times->class_of[stage * times->shape.chunk_count + chunk];
+    const struct chunk_times *at = &times->classes[class];
+    return (struct pair_times){at->forward_s, at->backward_s + at->weight_s};
+}
 
 // Time between two stages: none when there is only one.
 double schedule_hop(const struct pipeline_times *times);
