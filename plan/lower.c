@@ -345,6 +345,43 @@ static void lower_weights(struct lowering *low)
     record_gradients(low);
 }
 
+struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
+                                     const struct block_program *whole)
+{
+    enum { INSTRS_FIRST = 8 };
+    assert(whole->phase_first[PHASE_WEIGHT] > whole->phase_first[PHASE_BACKWARD]);
+    struct lowering low = {
+        .arena = arena,
+        .request = request,
+        .block = whole->block,
+        .mesh = request->mesh,
+        .program = ARENA_NEW(arena, struct block_program, 1),
+        .instr_capacity = INSTRS_FIRST,
+        .buffer_capacity = 2 * INSTRS_FIRST,
+    };
+    struct block_program *program = low.program;
+    program->block = whole->block;
+    program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
+    program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
+    low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
+    program->parameter_count = whole->parameter_count;
+    program->parameters = lowering_grown(arena, whole->parameters, whole->parameter_count,
+                                         whole->parameter_count, sizeof *program->parameters);
+    begin_phase(&low, PHASE_FORWARD);
+    gather_parameters(&low);
+    begin_phase(&low, PHASE_BACKWARD);
+    gather_parameters(&low);
+    begin_phase(&low, PHASE_WEIGHT);
+    scatter_gradients(&low);
+    program->phase_first[PHASE_COUNT] = program->instr_count;
+    for (int i = 0; i < program->parameter_count; i++) {
+        struct parameter *parameter = &program->parameters[i];
+        if (!is_sharded(&low, 2, parameter->kind)) continue;
+        parameter->gradient_partial_axes &= ~shard_axes(&low, parameter->kind);
+    }
+    return program;
+}
+
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request)
 {
     assert(request->seq_len > 0 && request->parallel->micro_batch > 0);

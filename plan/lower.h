@@ -143,3 +143,12 @@ struct lower_request {
     const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
 };
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request);
+
+// What ZeRO 2 and 3 add to `whole`, the same block lowered with less: the gathering and scattering
+// of its parameters in the phases where lower_block puts them, and the parameters as their
+// gradients are left. All else of a block with work in B is the same with and without, for these
+// buffers are external; where gathering alone makes B a task (an embedding) it is not. Of `whole`
+// only block, phases and parameters are read; with the combine pass they may be sums of like ones.
+// The program has no other instructions; it lives in `arena`.
+struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
+                                     const struct block_program *whole);

@@ -14,7 +14,7 @@ struct axis_key {
 };
 
 // Everything that lowering depends on but what one search has one of: precision, sequence length,
-// imbalance and capacity, passes.
+// imbalance and capacity, passes. Sharding only where lower_sharding does not add it.
 struct lower_key {
     const struct graph *graph;
     int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, reserved;
@@ -24,16 +24,24 @@ struct lower_key {
 
 struct price_key {
     const struct lower_entry *source;
-    int axis_count;
+    int sharding, axis_count;
     struct axis_key axes[MESH_AXIS_MAX];  // those that the program communicates over
 };
 
-// The program itself is not kept: most are priced for one set of links only, and made again for
-// the few others.
+// What ZeRO 2 or 3 makes of a block: its light program, and the work of what they add.
+struct sharded {
+    struct block_program *light;
+    const struct block_work *work;  // NULL: nothing is added
+};
+
+enum { SHARDING_COUNT = 3 };  // ZeRO 0 and 1, 2, 3
+
+// The program itself is not kept.
 struct lower_entry {
     struct lower_key key;
-    struct block_program *light;
-    unsigned axes;  // that its instructions communicate over
+    const struct block_work *work;
+    struct block_program parameters;  // as lower_sharding reads them
+    struct sharded sharded[SHARDING_COUNT];
 };
 
 struct price_entry {
@@ -174,6 +182,25 @@ static void add_light(struct block_program *light, const struct parameter *param
     added->decayed = false;
 }
 
+static void sum_parameters(struct arena *arena, const struct block_program *program,
+                           struct block_program *light)
+{
+    light->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
+    light->parameter_count = 0;
+    for (int i = 0; i < program->parameter_count; i++) {
+        add_light(light, &program->parameters[i]);
+    }
+}
+
+static void copy_parameters(struct arena *arena, const struct block_program *from,
+                            struct block_program *to)
+{
+    to->parameter_count = from->parameter_count;
+    to->parameters = ARENA_NEW(arena, struct parameter, from->parameter_count);
+    memcpy(to->parameters, from->parameters,
+           (size_t)from->parameter_count * sizeof *to->parameters);
+}
+
 // The working memory of a block, asked of a program that holds nothing else: what it depends on
 // (the stack keeps placeholders for some weights) is the memory model's affair.
 static int64_t transient_bytes(const struct memo *memo, struct block_program *program,
@@ -232,11 +259,7 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     struct arena *arena = memo->arena;
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
-    light->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
-    light->parameter_count = 0;
-    for (int i = 0; i < program->parameter_count; i++) {
-        add_light(light, &program->parameters[i]);
-    }
+    sum_parameters(arena, program, light);
     keep_loss(arena, program, light);
     if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
     light->backward_transient_bytes =
@@ -245,13 +268,12 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     return light;
 }
 
-// In the scratch arena.
-static struct block_program *lower(struct memo *memo, const struct lower_key *key,
-                                   const struct mesh *mesh, const struct parallel *parallel)
+static struct lower_request request_of(struct memo *memo, const struct lower_key *key,
+                                       const struct mesh *mesh, const struct parallel *parallel)
 {
     const struct search_request *request = memo->request;
     const struct graph *graph = key->graph;
-    struct lower_request lower_request = {
+    return (struct lower_request){
         .block = &graph->blocks[key->kind],
         .mesh = mesh,
         .parallel = parallel,
@@ -264,21 +286,50 @@ static struct block_program *lower(struct memo *memo, const struct lower_key *ke
         .dropout_ratio = graph->dropout_ratio,
         .differentiated = &gradients_of(memo, graph)->blocks[key->kind],
     };
-    return lower_block(memo->scratch, &lower_request);
 }
 
-static const struct lower_entry *keep(struct memo *memo, const struct lower_key *key,
-                                      struct block_program *program, const struct mesh *mesh,
-                                      const struct parallel *parallel)
+static int sharding_of(const struct parallel *parallel)
 {
+    return parallel->zero < 2 ? 0 : parallel->zero - 1;
+}
+
+static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
+                                 const struct mesh *mesh, const struct parallel *parallel)
+{
+    struct arena_mark mark = arena_mark(memo->scratch);
+    struct parallel whole = *parallel;
+    if (key->sharding == 0) whole.zero = 0;
+    struct lower_request request = request_of(memo, key, mesh, &whole);
+    struct block_program *program = lower_block(memo->scratch, &request);
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
-    entry->light = lighten(memo, program, mesh, parallel);
-    for (int i = 0; i < program->instr_count; i++) {
-        entry->axes |= program->instrs[i].axes;
-    }
+    entry->work = block_work(memo->arena, &memo->context, mesh, program);
+    struct block_program *light = lighten(memo, program, mesh, &whole);
+    entry->sharded[key->sharding].light = light;
+    // Without the combine pass each parameter is sharded by itself.
+    const struct block_program *kept = pass_is_on(parallel, PASS_COMBINE) ? light : program;
+    entry->parameters = (struct block_program){.block = program->block};
+    memcpy(entry->parameters.phase_first, program->phase_first, sizeof program->phase_first);
+    copy_parameters(memo->arena, kept, &entry->parameters);
     index_put(memo->arena, &memo->lowered, entry);
+    arena_reset(memo->scratch, mark);
     return entry;
+}
+
+static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *entry,
+                                        const struct mesh *mesh, const struct parallel *parallel)
+{
+    struct sharded *sharded = &entry->sharded[sharding_of(parallel)];
+    if (sharded->light) return sharded;
+    struct arena_mark mark = arena_mark(memo->scratch);
+    struct lower_request request = request_of(memo, &entry->key, mesh, parallel);
+    const struct block_program *added = lower_sharding(memo->scratch, &request, &entry->parameters);
+    sharded->work = block_work(memo->arena, &memo->context, mesh, added);
+    sharded->light = ARENA_NEW(memo->arena, struct block_program, 1);
+    *sharded->light = *entry->sharded[0].light;
+    sum_parameters(memo->arena, added, sharded->light);
+    arena_reset(memo->scratch, mark);
+    return sharded;
 }
 
 static struct lower_key lower_key(const struct graph *graph, int kind, const struct mesh *mesh,
@@ -293,7 +344,7 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
     key.sp = parallel->sp;
     key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
-    key.sharding = parallel->zero < 2 ? 0 : parallel->zero;
+    key.sharding = graph->blocks[kind].input_count > 0 ? 0 : sharding_of(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
         bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
@@ -305,14 +356,18 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
     return key;
 }
 
-static struct price_key price_key(const struct lower_entry *source, const struct mesh *mesh)
+static struct price_key price_key(const struct lower_entry *source, const struct sharded *sharded,
+                                  const struct mesh *mesh)
 {
     struct price_key key;
     memset(&key, 0, sizeof key);
     key.source = source;
+    key.sharding = (int)(sharded - source->sharded);
+    unsigned axes = block_work_axes(source->work);
+    if (sharded->work) axes |= block_work_axes(sharded->work);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        if (!(source->axes >> i & 1)) continue;
+        if (!(axes >> i & 1)) continue;
         key.axes[key.axis_count++] =
             (struct axis_key){(int)axis->parent, axis->part,        axis->size,
                               axis->stride,      (int)axis->expert, axis->replica};
@@ -325,23 +380,18 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
                                     enum recompute recompute)
 {
     struct lower_key wanted = lower_key(graph, kind, mesh, parallel, recompute);
-    struct arena_mark mark = arena_mark(memo->scratch);
-    struct block_program *program = NULL;
-    const struct lower_entry *source = index_find(&memo->lowered, &wanted);
-    if (!source) {
-        program = lower(memo, &wanted, mesh, parallel);
-        source = keep(memo, &wanted, program, mesh, parallel);
-    }
-    struct price_key key = price_key(source, mesh);
+    struct lower_entry *source = index_find(&memo->lowered, &wanted);
+    if (!source) source = lower(memo, &wanted, mesh, parallel);
+    const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);
+    struct price_key key = price_key(source, sharded, mesh);
     struct price_entry *entry = index_find(&memo->priced, &key);
     if (!entry) {
-        if (!program) program = lower(memo, &wanted, mesh, parallel);
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
         memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
-        entry->block.light = source->light;
-        entry->block.price = block_price(&memo->context, mesh, program, passes_overlap(parallel));
+        entry->block.light = sharded->light;
+        entry->block.price = block_work_price(&memo->context, mesh, source->work, sharded->work,
+                                              passes_overlap(parallel));
         index_put(memo->arena, &memo->priced, entry);
     }
-    arena_reset(memo->scratch, mark);
     return &entry->block;
 }
