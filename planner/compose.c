@@ -2,6 +2,7 @@
 
 #include "planner/balance.h"
 #include "planner/choice.h"
+#include "planner/moments.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
@@ -50,6 +51,7 @@ struct composer {
     const struct search_request *request;
     struct divisions divisions;
     struct index onces;
+    struct moments moments;
     struct balances balances;
     // of the group
     const struct graph *graph;
@@ -74,7 +76,7 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->scratch = scratch;
     composer->memo = memo;
     composer->request = memo_request(memo);
-    composer->divisions.arena = composer->balances.arena = arena;
+    composer->divisions.arena = composer->balances.arena = composer->moments.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
     composer->redo_values[0] = recompute_value(RECOMPUTE_NONE, 0);
     composer->redo_count = 1;
@@ -397,10 +399,17 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form(&price).step_s;
 }
 
-static void keep_worse(const struct program *program, const struct stack *stack, int stage,
+static struct memory_parts stage_memory(struct composer *composer, struct program *program,
+                                        int stage)
+{
+    program->holds = moments_get(&composer->moments, program, stage);
+    return memory_of_stage(program, composer->request->stack, stage);
+}
+
+static void keep_worse(struct composer *composer, struct program *program, int stage,
                        struct memory_parts *worst, int *worst_stage)
 {
-    struct memory_parts parts = memory_of_stage(program, stack, stage);
+    struct memory_parts parts = stage_memory(composer, program, stage);
     if (parts.reserved_bytes < worst->reserved_bytes) return;
     if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
     *worst = parts;
@@ -413,23 +422,22 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
                                     int *stage)
 {
     const struct division *division = composer_division(composer, parallel);
-    const struct stack *stack = composer->request->stack;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     take_blocks(composer, parallel, blocks);
     struct program program = program_of(composer, parallel, division, blocks);
     struct memory_parts worst = {.reserved_bytes = -1};
     for (int i = 0; i < division->head_count; i++)
-        keep_worse(&program, stack, division->heads[i], &worst, stage);
+        keep_worse(composer, &program, division->heads[i], &worst, stage);
     const struct schedule_row *row = schedule_row(parallel->schedule);
     if (row->backward_fused) return worst;
     for (int i = 0; row->most_inside && i < division->stage_count; i++)
-        keep_worse(&program, stack, i, &worst, stage);
+        keep_worse(composer, &program, i, &worst, stage);
     for (int i = 0; i < division->runs->run_count; i++) {
         struct stage_run run = division->runs->runs[i];
-        if (run.count > 1) keep_worse(&program, stack, run.first + run.count - 1, &worst, stage);
+        if (run.count > 1) keep_worse(composer, &program, run.first + run.count - 1, &worst, stage);
     }
     int before = division->stage_count - 2;
-    if (before > 0) keep_worse(&program, stack, before, &worst, stage);
+    if (before > 0) keep_worse(composer, &program, before, &worst, stage);
     return worst;
 }
 
@@ -454,8 +462,7 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     struct program program = program_of(composer, &stored, division, blocks);
     int64_t most_bytes = 0;
     for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts =
-            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+        struct memory_parts parts = stage_memory(composer, &program, division->heads[i]);
         int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
                         parts.buffers_bytes + composer->request->stack->reserve_bytes;
         if (bytes > most_bytes) most_bytes = bytes;
