@@ -267,15 +267,11 @@ struct block_work {
     unsigned axes;
 };
 
-struct block_work *block_work(struct arena *arena, const struct price_context *context,
-                              const struct mesh *mesh, const struct block_program *program)
+// Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
+static void add_program(const struct price_context *context, const struct mesh *mesh,
+                        const struct block_program *program, struct memo *memo,
+                        struct block_work *work)
 {
-    struct block_work *work = ARENA_NEW(arena, struct block_work, 1);
-    int collective_count = 0;
-    for (int i = 0; i < program->instr_count; i++) {
-        collective_count += program->instrs[i].collective != COLLECTIVE_NONE;
-    }
-    work->exchanges = ARENA_NEW(arena, struct exchange, collective_count);
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         struct tally *tally = &work->tallies[instr->phase];
@@ -285,10 +281,27 @@ struct block_work *block_work(struct arena *arena, const struct price_context *c
         } else if (instr->streamed) {
             add_streamed(mesh, instr, tally);
         } else if (instr->collective != COLLECTIVE_SLICE) {
-            work->exchanges[work->exchange_count++] = exchange_of(context, program, instr);
+            struct exchange exchange = exchange_of(context, program, instr);
+            if (memo) {
+                add_exchange(memo, &exchange, work->tallies);
+            } else {
+                work->exchanges[work->exchange_count++] = exchange;
+            }
             tally->kernel_count++;
         }
     }
+}
+
+struct block_work *block_work(struct arena *arena, const struct price_context *context,
+                              const struct mesh *mesh, const struct block_program *program)
+{
+    struct block_work *work = ARENA_NEW(arena, struct block_work, 1);
+    int collective_count = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        collective_count += program->instrs[i].collective != COLLECTIVE_NONE;
+    }
+    work->exchanges = ARENA_NEW(arena, struct exchange, collective_count);
+    add_program(context, mesh, program, NULL, work);
     return work;
 }
 
@@ -307,37 +320,48 @@ static void add_storage(struct memo *memo, const struct block_work *storage, str
     }
 }
 
+static void memo_start(struct memo *memo, const struct price_context *context,
+                       const struct mesh *mesh)
+{
+    memo->context = context;
+    memo->mesh = mesh;
+    memo->group_count = memo->price_count = 0;
+}
+
+static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
+{
+    const struct stack *stack = memo->context->compute.stack;
+    overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
+    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
+    struct block_price price = {0};
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        overlap_activations(memo, overlap, &tallies[phase]);
+        write_phase(stack, &tallies[phase], price.phase_s[phase]);
+    }
+    return price;
+}
+
 struct block_price block_work_price(const struct price_context *context, const struct mesh *mesh,
                                     const struct block_work *work, const struct block_work *storage,
                                     unsigned overlap)
 {
     struct memo memo;
-    memo.context = context;
-    memo.mesh = mesh;
-    memo.group_count = memo.price_count = 0;
+    memo_start(&memo, context, mesh);
     struct tally tallies[PHASE_COUNT];
     memcpy(tallies, work->tallies, sizeof tallies);
     if (storage) add_storage(&memo, storage, tallies);
     for (int i = 0; i < work->exchange_count; i++) {
         add_exchange(&memo, &work->exchanges[i], tallies);
     }
-    const struct stack *stack = context->compute.stack;
-    overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
-    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
-    struct block_price price = {0};
-    for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(&memo, overlap, &tallies[phase]);
-        write_phase(stack, &tallies[phase], price.phase_s[phase]);
-    }
-    return price;
+    return price_of(&memo, tallies, overlap);
 }
 
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
                                const struct block_program *program, unsigned overlap)
 {
-    struct arena spare = {0};
-    const struct block_work *work = block_work(&spare, context, mesh, program);
-    struct block_price price = block_work_price(context, mesh, work, NULL, overlap);
-    arena_free(&spare);
-    return price;
+    struct memo memo;
+    memo_start(&memo, context, mesh);
+    struct block_work work = {0};
+    add_program(context, mesh, program, &memo, &work);
+    return price_of(&memo, work.tallies, overlap);
 }

@@ -31,7 +31,7 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
         .strategies = ARENA_NEW(arena, struct strategy, facts->forward_op_count),
         .places = ARENA_NEW(arena, struct place, block->tensor_count),
         .program = ARENA_NEW(arena, struct block_program, 1),
-        .instr_capacity = 2 * block->op_count + 16,
+        .instr_capacity = block->op_count + block->op_count / 4 + 16,
         .buffer_capacity = 2 * block->tensor_count + 16,
         .group = 1,
     };

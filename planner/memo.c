@@ -182,23 +182,24 @@ static void add_light(struct block_program *light, const struct parameter *param
     added->decayed = false;
 }
 
-static void sum_parameters(struct arena *arena, const struct block_program *program,
+static void copy_parameters(struct arena *arena, struct block_program *program)
+{
+    const struct parameter *from = program->parameters;
+    program->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
+    if (program->parameter_count == 0) return;
+    memcpy(program->parameters, from,
+           (size_t)program->parameter_count * sizeof *program->parameters);
+}
+
+static void sum_parameters(struct memo *memo, const struct block_program *program,
                            struct block_program *light)
 {
-    light->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
+    light->parameters = ARENA_NEW(memo->scratch, struct parameter, program->parameter_count);
     light->parameter_count = 0;
     for (int i = 0; i < program->parameter_count; i++) {
         add_light(light, &program->parameters[i]);
     }
-}
-
-static void copy_parameters(struct arena *arena, const struct block_program *from,
-                            struct block_program *to)
-{
-    to->parameter_count = from->parameter_count;
-    to->parameters = ARENA_NEW(arena, struct parameter, from->parameter_count);
-    memcpy(to->parameters, from->parameters,
-           (size_t)from->parameter_count * sizeof *to->parameters);
+    copy_parameters(memo->arena, light);
 }
 
 // The working memory of a block, asked of a program that holds nothing else: what it depends on
@@ -259,7 +260,7 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     struct arena *arena = memo->arena;
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
-    sum_parameters(arena, program, light);
+    sum_parameters(memo, program, light);
     keep_loss(arena, program, light);
     if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
     light->backward_transient_bytes =
@@ -310,7 +311,9 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     const struct block_program *kept = pass_is_on(parallel, PASS_COMBINE) ? light : program;
     entry->parameters = (struct block_program){.block = program->block};
     memcpy(entry->parameters.phase_first, program->phase_first, sizeof program->phase_first);
-    copy_parameters(memo->arena, kept, &entry->parameters);
+    entry->parameters.parameter_count = kept->parameter_count;
+    entry->parameters.parameters = kept->parameters;
+    if (kept != light) copy_parameters(memo->arena, &entry->parameters);
     index_put(memo->arena, &memo->lowered, entry);
     arena_reset(memo->scratch, mark);
     return entry;
@@ -327,7 +330,7 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
     sharded->work = block_work(memo->arena, &memo->context, mesh, added);
     sharded->light = ARENA_NEW(memo->arena, struct block_program, 1);
     *sharded->light = *entry->sharded[0].light;
-    sum_parameters(memo->arena, added, sharded->light);
+    sum_parameters(memo, added, sharded->light);
     arena_reset(memo->scratch, mark);
     return sharded;
 }
