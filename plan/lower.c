@@ -11,6 +11,11 @@
 // lowering_op; around them what a block has to do as a whole: its borders, redone work, and the
 // storage layouts of its parameters (ZeRO).
 
+struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts)
+{
+    return ARENA_NEW(arena, struct op_layouts, facts->block->op_count);
+}
+
 static struct lowering start(struct arena *arena, const struct lower_request *request,
                              struct differentiated *made)
 {
@@ -28,7 +33,7 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
         .block = block,
         .mesh = request->mesh,
         .batch = (int64_t)request->parallel->micro_batch * mesh_size(request->mesh, data),
-        .strategies = ARENA_NEW(arena, struct strategy, facts->forward_op_count),
+        .layouts = request->layouts ? request->layouts : lower_layouts(arena, facts),
         .places = ARENA_NEW(arena, struct place, block->tensor_count),
         .program = ARENA_NEW(arena, struct block_program, 1),
         .instr_capacity = block->op_count + block->op_count / 4 + 16,
@@ -64,12 +69,11 @@ static void place_sources(struct lowering *low)
     }
     for (int o = 0; o < low->facts->forward_op_count; o++) {
         const struct op *op = &block->ops[o];
-        low->strategies[o] = strategy_of(low->mesh, low->request->parallel, block, op);
+        const struct op_layouts *layouts = lowering_layouts(low, o);
         for (int i = 0; i < op->input_count; i++) {
             int t = op->inputs[i];
             if (block->tensors[t].producer >= 0 || low->places[t].home >= 0) continue;
-            struct layout layout = strategy_input(low->mesh, &low->strategies[o], block, op, i);
-            lowering_set_home(low, t, lowering_buffer(low, t, &layout));
+            lowering_set_home(low, t, lowering_buffer(low, t, &layouts->inputs[i]));
         }
     }
 }

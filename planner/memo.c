@@ -49,6 +49,12 @@ struct price_entry {
     struct memo_block block;
 };
 
+// The layouts of a block on a mesh, whatever its micro-batch and recompute.
+struct layouts_entry {
+    struct lower_key key;  // of which only what they depend on is set
+    struct op_layouts *layouts;
+};
+
 struct graph_entry {
     enum attention attention;
     int tp;
@@ -64,7 +70,7 @@ struct memo {
     struct price_context context;
     struct graph_entry graphs[GRAPH_MAX];
     int graph_count;
-    struct index lowered, priced;
+    struct index layouts, lowered, priced;
 };
 
 struct memo *memo_new(struct arena *arena, struct arena *scratch,
@@ -82,7 +88,7 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
         .fabrics = request->fabrics,
         .cluster = request->cluster,
     };
-    memo->lowered.key_bytes = sizeof(struct lower_key);
+    memo->layouts.key_bytes = memo->lowered.key_bytes = sizeof(struct lower_key);
     memo->priced.key_bytes = sizeof(struct price_key);
     return memo;
 }
@@ -117,7 +123,7 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
-    *entry = (struct graph_entry){attention, tp, graph, NULL};
+    *entry = (struct graph_entry){.attention = attention, .tp = tp, .graph = graph};
     return entry;
 }
 
@@ -153,16 +159,31 @@ struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel
     return mesh;
 }
 
-static const struct graph_gradients *gradients_of(struct memo *memo, const struct graph *graph)
+static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
 {
     for (int i = 0; i < memo->graph_count; i++) {
         struct graph_entry *entry = &memo->graphs[i];
-        if (entry->graph != graph) continue;
-        if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, graph);
-        return entry->gradients;
+        if (entry->graph != key->graph) continue;
+        if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
+        return &entry->gradients->blocks[key->kind];
     }
     assert(0 && "the graph is the memo's own");
     return NULL;
+}
+
+static struct op_layouts *layouts_of(struct memo *memo, const struct differentiated *facts,
+                                     const struct lower_key *key)
+{
+    struct lower_key wanted;
+    memcpy(&wanted, key, sizeof wanted);
+    wanted.recompute = wanted.micro_batch = wanted.sharding = 0;
+    const struct layouts_entry *found = index_find(&memo->layouts, &wanted);
+    if (found) return found->layouts;
+    struct layouts_entry *entry = ARENA_NEW(memo->arena, struct layouts_entry, 1);
+    memcpy(&entry->key, &wanted, sizeof wanted);
+    entry->layouts = lower_layouts(memo->arena, facts);
+    index_put(memo->arena, &memo->layouts, entry);
+    return entry->layouts;
 }
 
 // Parameters without a tie whose gradients are partial over the same axes are alike.
@@ -274,6 +295,7 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
 {
     const struct search_request *request = memo->request;
     const struct graph *graph = key->graph;
+    const struct differentiated *facts = gradients_of(memo, key);
     return (struct lower_request){
         .block = &graph->blocks[key->kind],
         .mesh = mesh,
@@ -285,7 +307,8 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
         .capacity_factor = request->workload.capacity_factor,
         .merge_contractions = request->stack->merge_contractions,
         .dropout_ratio = graph->dropout_ratio,
-        .differentiated = &gradients_of(memo, graph)->blocks[key->kind],
+        .differentiated = facts,
+        .layouts = layouts_of(memo, facts, key),
     };
 }
 
