@@ -84,7 +84,8 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
     memo->context = (struct price_context){
         .compute = {.device = cluster_slowest_device(request->cluster, precision),
                     .stack = request->stack,
-                    .precision = precision},
+                    .precision = precision,
+                    .gemms = gemm_memo_new(arena)},
         .fabrics = request->fabrics,
         .cluster = request->cluster,
     };
