@@ -36,7 +36,8 @@ struct once_key {
     int number;  // ZeRO, or the micro-batch
     int sp, axis_count, cp_kind;
     struct {
-        int parent, part, size, stride, expert, replica;
+        int32_t size, stride;
+        uint8_t parent, part, expert, replica;
     } axes[MESH_AXIS_MAX];
 };
 
@@ -264,12 +265,12 @@ static struct once_key once_key(const struct composer *composer, const struct pa
     key.axis_count = mesh->axis_count;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        key.axes[i].parent = (int)axis->parent;
-        key.axes[i].expert = (int)axis->expert;
-        key.axes[i].replica = axis->replica;
-        key.axes[i].part = axis->part;
         key.axes[i].size = axis->size;
         key.axes[i].stride = axis->stride;
+        key.axes[i].parent = (uint8_t)axis->parent;
+        key.axes[i].part = (uint8_t)axis->part;
+        key.axes[i].expert = (uint8_t)axis->expert;
+        key.axes[i].replica = axis->replica;
     }
     return key;
 }

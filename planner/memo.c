@@ -10,8 +10,15 @@
 
 // Keys are compared byte by byte, so they are zeroed first.
 struct axis_key {
-    int parent, part, size, stride, expert, replica;
+    int32_t size, stride;
+    uint8_t parent, part, expert, replica;
 };
+
+static struct axis_key axis_key(const struct mesh_axis *axis)
+{
+    return (struct axis_key){axis->size,          axis->stride,          (uint8_t)axis->parent,
+                             (uint8_t)axis->part, (uint8_t)axis->expert, axis->replica};
+}
 
 // Everything that lowering depends on but what one search has one of: precision, sequence length,
 // imbalance and capacity, passes. Sharding only where lower_sharding does not add it.
@@ -376,9 +383,10 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
         const struct mesh_axis *axis = &mesh->axes[i];
         bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
-        key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part,   is_data ? 2 : axis->size, 0,
-                              (int)axis->expert, axis->replica};
+        struct axis_key own = axis_key(axis);
+        own.stride = 0;
+        if (is_data) own.size = 2;
+        key.axes[key.axis_count++] = own;
     }
     return key;
 }
@@ -395,9 +403,7 @@ static struct price_key price_key(const struct lower_entry *source, const struct
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
         if (!(axes >> i & 1)) continue;
-        key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part,        axis->size,
-                              axis->stride,      (int)axis->expert, axis->replica};
+        key.axes[key.axis_count++] = axis_key(axis);
     }
     return key;
 }
