@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // One micro-batch through one block: its instructions priced and added up by phase, then what
 // communication hides behind compute, then what the host cannot launch in time.
@@ -89,11 +90,11 @@ static double collective_s(struct memo *memo, enum collective collective, unsign
 
 // Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
 // library knows which of them share a place.
-static int rows_of(const struct memo *memo, const struct block_program *program,
+static int rows_of(const struct price_context *context, const struct block_program *program,
                    const struct instr *instr)
 {
     bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!is_exchange || !memo->context->compute.stack->dispatch_once) return 0;
+    if (!is_exchange || !context->compute.stack->dispatch_once) return 0;
     for (int i = 0; i < program->block->op_count; i++) {
         if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
     }
@@ -116,36 +117,56 @@ static double reduced_bytes(const struct price_context *context, const struct in
     return (double)instr->bytes * context->compute.stack->gradient_bytes / width;
 }
 
-static void add_streamed(const struct memo *memo, const struct instr *instr, enum part part,
-                         struct tally *tally)
+static void add_streamed(const struct mesh *mesh, const struct instr *instr, struct tally *tally)
 {
     struct ring *ring = &tally->rings[instr->recompute];
     assert(ring->step_count == 0 || ring->axes == instr->axes);
     // The payloads of a step are sent together.
     if (ring->step_count == 0) tally->kernel_count += instr->stream_steps;
     if (instr->stream_steps > ring->step_count) ring->step_count = instr->stream_steps;
-    ring->step_bytes += (double)instr->bytes / mesh_size(memo->mesh, instr->axes);
+    ring->step_bytes += (double)instr->bytes / mesh_size(mesh, instr->axes);
     ring->axes = instr->axes;
-    ring->part = part;
+    ring->part = part_of(instr->parent);
 }
 
-static void add_collective(struct memo *memo, const struct block_program *program,
-                           const struct instr *instr, struct tally *tally)
+// What of a collective its price depends on.
+enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
+struct exchange {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    enum collective collective;
+    int rows;
+    unsigned axes;
+    double bytes;
+};
+
+static struct exchange exchange_of(const struct price_context *context,
+                                   const struct block_program *program, const struct instr *instr)
 {
-    if (instr->collective == COLLECTIVE_SLICE) return;
-    enum part part = part_of(instr->parent);
-    if (instr->streamed) return add_streamed(memo, instr, part, tally);
-    tally->kernel_count++;
+    struct exchange exchange = {.phase = instr->phase,
+                                .part = part_of(instr->parent),
+                                .collective = instr->collective,
+                                .axes = instr->axes,
+                                .bytes = (double)instr->bytes};
     if (!instr->parameter) {
-        double s = price_s(memo, instr->collective, rows_of(memo, program, instr), instr->axes,
-                           (double)instr->bytes);
-        tally->comm_s[part] += s;
+        exchange.rows = rows_of(context, program, instr);
     } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
-        tally->gather_s += collective_s(memo, instr->collective, instr->axes, (double)instr->bytes);
+        exchange.kind = EXCHANGE_GATHER;
     } else {
-        tally->scatter_s +=
-            collective_s(memo, instr->collective, instr->axes, reduced_bytes(memo->context, instr));
+        exchange.kind = EXCHANGE_SCATTER;
+        exchange.bytes = reduced_bytes(context, instr);
     }
+    return exchange;
+}
+
+static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
+{
+    struct tally *tally = &tallies[exchange->phase];
+    double s = price_s(memo, exchange->collective, exchange->rows, exchange->axes, exchange->bytes);
+    *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
+      : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
+                                           : &tally->comm_s[exchange->part]) += s;
 }
 
 static void add_compute(const struct price_context *context, const struct block_program *program,
@@ -239,30 +260,108 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
 }
 
-struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
-                               const struct block_program *program, unsigned overlap)
+struct block_work {
+    struct tally tallies[PHASE_COUNT];  // without what the exchanges take
+    struct exchange *exchanges;
+    int exchange_count;
+    unsigned axes;
+};
+
+// Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
+static void add_program(const struct price_context *context, const struct mesh *mesh,
+                        const struct block_program *program, struct memo *memo,
+                        struct block_work *work)
 {
-    struct memo memo;
-    memo.context = context;
-    memo.mesh = mesh;
-    memo.group_count = memo.price_count = 0;
-    struct tally tallies[PHASE_COUNT] = {0};
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
-        struct tally *tally = &tallies[instr->phase];
-        if (instr->collective != COLLECTIVE_NONE) {
-            add_collective(&memo, program, instr, tally);
-        } else {
+        struct tally *tally = &work->tallies[instr->phase];
+        work->axes |= instr->axes;
+        if (instr->collective == COLLECTIVE_NONE) {
             add_compute(context, program, instr, tally);
+        } else if (instr->streamed) {
+            add_streamed(mesh, instr, tally);
+        } else if (instr->collective != COLLECTIVE_SLICE) {
+            struct exchange exchange = exchange_of(context, program, instr);
+            if (memo) {
+                add_exchange(memo, &exchange, work->tallies);
+            } else {
+                work->exchanges[work->exchange_count++] = exchange;
+            }
+            tally->kernel_count++;
         }
     }
-    const struct stack *stack = context->compute.stack;
+}
+
+struct block_work *block_work(struct arena *arena, const struct price_context *context,
+                              const struct mesh *mesh, const struct block_program *program)
+{
+    struct block_work *work = ARENA_NEW(arena, struct block_work, 1);
+    int collective_count = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        collective_count += program->instrs[i].collective != COLLECTIVE_NONE;
+    }
+    work->exchanges = ARENA_NEW(arena, struct exchange, collective_count);
+    add_program(context, mesh, program, NULL, work);
+    return work;
+}
+
+unsigned block_work_axes(const struct block_work *work)
+{
+    return work->axes;
+}
+
+static void add_storage(struct memo *memo, const struct block_work *storage, struct tally *tallies)
+{
+    for (int i = 0; i < storage->exchange_count; i++) {
+        add_exchange(memo, &storage->exchanges[i], tallies);
+    }
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        tallies[phase].kernel_count += storage->tallies[phase].kernel_count;
+    }
+}
+
+static void memo_start(struct memo *memo, const struct price_context *context,
+                       const struct mesh *mesh)
+{
+    memo->context = context;
+    memo->mesh = mesh;
+    memo->group_count = memo->price_count = 0;
+}
+
+static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
+{
+    const struct stack *stack = memo->context->compute.stack;
     overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(&memo, overlap, &tallies[phase]);
+        overlap_activations(memo, overlap, &tallies[phase]);
         write_phase(stack, &tallies[phase], price.phase_s[phase]);
     }
     return price;
+}
+
+struct block_price block_work_price(const struct price_context *context, const struct mesh *mesh,
+                                    const struct block_work *work, const struct block_work *storage,
+                                    unsigned overlap)
+{
+    struct memo memo;
+    memo_start(&memo, context, mesh);
+    struct tally tallies[PHASE_COUNT];
+    memcpy(tallies, work->tallies, sizeof tallies);
+    if (storage) add_storage(&memo, storage, tallies);
+    for (int i = 0; i < work->exchange_count; i++) {
+        add_exchange(&memo, &work->exchanges[i], tallies);
+    }
+    return price_of(&memo, tallies, overlap);
+}
+
+struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
+                               const struct block_program *program, unsigned overlap)
+{
+    struct memo memo;
+    memo_start(&memo, context, mesh);
+    struct block_work work = {0};
+    add_program(context, mesh, program, &memo, &work);
+    return price_of(&memo, work.tallies, overlap);
 }

@@ -63,8 +63,8 @@ static double gemm_bytes(const struct gemm *gemm, enum precision precision, bool
            ((m * k + k * n) * precision_bytes(precision) + m * n * result_bytes);
 }
 
-double gemm_s(const struct compute_context *context, const struct gemm *gemm, unsigned traits,
-              enum bound *bound)
+static double fresh_gemm_s(const struct compute_context *context, const struct gemm *gemm,
+                           unsigned traits, enum bound *bound)
 {
     bool is_grouped = traits & GEMM_GROUPED, accumulate_fp32 = traits & GEMM_ACCUMULATES;
     const struct device *device = context->device;
@@ -82,6 +82,51 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
     *bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY;
     if (device->launch_latency_s > busy_s) *bound = BOUND_LAUNCH;
     return busy_s + device->launch_latency_s;
+}
+
+// The newest GEMM of each hash; one that costs nothing is none.
+enum { GEMM_SLOTS = 1 << 12 };
+struct gemm_memo {
+    struct gemm_slot {
+        struct gemm gemm;
+        unsigned traits;
+        enum precision precision;
+        enum bound bound;
+        double s;
+    } slots[GEMM_SLOTS];
+};
+
+struct gemm_memo *gemm_memo_new(struct arena *arena)
+{
+    return ARENA_NEW(arena, struct gemm_memo, 1);
+}
+
+static struct gemm_slot *slot_of(struct gemm_memo *memo, const struct gemm *gemm, unsigned number)
+{
+    const int64_t sizes[] = {gemm->batch, gemm->m, gemm->n, gemm->k, (int64_t)number};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        hash = (hash ^ (uint64_t)sizes[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return &memo->slots[hash % GEMM_SLOTS];
+}
+
+double gemm_s(const struct compute_context *context, const struct gemm *gemm, unsigned traits,
+              enum bound *bound)
+{
+    if (!context->gemms) return fresh_gemm_s(context, gemm, traits, bound);
+    unsigned number = traits * PRECISION_COUNT + (unsigned)context->precision;
+    struct gemm_slot *slot = slot_of(context->gemms, gemm, number);
+    const struct gemm *known = &slot->gemm;
+    bool same = known->batch == gemm->batch && known->m == gemm->m && known->n == gemm->n &&
+                known->k == gemm->k;
+    if (!same || slot->traits != traits || slot->precision != context->precision || slot->s <= 0) {
+        *slot = (struct gemm_slot){*gemm, traits, context->precision, BOUND_COMPUTE, 0};
+        slot->s = fresh_gemm_s(context, gemm, traits, &slot->bound);
+    }
+    *bound = slot->bound;
+    return slot->s;
 }
 
 double stream_s(const struct compute_context *context, double bytes)

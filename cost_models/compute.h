@@ -31,10 +31,16 @@ struct compute_cost {
     double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
 };
 
+// GEMMs that were priced lately, on one device and stack: a search meets the same ones again and
+// again. Lives in the arena.
+struct gemm_memo;
+struct gemm_memo *gemm_memo_new(struct arena *arena);
+
 struct compute_context {
     const struct device *device;
     const struct stack *stack;
     enum precision precision;
+    struct gemm_memo *gemms;  // NULL: each is priced anew
 };
 
 enum gemm_trait {

@@ -221,23 +221,33 @@ static struct chunk_bytes weigh(const struct chunk_weights *weights,
     return bytes;
 }
 
+int memory_moments(const struct program *program, int stage, struct schedule_hold *moments)
+{
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
+    for (int chunk = 0; chunk < program->shape.chunk_count; chunk++)
+        moments[chunk] = (struct schedule_hold){1, 0};
+    if (program->shape.stage_count == 1 && row->backward_fused) return 1;
+    return row->holds(&program->shape, stage, moments);
+}
+
 // The heaviest moment of the schedule.
 static void add_heaviest(const struct program *program, const struct chunk_bytes *bytes, int stage,
                          struct holding *holding)
 {
-    const struct schedule_row *row = schedule_row(program->parallel.schedule);
-    int chunk_count = program->shape.chunk_count, hold_count = 1;
-    struct schedule_hold holds[SCHEDULE_HOLD_MAX * CHUNKS];
+    int chunk_count = program->shape.chunk_count;
+    struct schedule_hold list[SCHEDULE_HOLD_MAX * CHUNKS];
+    struct stage_holds holds = {list, 0};
+    if (program->holds) {
+        holds = program->holds[stage];
+    } else {
+        holds.count = memory_moments(program, stage, list);
+    }
     struct chunk_weights weights;
     find_weights(bytes, chunk_count, &weights);
-    // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
-    for (int chunk = 0; chunk < chunk_count; chunk++)
-        holds[chunk] = (struct schedule_hold){1, 0};
-    if (program->shape.stage_count > 1 || !row->backward_fused)
-        hold_count = row->holds(&program->shape, stage, holds);
     struct chunk_bytes worst = {0};
-    for (int i = 0; i < hold_count; i++) {
-        struct chunk_bytes found = weigh(&weights, &holds[i * chunk_count], chunk_count);
+    for (int i = 0; i < holds.count; i++) {
+        struct chunk_bytes found = weigh(&weights, &holds.moments[i * chunk_count], chunk_count);
         if (found.saved + found.logits > worst.saved + worst.logits) worst = found;
     }
     holding->saved_bytes += worst.saved;

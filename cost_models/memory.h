@@ -18,6 +18,9 @@ struct memory_parts {
 
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
                                     int stage);
+// Fills the moments of a stage at which it can hold most, room for SCHEDULE_HOLD_MAX of them;
+// returns how many. Of the program only shape and schedule are read.
+int memory_moments(const struct program *program, int stage, struct schedule_hold *moments);
 // The stage with the largest reserved_bytes.
 struct memory_parts memory_worst(const struct program *program, const struct stack *stack,
                                  int *stage);

@@ -57,6 +57,19 @@ struct price_context {
 // OVERLAP_CP one follows the other.
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
                                const struct block_program *program, unsigned overlap);
+
+// The same in two steps, for who prices one block on many links. The work is all that the links do
+// not change: seconds of compute, kernels, and the list of collectives. It lives in `arena`; of the
+// mesh it depends on what lowering does.
+struct block_work;
+struct block_work *block_work(struct arena *arena, const struct price_context *context,
+                              const struct mesh *mesh, const struct block_program *program);
+unsigned block_work_axes(const struct block_work *work);  // that its collectives run over
+// `storage` is the work of what lower_sharding adds to the block; NULL: nothing.
+struct block_price block_work_price(const struct price_context *context, const struct mesh *mesh,
+                                    const struct block_work *work, const struct block_work *storage,
+                                    unsigned overlap);
+
 // Whether the steps of such a plan run into each other, see post_validated.
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,

@@ -11,6 +11,11 @@
 // lowering_op; around them what a block has to do as a whole: its borders, redone work, and the
 // storage layouts of its parameters (ZeRO).
 
+struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts)
+{
+    return ARENA_NEW(arena, struct op_layouts, facts->block->op_count);
+}
+
 static struct lowering start(struct arena *arena, const struct lower_request *request,
                              struct differentiated *made)
 {
@@ -28,10 +33,10 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
         .block = block,
         .mesh = request->mesh,
         .batch = (int64_t)request->parallel->micro_batch * mesh_size(request->mesh, data),
-        .strategies = ARENA_NEW(arena, struct strategy, facts->forward_op_count),
+        .layouts = request->layouts ? request->layouts : lower_layouts(arena, facts),
         .places = ARENA_NEW(arena, struct place, block->tensor_count),
         .program = ARENA_NEW(arena, struct block_program, 1),
-        .instr_capacity = 2 * block->op_count + 16,
+        .instr_capacity = block->op_count + block->op_count / 4 + 16,
         .buffer_capacity = 2 * block->tensor_count + 16,
         .group = 1,
     };
@@ -64,12 +69,11 @@ static void place_sources(struct lowering *low)
     }
     for (int o = 0; o < low->facts->forward_op_count; o++) {
         const struct op *op = &block->ops[o];
-        low->strategies[o] = strategy_of(low->mesh, low->request->parallel, block, op);
+        const struct op_layouts *layouts = lowering_layouts(low, o);
         for (int i = 0; i < op->input_count; i++) {
             int t = op->inputs[i];
             if (block->tensors[t].producer >= 0 || low->places[t].home >= 0) continue;
-            struct layout layout = strategy_input(low->mesh, &low->strategies[o], block, op, i);
-            lowering_set_home(low, t, lowering_buffer(low, t, &layout));
+            lowering_set_home(low, t, lowering_buffer(low, t, &layouts->inputs[i]));
         }
     }
 }
@@ -343,6 +347,43 @@ static void lower_weights(struct lowering *low)
     scatter_gradients(low);
     low->program->phase_first[PHASE_COUNT] = low->program->instr_count;
     record_gradients(low);
+}
+
+struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
+                                     const struct block_program *whole)
+{
+    enum { INSTRS_FIRST = 8 };
+    assert(whole->phase_first[PHASE_WEIGHT] > whole->phase_first[PHASE_BACKWARD]);
+    struct lowering low = {
+        .arena = arena,
+        .request = request,
+        .block = whole->block,
+        .mesh = request->mesh,
+        .program = ARENA_NEW(arena, struct block_program, 1),
+        .instr_capacity = INSTRS_FIRST,
+        .buffer_capacity = 2 * INSTRS_FIRST,
+    };
+    struct block_program *program = low.program;
+    program->block = whole->block;
+    program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
+    program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
+    low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
+    program->parameter_count = whole->parameter_count;
+    program->parameters = lowering_grown(arena, whole->parameters, whole->parameter_count,
+                                         whole->parameter_count, sizeof *program->parameters);
+    begin_phase(&low, PHASE_FORWARD);
+    gather_parameters(&low);
+    begin_phase(&low, PHASE_BACKWARD);
+    gather_parameters(&low);
+    begin_phase(&low, PHASE_WEIGHT);
+    scatter_gradients(&low);
+    program->phase_first[PHASE_COUNT] = program->instr_count;
+    for (int i = 0; i < program->parameter_count; i++) {
+        struct parameter *parameter = &program->parameters[i];
+        if (!is_sharded(&low, 2, parameter->kind)) continue;
+        parameter->gradient_partial_axes &= ~shard_axes(&low, parameter->kind);
+    }
+    return program;
 }
 
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request)

@@ -130,6 +130,13 @@ void block_differentiate(struct arena *arena, const struct block *forward,
                          struct differentiated *facts);
 struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph);
 
+// The layouts that the ops of one block need and make on one mesh, found as they are asked for:
+// they depend neither on micro-batch nor on what is redone, so that a search shares them among all
+// of these. Good for one mesh (strides and the size of data parallelism apart), sp and kind of
+// context parallelism.
+struct op_layouts;
+struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts);
+
 struct lower_request {
     const struct block *block;  // forward
     const struct mesh *mesh;
@@ -141,5 +148,15 @@ struct lower_request {
     bool merge_contractions;                   // the stack runs q,k,v and gate,up as one GEMM
     double dropout_ratio;
     const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
+    struct op_layouts *layouts;                   // NULL: made here
 };
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request);
+
+// What ZeRO 2 and 3 add to `whole`, the same block lowered with less: the gathering and scattering
+// of its parameters in the phases where lower_block puts them, and the parameters as their
+// gradients are left. All else of a block with work in B is the same with and without, for these
+// buffers are external; where gathering alone makes B a task (an embedding) it is not. Of `whole`
+// only block, phases and parameters are read; with the combine pass they may be sums of like ones.
+// The program has no other instructions; it lives in `arena`.
+struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
+                                     const struct block_program *whole);

@@ -39,12 +39,19 @@ static unsigned linear_axes(const struct lowering *low, const struct op *op,
     return axes;
 }
 
-static const struct strategy *strategy_for(const struct lowering *low, const struct op *op,
-                                           struct strategy *own)
+// Backward has the strategies of forward, a sum of gradients its own.
+const struct op_layouts *lowering_layouts(struct lowering *low, int index)
 {
-    if (op->phase == PHASE_FORWARD || op->kind != OP_ADD) return &low->strategies[op->forward_op];
-    *own = strategy_of(low->mesh, low->request->parallel, low->block, op);
-    return own;
+    struct op_layouts *layouts = &low->layouts[index];
+    if (layouts->known) return layouts;
+    const struct op *op = &low->block->ops[index];
+    layouts->strategy = strategy_of(low->mesh, low->request->parallel, low->block, op);
+    for (int i = 0; i < op->input_count; i++)
+        layouts->inputs[i] = strategy_input(low->mesh, &layouts->strategy, low->block, op, i);
+    for (int i = 0; i < op->output_count; i++)
+        layouts->outputs[i] = strategy_output(low->mesh, &layouts->strategy, low->block, op, i);
+    layouts->known = true;
+    return layouts;
 }
 
 // Partial sums of `home` over `axes` kept in what is wanted; returns the axes that were kept.
@@ -225,9 +232,7 @@ static void lower_sum(struct lowering *low, int index)
     const struct op *op = &low->block->ops[index];
     const struct block_sum *sum = &low->facts->sums[index];
     if (sum->input_count == 0) return;
-    struct strategy own;
-    const struct strategy *strategy = strategy_for(low, op, &own);
-    struct layout result = strategy_output(low->mesh, strategy, low->block, op, 0);
+    struct layout result = lowering_layouts(low, index)->outputs[0];
     unsigned lazy = all_partial(low, sum);
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (lazy >> i & 1) result.of[i] = lowering_home_layout(low, sum->inputs[0]).of[i];
@@ -262,7 +267,7 @@ static void lower_inner_reductions(struct lowering *low, int index, const struct
     const struct op *op = &low->block->ops[index];
     const struct op_rule *rule = op_rule(op->kind);
     if (rule->inner_reductions == 0 || op->phase != PHASE_FORWARD) return;
-    struct layout whole = strategy_output(low->mesh, strategy, low->block, op, 0);
+    struct layout whole = lowering_layouts(low, index)->outputs[0];
     for (int n = 1; n <= rule->inner_reductions; n++) {
         struct layout partial = whole;
         for (int i = 0; i < low->mesh->axis_count; i++) {
@@ -300,11 +305,12 @@ void lowering_op(struct lowering *low, int index)
 {
     const struct op *op = &low->block->ops[index];
     if (op->kind == OP_ADD) return lower_sum(low, index);
-    const struct strategy *strategy = &low->strategies[op->forward_op];
+    const struct op_layouts *layouts = lowering_layouts(low, index);
+    const struct strategy *strategy = &layouts->strategy;
     unsigned allowed = linear_axes(low, op, strategy), kept = 0;
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
     for (int i = 0; i < op->input_count; i++) {
-        struct layout want = strategy_input(low->mesh, strategy, low->block, op, i);
+        struct layout want = layouts->inputs[i];
         struct layout home = lowering_home_layout(low, op->inputs[i]);
         if (allowed) kept |= keep_partial(&home, allowed, &want);
         low->stream = lowering_stream(low, op, strategy, false, i);
@@ -312,7 +318,7 @@ void lowering_op(struct lowering *low, int index)
         low->stream.steps = 0;
     }
     for (int i = 0; i < op->output_count; i++) {
-        struct layout made = strategy_output(low->mesh, strategy, low->block, op, i);
+        struct layout made = layouts->outputs[i];
         for (int a = 0; kept >> a; a++) {
             if (kept >> a & 1) made.of[a] = LAYOUT_SUM;
         }

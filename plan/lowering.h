@@ -26,16 +26,23 @@ struct stream {
     int held;   // blocks in memory at once
 };
 
+// Of one op.
+struct op_layouts {
+    bool known;
+    struct strategy strategy;
+    struct layout inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
+};
+
 struct lowering {
     struct arena *arena;
     const struct lower_request *request;
     const struct differentiated *facts;
     const struct block *block;
     const struct mesh *mesh;
-    int64_t batch;                // whole: micro-batches of all data ranks
-    struct strategy *strategies;  // by forward op
-    const bool *saved;            // by tensor: kept for backward
-    struct place *places;         // by tensor
+    int64_t batch;               // whole: micro-batches of all data ranks
+    struct op_layouts *layouts;  // by op
+    const bool *saved;           // by tensor: kept for backward
+    struct place *places;        // by tensor
     struct block_program *program;
     int instr_capacity, buffer_capacity;
     struct backing *backing;  // by buffer
@@ -88,6 +95,7 @@ void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layo
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count);
 
 // plan/lower_op.c: one operator.
+const struct op_layouts *lowering_layouts(struct lowering *low, int index);
 void lowering_op(struct lowering *low, int index);
 
 // plan/lower_memory.c: lifetimes and the sums that follow from them.

@@ -32,6 +32,12 @@ struct storage {
     unsigned weight_axes, gradient_axes, optimizer_axes;
 };
 
+// The moments of a stage: see struct schedule_row. moments[n * chunk_count + chunk].
+struct stage_holds {
+    const struct schedule_hold *moments;
+    int count;
+};
+
 struct program {
     const struct graph *graph;
     const struct cluster *cluster;
@@ -45,8 +51,10 @@ struct program {
     int chunk_class_count;
     int *class_of;  // [stage * vpp + chunk]
     struct schedule_shape shape;
-    struct tied_reduce tied;   // elements 0 = none
-    struct chunk_span *spans;  // [stage * vpp + chunk]
+    struct tied_reduce tied;          // elements 0 = none
+    struct chunk_span *spans;         // [stage * vpp + chunk]
+    const struct stage_holds *holds;  // [stage], those that are asked about; NULL: the memory model
+                                      // asks the schedule (slower)
     const struct graph_gradients *gradients;
 };
 

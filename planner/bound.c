@@ -18,6 +18,21 @@ static bool is_repeated(const struct graph *graph, int block, const char *tie)
     return false;
 }
 
+// Of the blocks that are not of this kind.
+static double rest_flop(const struct graph *graph, int kind, int64_t seq_len)
+{
+    struct arena spare = {0};
+    struct graph rest = *graph;
+    rest.sequence = ARENA_NEW(&spare, int, graph->sequence_count);
+    rest.sequence_count = 0;
+    for (int i = 0; i < graph->sequence_count; i++) {
+        if (graph->sequence[i] != kind) rest.sequence[rest.sequence_count++] = graph->sequence[i];
+    }
+    double flop = graph_model_flop(&rest, seq_len);
+    arena_free(&spare);
+    return flop;
+}
+
 struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
 {
     struct bound_facts facts = {.layer_flop = graph_model_flop(graph, seq_len)};
@@ -39,6 +54,7 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
             *(in_expert ? &facts.expert_elements : &facts.dense_elements) += elements;
         }
     }
+    facts.rest_flop = rest_flop(graph, facts.probe_kind, seq_len);
     return facts;
 }
 
@@ -73,17 +89,29 @@ static double highest_flop_per_s(const struct search_request *request)
     return highest;
 }
 
+// Of one micro-batch on all stages, were each kernel as fast as the fastest.
+static double fastest_s(const struct search_request *request, const struct space_mesh *mesh,
+                        double flop)
+{
+    double drops = request->workload.capacity_factor;
+    if (drops > 0 && drops < 1) flop *= drops;
+    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    return flop / ranks / highest_flop_per_s(request);
+}
+
+double bound_rest_s(const struct search_request *request, const struct bound_facts *facts,
+                    const struct space_mesh *mesh, int micro_batch)
+{
+    return fastest_s(request, mesh, facts->rest_flop * micro_batch);
+}
+
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
                     const struct space_mesh *mesh, int micro_batch, const struct space_tails *tails)
 {
     const struct workload *workload = &request->workload;
-    double flop = facts->layer_flop * micro_batch;
-    double drops = workload->capacity_factor;
-    if (drops > 0 && drops < 1) flop *= drops;
     int micro_batches = (int)(workload->global_batch / mesh->degree[AXIS_DP] / micro_batch);
-    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
-    return bound_pipeline_s(flop / ranks / highest_flop_per_s(request), mesh->degree[AXIS_PP],
-                            micro_batches, tails->one_chunk);
+    double work_s = fastest_s(request, mesh, facts->layer_flop * micro_batch);
+    return bound_pipeline_s(work_s, mesh->degree[AXIS_PP], micro_batches, tails->one_chunk);
 }
 
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,

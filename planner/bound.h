@@ -8,6 +8,7 @@
 // Of one graph.
 struct bound_facts {
     double layer_flop;       // forward and backward of one sequence, head included
+    double rest_flop;        // of those, in all blocks but the probe's
     double dense_elements;   // of parameters outside experts, tied ones once
     double expert_elements;  // inside experts
     int probe_kind;          // the layer that there are most of,
@@ -26,6 +27,9 @@ double bound_pipeline_s(double work_s, int stage_count, int micro_batch_count, b
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
                     const struct space_mesh *mesh, int micro_batch,
                     const struct space_tails *tails);
+// Seconds of one micro-batch in the blocks that no probe has priced, at the same rate.
+double bound_rest_s(const struct search_request *request, const struct bound_facts *facts,
+                    const struct space_mesh *mesh, int micro_batch);
 // The mean over stages of what their ranks keep of parameters, gradients and states at the ZeRO
 // stage of the group that keeps least, and the stack's reserve.
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,

@@ -2,6 +2,7 @@
 
 #include "planner/balance.h"
 #include "planner/choice.h"
+#include "planner/moments.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
@@ -35,7 +36,8 @@ struct once_key {
     int number;  // ZeRO, or the micro-batch
     int sp, axis_count, cp_kind;
     struct {
-        int parent, part, size, stride, expert, replica;
+        int32_t size, stride;
+        uint8_t parent, part, expert, replica;
     } axes[MESH_AXIS_MAX];
 };
 
@@ -50,6 +52,7 @@ struct composer {
     const struct search_request *request;
     struct divisions divisions;
     struct index onces;
+    struct moments moments;
     struct balances balances;
     // of the group
     const struct graph *graph;
@@ -74,7 +77,7 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->scratch = scratch;
     composer->memo = memo;
     composer->request = memo_request(memo);
-    composer->divisions.arena = composer->balances.arena = arena;
+    composer->divisions.arena = composer->balances.arena = composer->moments.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
     composer->redo_values[0] = recompute_value(RECOMPUTE_NONE, 0);
     composer->redo_count = 1;
@@ -262,12 +265,12 @@ static struct once_key once_key(const struct composer *composer, const struct pa
     key.axis_count = mesh->axis_count;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        key.axes[i].parent = (int)axis->parent;
-        key.axes[i].expert = (int)axis->expert;
-        key.axes[i].replica = axis->replica;
-        key.axes[i].part = axis->part;
         key.axes[i].size = axis->size;
         key.axes[i].stride = axis->stride;
+        key.axes[i].parent = (uint8_t)axis->parent;
+        key.axes[i].part = (uint8_t)axis->part;
+        key.axes[i].expert = (uint8_t)axis->expert;
+        key.axes[i].replica = axis->replica;
     }
     return key;
 }
@@ -398,10 +401,17 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form(&price).step_s;
 }
 
-static void keep_worse(const struct program *program, const struct stack *stack, int stage,
+static struct memory_parts stage_memory(struct composer *composer, struct program *program,
+                                        int stage)
+{
+    program->holds = moments_get(&composer->moments, program, stage);
+    return memory_of_stage(program, composer->request->stack, stage);
+}
+
+static void keep_worse(struct composer *composer, struct program *program, int stage,
                        struct memory_parts *worst, int *worst_stage)
 {
-    struct memory_parts parts = memory_of_stage(program, stack, stage);
+    struct memory_parts parts = stage_memory(composer, program, stage);
     if (parts.reserved_bytes < worst->reserved_bytes) return;
     if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
     *worst = parts;
@@ -414,23 +424,22 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
                                     int *stage)
 {
     const struct division *division = composer_division(composer, parallel);
-    const struct stack *stack = composer->request->stack;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     take_blocks(composer, parallel, blocks);
     struct program program = program_of(composer, parallel, division, blocks);
     struct memory_parts worst = {.reserved_bytes = -1};
     for (int i = 0; i < division->head_count; i++)
-        keep_worse(&program, stack, division->heads[i], &worst, stage);
+        keep_worse(composer, &program, division->heads[i], &worst, stage);
     const struct schedule_row *row = schedule_row(parallel->schedule);
     if (row->backward_fused) return worst;
     for (int i = 0; row->most_inside && i < division->stage_count; i++)
-        keep_worse(&program, stack, i, &worst, stage);
+        keep_worse(composer, &program, i, &worst, stage);
     for (int i = 0; i < division->runs->run_count; i++) {
         struct stage_run run = division->runs->runs[i];
-        if (run.count > 1) keep_worse(&program, stack, run.first + run.count - 1, &worst, stage);
+        if (run.count > 1) keep_worse(composer, &program, run.first + run.count - 1, &worst, stage);
     }
     int before = division->stage_count - 2;
-    if (before > 0) keep_worse(&program, stack, before, &worst, stage);
+    if (before > 0) keep_worse(composer, &program, before, &worst, stage);
     return worst;
 }
 
@@ -455,8 +464,7 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     struct program program = program_of(composer, &stored, division, blocks);
     int64_t most_bytes = 0;
     for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts =
-            memory_of_stage(&program, composer->request->stack, division->heads[i]);
+        struct memory_parts parts = stage_memory(composer, &program, division->heads[i]);
         int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
                         parts.buffers_bytes + composer->request->stack->reserve_bytes;
         if (bytes > most_bytes) most_bytes = bytes;

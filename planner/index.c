@@ -4,14 +4,21 @@
 #include <stdint.h>
 #include <string.h>
 
-// FNV-1a over 32-bit words.
+// FNV-1a over 64-bit words, with a half word at the end; its low bits are mixed in the end, as they
+// see no higher ones of the key.
 static uint64_t hash_of(const void *key, size_t bytes)
 {
-    uint64_t hash = 14695981039346656037u;
-    for (size_t at = 0; at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
-        uint32_t word;
+    uint64_t hash = 14695981039346656037u, word;
+    size_t at = 0;
+    for (; at + sizeof word <= bytes; at += sizeof word) {
         memcpy(&word, (const char *)key + at, sizeof word);
         hash = (hash ^ word) * 1099511628211u;
+        hash ^= hash >> 32;
+    }
+    uint32_t half;
+    if (at < bytes) {
+        memcpy(&half, (const char *)key + at, sizeof half);
+        hash = (hash ^ half) * 1099511628211u;
     }
     return hash ^ hash >> 32;
 }

@@ -10,11 +10,18 @@
 
 // Keys are compared byte by byte, so they are zeroed first.
 struct axis_key {
-    int parent, part, size, stride, expert, replica;
+    int32_t size, stride;
+    uint8_t parent, part, expert, replica;
 };
 
+static struct axis_key axis_key(const struct mesh_axis *axis)
+{
+    return (struct axis_key){axis->size,          axis->stride,          (uint8_t)axis->parent,
+                             (uint8_t)axis->part, (uint8_t)axis->expert, axis->replica};
+}
+
 // Everything that lowering depends on but what one search has one of: precision, sequence length,
-// imbalance and capacity, passes.
+// imbalance and capacity, passes. Sharding only where lower_sharding does not add it.
 struct lower_key {
     const struct graph *graph;
     int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, reserved;
@@ -24,21 +31,35 @@ struct lower_key {
 
 struct price_key {
     const struct lower_entry *source;
-    int axis_count;
+    int sharding, axis_count;
     struct axis_key axes[MESH_AXIS_MAX];  // those that the program communicates over
 };
 
-// The program itself is not kept: most are priced for one set of links only, and made again for
-// the few others.
+// What ZeRO 2 or 3 makes of a block: its light program, and the work of what they add.
+struct sharded {
+    struct block_program *light;
+    const struct block_work *work;  // NULL: nothing is added
+};
+
+enum { SHARDING_COUNT = 3 };  // ZeRO 0 and 1, 2, 3
+
+// The program itself is not kept.
 struct lower_entry {
     struct lower_key key;
-    struct block_program *light;
-    unsigned axes;  // that its instructions communicate over
+    const struct block_work *work;
+    struct block_program parameters;  // as lower_sharding reads them
+    struct sharded sharded[SHARDING_COUNT];
 };
 
 struct price_entry {
     struct price_key key;
     struct memo_block block;
+};
+
+// The layouts of a block on a mesh, whatever its micro-batch and recompute.
+struct layouts_entry {
+    struct lower_key key;  // of which only what they depend on is set
+    struct op_layouts *layouts;
 };
 
 struct graph_entry {
@@ -56,7 +77,7 @@ struct memo {
     struct price_context context;
     struct graph_entry graphs[GRAPH_MAX];
     int graph_count;
-    struct index lowered, priced;
+    struct index layouts, lowered, priced;
 };
 
 struct memo *memo_new(struct arena *arena, struct arena *scratch,
@@ -70,11 +91,12 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
     memo->context = (struct price_context){
         .compute = {.device = cluster_slowest_device(request->cluster, precision),
                     .stack = request->stack,
-                    .precision = precision},
+                    .precision = precision,
+                    .gemms = gemm_memo_new(arena)},
         .fabrics = request->fabrics,
         .cluster = request->cluster,
     };
-    memo->lowered.key_bytes = sizeof(struct lower_key);
+    memo->layouts.key_bytes = memo->lowered.key_bytes = sizeof(struct lower_key);
     memo->priced.key_bytes = sizeof(struct price_key);
     return memo;
 }
@@ -109,7 +131,7 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
-    *entry = (struct graph_entry){attention, tp, graph, NULL};
+    *entry = (struct graph_entry){.attention = attention, .tp = tp, .graph = graph};
     return entry;
 }
 
@@ -145,16 +167,31 @@ struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel
     return mesh;
 }
 
-static const struct graph_gradients *gradients_of(struct memo *memo, const struct graph *graph)
+static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
 {
     for (int i = 0; i < memo->graph_count; i++) {
         struct graph_entry *entry = &memo->graphs[i];
-        if (entry->graph != graph) continue;
-        if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, graph);
-        return entry->gradients;
+        if (entry->graph != key->graph) continue;
+        if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
+        return &entry->gradients->blocks[key->kind];
     }
     assert(0 && "the graph is the memo's own");
     return NULL;
+}
+
+static struct op_layouts *layouts_of(struct memo *memo, const struct differentiated *facts,
+                                     const struct lower_key *key)
+{
+    struct lower_key wanted;
+    memcpy(&wanted, key, sizeof wanted);
+    wanted.recompute = wanted.micro_batch = wanted.sharding = 0;
+    const struct layouts_entry *found = index_find(&memo->layouts, &wanted);
+    if (found) return found->layouts;
+    struct layouts_entry *entry = ARENA_NEW(memo->arena, struct layouts_entry, 1);
+    memcpy(&entry->key, &wanted, sizeof wanted);
+    entry->layouts = lower_layouts(memo->arena, facts);
+    index_put(memo->arena, &memo->layouts, entry);
+    return entry->layouts;
 }
 
 // Parameters without a tie whose gradients are partial over the same axes are alike.
@@ -172,6 +209,26 @@ static void add_light(struct block_program *light, const struct parameter *param
     struct parameter *added = &light->parameters[light->parameter_count++];
     *added = *parameter;
     added->decayed = false;
+}
+
+static void copy_parameters(struct arena *arena, struct block_program *program)
+{
+    const struct parameter *from = program->parameters;
+    program->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
+    if (program->parameter_count == 0) return;
+    memcpy(program->parameters, from,
+           (size_t)program->parameter_count * sizeof *program->parameters);
+}
+
+static void sum_parameters(struct memo *memo, const struct block_program *program,
+                           struct block_program *light)
+{
+    light->parameters = ARENA_NEW(memo->scratch, struct parameter, program->parameter_count);
+    light->parameter_count = 0;
+    for (int i = 0; i < program->parameter_count; i++) {
+        add_light(light, &program->parameters[i]);
+    }
+    copy_parameters(memo->arena, light);
 }
 
 // The working memory of a block, asked of a program that holds nothing else: what it depends on
@@ -232,11 +289,7 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     struct arena *arena = memo->arena;
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
-    light->parameters = ARENA_NEW(arena, struct parameter, program->parameter_count);
-    light->parameter_count = 0;
-    for (int i = 0; i < program->parameter_count; i++) {
-        add_light(light, &program->parameters[i]);
-    }
+    sum_parameters(memo, program, light);
     keep_loss(arena, program, light);
     if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
     light->backward_transient_bytes =
@@ -245,13 +298,13 @@ static struct block_program *lighten(struct memo *memo, struct block_program *pr
     return light;
 }
 
-// In the scratch arena.
-static struct block_program *lower(struct memo *memo, const struct lower_key *key,
-                                   const struct mesh *mesh, const struct parallel *parallel)
+static struct lower_request request_of(struct memo *memo, const struct lower_key *key,
+                                       const struct mesh *mesh, const struct parallel *parallel)
 {
     const struct search_request *request = memo->request;
     const struct graph *graph = key->graph;
-    struct lower_request lower_request = {
+    const struct differentiated *facts = gradients_of(memo, key);
+    return (struct lower_request){
         .block = &graph->blocks[key->kind],
         .mesh = mesh,
         .parallel = parallel,
@@ -262,23 +315,55 @@ static struct block_program *lower(struct memo *memo, const struct lower_key *ke
         .capacity_factor = request->workload.capacity_factor,
         .merge_contractions = request->stack->merge_contractions,
         .dropout_ratio = graph->dropout_ratio,
-        .differentiated = &gradients_of(memo, graph)->blocks[key->kind],
+        .differentiated = facts,
+        .layouts = layouts_of(memo, facts, key),
     };
-    return lower_block(memo->scratch, &lower_request);
 }
 
-static const struct lower_entry *keep(struct memo *memo, const struct lower_key *key,
-                                      struct block_program *program, const struct mesh *mesh,
-                                      const struct parallel *parallel)
+static int sharding_of(const struct parallel *parallel)
 {
+    return parallel->zero < 2 ? 0 : parallel->zero - 1;
+}
+
+static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
+                                 const struct mesh *mesh, const struct parallel *parallel)
+{
+    struct arena_mark mark = arena_mark(memo->scratch);
+    struct parallel whole = *parallel;
+    if (key->sharding == 0) whole.zero = 0;
+    struct lower_request request = request_of(memo, key, mesh, &whole);
+    struct block_program *program = lower_block(memo->scratch, &request);
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
-    entry->light = lighten(memo, program, mesh, parallel);
-    for (int i = 0; i < program->instr_count; i++) {
-        entry->axes |= program->instrs[i].axes;
-    }
+    entry->work = block_work(memo->arena, &memo->context, mesh, program);
+    struct block_program *light = lighten(memo, program, mesh, &whole);
+    entry->sharded[key->sharding].light = light;
+    // Without the combine pass each parameter is sharded by itself.
+    const struct block_program *kept = pass_is_on(parallel, PASS_COMBINE) ? light : program;
+    entry->parameters = (struct block_program){.block = program->block};
+    memcpy(entry->parameters.phase_first, program->phase_first, sizeof program->phase_first);
+    entry->parameters.parameter_count = kept->parameter_count;
+    entry->parameters.parameters = kept->parameters;
+    if (kept != light) copy_parameters(memo->arena, &entry->parameters);
     index_put(memo->arena, &memo->lowered, entry);
+    arena_reset(memo->scratch, mark);
     return entry;
+}
+
+static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *entry,
+                                        const struct mesh *mesh, const struct parallel *parallel)
+{
+    struct sharded *sharded = &entry->sharded[sharding_of(parallel)];
+    if (sharded->light) return sharded;
+    struct arena_mark mark = arena_mark(memo->scratch);
+    struct lower_request request = request_of(memo, &entry->key, mesh, parallel);
+    const struct block_program *added = lower_sharding(memo->scratch, &request, &entry->parameters);
+    sharded->work = block_work(memo->arena, &memo->context, mesh, added);
+    sharded->light = ARENA_NEW(memo->arena, struct block_program, 1);
+    *sharded->light = *entry->sharded[0].light;
+    sum_parameters(memo, added, sharded->light);
+    arena_reset(memo->scratch, mark);
+    return sharded;
 }
 
 static struct lower_key lower_key(const struct graph *graph, int kind, const struct mesh *mesh,
@@ -293,29 +378,32 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
     key.sp = parallel->sp;
     key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
-    key.sharding = parallel->zero < 2 ? 0 : parallel->zero;
+    key.sharding = graph->blocks[kind].input_count > 0 ? 0 : sharding_of(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
         bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
-        key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part,   is_data ? 2 : axis->size, 0,
-                              (int)axis->expert, axis->replica};
+        struct axis_key own = axis_key(axis);
+        own.stride = 0;
+        if (is_data) own.size = 2;
+        key.axes[key.axis_count++] = own;
     }
     return key;
 }
 
-static struct price_key price_key(const struct lower_entry *source, const struct mesh *mesh)
+static struct price_key price_key(const struct lower_entry *source, const struct sharded *sharded,
+                                  const struct mesh *mesh)
 {
     struct price_key key;
     memset(&key, 0, sizeof key);
     key.source = source;
+    key.sharding = (int)(sharded - source->sharded);
+    unsigned axes = block_work_axes(source->work);
+    if (sharded->work) axes |= block_work_axes(sharded->work);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        if (!(source->axes >> i & 1)) continue;
-        key.axes[key.axis_count++] =
-            (struct axis_key){(int)axis->parent, axis->part,        axis->size,
-                              axis->stride,      (int)axis->expert, axis->replica};
+        if (!(axes >> i & 1)) continue;
+        key.axes[key.axis_count++] = axis_key(axis);
     }
     return key;
 }
@@ -325,23 +413,18 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
                                     enum recompute recompute)
 {
     struct lower_key wanted = lower_key(graph, kind, mesh, parallel, recompute);
-    struct arena_mark mark = arena_mark(memo->scratch);
-    struct block_program *program = NULL;
-    const struct lower_entry *source = index_find(&memo->lowered, &wanted);
-    if (!source) {
-        program = lower(memo, &wanted, mesh, parallel);
-        source = keep(memo, &wanted, program, mesh, parallel);
-    }
-    struct price_key key = price_key(source, mesh);
+    struct lower_entry *source = index_find(&memo->lowered, &wanted);
+    if (!source) source = lower(memo, &wanted, mesh, parallel);
+    const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);
+    struct price_key key = price_key(source, sharded, mesh);
     struct price_entry *entry = index_find(&memo->priced, &key);
     if (!entry) {
-        if (!program) program = lower(memo, &wanted, mesh, parallel);
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
         memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
-        entry->block.light = source->light;
-        entry->block.price = block_price(&memo->context, mesh, program, passes_overlap(parallel));
+        entry->block.light = sharded->light;
+        entry->block.price = block_work_price(&memo->context, mesh, source->work, sharded->work,
+                                              passes_overlap(parallel));
         index_put(memo->arena, &memo->priced, entry);
     }
-    arena_reset(memo->scratch, mark);
     return &entry->block;
 }

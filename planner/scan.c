@@ -101,13 +101,21 @@ static double graph_bound(struct walk *walk, int index)
                         group->tails);
 }
 
-// One micro-batch through the commonest layers alone; the rest of the model takes no time.
+// One micro-batch through the commonest layers alone.
 static double probe_s(struct walk *walk, const struct scan_group *group)
 {
     const struct bound_facts *facts = facts_of(walk, group->group);
     struct parallel parallel = space_first(walk->scan.space, group->group, &group->tails->tails[0]);
     composer_group(walk->scan.composer, &parallel);
     return facts->probe_count * composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
+}
+
+// And through the rest of the model, of which only the flops are known.
+static double rest_s(struct walk *walk, const struct scan_group *group)
+{
+    const struct space *space = walk->scan.space;
+    return bound_rest_s(space->request, facts_of(walk, group->group),
+                        &space->meshes[group->group->mesh], group->group->micro_batch);
 }
 
 static double work_bound(const struct walk *walk, const struct scan_group *group, double work_s)
@@ -161,7 +169,8 @@ static double family_sequence_s(struct walk *walk, int index)
         largest = at;
     }
     const struct scan_group *group = &walk->groups[largest];
-    return SCAN_LAST_WAVE_RATIO * probe_s(walk, group) / group->group->micro_batch;
+    double least_s = SCAN_LAST_WAVE_RATIO * probe_s(walk, group) + rest_s(walk, group);
+    return least_s / group->group->micro_batch;
 }
 
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family
@@ -197,7 +206,8 @@ static void look(struct walk *walk, struct entry entry)
         }
         return;
     case LEVEL_GRAPH:
-        bound_s = fmax(bound_s, work_bound(walk, group, probe_s(walk, group)));
+        bound_s =
+            fmax(bound_s, work_bound(walk, group, probe_s(walk, group) + rest_s(walk, group)));
         queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_PROBE});
         push_graph(walk, next_of(walk, entry.group), group->sequence_s);
         return;

@@ -130,6 +130,8 @@ int main(void)
                                      4096,         128,        PRECISION_BF16};
     const struct bench_case mixture = {"deepseek-v3", "dgx-h100", "meshwright", 256,
                                        4096,          15360,      PRECISION_FP8};
+    const struct bench_case sharded = {"deepseek-v3", "dgx-h100", "fsdp2",      256,
+                                       4096,          15360,      PRECISION_FP8};
     const struct bench_case context = {"llama-3.1-405b", "dgx-h100", "meshwright",  2048,
                                        131072,           128,        PRECISION_BF16};
     bench_closed_form(&large, SCHEDULE_1F1B);
@@ -139,6 +141,7 @@ int main(void)
     bench_search(&large, false);
     bench_search(&middle, false);
     bench_search(&mixture, false);
+    bench_search(&sharded, false);
     bench_search(&context, false);
     bench_search(&small, false);
     bench_search(&small, true);

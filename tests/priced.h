@@ -64,7 +64,9 @@ static inline void priced_finish(struct priced *of)
     bool is_legal = program_check(of->graph, of->cluster, &of->workload, &of->parallel, &err);
     assert(is_legal && !err.kind);
     of->context = (struct price_context){
-        .compute = {of->cluster->nodes[0].device, of->stack, of->workload.precision},
+        .compute = {.device = of->cluster->nodes[0].device,
+                    .stack = of->stack,
+                    .precision = of->workload.precision},
         .fabrics = of->fabrics,
         .cluster = of->cluster,
     };

@@ -30,7 +30,9 @@ static void check_bounds(struct arena *arena, const struct search_request *reque
             composer_group(composer, &parallel);
             double layer_s = composer_probe(composer, &parallel, facts.probe_kind);
             double probe_s = bound_pipeline_s(
-                facts.probe_count * layer_s, mesh->degree[AXIS_PP],
+                facts.probe_count * layer_s +
+                    bound_rest_s(request, &facts, mesh, group->micro_batch),
+                mesh->degree[AXIS_PP],
                 (int)parallel_micro_batch_count(&parallel, request->workload.global_batch),
                 tails->one_chunk);
             int stage;

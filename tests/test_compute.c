@@ -12,7 +12,7 @@ static struct compute_context context_of(struct arena *arena, const char *cluste
     struct cluster *loaded = cluster_load(arena, cluster, &err);
     const struct stack *stack_loaded = stack_load(arena, stack, &err);
     assert_string_equal(err.text, "");
-    return (struct compute_context){loaded->nodes[0].device, stack_loaded, precision};
+    return (struct compute_context){loaded->nodes[0].device, stack_loaded, precision, NULL};
 }
 
 static double rate_of(const struct compute_context *context, int64_t m, int64_t n, int64_t k)

@@ -1,0 +1,47 @@
+#include "planner/moments.h"
+
+#include "cost_models/memory.h"
+
+#include <string.h>
+
+// Compared byte by byte.
+struct moments_key {
+    int schedule, stage_count, chunk_count, micro_batch_count, in_flight;
+};
+
+struct moments_entry {
+    struct moments_key key;
+    struct stage_holds *stages;  // without moments where nobody has asked yet
+};
+
+static struct stage_holds *stages_of(struct moments *moments, const struct program *program)
+{
+    const struct schedule_shape *shape = &program->shape;
+    struct moments_key key = {(int)program->parallel.schedule, shape->stage_count,
+                              shape->chunk_count, shape->micro_batch_count, shape->in_flight};
+    moments->index.key_bytes = sizeof key;
+    const struct moments_entry *found = index_find(&moments->index, &key);
+    if (found) return found->stages;
+    struct moments_entry *entry = ARENA_NEW(moments->arena, struct moments_entry, 1);
+    entry->key = key;
+    entry->stages = ARENA_NEW(moments->arena, struct stage_holds, shape->stage_count);
+    index_put(moments->arena, &moments->index, entry);
+    return entry->stages;
+}
+
+const struct stage_holds *moments_get(struct moments *moments, const struct program *program,
+                                      int stage)
+{
+    struct stage_holds *stages = stages_of(moments, program);
+    if (stages[stage].moments) return stages;
+    struct arena spare = {0};
+    int chunks = program->shape.chunk_count;
+    struct schedule_hold *found =
+        ARENA_NEW(&spare, struct schedule_hold, SCHEDULE_HOLD_MAX * chunks);
+    int count = memory_moments(program, stage, found);
+    struct schedule_hold *kept = ARENA_NEW(moments->arena, struct schedule_hold, count * chunks);
+    memcpy(kept, found, (size_t)(count * chunks) * sizeof *kept);
+    stages[stage] = (struct stage_holds){kept, count};
+    arena_free(&spare);
+    return stages;
+}
