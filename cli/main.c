@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct command {
     const char *name;
@@ -79,6 +80,9 @@ static int run(int argc, char **argv, const char **name, struct err *err)
 
 int main(int argc, char **argv)
 {
+    // Its own buffer would be allocated at the first answer, when a file may be written already.
+    static char answer[BUFSIZ];
+    setvbuf(stdout, answer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof answer);
     struct err err = {0};
     const char *name = NULL;
     int status = run(argc, argv, &name, &err);

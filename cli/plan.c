@@ -85,12 +85,15 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         .device_bytes = cluster_device_bytes(request->cluster),
         .version = MESHWRIGHT_VERSION,
     };
+    // All texts before the file: where memory runs out, none is left behind.
+    bool has_table = !output->json && result->best_count > 0;
     char *text = plan_document_text(arena, &document);
+    const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
         fputs(text, stdout);
-    } else if (result->best_count > 0) {
-        fputs(plan_table_text(arena, request, result, &evaluation), stdout);
+    } else if (has_table) {
+        fputs(table, stdout);
         printf("Wrote %s.   Next: meshwright simulate %s --trace trace.json\n", output->path,
                output->path);
     }
@@ -101,11 +104,12 @@ static int answer_nothing(struct arena *arena, const struct search_request *requ
                           const struct search_result *result, const struct output *output,
                           struct err *err)
 {
+    const char *text = plan_nothing_text(arena, request, result);
     if (is_pinned(&request->pins) &&
         !write_plan(arena, request, result, &result->closest, output, err)) {
         return exit_status(err);
     }
-    fprintf(stderr, "meshwright plan: %s\n", plan_nothing_text(arena, request, result));
+    fprintf(stderr, "meshwright plan: %s\n", text);
     return 1;
 }
 

@@ -96,9 +96,7 @@ static char *folder_of(const char *target)
 // O_TMPFILE makes a file without a name; where the file system has none, a named one is made.
 static int open_temporary(struct file_writer *writer)
 {
-    char *folder = folder_of(writer->target);
-    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-    free(folder);
+    int fd = open(writer->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     if (fd >= 0) return fd;
     fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     writer->has_name = fd >= 0;
@@ -123,6 +121,7 @@ static void close_writer(struct file_writer *writer)
     if (writer->stream) fclose(writer->stream);
     if (writer->has_name) unlink(writer->temporary);
     free(writer->target);
+    free(writer->folder);
     free(writer->temporary);
     *writer = (struct file_writer){0};
 }
@@ -132,6 +131,7 @@ bool file_open(struct file_writer *writer, const char *path, struct err *err)
     char resolved[PATH_MAX], tail[32];
     *writer = (struct file_writer){.path = path};
     writer->target = copy_path(realpath(path, resolved) ? resolved : path, "");
+    writer->folder = folder_of(writer->target);
     snprintf(tail, sizeof tail, ".%ld.tmp", (long)getpid());
     writer->temporary = copy_path(writer->target, tail);
 
@@ -163,11 +163,9 @@ static bool give_name(struct file_writer *writer)
 }
 
 // The rename itself is on disk only once its folder is.
-static bool sync_folder(const char *target)
+static bool sync_folder(const char *folder)
 {
-    char *folder = folder_of(target);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
     if (fd < 0) return true;  // a folder that cannot be read was still written to
     bool ok = fsync(fd) == 0 || errno == EINVAL;
     close(fd);
@@ -182,7 +180,7 @@ static bool finish(struct file_writer *writer)
     if (!give_name(writer)) return false;
     if (rename(writer->temporary, writer->target) != 0) return false;
     writer->has_name = false;
-    return sync_folder(writer->target);
+    return sync_folder(writer->folder);
 }
 
 bool file_commit(struct file_writer *writer, struct err *err)

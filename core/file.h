@@ -19,6 +19,7 @@ bool file_exists(const char *path);
 struct file_writer {
     const char *path;  // as given; must outlive the writer
     char *target;      // what the rename replaces
+    char *folder;      // that it stands in
     char *temporary;   // the temporary file's name; has_name says whether it exists yet
     bool has_name;
     bool in_place;
