@@ -87,6 +87,8 @@ static int put_pins(struct plan_arguments *a, struct option *options)
         {"--attention", OPTION_CHOICE, &a->attention, "attention kernel", "flash|unfused", 0, 0},
         {"--overlap", OPTION_WORDS, &a->overlap, "communication beside compute",
          "none|grad-reduce|param-gather|tp|pp|cp|ep", 0, 0},
+        {"--bucket-bytes", OPTION_INT, &a->bucket_bytes,
+         "of gradient reduction (default as the stack has it)", NULL, 1, 1 << 30},
         {"--passes", OPTION_WORDS, &a->passes,
          "passes over graph and program (default all that the stack can do)",
          "none|all|attention|fusion|buckets|combine|latency-hiding|streams", 0, 0},
@@ -216,6 +218,8 @@ static bool read_pins(struct arena *arena, const struct plan_arguments *argument
     pins->zero_group = arguments->zero_group;
     pins->recompute_layers = arguments->recompute_layers;
     pins->in_flight = arguments->in_flight;
+    int bucket_bytes = arguments->bucket_bytes;
+    if (bucket_bytes > 0) pins_set(pins, CHOICE_BUCKET_BYTES, bucket_bytes, bucket_bytes);
     // "--recompute full" alone means every layer, as every framework has it.
     if (arguments->recompute && !arguments->recompute_layers.set) {
         pins_set(pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);

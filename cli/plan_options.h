@@ -15,6 +15,7 @@ struct plan_arguments {
     const char *precision, *optimizer;
     struct int_range degree[AXIS_COUNT];
     struct int_range vpp, micro_batch, zero, zero_group, recompute_layers, in_flight;
+    int bucket_bytes;  // 0 = not given
     const char *sp, *cp_kind, *recompute, *schedule, *attention, *overlap, *passes, *offload;
     const char *stages;
     struct text_list forbid;

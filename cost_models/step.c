@@ -22,10 +22,12 @@ static double collective_s(const struct price_context *context, const struct mes
     return collective_price(context->fabrics, &group, collective, bytes, network_scale).s;
 }
 
-static int bucket_count_of(const struct stack *stack, double bytes, int rank_count)
+static int bucket_count_of(const struct stack *stack, const struct parallel *parallel, double bytes,
+                           int rank_count)
 {
     double bucket_bytes =
         fmax((double)stack->bucket_bytes, stack->bucket_bytes_per_rank * rank_count);
+    if (parallel->bucket_bytes > 0) bucket_bytes = parallel->bucket_bytes;
     double count = ceil(bytes / bucket_bytes);
     return count > 1 ? (int)fmin(count, 1e6) : 1;
 }
@@ -38,7 +40,7 @@ static int piece_count_of(const struct price_context *context, const struct prog
 {
     if (!pass_is_on(&program->parallel, PASS_COMBINE)) return tensor_count > 1 ? tensor_count : 1;
     if (!pass_is_on(&program->parallel, PASS_BUCKETS)) return 1;
-    return bucket_count_of(context->compute.stack, bytes, rank_count);
+    return bucket_count_of(context->compute.stack, &program->parallel, bytes, rank_count);
 }
 
 // The same payload in pieces: each pays its own latency.

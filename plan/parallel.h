@@ -112,7 +112,8 @@ struct parallel {
     enum schedule_kind schedule;
     int in_flight;  // SCHEDULE_ZB_AUTO: micro-batches a stage may hold; 0 = stage count
     enum cp_kind cp_kind;
-    unsigned passes;  // 1 << enum pass; all that the stack can do unless chosen
+    int bucket_bytes;  // of gradient reduction; 0 = as large as the stack makes them
+    unsigned passes;   // 1 << enum pass; all that the stack can do unless chosen
     enum attention attention;
     unsigned overlap;             // of enum overlap
     enum axis order[AXIS_COUNT];  // axes that take ranks, innermost first

@@ -50,6 +50,7 @@ static const struct json_field PARALLEL_FIELDS[] = {
     {JSON_ANY("attention")},
     {JSON_ANY("offload")},
     {JSON_ANY("overlap")},
+    {JSON_INT(struct parallel, bucket_bytes, 0, 1 << 30)},
     {JSON_ANY("passes")},
     {JSON_ANY("order")},
     {JSON_OPT_ANY("stages")},
@@ -109,6 +110,7 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     json_put_text(writer, "attention", attention_name(parallel->attention));
     json_put_text(writer, "offload", "none");
     json_put_text(writer, "overlap", overlap_text(writer->arena, parallel->overlap));
+    json_put_i64(writer, "bucket_bytes", parallel->bucket_bytes);
     json_put_text(writer, "passes", pass_text(writer->arena, parallel->passes));
     json_open_flat(writer, "order", '[');
     for (int i = 0; i < parallel->order_count; i++) {

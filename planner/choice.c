@@ -49,6 +49,7 @@ static const struct choice_row ROWS[CHOICE_COUNT] = {
     [CHOICE_IN_FLIGHT] = {"in_flight", FORM_NUMBER, PIN_AT(in_flight), -1},
     [CHOICE_ATTENTION] = {"attention", FORM_ATTENTION, -1, PIN_AT(attention)},
     [CHOICE_OVERLAP] = {"overlap", FORM_OVERLAP, -1, PIN_AT(overlap)},
+    [CHOICE_BUCKET_BYTES] = {"bucket_bytes", FORM_NUMBER, PIN_AT(bucket_bytes), -1},
     [CHOICE_PASSES] = {"passes", FORM_PASSES, -1, PIN_AT(passes)},
 };
 
@@ -151,6 +152,8 @@ int64_t choice_value(const struct parallel *parallel, enum choice choice)
         return parallel->attention;
     case CHOICE_OVERLAP:
         return parallel->overlap;
+    case CHOICE_BUCKET_BYTES:
+        return parallel->bucket_bytes;
     case CHOICE_PASSES:
         return parallel->passes;
     case CHOICE_COUNT:
@@ -227,7 +230,8 @@ bool choice_parse(enum choice choice, const char *text, int64_t *value, struct e
     enum form form = ROWS[choice].form;
     if (form == FORM_NUMBER) {
         bool from_zero = choice == CHOICE_ZERO || choice == CHOICE_RECOMPUTE_LAYERS ||
-                         choice == CHOICE_ZERO_GROUP || choice == CHOICE_IN_FLIGHT;
+                         choice == CHOICE_ZERO_GROUP || choice == CHOICE_IN_FLIGHT ||
+                         choice == CHOICE_BUCKET_BYTES;
         int64_t low = from_zero ? 0 : 1;
         return units_parse_i64(text, ROWS[choice].name, low, INT_MAX, value, err);
     }

@@ -14,7 +14,7 @@
 // What the user fixed. A value outside a set range, or forbidden, is never proposed.
 struct pins {
     struct int_range degree[AXIS_COUNT];
-    struct int_range vpp, micro_batch, zero, recompute_layers, zero_group, in_flight;
+    struct int_range vpp, micro_batch, zero, recompute_layers, zero_group, in_flight, bucket_bytes;
     int sp;         // -1 not pinned, 0, 1
     int cp_kind;    // -1 or enum cp_kind
     int recompute;  // -1 or a recompute_value (planner/choice.h)

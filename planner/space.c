@@ -125,6 +125,7 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
                                    stack->sequence_parallel ? 1u << 0 | 1u << 1 : 1u << 0);
     space->cp_kinds =
         of_the_stack(allowed_values(pins, CHOICE_CP_KIND, CP_KIND_COUNT), stack->cp_kinds);
+    if (pins->bucket_bytes.set) space->bucket_bytes = (int)pins->bucket_bytes.low;
     space->overlap = pins->overlap >= 0 ? (unsigned)pins->overlap : stack->overlap_default;
     space->passes = pins->passes >= 0 ? (unsigned)pins->passes : stack->passes;
     if (space->attentions.count == 0 || space->cp_kinds.count == 0) return space;

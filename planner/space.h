@@ -61,6 +61,7 @@ struct space {
     const struct search_request *request;
     int layer_count;  // of the model
     struct space_values zeros, recomputes, schedules, attentions, switches, cp_kinds;
+    int bucket_bytes;
     unsigned overlap, passes;
     struct space_mesh *meshes;
     int mesh_count;

@@ -93,6 +93,7 @@ static struct parallel mesh_parallel(const struct build *build, const struct spa
                                 .cp_kind = mesh->cp_kind,
                                 .passes = space->passes,
                                 .overlap = space->overlap,
+                                .bucket_bytes = space->bucket_bytes,
                                 .stage_layers = pins->stage_layers,
                                 .stage_layers_count = pins->stage_layers_count,
                                 .order_count = mesh->order_count};

@@ -60,6 +60,7 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
         .passes = space->passes,
         .attention = group->attention,
         .overlap = space->overlap,
+        .bucket_bytes = space->bucket_bytes,
         .order_count = mesh->order_count,
         .stage_layers = pins->stage_layers,
         .stage_layers_count = pins->stage_layers_count,

@@ -73,6 +73,7 @@ static void every_pin_is_kept(void **state)
                 {CHOICE_CP_KIND, CP_ULYSSES},
                 {CHOICE_ZERO_GROUP, 4},
                 {CHOICE_PASSES, 1 << PASS_FUSION},
+                {CHOICE_BUCKET_BYTES, 25000000},
                 {CHOICE_OVERLAP, 0}};
     for (size_t i = 0; i < sizeof PINS / sizeof *PINS; i++) {
         struct search_request request =

@@ -31,6 +31,7 @@ static void choices_read_back_as_they_were_written(void **state)
                                .recompute_layers = 2,
                                .schedule = SCHEDULE_ZB_AUTO,
                                .in_flight = 7,
+                               .bucket_bytes = 25000000,
                                .cp_kind = CP_ULYSSES,
                                .passes = 1u << PASS_COMBINE | 1u << PASS_STREAMS,
                                .attention = ATTENTION_UNFUSED,
@@ -47,6 +48,7 @@ static void choices_read_back_as_they_were_written(void **state)
     assert_memory_equal(read.degree, written.degree, sizeof read.degree);
     assert_int_equal(read.cp_kind, CP_ULYSSES);
     assert_int_equal(read.in_flight, 7);
+    assert_int_equal(read.bucket_bytes, 25000000);
     assert_int_equal(read.passes, written.passes);
     assert_int_equal(read.recompute, RECOMPUTE_SELECTIVE);
     assert_int_equal(read.recompute_classes, written.recompute_classes);
@@ -138,7 +140,7 @@ static const char *damaged(struct arena *arena, const char *found, const char *p
         "\"micro_batch\":1,\"zero\":0,\"zero_group\":0,\"recompute\":\"none\","
         "\"recompute_layers\":-1,\"schedule\":\"1f1b\",\"attention\":\"flash\","
         "\"offload\":\"none\",\"overlap\":\"none\",\"order\":[\"tp\",\"cp\",\"dp\",\"pp\"],"
-        "\"cp_kind\":\"ring\",\"in_flight\":0,\"passes\":\"none\"}";
+        "\"cp_kind\":\"ring\",\"in_flight\":0,\"passes\":\"none\",\"bucket_bytes\":0}";
     const char *at = strstr(GOOD, found);
     assert_non_null(at);
     return arena_print(arena, "%.*s%s%s", (int)(at - GOOD), GOOD, put, at + strlen(found));

@@ -197,6 +197,9 @@ static void buckets_grow_with_the_ranks_that_reduce(void **state)
     double bytes = 4 * (double)graph_parameter_count(near.graph);
     assert_int_equal(near.price->classes[0].bucket_count, (int)ceil(bytes / 160e6));
     assert_int_equal(far.price->classes[0].bucket_count, (int)ceil(bytes / 512e6));
+    far.parallel.bucket_bytes = 25000000;  // the plan's own size goes before the stack's
+    priced_finish(&far);
+    assert_int_equal(far.price->classes[0].bucket_count, (int)ceil(bytes / 25e6));
 }
 
 // A host that needs 1 ms an operator decides alone; one that needs 1 ns does not count.
