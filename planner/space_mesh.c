@@ -220,11 +220,12 @@ static void add_degrees(struct build *build, const struct space_mesh *mesh)
     }
     parallel.micro_batch = build->micro_batches[0];
     // Without tp there is nothing that sp could split: its first allowed value stands for both.
-    // With it the work is the same and spread, the memory less: off is for pins, and where on is
-    // illegal.
+    // With experts it stays on where that is legal, as the stacks that have experts demand it
+    // (Megatron-Core): off is for pins. Else on first, which needs less memory.
     bool tensor = mesh->degree[AXIS_TP] > 1;
+    int most = tensor && build->graph->expert_count == 0 ? space->switches.count : 1;
     build->switches.count = 0;
-    for (int i = 0; i < space->switches.count && build->switches.count == 0; i++) {
+    for (int i = 0; i < space->switches.count && build->switches.count < most; i++) {
         int at = tensor ? space->switches.count - 1 - i : i;
         parallel.sp = space->switches.values[at] == 1;
         if (program_check(build->graph, space->request->cluster, &space->request->workload,
