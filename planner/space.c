@@ -109,6 +109,15 @@ void space_drop(struct space *space, enum drop why, const struct err *err)
     if (space->refused.kind == ERR_NONE && err->kind) space->refused = *err;
 }
 
+// What is not searched has one value; where that is forbidden, no plan is left.
+static bool leaves_fixed(const struct space *space)
+{
+    const struct pins *pins = &space->request->pins;
+    return pins_allow(pins, CHOICE_OVERLAP, space->overlap) &&
+           pins_allow(pins, CHOICE_BUCKET_BYTES, space->bucket_bytes) &&
+           pins_allow(pins, CHOICE_PASSES, space->passes);
+}
+
 struct space *space_make(struct arena *arena, const struct search_request *request,
                          const struct space_graphs *graphs)
 {
@@ -129,6 +138,7 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     space->overlap = pins->overlap >= 0 ? (unsigned)pins->overlap : stack->overlap_default;
     space->passes = pins->passes >= 0 ? (unsigned)pins->passes : stack->passes;
     if (space->attentions.count == 0 || space->cp_kinds.count == 0) return space;
+    if (!leaves_fixed(space)) return space;
     const struct graph *graph =
         graphs->of(graphs->context, (enum attention)space->attentions.values[0], 1);
     space->layer_count = graph->layer_count;

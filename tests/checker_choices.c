@@ -162,6 +162,9 @@ static void check_schedule(const cJSON *plan, struct checker_result *result)
     if (is_interleaved && !checker_divides(pp, batch / samples)) {
         checker_violate(result, "interleaved: %g micro-batches on %g stages", batch / samples, pp);
     }
+    if (!(checker_number(parallel, "bucket_bytes", -1) >= 0)) {
+        checker_violate(result, "bucket_bytes is no size");
+    }
     if (in_flight < 0 || (in_flight > 0 && !takes_cap)) {
         checker_violate(result, "in_flight %g of %s", in_flight,
                         checker_word(parallel, "schedule"));

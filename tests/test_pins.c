@@ -318,6 +318,24 @@ static void degrees_that_do_not_use_all_gpus_are_refused(void **state)
         "may be 1");
 }
 
+// The search proposes one value of these; it does not propose it when it is forbidden.
+static void a_forbidden_value_that_has_no_other_leaves_no_plan(void **state)
+{
+    struct arena *arena = *state;
+    static const char *const KEYS[] = {"bucket_bytes", "passes", "overlap"};
+    for (int i = 0; i < 3; i++) {
+        struct search_request request =
+            request_of(arena, "llama-2-7b", "dgx-a100-80g", 0, "megatron-core", 64);
+        const struct stack *stack = request.stack;
+        const int64_t values[] = {0, stack->passes, stack->overlap_default};
+        request.pins.forbidden[0].key = KEYS[i];
+        request.pins.forbidden[0].value = values[i];
+        request.pins.forbidden_count = 1;
+        const char *text = refusal(arena, &request);
+        assert_non_null(strstr(text, "as forbidden"));
+    }
+}
+
 static void what_the_stack_cannot_run_is_refused_with_its_reason(void **state)
 {
     struct arena *arena = *state;
@@ -403,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_pin_that_does_not_divide_names_the_values_that_do),
         cmocka_unit_test(a_micro_batch_that_does_not_divide_names_those_that_do),
         cmocka_unit_test(degrees_that_do_not_use_all_gpus_are_refused),
+        cmocka_unit_test(a_forbidden_value_that_has_no_other_leaves_no_plan),
         cmocka_unit_test(what_the_stack_cannot_run_is_refused_with_its_reason),
         cmocka_unit_test(an_axis_that_the_stack_lacks_is_refused_with_its_reason),
         cmocka_unit_test(a_number_of_gpus_that_nothing_divides_is_refused_with_one_that_works),
