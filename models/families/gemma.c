@@ -43,23 +43,29 @@ static const void *read_gemma(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Defaults of the second, from which the third differs in a few.
+static struct llama_like later_defaults(void)
+{
+    return (struct llama_like){LLAMA_LIKE_DEFAULTS,
+                               .vocab_size = 256000,
+                               .hidden_size = 2304,
+                               .intermediate_size = 9216,
+                               .num_hidden_layers = 26,
+                               .num_attention_heads = 8,
+                               .num_key_value_heads = 4,
+                               .head_dim = 256,
+                               .max_position_embeddings = 8192,
+                               .sliding_window = 4096,
+                               .tie_word_embeddings = true,
+                               .hidden_activation = "gelu_pytorch_tanh",
+                               .query_pre_attn_scalar = 256};
+}
+
 static const void *read_gemma2(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
-                                .vocab_size = 256000,
-                                .hidden_size = 2304,
-                                .intermediate_size = 9216,
-                                .num_hidden_layers = 26,
-                                .num_attention_heads = 8,
-                                .num_key_value_heads = 4,
-                                .head_dim = 256,
-                                .max_position_embeddings = 8192,
-                                .sliding_window = 4096,
-                                .tie_word_embeddings = true,
-                                .hidden_activation = "gelu_pytorch_tanh",
-                                .query_pre_attn_scalar = 256,
-                                .attn_logit_softcapping = 50,
-                                .final_logit_softcapping = 30};
+    struct llama_like record = later_defaults();
+    record.attn_logit_softcapping = 50;
+    record.final_logit_softcapping = 30;
     struct decoder decoder = read_common(reader, "gemma2", &record);
     if (reader->err->kind) return NULL;
     set_common(reader, &record, 2, &decoder);
@@ -69,21 +75,11 @@ static const void *read_gemma2(struct family_reader *reader)
 // Five layers of six have a window, and a rotation of their own.
 static const void *read_gemma3(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
-                                .vocab_size = 262208,
-                                .hidden_size = 2304,
-                                .intermediate_size = 9216,
-                                .num_hidden_layers = 26,
-                                .num_attention_heads = 8,
-                                .num_key_value_heads = 4,
-                                .head_dim = 256,
-                                .max_position_embeddings = 131072,
-                                .sliding_window = 4096,
-                                .sliding_window_pattern = 6,
-                                .tie_word_embeddings = true,
-                                .hidden_activation = "gelu_pytorch_tanh",
-                                .query_pre_attn_scalar = 256,
-                                .rope_local_base_freq = 10000};
+    struct llama_like record = later_defaults();
+    record.vocab_size = 262208;
+    record.max_position_embeddings = 131072;
+    record.sliding_window_pattern = 6;
+    record.rope_local_base_freq = 10000;
     record.rope_theta = 1e6;
     struct decoder decoder = read_common(reader, "gemma3_text", &record);
     if (reader->err->kind) return NULL;
