@@ -63,14 +63,6 @@ struct parameter_sums parameter_sums(const struct program *program,
     return sums;
 }
 
-double parameter_total(const struct parameter_sums *sums)
-{
-    double elements = 0;
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
-        elements += sums->elements[kind];
-    return elements;
-}
-
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
                         size_t axes)
 {

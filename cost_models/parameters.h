@@ -25,7 +25,6 @@ struct parameter_sums parameter_sums(const struct program *program,
 // `axes` picks the member of struct storage: offsetof(struct storage, weight_axes), ...
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
                         size_t axes);
-double parameter_total(const struct parameter_sums *sums);
 
 // Bytes of a weight as the GEMMs read it from memory: what is narrower than 16 bits is cast on the
 // way, and kept in 16.

@@ -50,16 +50,6 @@ const char *op_class_name(enum op_class class)
     return CLASS_NAMES[class];
 }
 
-bool op_class_from_name(const char *name, enum op_class *class)
-{
-    for (int i = OP_CLASS_NONE + 1; i < OP_CLASS_COUNT; i++) {
-        if (strcmp(CLASS_NAMES[i], name) != 0) continue;
-        *class = (enum op_class)i;
-        return true;
-    }
-    return false;
-}
-
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq)
 {
     if (extent->size) return extent->size;

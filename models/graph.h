@@ -156,7 +156,6 @@ enum op_class {
     OP_CLASS_COUNT
 };
 const char *op_class_name(enum op_class class);
-bool op_class_from_name(const char *name, enum op_class *class);
 
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_COUNT };
 

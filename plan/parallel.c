@@ -101,13 +101,6 @@ bool cp_kind_from_name(const char *name, enum cp_kind *kind)
     return found >= 0;
 }
 
-bool pass_from_name(const char *name, enum pass *pass)
-{
-    int found = find_name(name, PASSES, PASS_COUNT);
-    if (found >= 0) *pass = (enum pass)found;
-    return found >= 0;
-}
-
 bool recompute_from_name(const char *name, enum recompute *recompute)
 {
     int found = find_name(name, RECOMPUTES, RECOMPUTE_COUNT);
