@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 20
 JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
-FOLDERS = core topologies models plan cost_models simulator planner executor reports cli
+FOLDERS = core topologies models plan cost_models simulator planner validation executor reports cli
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices models models/zoo plan \
                   cost_models cost_models/stacks))
 

@@ -17,9 +17,10 @@ my %may_include = (
     simulator   => \@simulator,
     planner     => \@planner,
     executor    => [@plan, 'executor'],
-    reports     => [@planner, 'executor', 'reports'],
+    validation  => [@planner, 'validation'],
+    reports     => [@planner, 'validation', 'executor', 'reports'],
 );
-my %knows_axes = map { $_ => 1 } qw(plan planner reports);
+my %knows_axes = map { $_ => 1 } qw(plan planner validation reports);
 my $axis = qr/\b(?:(?:tp|pp|dp|cp|ep|etp|vpp|sp)(?:_size|_count|_ranks)?\b|degree\[AXIS_\w+\])/;
 
 my @folders = sort keys %may_include;

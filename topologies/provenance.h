@@ -5,11 +5,13 @@
 // beside the constants it speaks of. A key names a member, dotted ("efficiency.gemm_ratio"), and
 // speaks for everything below it.
 
-// Where a constant comes from, best first. `estimated` marks what nobody measured: predictions
-// that rest on it are labelled so.
+// Where a constant comes from, best first. `fitted` was moved from its prior by measured runs
+// (`meshwright fit`). `estimated` marks what nobody measured: predictions that rest on it are
+// labelled so.
 enum provenance_kind {
     PROVENANCE_MEASURED,
     PROVENANCE_PUBLISHED,
+    PROVENANCE_FITTED,
     PROVENANCE_DATASHEET,
     PROVENANCE_ESTIMATED
 };
@@ -18,6 +20,9 @@ struct provenance {
     const char *key;  // the member it speaks of, dotted: "efficiency.gemm_ratio"
     enum provenance_kind kind;
     const char *source;  // document, table, date
+    // Fitted ones: the value before any run was looked at, and how far that was trusted to be off
+    // (standard deviation of its log). Members "prior" and "spread" of the entry, only there.
+    double prior, spread;
 };
 
 const char *provenance_kind_name(enum provenance_kind kind);

@@ -1,0 +1,35 @@
+#pragma once
+#include "core/json.h"
+#include "plan/parallel.h"
+
+// Published runs: what was trained, on what, how, and what was measured. One JSON object a line
+// (tests/validation/published.jsonl; the format is described in tests/validation/README.md). Keys
+// that nothing here reads (source, notes, formulas) are kept by the file, not by us.
+
+enum row_models { ROW_DENSE, ROW_MIXTURE };
+
+// How predictions are grouped when errors are reported and bands are made: narrow is fp8 or fp4.
+enum row_kind { ROW_KIND_DENSE, ROW_KIND_DENSE_NARROW, ROW_KIND_MIXTURE, ROW_KIND_COUNT };
+
+struct row {
+    const char *id, *family, *source;
+    char tier;  // 'A', 'B', 'C'
+    const char *device, *stack;
+    const char *model_name;
+    bool network_stated;   // false: 25e9 bytes/s a NIC, one NIC a GPU are assumed
+    bool allocated;        // peak_bytes is what the allocator handed out, not what it reserved
+    double step_s;         // measured, 0 = not published; derived from tokens/s where only that is
+    double peak_bytes;     // measured, 0 = not published
+    struct json_document *document;  // the whole line
+    int line;
+};
+
+struct rows {
+    struct row *items;
+    int count;
+};
+
+// ERR_INPUT with path:line:column and the JSON path of what is wrong. An empty file is an error;
+// so is an id that occurs twice.
+MUST_CHECK bool rows_read(struct arena *arena, const char *path, struct rows *rows,
+                          struct err *err);
