@@ -12,10 +12,10 @@ enum constant_owner { CONSTANT_DEVICE, CONSTANT_STACK, CONSTANT_FABRIC };
 
 struct constant {
     enum constant_owner owner;
-    const char *owner_name;  // of the device, the stack, or the fabric's kind
-    const char *key;         // dotted, as in the file: "efficiency.gemm_ratio.bf16"
-    double *value;           // in the structs that the list was made of
-    double low, high;        // what the file's reader accepts
+    const char *owner_name;               // of the device, the stack, or the fabric's kind
+    const char *key;                      // dotted, as in the file: "efficiency.gemm_ratio.bf16"
+    double *value;                        // in the structs that the list was made of
+    double low, high;                     // what the file's reader accepts
     const struct provenance *provenance;  // of the key or of the nearest object around it; NULL:
                                           // the file gives none
 };
@@ -28,8 +28,8 @@ struct constant_list {
 // The structs are the caller's own copies (stack_copy, fabrics_copy, device_copy), because values
 // may be set through the list. Integers of the files (bucket_bytes, ...) are not listed. Any of the
 // three may be NULL. Lives in `arena`.
-struct constant_list constants_list(struct arena *arena, struct device *device,
-                                    struct stack *stack, struct fabrics *fabrics);
+struct constant_list constants_list(struct arena *arena, struct device *device, struct stack *stack,
+                                    struct fabrics *fabrics);
 // NULL if there is none.
 struct constant *constants_find(const struct constant_list *list, enum constant_owner owner,
                                 const char *key);

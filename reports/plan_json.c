@@ -45,7 +45,7 @@ static void write_band(struct json_writer *writer, const struct prediction *pred
     json_open(writer, "band", '{');
     json_put_text(writer, "device", prediction->band->device);
     json_put_text(writer, "stack", prediction->band->stack);
-    json_put_text(writer, "models", prediction->band->models);
+    json_put_text(writer, "kind", prediction->band->kind);
     json_put_i64(writer, "row_count", prediction->band->row_count);
     json_put_text(writer, "source", prediction->band->source);
     json_close(writer, '}');

@@ -164,7 +164,7 @@ static const char *band_sentence(struct arena *arena, const struct prediction *p
     return arena_print(
         arena, "      90 %% band %s to %s: the errors on %d measured %s runs (%s, %s)\n",
         units_seconds(arena, prediction->step_s_low), units_seconds(arena, prediction->step_s_high),
-        band->row_count, band->models, device, stack);
+        band->row_count, band->kind, device, stack);
 }
 
 // Time and money for the tokens asked for; the price only where the cluster file has one.

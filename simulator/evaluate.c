@@ -61,8 +61,9 @@ static struct prediction predict(const struct evaluation_request *request,
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
     if (request->bands) {
-        out.band = bands_find(request->bands, device->name, request->stack->name,
-                              band_models(evaluation->graph->expert_count));
+        out.band = bands_find(
+            request->bands, device->name, request->stack->name,
+            band_kind(evaluation->graph->expert_count, precision_bytes(workload->precision) < 2));
         out.step_s_low = out.step_s * out.band->low_ratio;
         out.step_s_high = out.step_s * out.band->high_ratio;
     }

@@ -2,11 +2,11 @@
 #include "tests/test.h"
 
 static struct band ROWS[] = {
-    {.device = "*", .stack = "*", .models = "dense", .row_count = 1},
-    {.device = "*", .stack = "s", .models = "dense", .row_count = 2},
-    {.device = "d", .stack = "*", .models = "dense", .row_count = 3},
-    {.device = "d", .stack = "s", .models = "dense", .row_count = 4},
-    {.device = "*", .stack = "*", .models = "mixture", .row_count = 5},
+    {.device = "*", .stack = "*", .kind = "dense", .row_count = 1},
+    {.device = "*", .stack = "s", .kind = "dense", .row_count = 2},
+    {.device = "d", .stack = "*", .kind = "dense", .row_count = 3},
+    {.device = "d", .stack = "s", .kind = "dense", .row_count = 4},
+    {.device = "*", .stack = "*", .kind = "mixture", .row_count = 5},
 };
 
 static void the_most_particular_row_answers(void **state)
@@ -17,7 +17,7 @@ static void the_most_particular_row_answers(void **state)
     assert_int_equal(bands_find(&bands, "d", "t", "dense")->row_count, 3);
     assert_int_equal(bands_find(&bands, "e", "s", "dense")->row_count, 2);
     assert_int_equal(bands_find(&bands, "e", "t", "dense")->row_count, 1);
-    assert_int_equal(bands_find(&bands, "d", "s", band_models(8))->row_count, 5);
+    assert_int_equal(bands_find(&bands, "d", "s", band_kind(8, false))->row_count, 5);
 }
 
 static void no_row_is_no_answer(void **state)

@@ -3,7 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-static const char *const PROVENANCE_NAMES[] = {"measured", "published", "datasheet", "estimated"};
+static const char *const PROVENANCE_NAMES[] = {"measured", "published", "fitted", "datasheet",
+                                               "estimated"};
 enum { PROVENANCE_KIND_COUNT = sizeof PROVENANCE_NAMES / sizeof *PROVENANCE_NAMES };
 
 const char *provenance_kind_name(enum provenance_kind kind)
@@ -14,12 +15,15 @@ const char *provenance_kind_name(enum provenance_kind kind)
 
 struct entry_text {
     const char *key, *kind, *source;
+    double prior, spread;
 };
 
 static const struct json_field ENTRY_FIELDS[] = {
     {JSON_TEXT(struct entry_text, key)},
     {JSON_TEXT(struct entry_text, kind)},
     {JSON_TEXT(struct entry_text, source)},
+    {JSON_OPT_F64(struct entry_text, prior, -1e18, 1e18)},
+    {JSON_OPT_F64(struct entry_text, spread, 1e-6, 10)},
     {0},
 };
 
@@ -106,13 +110,19 @@ static void read_entry(const struct json *object, const struct json *at, const c
     if (!kind_from_name(text.kind, &kind)) {
         struct json kind_at = json_get(at, "kind", err);
         json_fail(&kind_at, err,
-                  "expected measured, published, datasheet or estimated, found \"%s\"", text.kind);
+                  "expected measured, published, fitted, datasheet or estimated, found \"%s\"",
+                  text.kind);
+    }
+    bool is_fitted = kind == PROVENANCE_FITTED;
+    bool has_prior = json_has(at, "prior"), has_spread = json_has(at, "spread");
+    if (!err->kind && (is_fitted != has_prior || is_fitted != has_spread)) {
+        json_fail(at, err, "expected \"prior\" and \"spread\" where kind is fitted and only there");
     }
     if (!has_constant(object, text.key)) {
         struct json key_at = json_get(at, "key", err);
         json_fail(&key_at, err, "this %s has no constant called \"%s\"", what, text.key);
     }
-    *entry = (struct provenance){text.key, kind, text.source};
+    *entry = (struct provenance){text.key, kind, text.source, text.prior, text.spread};
 }
 
 struct provenance_list provenance_read(struct arena *arena, const struct json *object,
@@ -140,6 +150,10 @@ void provenance_write(struct json_writer *writer, const struct provenance *entri
         json_put_text(writer, "key", entries[i].key);
         json_put_text(writer, "kind", provenance_kind_name(entries[i].kind));
         json_put_text(writer, "source", entries[i].source);
+        if (entries[i].kind == PROVENANCE_FITTED) {
+            json_put_f64(writer, "prior", entries[i].prior);
+            json_put_f64(writer, "spread", entries[i].spread);
+        }
         json_close(writer, '}');
     }
     json_close(writer, ']');

@@ -3,8 +3,8 @@
 
 // Constants from measured runs. Few constants a device and a stack, each with a prior (its measured
 // or published value, and how far that may be off); rows of all families weigh in; none a model or
-// a row. Minimised: robust squared log errors of the steps plus squared distances from the priors in
-// units of their spread (MAP estimate; Huber's loss, because published runs have outliers), by
+// a row. Minimised: robust squared log errors of the steps plus squared distances from the priors
+// in units of their spread (MAP estimate; Huber's loss, because published runs have outliers), by
 // Gauss-Newton steps in the log of the constants.
 
 struct fit_constant {

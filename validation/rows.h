@@ -16,10 +16,10 @@ struct row {
     char tier;  // 'A', 'B', 'C'
     const char *device, *stack;
     const char *model_name;
-    bool network_stated;   // false: 25e9 bytes/s a NIC, one NIC a GPU are assumed
-    bool allocated;        // peak_bytes is what the allocator handed out, not what it reserved
-    double step_s;         // measured, 0 = not published; derived from tokens/s where only that is
-    double peak_bytes;     // measured, 0 = not published
+    bool network_stated;  // false: 25e9 bytes/s a NIC, one NIC a GPU are assumed
+    bool allocated;       // peak_bytes is what the allocator handed out, not what it reserved
+    double step_s;        // measured, 0 = not published; derived from tokens/s where only that is
+    double peak_bytes;    // measured, 0 = not published
     struct json_document *document;  // the whole line
     int line;
 };

@@ -7,7 +7,7 @@ struct score {
     int row_count, failure_count;
     double mape, median, bias, p90, worst;  // ratios: 0.083 is 8.3 %; median, p90 and worst of the
                                             // absolute error, bias its signed mean
-    double covered_ratio;  // rows whose measured step lies in the predicted band
+    double covered_ratio;                   // rows whose measured step lies in the predicted band
 };
 
 struct score_row {
