@@ -54,6 +54,13 @@ struct fabrics {
 MUST_CHECK const struct fabrics *fabrics_load(struct arena *arena, struct err *err);
 MUST_CHECK const struct fabrics *fabrics_read(struct arena *arena, const struct json *object,
                                               struct err *err);
+// The members of a row and of its protocols, as the reader takes them, and the key of a protocol.
+const struct json_field *fabric_fields(void);
+const struct json_field *fabric_protocol_fields(void);
+const char *protocol_name(enum protocol protocol);
+#define FABRIC_GROUP_RATIO_LOW 1e-3
+// A copy whose numbers may be changed without changing the original's.
+struct fabrics *fabrics_copy(struct arena *arena, const struct fabrics *fabrics);
 // The row for a link of this kind and speed; NULL if the kind is unknown.
 const struct fabric *fabrics_find(const struct fabrics *fabrics, const char *kind,
                                   double link_bytes_per_s);

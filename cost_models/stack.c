@@ -66,6 +66,18 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+const struct json_field *stack_fields(void)
+{
+    return FIELDS;
+}
+
+struct stack *stack_copy(struct arena *arena, const struct stack *stack)
+{
+    struct stack *copy = ARENA_NEW(arena, struct stack, 1);
+    *copy = *stack;
+    return copy;
+}
+
 static const char *schedule_text(int bit)
 {
     return schedule_name((enum schedule_kind)bit);

@@ -91,6 +91,11 @@ MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
 
+// The members of the file, as its reader takes them.
+const struct json_field *stack_fields(void);
+// A copy whose numbers may be changed without changing the original's.
+struct stack *stack_copy(struct arena *arena, const struct stack *stack);
+
 // ERR_USAGE where the stack runs no products in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);

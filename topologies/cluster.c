@@ -337,3 +337,16 @@ bool cluster_check_precision(const struct cluster *cluster, enum precision preci
     }
     return true;
 }
+
+struct cluster *cluster_with_device(struct arena *arena, const struct cluster *cluster,
+                                    const struct device *device)
+{
+    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
+    *copy = *cluster;
+    copy->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        copy->nodes[i] = cluster->nodes[i];
+        if (strcmp(copy->nodes[i].device->name, device->name) == 0) copy->nodes[i].device = device;
+    }
+    return copy;
+}

@@ -24,21 +24,36 @@ static const struct json_field DEVICE_FIELDS[] = {
     {0},
 };
 
-// Ratios are shares of a peak: above 1 the peak would be wrong, at 0 a kernel would never end.
-#define RATIO_LOW 1e-4
-
+// Ratios are shares of a peak: above 1 the peak would be wrong.
 static const struct json_field EFFICIENCY_FIELDS[] = {
     {JSON_ANY("gemm_ratio")},
     {JSON_F64(struct device_efficiency, gemm_tile_exponent, 0, 4)},
     {JSON_F64(struct device_efficiency, gemm_k_ramp, 0, 1e6)},
     {JSON_F64(struct device_efficiency, gemm_wave_smooth_ratio, 0, 1)},
-    {JSON_F64(struct device_efficiency, gemm_memory_ratio, RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, memory_ratio, RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_forward_ratio, RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_backward_ratio, RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, gemm_memory_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, memory_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_forward_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_backward_ratio, DEVICE_RATIO_LOW, 1)},
     {JSON_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
     {0},
 };
+
+const struct json_field *device_fields(void)
+{
+    return DEVICE_FIELDS;
+}
+
+const struct json_field *device_efficiency_fields(void)
+{
+    return EFFICIENCY_FIELDS;
+}
+
+struct device *device_copy(struct arena *arena, const struct device *device)
+{
+    struct device *copy = ARENA_NEW(arena, struct device, 1);
+    *copy = *device;
+    return copy;
+}
 
 const char *precision_name(enum precision precision)
 {
@@ -145,11 +160,11 @@ static struct device *read_object(struct arena *arena, const struct json *object
         json_fail(&kind, err, "expected gpu, npu or cpu, found \"%s\"", device->kind);
     }
     struct json peak = json_get(object, "peak_flop_per_s", err);
-    read_precisions(&peak, 1, 1e18, device->peak_flop_per_s, err);
+    read_precisions(&peak, 1, DEVICE_PEAK_HIGH, device->peak_flop_per_s, err);
     struct json efficiency = json_get(object, "efficiency", err);
     json_read(&efficiency, EFFICIENCY_FIELDS, &device->efficiency, err);
     struct json ratio = json_get(&efficiency, "gemm_ratio", err);
-    read_precisions(&ratio, RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
+    read_precisions(&ratio, DEVICE_RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
     if (!err->kind) check_precisions(device, &peak, &ratio, err);
     if (err->kind) return NULL;
     struct provenance_list list = provenance_read(arena, object, "device", err);

@@ -47,6 +47,15 @@ struct device {
     int provenance_count;
 };
 
+// The members of the file and of its "efficiency", as its reader takes them; numbers a precision
+// ("peak_flop_per_s", "gemm_ratio") are JSON_ANY there. Ratios lie in DEVICE_RATIO_LOW .. 1.
+const struct json_field *device_fields(void);
+const struct json_field *device_efficiency_fields(void);
+#define DEVICE_RATIO_LOW 1e-4  // at 0 a kernel would never end
+#define DEVICE_PEAK_HIGH 1e18
+// A copy whose numbers may be changed without changing the original's.
+struct device *device_copy(struct arena *arena, const struct device *device);
+
 const char *precision_name(enum precision precision);
 bool precision_from_name(const char *name, enum precision *precision);
 double precision_bytes(enum precision precision);  // fp4: 0.5
