@@ -297,12 +297,18 @@ struct compute_cost compute_price(const struct compute_context *context,
     }
 }
 
-double update_s(const struct compute_context *context, enum optimizer optimizer, double elements)
+double update_bytes(const struct compute_context *context, enum optimizer optimizer,
+                    double elements)
 {
     double state_bytes = stack_state_bytes(context->stack, optimizer, context->precision);
     double weight_bytes = parameter_weight_bytes(context->precision);
     // In fp32 the weight is its own master copy, and is read as well.
     if (context->precision == PRECISION_FP32) weight_bytes *= 2;
     double gradient_bytes = 2 * context->stack->gradient_bytes;
-    return stream_s(context, elements * (2 * state_bytes + gradient_bytes + weight_bytes));
+    return elements * (2 * state_bytes + gradient_bytes + weight_bytes);
+}
+
+double update_s(const struct compute_context *context, enum optimizer optimizer, double elements)
+{
+    return stream_s(context, update_bytes(context, optimizer, elements));
 }

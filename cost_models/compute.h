@@ -63,4 +63,6 @@ const struct instr *streamed_input(const struct block_program *program, const st
 double stream_s(const struct compute_context *context, double bytes);
 // Reading and writing parameters, gradients and state of `elements` parameters in one update; the
 // gradient a second time, for its norm.
+double update_bytes(const struct compute_context *context, enum optimizer optimizer,
+                    double elements);
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements);

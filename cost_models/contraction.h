@@ -6,6 +6,12 @@
 struct compute_cost contraction_price(const struct compute_context *context,
                                       const struct block_program *program,
                                       const struct instr *instr);
+// The GEMM that runs for this instruction and the contractions that it does the work of, itself
+// first; returns how many, 0 when an earlier one does its work.
+enum { CONTRACTION_JOINED_MAX = 8 };
+int contraction_joined(const struct compute_context *context, const struct block_program *program,
+                       const struct instr *instr,
+                       const struct instr *joined[CONTRACTION_JOINED_MAX], struct gemm *gemm);
 // Whether this sum of input gradients is part of the GEMM that made them.
 bool contraction_has_summed(const struct compute_context *context,
                             const struct block_program *program, const struct instr *instr);
