@@ -169,6 +169,7 @@ struct account account_of_stage(struct arena *arena, const struct ledger *ledger
         account.step_s - account.overhead_s - account.operators_s - account.communication_s;
     // The events round each task to a nanosecond; beyond that no stage works longer than the step.
     assert(account.waiting_s > -1e-6 * account.step_s - 1e-8);
+    if (account.waiting_s < 1e-7 * account.step_s) account.waiting_s = 0;
     return account;
 }
 

@@ -28,7 +28,8 @@ struct account {
     struct account_line *lines;  // by falling `s`, then in the order of the program; lines alike
     int count;                   // (name, phase, shape) are put together
     double operators_s, communication_s;  // sums of lines
-    double waiting_s, overhead_s;
+    double waiting_s;  // below 1e-7 of the step it is the rounding of the events, and 0
+    double overhead_s;
 };
 
 // The account of this stage. All prices must be of the same step.
