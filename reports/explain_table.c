@@ -194,7 +194,7 @@ static char *sum_text(struct arena *arena, const struct account *account)
     sum_row(&table, "operators", account->operators_s, account->step_s);
     sum_row(&table, "exposed communication", account->communication_s, account->step_s);
     if (account->stage_count > 1)
-        sum_row(&table, "waiting for other stages", account->waiting_s, account->step_s);
+        sum_row(&table, "waiting for other stages", fmax(account->waiting_s, 0), account->step_s);
     sum_row(&table, "overhead", account->overhead_s, account->step_s);
     sum_row(&table, "step", account->step_s, account->step_s);
     return table_text(&table);
