@@ -239,8 +239,12 @@ static char *sensitivity_text(struct arena *arena, const struct sensitivity *sen
         text = arena_print(arena, "%s... %d more above %.3f\n", text, sensitivity->count - shown,
                            SENSITIVITY_LEAST);
     }
-    return arena_print(arena, "%s%d constants have no influence: %.1g in sum\n", text,
-                       sensitivity->idle_count, sensitivity->idle_elasticity);
+    return arena_print(
+        arena,
+        "%s%d constants have no influence: %.1g in sum\n"
+        "Elasticity at +-1 %%, choices kept; +10 %%: the step priced again (-: at its "
+        "limit already).\n",
+        text, sensitivity->idle_count, sensitivity->idle_elasticity);
 }
 
 static char *rivals_text(struct arena *arena, const struct rivals *rivals)
