@@ -368,27 +368,20 @@ static void note_overlap(struct ledger *ledger, enum phase phase, const struct t
                          const double phase_s[PART_COUNT])
 {
     if (!ledger) return;
-    ledger_expose(ledger, phase, EXCHANGE_GATHER, PART_DP, tally->gather_s);
-    ledger_expose(ledger, phase, EXCHANGE_SCATTER, PART_DP, tally->scatter_s);
-    for (enum part part = PART_TP; part < PART_COUNT; part++)
-        ledger_expose(ledger, phase, EXCHANGE_ACTIVATION, part, tally->comm_s[part]);
+    struct hideable hideable = {phase, EXCHANGE_GATHER, PART_DP, ~0u};
+    ledger_expose(ledger, &hideable, tally->gather_s);
+    hideable.kind = EXCHANGE_SCATTER;
+    ledger_expose(ledger, &hideable, tally->scatter_s);
+    hideable.kind = EXCHANGE_ACTIVATION;
+    for (hideable.part = PART_TP; hideable.part < PART_COUNT; hideable.part++)
+        ledger_expose(ledger, &hideable, tally->comm_s[hideable.part]);
     double slowed_s = tally->compute_s - ledger_compute_s(ledger, phase);
     double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
     // Sums in another order differ in their last bits.
     if (slowed_s < 1e-12 * tally->compute_s) slowed_s = 0;
     if (host_s < 1e-12 * tally->compute_s) host_s = 0;
-    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_CONTENTION,
-                                             .what = "contention",
-                                             .phase = phase,
-                                             .count = 1,
-                                             .s = slowed_s,
-                                             .exposed_s = slowed_s});
-    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_HOST,
-                                             .what = "host launches",
-                                             .phase = phase,
-                                             .count = 1,
-                                             .s = host_s,
-                                             .exposed_s = host_s});
+    ledger_add_time(ledger, ENTRY_CONTENTION, phase, "contention", slowed_s, 0);
+    ledger_add_time(ledger, ENTRY_HOST, phase, "host launches", host_s, 0);
 }
 
 static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)

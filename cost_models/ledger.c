@@ -101,26 +101,39 @@ void ledger_add_operator(struct ledger *ledger, const struct compute_context *co
     ledger_add(ledger, &line);
 }
 
-static bool is_exchange(const struct ledger_line *line, enum phase phase, enum exchange_kind kind,
-                        enum part part)
+void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
+                     double s, double bytes)
 {
-    return line->entry == ENTRY_EXCHANGE && line->phase == phase && line->exchange == kind &&
-           line->part == part;
+    struct ledger_line line = {.entry = entry,
+                               .what = what,
+                               .phase = phase,
+                               .count = 1,
+                               .s = s,
+                               .exposed_s = s,
+                               .bytes = bytes,
+                               .bound = bytes > 0 ? BOUND_MEMORY : BOUND_LAUNCH};
+    ledger_add(ledger, &line);
 }
 
-void ledger_expose(struct ledger *ledger, enum phase phase, enum exchange_kind kind, enum part part,
-                   double exposed_s)
+static bool hides(const struct hideable *hideable, const struct ledger_line *line)
+{
+    return line->entry == ENTRY_EXCHANGE && line->phase == hideable->phase &&
+           line->exchange == hideable->kind && line->part == hideable->part &&
+           hideable->collectives >> line->collective & 1;
+}
+
+void ledger_expose(struct ledger *ledger, const struct hideable *hideable, double exposed_s)
 {
     if (!ledger) return;
     double all_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
-        if (is_exchange(&ledger->lines[i], phase, kind, part)) all_s += ledger->lines[i].exposed_s;
+        if (hides(hideable, &ledger->lines[i])) all_s += ledger->lines[i].exposed_s;
     }
     assert(exposed_s <= all_s * (1 + 1e-9) && "every exchange is written down");
     if (all_s <= 0) return;
     for (int i = ledger->first; i < ledger->count; i++) {
         struct ledger_line *line = &ledger->lines[i];
-        if (is_exchange(line, phase, kind, part)) line->exposed_s *= exposed_s / all_s;
+        if (hides(hideable, line)) line->exposed_s *= exposed_s / all_s;
     }
 }
 

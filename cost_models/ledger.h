@@ -75,9 +75,17 @@ void ledger_add(struct ledger *ledger, const struct ledger_line *line);
 void ledger_add_operator(struct ledger *ledger, const struct compute_context *context,
                          const struct block_program *program, const struct instr *instr,
                          const struct compute_cost *cost);
-// What of the exchanges of this kind, phase and part is left after hiding, in the block that is
-// being priced: each keeps its share.
-void ledger_expose(struct ledger *ledger, enum phase phase, enum exchange_kind kind, enum part part,
-                   double exposed_s);
+// Seconds that are neither an instruction's nor communication; `bytes` 0: not bound by memory.
+void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
+                     double s, double bytes);
+// What hides together: exchanges of this kind, phase and part in the block that is being priced.
+struct hideable {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    unsigned collectives;  // bit per enum collective
+};
+// What of them is left after hiding: each keeps its share.
+void ledger_expose(struct ledger *ledger, const struct hideable *hideable, double exposed_s);
 // Seconds of operators of this phase of the block, first work without redone.
 double ledger_compute_s(const struct ledger *ledger, enum phase phase);
