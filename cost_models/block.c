@@ -363,18 +363,24 @@ static void memo_start(struct memo *memo, const struct price_context *context,
     memo->group_count = memo->price_count = 0;
 }
 
-// What hiding has left of the exchanges of a phase, and what it and the host have cost.
+// What hiding has left of exchanges, which the ledger still has in full.
+static void note_hidden(struct ledger *ledger, const struct hideable *hideable, double exposed_s)
+{
+    ledger_hide(ledger, hideable, ledger_exposed_s(ledger, hideable) - exposed_s);
+}
+
+// What of a phase is hidden, and what that and the host have cost.
 static void note_overlap(struct ledger *ledger, enum phase phase, const struct tally *tally,
                          const double phase_s[PART_COUNT])
 {
     if (!ledger) return;
-    struct hideable hideable = {phase, EXCHANGE_GATHER, PART_DP, ~0u};
-    ledger_expose(ledger, &hideable, tally->gather_s);
-    hideable.kind = EXCHANGE_SCATTER;
-    ledger_expose(ledger, &hideable, tally->scatter_s);
-    hideable.kind = EXCHANGE_ACTIVATION;
-    for (hideable.part = PART_TP; hideable.part < PART_COUNT; hideable.part++)
-        ledger_expose(ledger, &hideable, tally->comm_s[hideable.part]);
+    note_hidden(ledger, &(struct hideable){phase, EXCHANGE_GATHER, PART_DP, ~0u}, tally->gather_s);
+    note_hidden(ledger, &(struct hideable){phase, EXCHANGE_SCATTER, PART_DP, ~0u},
+                tally->scatter_s);
+    for (enum part part = PART_TP; part < PART_COUNT; part++) {
+        const struct hideable activations = {phase, EXCHANGE_ACTIVATION, part, ~0u};
+        note_hidden(ledger, &activations, tally->comm_s[part]);
+    }
     double slowed_s = tally->compute_s - ledger_compute_s(ledger, phase);
     double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
     // Sums in another order differ in their last bits.

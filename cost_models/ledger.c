@@ -2,6 +2,7 @@
 #include "cost_models/contraction.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 struct ledger ledger_new(struct arena *arena)
@@ -122,18 +123,23 @@ static bool hides(const struct hideable *hideable, const struct ledger_line *lin
            hideable->collectives >> line->collective & 1;
 }
 
-void ledger_expose(struct ledger *ledger, const struct hideable *hideable, double exposed_s)
+double ledger_exposed_s(const struct ledger *ledger, const struct hideable *hideable)
 {
-    if (!ledger) return;
-    double all_s = 0;
+    double exposed_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
-        if (hides(hideable, &ledger->lines[i])) all_s += ledger->lines[i].exposed_s;
+        if (hides(hideable, &ledger->lines[i])) exposed_s += ledger->lines[i].exposed_s;
     }
-    assert(exposed_s <= all_s * (1 + 1e-9) && "every exchange is written down");
-    if (all_s <= 0) return;
+    return exposed_s;
+}
+
+void ledger_hide(struct ledger *ledger, const struct hideable *hideable, double hidden_s)
+{
+    double exposed_s = ledger_exposed_s(ledger, hideable);
+    assert(fabs(hidden_s) <= exposed_s * (1 + 1e-9) && "every exchange is written down");
+    if (exposed_s <= 0) return;
     for (int i = ledger->first; i < ledger->count; i++) {
         struct ledger_line *line = &ledger->lines[i];
-        if (hides(hideable, line)) line->exposed_s *= exposed_s / all_s;
+        if (hides(hideable, line)) line->exposed_s *= fmax(0, 1 - hidden_s / exposed_s);
     }
 }
 

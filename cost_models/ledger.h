@@ -85,7 +85,9 @@ struct hideable {
     enum part part;
     unsigned collectives;  // bit per enum collective
 };
-// What of them is left after hiding: each keeps its share.
-void ledger_expose(struct ledger *ledger, const struct hideable *hideable, double exposed_s);
+// What is not hidden of them by now.
+double ledger_exposed_s(const struct ledger *ledger, const struct hideable *hideable);
+// Hides so much more of them, of each in proportion to what of it is not hidden yet.
+void ledger_hide(struct ledger *ledger, const struct hideable *hideable, double hidden_s);
 // Seconds of operators of this phase of the block, first work without redone.
 double ledger_compute_s(const struct ledger *ledger, enum phase phase);
