@@ -54,9 +54,11 @@ static const char *shape_text(struct arena *arena, const struct ledger_line *lin
                        (long long)instr->head_dim);
 }
 
+// What has flop or bytes to say how fast it was.
 static bool is_work(const struct ledger_line *line)
 {
-    return line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE;
+    bool may_be = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE;
+    return may_be && (line->instr || line->bytes > 0);
 }
 
 static const char *bound_text(const struct ledger_line *line)
