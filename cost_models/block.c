@@ -125,17 +125,6 @@ static void add_streamed(const struct mesh *mesh, const struct instr *instr, str
     ring->part = part_of(instr->parent);
 }
 
-// What of a collective its price depends on.
-struct exchange {
-    enum phase phase;
-    enum exchange_kind kind;
-    enum part part;
-    enum collective collective;
-    int rows;
-    unsigned axes;
-    double bytes;
-};
-
 static struct exchange exchange_of(const struct price_context *context,
                                    const struct block_program *program, const struct instr *instr)
 {
@@ -155,31 +144,12 @@ static struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
-// `count` messages alike, of which `exposed_s` is what is left of `s` by now.
 static void note_exchange(struct memo *memo, const struct exchange *exchange, double count,
                           const struct collective_cost *cost, double exposed_s)
 {
-    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
-    struct ledger *ledger = memo->context->ledger;
-    if (!ledger) return;
-    const struct group_shape *group = find_group(memo, exchange->axes);
-    struct ledger_line line = {
-        .entry = ENTRY_EXCHANGE,
-        .what = PAYLOADS[exchange->kind],
-        .phase = exchange->phase,
-        .count = count,
-        .s = count * cost->s,
-        .exposed_s = exposed_s,
-        .bytes = exchange->bytes,
-        .collective = exchange->collective,
-        .exchange = exchange->kind,
-        .part = exchange->part,
-        .axes = exchange->axes,
-        .rank_count = group->rank_count,
-        .node_count = group->node_count,
-        .cost = *cost,
-    };
-    ledger_add(ledger, &line);
+    if (!memo->context->ledger) return;
+    ledger_add_exchange(memo->context->ledger, exchange, find_group(memo, exchange->axes), count,
+                        cost, exposed_s);
 }
 
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
@@ -363,33 +333,6 @@ static void memo_start(struct memo *memo, const struct price_context *context,
     memo->group_count = memo->price_count = 0;
 }
 
-// What hiding has left of exchanges, which the ledger still has in full.
-static void note_hidden(struct ledger *ledger, const struct hideable *hideable, double exposed_s)
-{
-    ledger_hide(ledger, hideable, ledger_exposed_s(ledger, hideable) - exposed_s);
-}
-
-// What of a phase is hidden, and what that and the host have cost.
-static void note_overlap(struct ledger *ledger, enum phase phase, const struct tally *tally,
-                         const double phase_s[PART_COUNT])
-{
-    if (!ledger) return;
-    note_hidden(ledger, &(struct hideable){phase, EXCHANGE_GATHER, PART_DP, ~0u}, tally->gather_s);
-    note_hidden(ledger, &(struct hideable){phase, EXCHANGE_SCATTER, PART_DP, ~0u},
-                tally->scatter_s);
-    for (enum part part = PART_TP; part < PART_COUNT; part++) {
-        const struct hideable activations = {phase, EXCHANGE_ACTIVATION, part, ~0u};
-        note_hidden(ledger, &activations, tally->comm_s[part]);
-    }
-    double slowed_s = tally->compute_s - ledger_compute_s(ledger, phase);
-    double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
-    // Sums in another order differ in their last bits.
-    if (slowed_s < 1e-12 * tally->compute_s) slowed_s = 0;
-    if (host_s < 1e-12 * tally->compute_s) host_s = 0;
-    ledger_add_time(ledger, ENTRY_CONTENTION, phase, "contention", slowed_s, 0);
-    ledger_add_time(ledger, ENTRY_HOST, phase, "host launches", host_s, 0);
-}
-
 static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
 {
     const struct stack *stack = memo->context->compute.stack;
@@ -397,10 +340,15 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(memo, overlap, (enum phase)phase, &tallies[phase]);
-        write_phase(stack, &tallies[phase], price.phase_s[phase]);
-        note_overlap(memo->context->ledger, (enum phase)phase, &tallies[phase],
-                     price.phase_s[phase]);
+        struct tally *tally = &tallies[phase];
+        overlap_activations(memo, overlap, (enum phase)phase, tally);
+        write_phase(stack, tally, price.phase_s[phase]);
+        struct phase_end end = {.gather_s = tally->gather_s,
+                                .scatter_s = tally->scatter_s,
+                                .comm_s = tally->comm_s,
+                                .compute_s = tally->compute_s,
+                                .with_host_s = price.phase_s[phase][PART_COMPUTE]};
+        ledger_end_phase(memo->context->ledger, (enum phase)phase, &end);
     }
     return price;
 }

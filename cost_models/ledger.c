@@ -116,6 +116,38 @@ void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, 
     ledger_add(ledger, &line);
 }
 
+void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
+                         const struct group_shape *group, double count,
+                         const struct collective_cost *cost, double exposed_s)
+{
+    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
+    struct ledger_line line = {
+        .entry = ENTRY_EXCHANGE,
+        .what = PAYLOADS[exchange->kind],
+        .phase = exchange->phase,
+        .count = count,
+        .s = count * cost->s,
+        .exposed_s = exposed_s,
+        .bytes = exchange->bytes,
+        .collective = exchange->collective,
+        .exchange = exchange->kind,
+        .part = exchange->part,
+        .axes = exchange->axes,
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .cost = *cost,
+    };
+    ledger_add(ledger, &line);
+}
+
+// Exchanges of the block that is being priced which are hidden together.
+struct hideable {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    unsigned collectives;  // bit per enum collective
+};
+
 static bool hides(const struct hideable *hideable, const struct ledger_line *line)
 {
     return line->entry == ENTRY_EXCHANGE && line->phase == hideable->phase &&
@@ -123,7 +155,7 @@ static bool hides(const struct hideable *hideable, const struct ledger_line *lin
            hideable->collectives >> line->collective & 1;
 }
 
-double ledger_exposed_s(const struct ledger *ledger, const struct hideable *hideable)
+static double exposed_of(const struct ledger *ledger, const struct hideable *hideable)
 {
     double exposed_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
@@ -132,18 +164,23 @@ double ledger_exposed_s(const struct ledger *ledger, const struct hideable *hide
     return exposed_s;
 }
 
-void ledger_hide(struct ledger *ledger, const struct hideable *hideable, double hidden_s)
+// So that `left_s` of them stay exposed, hides what is over from those of some `collectives`.
+static void hide(struct ledger *ledger, struct hideable hideable, unsigned collectives,
+                 double left_s)
 {
-    double exposed_s = ledger_exposed_s(ledger, hideable);
+    double hidden_s = exposed_of(ledger, &hideable) - left_s;
+    hideable.collectives = collectives;
+    double exposed_s = exposed_of(ledger, &hideable);
     assert(fabs(hidden_s) <= exposed_s * (1 + 1e-9) && "every exchange is written down");
-    if (exposed_s <= 0) return;
     for (int i = ledger->first; i < ledger->count; i++) {
         struct ledger_line *line = &ledger->lines[i];
-        if (hides(hideable, line)) line->exposed_s *= fmax(0, 1 - hidden_s / exposed_s);
+        if (hides(&hideable, line) && exposed_s > 0)
+            line->exposed_s *= fmax(0, 1 - hidden_s / exposed_s);
     }
 }
 
-double ledger_compute_s(const struct ledger *ledger, enum phase phase)
+// Seconds of operators of this phase of the block, first work without redone.
+static double compute_of(const struct ledger *ledger, enum phase phase)
 {
     double sum_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
@@ -152,4 +189,24 @@ double ledger_compute_s(const struct ledger *ledger, enum phase phase)
         if (is_own) sum_s += line->s;
     }
     return sum_s;
+}
+
+void ledger_end_phase(struct ledger *ledger, enum phase phase, const struct phase_end *end)
+{
+    if (!ledger) return;
+    const unsigned all = ~0u;
+    hide(ledger, (struct hideable){phase, EXCHANGE_GATHER, PART_DP, all}, all, end->gather_s);
+    hide(ledger, (struct hideable){phase, EXCHANGE_SCATTER, PART_DP, all}, all, end->scatter_s);
+    for (enum part part = PART_TP; part < PART_COUNT; part++) {
+        unsigned hidden = end->hidden[part] ? end->hidden[part] : all;
+        hide(ledger, (struct hideable){phase, EXCHANGE_ACTIVATION, part, all}, hidden,
+             end->comm_s[part]);
+    }
+    double slowed_s = end->compute_s - compute_of(ledger, phase);
+    double host_s = end->with_host_s - end->compute_s;
+    // Sums in another order differ in their last bits.
+    if (slowed_s < 1e-12 * end->compute_s) slowed_s = 0;
+    if (host_s < 1e-12 * end->compute_s) host_s = 0;
+    ledger_add_time(ledger, ENTRY_CONTENTION, phase, "contention", slowed_s, 0);
+    ledger_add_time(ledger, ENTRY_HOST, phase, "host launches", host_s, 0);
 }

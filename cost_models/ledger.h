@@ -23,8 +23,17 @@ enum entry {
     ENTRY_COUNT
 };
 
-// What of an exchange is hidden together: the seconds of one of these, phase and part.
+// A collective of a micro-batch: what its price depends on, and what it is hidden together with.
 enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
+struct exchange {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    enum collective collective;
+    int rows;  // of a dispatch that sends a token once to a place; 0 for every other collective
+    unsigned axes;
+    double bytes;
+};
 
 struct ledger_line {
     enum entry entry;
@@ -78,16 +87,20 @@ void ledger_add_operator(struct ledger *ledger, const struct compute_context *co
 // Seconds that are neither an instruction's nor communication; `bytes` 0: not bound by memory.
 void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
                      double s, double bytes);
-// What hides together: exchanges of this kind, phase and part in the block that is being priced.
-struct hideable {
-    enum phase phase;
-    enum exchange_kind kind;
-    enum part part;
-    unsigned collectives;  // bit per enum collective
+// `count` messages alike, of whose seconds `exposed_s` is what is left by now.
+void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
+                         const struct group_shape *group, double count,
+                         const struct collective_cost *cost, double exposed_s);
+
+// What a phase of a block comes to in the end.
+struct phase_end {
+    double gather_s, scatter_s;   // of parameters and their gradients, exposed
+    const double *comm_s;         // [part] of activations, exposed
+    double compute_s;             // of operators without redone ones, contention included
+    double with_host_s;           // compute with what it waits for the host
+    unsigned hidden[PART_COUNT];  // activations: bit per enum collective that hiding takes from;
+                                  // 0 = all
 };
-// What is not hidden of them by now.
-double ledger_exposed_s(const struct ledger *ledger, const struct hideable *hideable);
-// Hides so much more of them, of each in proportion to what of it is not hidden yet.
-void ledger_hide(struct ledger *ledger, const struct hideable *hideable, double hidden_s);
-// Seconds of operators of this phase of the block, first work without redone.
-double ledger_compute_s(const struct ledger *ledger, enum phase phase);
+// What is hidden is taken from the exchanges, of each in proportion; contention and the wait for
+// the host are lines of their own.
+void ledger_end_phase(struct ledger *ledger, enum phase phase, const struct phase_end *end);
