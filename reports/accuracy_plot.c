@@ -14,12 +14,13 @@ static const struct {
 } KINDS[] = {
     {ROW_KIND_DENSE, "dense, 16 bits", 6, "#2f86c6"},
     {ROW_KIND_DENSE_NARROW, "dense, fp8 and fp4", 8, "#d55e00"},
-    {ROW_KIND_MIXTURE, "mixtures of experts", 4, "#009e73"},
+    {ROW_KIND_MIXTURE, "mixtures of experts", 4, "#12a67c"},
 };
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
 static const char HEAD[] =
     "set terminal svg size 720,640 dynamic font 'Helvetica,14'\n"
+    "set encoding utf8\n"
     "set logscale xy\n"
     "set format xy '%g'\n"
     "set border 3 linecolor '#808080'\n"
