@@ -52,9 +52,11 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_OPT_INT(struct row_facts, dp, 0, 1e7)},
     {JSON_OPT_INT(struct row_facts, vpp, 0, 1e5)},
     {JSON_OPT_INT(struct row_facts, zero_stage, 0, 3)},
+    {JSON_OPT_INT(struct row_facts, zero_group, 0, 1e7)},
     {JSON_OPT_TEXT(struct row_facts, precision)},
     {JSON_OPT_TEXT(struct row_facts, schedule)},
     {JSON_OPT_TEXT(struct row_facts, recompute)},
+    {JSON_OPT_TEXT(struct row_facts, software)},
     {0},
 };
 
@@ -107,7 +109,7 @@ static void read_model(const struct json *object, struct row_model *model, struc
 
 void facts_read(const struct json *object, struct row_facts *facts, struct err *err)
 {
-    *facts = (struct row_facts){.zero_stage = -1};
+    *facts = (struct row_facts){.zero_stage = -1, .zero_group = -1};
     struct json model = json_get(object, "model", err);
     read_model(&model, &facts->model, err);
     json_read_lenient(object, FACT_FIELDS, facts, NULL, NULL, err);
