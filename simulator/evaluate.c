@@ -63,7 +63,8 @@ static struct prediction predict(const struct evaluation_request *request,
     if (request->bands) {
         out.band = bands_find(
             request->bands, device->name, request->stack->name,
-            band_kind(evaluation->graph->expert_count, precision_bytes(workload->precision) < 2));
+            band_kind(evaluation->graph->expert_count, precision_bytes(workload->precision) < 2),
+            false);
         out.step_s_low = out.step_s * out.band->low_ratio;
         out.step_s_high = out.step_s * out.band->high_ratio;
     }

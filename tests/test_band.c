@@ -2,29 +2,41 @@
 #include "tests/test.h"
 
 static struct band ROWS[] = {
-    {.device = "*", .stack = "*", .kind = "dense", .row_count = 1},
-    {.device = "*", .stack = "s", .kind = "dense", .row_count = 2},
+    {.device = "*",
+     .stack = "*",
+     .kind = "dense",
+     .confidence = CONFIDENCE_DATASHEET,
+     .row_count = 1},
+    {.device = "*",
+     .stack = "s",
+     .kind = "dense",
+     .confidence = CONFIDENCE_DATASHEET,
+     .row_count = 2},
     {.device = "d", .stack = "*", .kind = "dense", .row_count = 3},
     {.device = "d", .stack = "s", .kind = "dense", .row_count = 4},
-    {.device = "*", .stack = "*", .kind = "mixture", .row_count = 5},
+    {.device = "*",
+     .stack = "*",
+     .kind = "mixture",
+     .confidence = CONFIDENCE_DATASHEET,
+     .row_count = 5},
 };
 
 static void the_most_particular_row_answers(void **state)
 {
     (void)state;
-    struct bands bands = {ROWS, 5};
-    assert_int_equal(bands_find(&bands, "d", "s", "dense")->row_count, 4);
-    assert_int_equal(bands_find(&bands, "d", "t", "dense")->row_count, 3);
-    assert_int_equal(bands_find(&bands, "e", "s", "dense")->row_count, 2);
-    assert_int_equal(bands_find(&bands, "e", "t", "dense")->row_count, 1);
-    assert_int_equal(bands_find(&bands, "d", "s", band_kind(8, false))->row_count, 5);
+    struct bands bands = {.rows = ROWS, .count = 5};
+    assert_int_equal(bands_find(&bands, "d", "s", "dense", false)->row_count, 4);
+    assert_int_equal(bands_find(&bands, "d", "t", "dense", false)->row_count, 3);
+    assert_int_equal(bands_find(&bands, "e", "s", "dense", false)->row_count, 2);
+    assert_int_equal(bands_find(&bands, "e", "t", "dense", false)->row_count, 1);
+    assert_int_equal(bands_find(&bands, "d", "s", band_kind(8, false), false)->row_count, 5);
 }
 
 static void no_row_is_no_answer(void **state)
 {
     (void)state;
-    struct bands bands = {ROWS + 3, 2};
-    assert_null(bands_find(&bands, "e", "s", "dense"));
+    struct bands bands = {.rows = ROWS + 3, .count = 2};
+    assert_null(bands_find(&bands, "e", "s", "dense", false));
 }
 
 static void every_shipped_row_says_where_it_comes_from(void **state)
