@@ -32,8 +32,8 @@ struct band {
 // many were measured in the predicted order.
 struct band_pairs {
     double difference_ratio;  // slower over faster, less 1; 0 = any larger one
-    int pair_count, sweep_count;
-    double right_ratio;  // equal weight a sweep
+    int pair_count;
+    double right_ratio;
 };
 
 struct bands {
