@@ -42,14 +42,18 @@ struct residuals {
 const struct bands *bands_make(struct arena *arena, const struct residuals *residuals,
                                const char *source);
 
-// What the bands promise a family that nobody has seen: each family in turn is held out, bands are
-// made from all others, and its rows are counted that lie inside (nested, one level deeper than the
-// residuals themselves). `kind` NULL: all.
+// For every residual, in their order, the band that bands made from all other families give its row
+// (nested, one level deeper than the residuals themselves); source and confidence are those of such
+// bands. At least two families. Lives in `arena`; names are the residuals'.
+const struct band *bands_left_out(struct arena *arena, const struct residuals *residuals);
+
+// What the bands promise a family that nobody has seen: how many residuals lie in the band made
+// without their family. `kind` NULL: all.
 struct band_coverage {
     int row_count, family_count;
     double covered_ratio;         // of the rows
     double covered_family_ratio;  // mean over the families
-    double width;                 // mean of high_ratio / low_ratio over the rows
+    double width_ratio;           // mean of high_ratio / low_ratio over the rows
 };
-struct band_coverage bands_coverage(struct arena *scratch, const struct residuals *residuals,
+struct band_coverage bands_coverage(const struct residuals *residuals, const struct band *left_out,
                                     const char *kind);
