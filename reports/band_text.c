@@ -67,6 +67,15 @@ static bool overlaps(const struct band *band, double difference_ratio)
     return (1 + difference_ratio) * band->low_ratio <= band->high_ratio;
 }
 
+// "2 to 5 %"
+static const char *range_text(struct arena *arena, const struct bands *bands,
+                              const struct band_pairs *pairs)
+{
+    double low = pairs == bands->pairs ? 0 : 100 * pairs[-1].difference_ratio;
+    if (pairs->difference_ratio == 0) return arena_print(arena, "over %g %%", low);
+    return arena_print(arena, "%g to %g %%", low, 100 * pairs->difference_ratio);
+}
+
 static const char *measured_pairs_text(struct arena *arena, const struct bands *bands,
                                        double nearest_ratio, double furthest_ratio)
 {
@@ -74,10 +83,10 @@ static const char *measured_pairs_text(struct arena *arena, const struct bands *
     const struct band_pairs *far = bands_pairs(bands, furthest_ratio);
     if (!near) return "";
     const char *text = arena_print(
-        arena, "   Published pairs predicted %.1f %% apart came out in that order in %.0f %% of %d",
-        100 * nearest_ratio, 100 * near->right_ratio, near->pair_count);
+        arena, "   Published pairs predicted %s apart came out in that order in %.0f %% of %d",
+        range_text(arena, bands, near), 100 * near->right_ratio, near->pair_count);
     if (near == far) return arena_print(arena, "%s\n", text);
-    return arena_print(arena, "%s, %.1f %% apart in %.0f %% of %d\n", text, 100 * furthest_ratio,
+    return arena_print(arena, "%s, %s in %.0f %% of %d\n", text, range_text(arena, bands, far),
                        100 * far->right_ratio, far->pair_count);
 }
 
