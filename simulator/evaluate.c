@@ -2,6 +2,7 @@
 #include "models/match.h"
 #include "plan/passes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // Megatron pads the vocabulary so that every tensor rank holds a multiple of 128 rows.
@@ -43,11 +44,12 @@ static double hardware_flop(const struct program *program)
 }
 
 // Were the rates of its kernels measured on the device itself?
-static bool is_calibrated(struct arena *arena, const struct device *device,
-                          enum precision precision)
+static bool is_calibrated(const struct device *device, enum precision precision)
 {
+    char gemm[64];
+    snprintf(gemm, sizeof gemm, "efficiency.gemm_ratio.%s", precision_name(precision));
     const char *const keys[] = {
-        arena_print(arena, "efficiency.gemm_ratio.%s", precision_name(precision)),
+        gemm,
         "efficiency.attention_forward_ratio",
         "efficiency.attention_backward_ratio",
     };
@@ -60,8 +62,8 @@ static bool is_calibrated(struct arena *arena, const struct device *device,
 
 // The band of the slowest device, which paces the others. No published run mixed devices, so that
 // a mixed cluster is one of a stack never measured with it; one that is known less well decides.
-static const struct band *find_band(struct arena *arena, const struct evaluation_request *request,
-                                    int64_t expert_count, const struct device *slowest)
+static const struct band *find_band(const struct evaluation_request *request, int64_t expert_count,
+                                    const struct device *slowest)
 {
     enum precision precision = request->workload.precision;
     const struct cluster *cluster = request->cluster;
@@ -70,23 +72,22 @@ static const struct band *find_band(struct arena *arena, const struct evaluation
     for (int i = 0; i < cluster->node_group_count; i++) {
         if (strcmp(cluster->nodes[i].device->name, slowest->name) != 0) stack = "*";
     }
-    const struct band *found = bands_find(request->bands, slowest->name, stack, kind,
-                                          is_calibrated(arena, slowest, precision));
+    const struct band *found =
+        bands_find(request->bands, slowest->name, stack, kind, is_calibrated(slowest, precision));
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;
-        const struct band *other = bands_find(request->bands, device->name, stack, kind,
-                                              is_calibrated(arena, device, precision));
+        const struct band *other =
+            bands_find(request->bands, device->name, stack, kind, is_calibrated(device, precision));
         if (other->confidence > found->confidence) found = other;
     }
     return found;
 }
 
-static void add_band(struct arena *arena, const struct evaluation_request *request,
-                     const struct evaluation *evaluation, const struct device *device,
-                     struct prediction *out)
+static void add_band(const struct evaluation_request *request, const struct evaluation *evaluation,
+                     const struct device *device, struct prediction *out)
 {
     out->bands = request->bands;
-    out->band = find_band(arena, request, evaluation->graph->expert_count, device);
+    out->band = find_band(request, evaluation->graph->expert_count, device);
     double low_ratio = out->band->low_ratio, high_ratio = out->band->high_ratio;
     double tokens = request->workload.tokens;
     out->step_s_low = out->step_s * low_ratio;
@@ -95,7 +96,7 @@ static void add_band(struct arena *arena, const struct evaluation_request *reque
     out->money_high = money_of(request->cluster, out->tokens_per_s / high_ratio, tokens);
 }
 
-static struct prediction predict(struct arena *arena, const struct evaluation_request *request,
+static struct prediction predict(const struct evaluation_request *request,
                                  const struct evaluation *evaluation, const struct device *device)
 {
     const struct workload *workload = &request->workload;
@@ -113,7 +114,7 @@ static struct prediction predict(struct arena *arena, const struct evaluation_re
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
-    if (request->bands) add_band(arena, request, evaluation, device, &out);
+    if (request->bands) add_band(request, evaluation, device, &out);
     return out;
 }
 
@@ -149,6 +150,6 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
         evaluation->stage_memory[stage] = memory_of_stage(program, stack, stage);
     }
     memory_worst(program, stack, &evaluation->worst_stage);
-    evaluation->prediction = predict(arena, request, evaluation, device);
+    evaluation->prediction = predict(request, evaluation, device);
     return true;
 }
