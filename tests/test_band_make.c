@@ -75,8 +75,8 @@ static void a_family_of_many_rows_does_not_decide_alone(void **state)
     assert_int_equal(band->family_count, 61);
 }
 
-// One family of the stack beside a hundred others: it weighs 1 / 5 of the stack's band and 1 / 101
-// of all.
+// One family of the stack beside a hundred others: it weighs about 1 / 7 of the stack's band and 1
+// / 101 of all.
 static void a_small_group_is_shrunk_towards_the_wider_one(void **state)
 {
     struct made made = start(state);
@@ -88,7 +88,7 @@ static void a_small_group_is_shrunk_towards_the_wider_one(void **state)
     check_band(bands_find(bands, "unknown", "unknown", "dense", false), 0.98, 1.021);
     check_band(bands_find(bands, "e", "t", "dense", false), 0.98, 1.649);
     check_band(bands_find(bands, "unknown", "t", "dense", false), 0.98, 1.649);
-    // Many families of its own: the one other, with 4 / 104 of 1 / 101, is out of sight.
+    // Many families of its own: the one other, with 6 / 106 of 1 / 101, is out of sight.
     check_band(bands_find(bands, "d", "s", "dense", false), 0.98, 1.021);
 }
 

@@ -9,8 +9,8 @@
 //     F(group) = (n Own(group) + c F(wider)) / (n + c)
 // Own is the distribution of the group's residuals, every family of the same weight, because the
 // runs of one family err alike and a family of 95 must not decide alone; n is the number of
-// families; c (BAND_CONCENTRATION) how many families' worth the wider group counts. The wider group
-// is that of the stack, then that of the kind, then all.
+// families; c how many families' worth the wider group counts (chosen once, band_make.c). The wider
+// group is that of the stack, then that of the kind, then all.
 //
 // The band reaches from the 5th to the 95th percentile of F, at ranks corrected for the finite
 // number of residuals as split conformal prediction does, ceil((n + 1) 0.95) of n (Lei et al. 2018,
