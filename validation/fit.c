@@ -1,4 +1,5 @@
 #include "validation/fit.h"
+#include "core/file.h"
 
 #include <assert.h>
 #include <math.h>
@@ -61,6 +62,23 @@ static int stack_index(struct fit *fit, const struct stack *stack)
     }
     machines->stacks[machines->stack_count] = stack_copy(fit->arena, stack);
     return machines->stack_count++;
+}
+
+// Devices that no row ran on as well: what is learned of their silicon moves them.
+static bool add_shipped_devices(struct fit *fit, struct err *err)
+{
+    int count = 0;
+    const char **names = file_list_data(fit->arena, "topologies/devices", &count);
+    for (int i = 0; i < count && !err->kind; i++) {
+        const char *path =
+            file_find_data(fit->arena, "topologies/devices", names[i], "device", err);
+        struct json_document document;
+        if (!path || !json_load(fit->arena, path, &document, err)) return false;
+        struct json root = json_root(&document);
+        const struct device *device = device_read(fit->arena, &root, err);
+        if (device) device_index(fit, device);
+    }
+    return !err->kind;
 }
 
 // Answers every row with the machines as they are. `fit->rows` become those that have an answer and
@@ -183,13 +201,21 @@ static void set_problem(struct fit *fit)
     };
 }
 
-// Parameters that no fitted row depends on are left at their priors.
+// Parameters that no fitted row depends on, and none that is tied to them, are left at their
+// priors.
 static void drop_idle(struct fit *fit)
 {
     struct fit_point point = fit_start(fit->arena, &fit->problem);
     bool *kept = ARENA_NEW(fit->arena, bool, fit->parameters.count);
+    bool *busy = ARENA_NEW(fit->arena, bool, fit->parameters.count);
     for (int i = 0; i < fit->parameters.count; i++) {
-        kept[i] = fit_row_count(&fit->problem, &point, i) > 0;
+        busy[i] = fit_row_count(&fit->problem, &point, i) > 0;
+        kept[i] = busy[i];
+    }
+    for (int i = 0; i < fit->parameters.tie_count; i++) {
+        const struct fit_tie *tie = &fit->parameters.ties[i];
+        kept[tie->a] |= busy[tie->b];
+        kept[tie->b] |= busy[tie->a];
     }
     fit->parameters = fit_parameters_keep(fit->arena, &fit->parameters, kept);
     set_problem(fit);
@@ -336,13 +362,15 @@ bool fit_run(struct arena *arena, const struct rows *rows, const struct fit_opti
     struct fit fit = {.arena = arena, .options = options, .fabrics = fabrics_load(arena, err)};
     if (!fit.fabrics) return false;
     trials_ask(arena, rows, options->detail, &fit.trials);
-    size_t count = (size_t)rows->count;
-    fit.machines.devices = ARENA_NEW(arena, struct device *, count);
-    fit.machines.stacks = ARENA_NEW(arena, struct stack *, count);
+    int shipped_count = 0;
+    file_list_data(arena, "topologies/devices", &shipped_count);
+    fit.machines.devices = ARENA_NEW(arena, struct device *, rows->count + shipped_count);
+    fit.machines.stacks = ARENA_NEW(arena, struct stack *, rows->count);
     fit.machines.fabrics = fabrics_copy(arena, fit.fabrics);
-    fit.rows = ARENA_NEW(arena, struct fit_row, count);
-    fit.measured_ln = ARENA_NEW(arena, double, count);
-    fit.weight = ARENA_NEW(arena, double, count);
+    fit.rows = ARENA_NEW(arena, struct fit_row, rows->count);
+    fit.measured_ln = ARENA_NEW(arena, double, rows->count);
+    fit.weight = ARENA_NEW(arena, double, rows->count);
+    if (!add_shipped_devices(&fit, err)) return false;
     answer(&fit);
     bool any = false;
     for (int i = 0; i < fit.row_count; i++) {

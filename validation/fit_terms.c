@@ -30,7 +30,7 @@ static const struct fit_term TERMS[] = {
     {CONSTANT_STACK, {"contention_ratio"}, 0.5},
     {CONSTANT_STACK, {"network_scale"}, 0.15},
     {CONSTANT_STACK, {"step_overhead_s"}, 0.7},
-    {CONSTANT_FABRIC, {"efficiency_ratio", "group_efficiency.*"}, 0.1},
+    {CONSTANT_FABRIC, {"efficiency_ratio"}, 0.1},
     {CONSTANT_FABRIC, {"all_to_all_efficiency_ratio"}, 0.2},
 };
 
@@ -49,13 +49,6 @@ static const double SILICON_SPREAD = 0.05;
 
 // Nearer than this to an end a share hardly moves: the log of x / (1 - x) is infinite there.
 static const double SHARE_MARGIN = 0.02;
-
-static bool matches(const char *pattern, const char *key)
-{
-    size_t length = strlen(pattern);
-    if (pattern[length - 1] != '*') return strcmp(pattern, key) == 0;
-    return strncmp(pattern, key, length - 1) == 0;
-}
 
 // Ratios that may not pass 1; some durations have 1 s as their limit.
 static bool is_share(const struct constant *constant)
@@ -99,7 +92,7 @@ static struct fit_parameter parameter_of(struct arena *arena, const struct fit_t
     for (int i = 0; i < count; i++) {
         bool is_in = false;
         for (int k = 0; k < key_most && term->keys[k] && !is_in; k++) {
-            is_in = matches(term->keys[k], constants[i].key);
+            is_in = strcmp(term->keys[k], constants[i].key) == 0;
         }
         double value = *constants[i].value;
         if (!is_in || value == 0 || (value == 1 && is_share(&constants[i]))) continue;
@@ -126,6 +119,14 @@ static void add_list(struct arena *arena, struct fit_parameters *parameters, int
     }
 }
 
+// A cache as large and nearly as many multiprocessors: one chip under several names, with other
+// clocks, memories and links, or with more of it switched off.
+static bool is_one_silicon(const struct device *a, const struct device *b)
+{
+    double ratio = (double)a->multiprocessor_count / b->multiprocessor_count;
+    return a->cache_bytes == b->cache_bytes && fabs(ratio - 1) < 0.05;
+}
+
 static void tie_silicon(struct arena *arena, struct fit_parameters *parameters,
                         const struct fit_machines *machines)
 {
@@ -135,8 +136,8 @@ static void tie_silicon(struct arena *arena, struct fit_parameters *parameters,
         for (int b = 0; b < a; b++) {
             const struct fit_parameter *one = &parameters->items[a], *other = &parameters->items[b];
             if (one->owner != CONSTANT_DEVICE || one->term != other->term) continue;
-            if (machines->devices[one->owner_index]->multiprocessor_count !=
-                machines->devices[other->owner_index]->multiprocessor_count) {
+            if (!is_one_silicon(machines->devices[one->owner_index],
+                                machines->devices[other->owner_index])) {
                 continue;
             }
             parameters->ties[parameters->tie_count++] = (struct fit_tie){

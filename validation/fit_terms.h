@@ -8,7 +8,7 @@
 
 struct fit_term {
     enum constant_owner owner;
-    const char *keys[6];  // move together; a last part "*" is every key of that object
+    const char *keys[6];  // move together
     double spread;        // how far an estimated value is trusted to be off: standard deviation of
                           // its log. Published and measured ones are trusted more.
 };
@@ -43,7 +43,7 @@ struct fit_parameter {
 struct fit_parameters {
     struct fit_parameter *items;
     int count;
-    struct fit_tie *ties;  // devices with as many multiprocessors are taken for one silicon
+    struct fit_tie *ties;  // devices of one silicon are expected to deviate alike
     int tie_count;
 };
 
