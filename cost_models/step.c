@@ -92,12 +92,14 @@ static struct chunk_price once_a_step(const struct price_context *context,
         price.small_reduce_s +=
             bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes, count);
     }
-    // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
+    // Where every micro-batch has reduced its gradients, no more than the replicas' sum of the
+    // shards is left, which goes out in pieces all the same.
     double bucketed_bytes = 0;
     int bucketed_tensors = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        if (program->storage[kind].gradient_axes) continue;
-        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes;
+        unsigned shard = program->storage[kind].gradient_axes;
+        if (shard && price.gradient_reduce_s <= 0) continue;
+        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,

@@ -107,6 +107,23 @@ static void overlap_hides_the_stated_share_of_tp(void **state)
     assert_true(block_s(&hidden) < block_s(&plain));
 }
 
+// Hybrid sharding: what is left once a step is the sum of a node's shards over the nodes, in pieces
+// that backward hides; of whole shards nothing is left.
+static void replicas_of_shards_are_summed_in_pieces(void **state)
+{
+    for (int group = 0; group <= 8; group += 8) {
+        struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g-x16", "fsdp");
+        of.parallel.zero = 3;
+        of.parallel.zero_group = group;
+        priced_finish(&of);
+        const struct chunk_price *chunk = &of.price->classes[0];
+        double shard_bytes = 4.0 * (double)graph_parameter_count(of.graph) / 8;
+        double pieces = ceil(shard_bytes / (double)of.stack->bucket_bytes);
+        assert_true((chunk->gradient_reduce_s > 0) == (group > 0));
+        assert_true(fabs(chunk->bucket_count - (group ? pieces : 1)) <= 1);
+    }
+}
+
 // What userbuffers hide is sent piece by piece; without sequence parallelism nothing is.
 static void an_all_reduce_of_tp_is_not_hidden(void **state)
 {
@@ -409,6 +426,7 @@ int main(void)
         cmocka_unit_test(full_recompute_repeats_forward_and_tp_communication),
         cmocka_unit_test(overlap_hides_the_stated_share_of_tp),
         cmocka_unit_test(an_all_reduce_of_tp_is_not_hidden),
+        cmocka_unit_test(replicas_of_shards_are_summed_in_pieces),
         cmocka_unit_test(zero_moves_the_reduction_into_the_micro_batch),
         cmocka_unit_test(parameters_hide_behind_compute_as_far_as_it_lasts),
         cmocka_unit_test(gradients_in_buckets_cost_more_latency),
