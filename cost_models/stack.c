@@ -31,6 +31,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, attention_flop_per_s_most, 0, 1e18)},
     {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
     {JSON_F64(struct stack, host_op_s, 0, 1)},
+    {JSON_F64(struct stack, host_task_s, 0, 1)},
     {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
     {JSON_F64(struct stack, grouped_gemm_ratio, 0.05, 1)},
     {JSON_BOOL(struct stack, grouped_gemm_fused)},

@@ -38,6 +38,8 @@ struct stack {
                                   // its outputs once, less what the fusion pass saves where the
                                   // stack has it (plan/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
+    double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
+                                  // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
     double grouped_gemm_ratio;  // rate of a grouped GEMM (experts) over one GEMM of the same tiles
     bool grouped_gemm_fused;    // one kernel for all experts; else one an expert

@@ -141,6 +141,14 @@ static void add_casts(const struct price_context *context, const struct program 
         collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, stage_axes, scale_count * sizeof(float));
 }
 
+// W sends and receives nothing.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
+{
+    if (stage_count == 1) return;
+    chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
+    chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
+}
+
 static struct chunk_price price_chunk(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk,
@@ -158,6 +166,7 @@ static struct chunk_price price_chunk(const struct price_context *context,
             }
         }
     }
+    step_add_host(context->compute.stack, program->shape.stage_count, &price);
     return price;
 }
 

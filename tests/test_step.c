@@ -107,6 +107,30 @@ static void overlap_hides_the_stated_share_of_tp(void **state)
     assert_true(block_s(&hidden) < block_s(&plain));
 }
 
+// The host's share of a forward and of a backward; W sends nothing, and one stage has no schedule.
+static void a_stage_loses_time_between_tasks(void **state)
+{
+    for (int pp = 1; pp <= 4; pp += 3) {
+        double phase_s[2][PHASE_COUNT];
+        for (int i = 0; i < 2; i++) {
+            struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "megatron-core");
+            struct stack *stack = ARENA_NEW(*state, struct stack, 1);
+            *stack = *of.stack;
+            stack->host_task_s = i * 1e-3;
+            of.stack = stack;
+            of.parallel.degree[AXIS_PP] = pp;
+            priced_finish(&of);
+            for (int phase = 0; phase < PHASE_COUNT; phase++)
+                phase_s[i][phase] = of.price->classes[0].phase_s[phase][PART_COMPUTE];
+        }
+        double wanted_s = pp > 1 ? 1e-3 : 0;
+        assert_true(fabs(phase_s[1][PHASE_FORWARD] - phase_s[0][PHASE_FORWARD] - wanted_s) < 1e-12);
+        assert_true(fabs(phase_s[1][PHASE_BACKWARD] - phase_s[0][PHASE_BACKWARD] - wanted_s) <
+                    1e-12);
+        assert_true(phase_s[1][PHASE_WEIGHT] == phase_s[0][PHASE_WEIGHT]);
+    }
+}
+
 // Hybrid sharding: what is left once a step is the sum of a node's shards over the nodes, in pieces
 // that backward hides; of whole shards nothing is left.
 static void replicas_of_shards_are_summed_in_pieces(void **state)
@@ -427,6 +451,7 @@ int main(void)
         cmocka_unit_test(overlap_hides_the_stated_share_of_tp),
         cmocka_unit_test(an_all_reduce_of_tp_is_not_hidden),
         cmocka_unit_test(replicas_of_shards_are_summed_in_pieces),
+        cmocka_unit_test(a_stage_loses_time_between_tasks),
         cmocka_unit_test(zero_moves_the_reduction_into_the_micro_batch),
         cmocka_unit_test(parameters_hide_behind_compute_as_far_as_it_lasts),
         cmocka_unit_test(gradients_in_buckets_cost_more_latency),
