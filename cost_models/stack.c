@@ -49,6 +49,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
+    {JSON_F64(struct stack, reduce_bytes, 1, 8)},
     {JSON_BOOL(struct stack, merge_contractions)},
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},

@@ -65,6 +65,7 @@ struct stack {
     double contention_ratio;  // slow-down of compute by communication beside it
     double network_scale;     // on the fabric's efficiency
     double step_overhead_s;   // data loading, logging, host work, once a step
+    double reduce_bytes;      // of a gradient element while it is reduced: 4 or 2
     bool merge_contractions;  // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config

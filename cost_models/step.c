@@ -81,7 +81,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * stack->gradient_bytes;
+        double bytes = sums.partial[i].elements * stack->reduce_bytes;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -99,7 +99,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned shard = program->storage[kind].gradient_axes;
         if (shard && price.gradient_reduce_s <= 0) continue;
-        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes / mesh_size(mesh, shard);
+        bucketed_bytes += sums.elements[kind] * stack->reduce_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -212,7 +212,7 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double bytes = (double)program->tied.elements * context->compute.stack->gradient_bytes /
+    double bytes = (double)program->tied.elements * context->compute.stack->reduce_bytes /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     return collective_price(context->fabrics, &pair, COLLECTIVE_ALL_REDUCE, bytes,
                             context->compute.stack->network_scale)
