@@ -38,6 +38,8 @@ struct stack {
                                   // its outputs once, less what the fusion pass saves where the
                                   // stack has it (plan/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
+    double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
+                                  // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
     double grouped_gemm_ratio;  // rate of a grouped GEMM (experts) over one GEMM of the same tiles
     bool grouped_gemm_fused;    // one kernel for all experts; else one an expert
@@ -50,6 +52,7 @@ struct stack {
     double cast_kernels;    // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
+    bool narrow_gathers;      // tp gathers operands of narrow products after they are quantised
     bool cached_weight_cast;  // weights are quantised once a step, not in every micro-batch
     bool delayed_scaling;     // scales come from maxima of earlier steps, which are all-reduced
                               // once a step
@@ -57,10 +60,12 @@ struct stack {
                               // the update: zeroing, unscaling, copying
     double overlap_ratio;     // share of gradient and parameter communication that proceeds
                               // while compute runs
-    double tp_overlap_ratio;  // share of tp collectives hidden behind GEMMs when OVERLAP_TP
+    double tp_overlap_ratio;  // share of tp's gathers and scatters hidden behind GEMMs when
+                              // OVERLAP_TP; an all-reduce is in one piece and hides nothing
     double contention_ratio;  // slow-down of compute by communication beside it
     double network_scale;     // on the fabric's efficiency
     double step_overhead_s;   // data loading, logging, host work, once a step
+    double reduce_bytes;      // of a gradient element while it is reduced: 4 or 2
     bool merge_contractions;  // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
