@@ -43,6 +43,7 @@ struct tally {
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
+    double host_s;  // beside launching kernels
 };
 
 static const struct group_shape *find_group(struct memo *memo, unsigned axes)
@@ -177,6 +178,7 @@ static void add_compute(const struct price_context *context, const struct block_
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
     if (attends) tally->rings[instr->recompute].attention_s += cost.s;
     tally->kernel_count += cost.kernel_count;
+    tally->host_s += cost.host_s;
 }
 
 static double hide(double *exposed_s, double most_s)
@@ -254,8 +256,8 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
     }
-    phase_s[PART_COMPUTE] +=
-        tally->compute_s + host_wait_s(device_s, tally->kernel_count * stack->host_op_s);
+    double host_s = tally->kernel_count * stack->host_op_s + tally->host_s;
+    phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(device_s, host_s);
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
 }
@@ -290,6 +292,9 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
+    if (!compute_is_replayed(&context->compute, program)) return;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        work->tallies[phase].kernel_count = work->tallies[phase].host_s = 0;
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,

@@ -271,7 +271,26 @@ static struct compute_cost price_route(const struct compute_context *context,
         .s = memory_s + gap_s,
         .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
         .kernel_count = kernels,
+        .host_s = context->stack->expert_host_s,
     };
+}
+
+// Block scales came to matrix units together with fp4.
+static bool takes_block_scales(const struct device *device)
+{
+    return device->peak_flop_per_s[PRECISION_FP4] > 0;
+}
+
+bool compute_is_replayed(const struct compute_context *context, const struct block_program *program)
+{
+    bool is_narrow = precision_bytes(context->precision) < 2;
+    if (!context->stack->expert_graph || !is_narrow || !takes_block_scales(context->device)) {
+        return false;
+    }
+    for (int i = 0; i < program->block->op_count; i++) {
+        if (program->block->ops[i].kind == OP_ROUTE) return true;
+    }
+    return false;
 }
 
 struct compute_cost compute_price(const struct compute_context *context,

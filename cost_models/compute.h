@@ -29,6 +29,7 @@ struct compute_cost {
     double s;
     enum bound bound;
     double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
+    double host_s;        // of the host beside launching
 };
 
 // GEMMs that were priced lately, on one device and stack: a search meets the same ones again and
@@ -57,6 +58,9 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
+// Whether the host has no part in this layer: see stack.expert_graph.
+bool compute_is_replayed(const struct compute_context *context,
+                         const struct block_program *program);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
 // Bytes read and written at the rate of element-wise kernels.

@@ -45,6 +45,13 @@ struct stack {
                             // a combine: 1, and 1 more where they are sorted again by expert
                             // behind the all-to-all
     double route_kernels;   // kernels between the router's product and the dispatch
+    double expert_host_s;   // host time of one pass through a mixture beside its launches: the wait
+                            // for the rows an expert has, the dispatcher, automatic
+                            // differentiation of as many products
+    bool expert_graph;      // narrow experts on a device whose matrix units take block scales leave
+                            // the rows an expert has on the device: a layer is replayed from a
+                            // graph, without the host (full-iteration graphs of the MXFP8 mixtures
+                            // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
     double cast_bytes;      // memory traffic of quantising one element of an operand in 16 bits,
                             // its transpose and the search for its maximum included
     double cast_kernels;    // that quantise one operand

@@ -118,6 +118,48 @@ static void dispatching_moves_rows_and_routing_launches(void **state)
     struct compute_cost route = compute_price(context, layer, find_instr(layer, OP_ROUTE, 0));
     assert_true(route.kernel_count == of.stack->route_kernels);
     assert_true(route.s >= of.stack->route_kernels * gap_s && route.bound == BOUND_LAUNCH);
+    assert_true(route.host_s == of.stack->expert_host_s && route.host_s > 0);
+}
+
+static double layer_s(const struct priced *of)
+{
+    const struct block_program *layer = priced_block(of, BLOCK_LAYER);
+    struct block_price price = block_price(&of->context, &of->program->mesh, layer, 0);
+    double sum_s = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        for (int part = 0; part < PART_COUNT; part++)
+            sum_s += price.phase_s[phase][part];
+    }
+    return sum_s;
+}
+
+// A host that takes a second a pass is all that counts, once forward and once backward; unless a
+// graph replays the layer: narrow experts where matrix units take block scales.
+static void the_host_of_experts_sets_the_pace_unless_a_graph_replays_them(void **state)
+{
+    static const struct {
+        const char *cluster;
+        enum precision precision;
+        bool has_graph, is_replayed;
+    } CASES[] = {
+        {"dgx-h100", PRECISION_BF16, true, false}, {"dgx-h100", PRECISION_FP8, true, false},
+        {"dgx-b200", PRECISION_BF16, true, false}, {"dgx-b200", PRECISION_FP8, true, true},
+        {"dgx-b200", PRECISION_FP8, false, false}, {"dgx-b200", PRECISION_FP4, true, true},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct priced of = mixture(*state, CASES[i].cluster, 8, 1, false);
+        struct stack stack = *of.stack;
+        of.stack = &stack;
+        of.workload.precision = CASES[i].precision;
+        stack.expert_graph = CASES[i].has_graph;
+        stack.expert_host_s = stack.host_op_s = 0;
+        priced_finish(&of);
+        double device_s = layer_s(&of);
+        stack.expert_host_s = 1;
+        stack.host_op_s = 1e-6;
+        assert_true(device_s > 0 && device_s < 0.1);
+        assert_true(fabs(layer_s(&of) - (CASES[i].is_replayed ? device_s : 2)) < 0.01);
+    }
 }
 
 // In an fp8 run the groups are narrow and the router's product is not.
@@ -258,6 +300,7 @@ int main(void)
         cmocka_unit_test(a_grouped_gemm_of_few_rows_reads_every_weight),
         cmocka_unit_test(experts_are_priced_as_groups),
         cmocka_unit_test(dispatching_moves_rows_and_routing_launches),
+        cmocka_unit_test(the_host_of_experts_sets_the_pace_unless_a_graph_replays_them),
         cmocka_unit_test(experts_are_narrow_and_the_router_is_not),
         cmocka_unit_test(experts_communicate_over_their_own_axes),
         cmocka_unit_test(rows_split_by_sequence_reach_their_experts_at_once),
