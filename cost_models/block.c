@@ -40,6 +40,7 @@ struct ring {
 struct tally {
     double compute_s, recompute_s;
     double comm_s[PART_COUNT];   // activations
+    double dispatch_s;           // of them, rows of experts on their way to experts and back
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
@@ -168,6 +169,8 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
+    bool is_dispatch = exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->part == PART_EP;
+    if (is_dispatch) tally->dispatch_s += s;
 }
 
 static void add_compute(const struct price_context *context, const struct block_program *program,
@@ -224,6 +227,19 @@ static double overlap_ring(struct memo *memo, unsigned overlap, const struct rin
     return ring->step_count * hidden_s;
 }
 
+// Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
+// it. Experts that are cut (etp) gather and scatter rows as well, which waits. Returns by how much
+// compute takes longer.
+static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
+{
+    const struct stack *stack = compute->stack;
+    double window_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
+    double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, window_s);
+    tally->comm_s[PART_EP] -= hidden_s;
+    double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
+    return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
+}
+
 static void overlap_activations(struct memo *memo, unsigned overlap, struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
@@ -232,11 +248,9 @@ static void overlap_activations(struct memo *memo, unsigned overlap, struct tall
     if (overlap & OVERLAP_TP) {
         tally->comm_s[PART_TP] *= 1 - stack->tp_overlap_ratio;
     }
-    if (overlap & OVERLAP_EP) {
-        double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
-        slowed_s += hide(&tally->comm_s[PART_EP], most_s);
-    }
-    tally->compute_s += slowed_s * stack->contention_ratio;
+    slowed_s *= stack->contention_ratio;
+    if (overlap & OVERLAP_EP) slowed_s += overlap_dispatch(&memo->context->compute, tally);
+    tally->compute_s += slowed_s;
 }
 
 // The device waits where the host launches more slowly: close to the larger of the two, with a soft
