@@ -1,6 +1,7 @@
 #include "cost_models/compute.h"
 #include "cost_models/contraction.h"
 #include "cost_models/parameters.h"
+#include "models/op.h"
 
 #include <assert.h>
 #include <math.h>
@@ -74,7 +75,8 @@ static double fresh_gemm_s(const struct compute_context *context, const struct g
     assert(peak > 0 && "the device has matrix units for the precision");
     bool is_batched = gemm->batch > 1 && !is_grouped;
     if (is_batched && !is_aligned(gemm)) peak *= context->stack->unaligned_gemm_ratio;
-    if (is_grouped) peak *= context->stack->grouped_gemm_ratio;
+    bool is_fused = context->stack->expert_fusion && compute_takes_block_scales(context);
+    if (is_grouped && !is_fused) peak *= context->stack->grouped_gemm_ratio;
     double compute_s = tiled_flop(device, gemm) / (peak / device->multiprocessor_count);
     double memory_s = gemm_bytes(gemm, precision, accumulate_fp32) /
                       (device->memory_bandwidth_bytes_per_s * device->efficiency.gemm_memory_ratio);
@@ -216,12 +218,28 @@ static struct compute_cost price_attention(const struct compute_context *context
     };
 }
 
+// Block scales came to matrix units together with fp4.
+bool compute_takes_block_scales(const struct compute_context *context)
+{
+    bool is_narrow = precision_bytes(context->precision) < 2;
+    return is_narrow && context->device->peak_flop_per_s[PRECISION_FP4] > 0;
+}
+
+bool compute_is_in_group(const struct compute_context *context, const struct block *block,
+                         const struct op *op)
+{
+    return context->stack->expert_fusion && compute_takes_block_scales(context) &&
+           op_rule(op->kind)->element_wise && op_has_dim(block, op, DIM_EXPERT);
+}
+
 static struct compute_cost price_streaming(const struct compute_context *context,
                                            const struct block_program *program,
                                            const struct instr *instr)
 {
     double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
-    if (bytes <= 0 || contraction_has_summed(context, program, instr)) {
+    const struct op *op = &program->block->ops[instr->op];
+    if (bytes <= 0 || contraction_has_summed(context, program, instr) ||
+        compute_is_in_group(context, program->block, op)) {
         return (struct compute_cost){0};
     }
     bytes -= (double)instr->kept_bytes;
@@ -275,18 +293,9 @@ static struct compute_cost price_route(const struct compute_context *context,
     };
 }
 
-// Block scales came to matrix units together with fp4.
-static bool takes_block_scales(const struct device *device)
-{
-    return device->peak_flop_per_s[PRECISION_FP4] > 0;
-}
-
 bool compute_is_replayed(const struct compute_context *context, const struct block_program *program)
 {
-    bool is_narrow = precision_bytes(context->precision) < 2;
-    if (!context->stack->expert_graph || !is_narrow || !takes_block_scales(context->device)) {
-        return false;
-    }
+    if (!context->stack->expert_graph || !compute_takes_block_scales(context)) return false;
     for (int i = 0; i < program->block->op_count; i++) {
         if (program->block->ops[i].kind == OP_ROUTE) return true;
     }

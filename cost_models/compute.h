@@ -58,6 +58,11 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
+// Whether products are narrow and the matrix units take block scales.
+bool compute_takes_block_scales(const struct compute_context *context);
+// Whether an op has its place in a grouped kernel: see stack.expert_fusion.
+bool compute_is_in_group(const struct compute_context *context, const struct block *block,
+                         const struct op *op);
 // Whether the host has no part in this layer: see stack.expert_graph.
 bool compute_is_replayed(const struct compute_context *context,
                          const struct block_program *program);

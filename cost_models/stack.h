@@ -52,9 +52,13 @@ struct stack {
                             // the rows an expert has on the device: a layer is replayed from a
                             // graph, without the host (full-iteration graphs of the MXFP8 mixtures
                             // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
-    double cast_bytes;      // memory traffic of quantising one element of an operand in 16 bits,
-                            // its transpose and the search for its maximum included
-    double cast_kernels;    // that quantise one operand
+    bool expert_fusion;   // there, what stands between the products of narrow experts (activation,
+                          // bias, quantisation) runs inside one grouped kernel a product, which
+                          // fills the device as one GEMM does (cuDNN's grouped GEMM with GLU and
+                          // quantisation, Transformer Engine's NVTE_CUTEDSL_FUSED_GROUPED_MLP)
+    double cast_bytes;    // memory traffic of quantising one element of an operand in 16 bits,
+                          // its transpose and the search for its maximum included
+    double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
     bool cached_weight_cast;   // weights are quantised once a step, not in every micro-batch

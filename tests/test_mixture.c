@@ -1,4 +1,5 @@
 #include "cost_models/parameters.h"
+#include "models/op.h"
 #include "tests/priced.h"
 #include "tests/test.h"
 
@@ -159,6 +160,48 @@ static void the_host_of_experts_sets_the_pace_unless_a_graph_replays_them(void *
         stack.host_op_s = 1e-6;
         assert_true(device_s > 0 && device_s < 0.1);
         assert_true(fabs(layer_s(&of) - (CASES[i].is_replayed ? device_s : 2)) < 0.01);
+    }
+}
+
+// Grouped kernels that hold the activation cost it nothing, quantise what they hand on, and fill
+// the device as one GEMM does; where the device takes no block scales there are none.
+static void what_stands_between_grouped_products_is_fused_into_them(void **state)
+{
+    static const char *const CLUSTERS[] = {"dgx-b200", "dgx-h100"};
+    for (int i = 0; i < 2; i++) {
+        struct priced of = mixture(*state, CLUSTERS[i], 8, 1, false);
+        of.workload.precision = PRECISION_FP8;
+        priced_finish(&of);
+        struct stack stack = *of.stack;
+        stack.grouped_gemm_ratio = 1;
+        struct compute_context apart = of.context.compute;
+        apart.stack = &stack;
+        stack.expert_fusion = false;
+        struct stack fused_stack = stack;
+        fused_stack.expert_fusion = true;
+        struct compute_context fused = apart;
+        fused.stack = &fused_stack;
+        const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+        double activation_s = 0, saved_s = 0, cast_s = 0;
+        for (int n = 0; n < layer->instr_count; n++) {
+            const struct instr *instr = &layer->instrs[n];
+            if (instr->collective != COLLECTIVE_NONE) continue;
+            double s = compute_price(&apart, layer, instr).s;
+            saved_s += s - compute_price(&fused, layer, instr).s;
+            bool has_rows = op_has_dim(layer->block, &layer->block->ops[instr->op], DIM_EXPERT);
+            if (instr->kind == OP_ELEMENTWISE && has_rows) activation_s += s;
+        }
+        // 8192 rows, of the activation and of the gradients of gate and up.
+        double elements = 8192.0 * 14336 * 3;
+        cast_s = stream_s(&apart, elements * stack.cast_bytes) + 2 * apart.device->launch_latency_s;
+        assert_true(activation_s > 0 && cast_s > 0);
+        assert_true(fabs(saved_s - (i == 0 ? activation_s + cast_s : 0)) < 1e-9);
+        struct gemm groups = {8, 1024, 14336, 4096};
+        stack.grouped_gemm_ratio = fused_stack.grouped_gemm_ratio = 0.5;
+        enum bound bound;
+        double ratio = gemm_s(&apart, &groups, GEMM_GROUPED, &bound) /
+                       gemm_s(&fused, &groups, GEMM_GROUPED, &bound);
+        assert_true(i == 0 ? ratio > 1.9 : ratio == 1);
     }
 }
 
@@ -341,6 +384,7 @@ int main(void)
         cmocka_unit_test(experts_are_priced_as_groups),
         cmocka_unit_test(dispatching_moves_rows_and_routing_launches),
         cmocka_unit_test(the_host_of_experts_sets_the_pace_unless_a_graph_replays_them),
+        cmocka_unit_test(what_stands_between_grouped_products_is_fused_into_them),
         cmocka_unit_test(exchanges_of_rows_hide_behind_compute),
         cmocka_unit_test(experts_are_narrow_and_the_router_is_not),
         cmocka_unit_test(experts_communicate_over_their_own_axes),
