@@ -307,6 +307,10 @@ static void add_program(const struct price_context *context, const struct mesh *
         }
     }
     if (!compute_is_replayed(&context->compute, program)) return;
+    double stash_s =
+        context->compute.stack->expert_stash_ratio * compute_stash_s(&context->compute, program);
+    work->tallies[PHASE_FORWARD].compute_s += stash_s;
+    work->tallies[PHASE_BACKWARD].compute_s += stash_s;
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         work->tallies[phase].kernel_count = work->tallies[phase].host_s = 0;
 }

@@ -302,6 +302,30 @@ bool compute_is_replayed(const struct compute_context *context, const struct blo
     return false;
 }
 
+static bool is_read_by(const struct block *block, int tensor, enum op_kind kind)
+{
+    for (int i = 0; i < block->op_count; i++) {
+        const struct op *op = &block->ops[i];
+        if (op->kind == kind && op->phase == PHASE_FORWARD && op->inputs[0] == tensor) return true;
+    }
+    return false;
+}
+
+double compute_stash_s(const struct compute_context *context, const struct block_program *program)
+{
+    const struct block *block = program->block;
+    double bytes = 0, narrow_ratio = precision_bytes(context->precision) / 2.0;
+    for (int b = 0; b < program->buffer_count; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        if (!buffer->saved || buffer->external || buffer->tensor < 0) continue;
+        if (tensor_find_dim(&block->tensors[buffer->tensor], DIM_EXPERT) < 0) continue;
+        if (is_read_by(block, buffer->tensor, OP_COMBINE)) continue;
+        bool is_operand = is_read_by(block, buffer->tensor, OP_CONTRACT);
+        bytes += (double)buffer->bytes * (is_operand ? narrow_ratio : 1);
+    }
+    return stream_s(context, 2 * bytes);
+}
+
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr)
 {

@@ -66,6 +66,10 @@ bool compute_is_in_group(const struct compute_context *context, const struct blo
 // Whether the host has no part in this layer: see stack.expert_graph.
 bool compute_is_replayed(const struct compute_context *context,
                          const struct block_program *program);
+// Copying the rows that experts keep for backward, once: out of the static buffers of a graph or
+// back into them. What products read is kept as narrow as they read it. The weights of the chosen
+// are applied in front of the last product, so that its result is not kept.
+double compute_stash_s(const struct compute_context *context, const struct block_program *program);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
 // Bytes read and written at the rate of element-wise kernels.

@@ -48,10 +48,12 @@ struct stack {
     double expert_host_s;   // host time of one pass through a mixture beside its launches: the wait
                             // for the rows an expert has, the dispatcher, automatic
                             // differentiation of as many products
-    bool expert_graph;      // narrow experts on a device whose matrix units take block scales leave
-                            // the rows an expert has on the device: a layer is replayed from a
-                            // graph, without the host (full-iteration graphs of the MXFP8 mixtures
-                            // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
+    double expert_stash_ratio;  // where they are replayed: share of copying kept rows to paged
+                                // buffers and back that nothing hides
+    bool expert_graph;    // narrow experts on a device whose matrix units take block scales leave
+                          // the rows an expert has on the device: a layer is replayed from a
+                          // graph, without the host (full-iteration graphs of the MXFP8 mixtures
+                          // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
     bool expert_fusion;   // there, what stands between the products of narrow experts (activation,
                           // bias, quantisation) runs inside one grouped kernel a product, which
                           // fills the device as one GEMM does (cuDNN's grouped GEMM with GLU and

@@ -205,6 +205,28 @@ static void what_stands_between_grouped_products_is_fused_into_them(void **state
     }
 }
 
+// 8192 rows of a rank: what the first product reads (4096, narrow), gate and up (2 * 14336) and
+// what the last one reads (14336, narrow), read and written once forward and once backward.
+static void replayed_experts_copy_the_rows_they_keep(void **state)
+{
+    struct priced of = mixture(*state, "dgx-b200", 8, 1, false);
+    struct stack stack = *of.stack;
+    of.stack = &stack;
+    of.workload.precision = PRECISION_FP8;
+    stack.expert_stash_ratio = 0;
+    priced_finish(&of);
+    double without_s = layer_s(&of), bytes = 8192.0 * (4096 + 2 * 2 * 14336 + 14336);
+    double copy_s = stream_s(&of.context.compute, 2 * bytes);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    assert_true(fabs(compute_stash_s(&of.context.compute, layer) / copy_s - 1) < 1e-6);
+    stack.expert_stash_ratio = 0.25;
+    assert_true(fabs(layer_s(&of) - without_s - 0.5 * copy_s) < 1e-9);
+    stack.expert_graph = false;
+    without_s = layer_s(&of);
+    stack.expert_stash_ratio = 0;
+    assert_true(layer_s(&of) == without_s);
+}
+
 // Exchanges of rows hide behind compute, by the stack's share, and slow it by the multiprocessors
 // that they take; without room they do not hide. What etp gathers and scatters waits all the same.
 static void exchanges_of_rows_hide_behind_compute(void **state)
@@ -385,6 +407,7 @@ int main(void)
         cmocka_unit_test(dispatching_moves_rows_and_routing_launches),
         cmocka_unit_test(the_host_of_experts_sets_the_pace_unless_a_graph_replays_them),
         cmocka_unit_test(what_stands_between_grouped_products_is_fused_into_them),
+        cmocka_unit_test(replayed_experts_copy_the_rows_they_keep),
         cmocka_unit_test(exchanges_of_rows_hide_behind_compute),
         cmocka_unit_test(experts_are_narrow_and_the_router_is_not),
         cmocka_unit_test(experts_communicate_over_their_own_axes),
