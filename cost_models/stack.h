@@ -63,6 +63,7 @@ struct stack {
     double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
+    bool narrow_gathers;       // tp gathers operands of narrow products after they are quantised
     bool cached_weight_cast;   // weights are quantised once a step, not in every micro-batch
     bool delayed_scaling;      // scales come from maxima of earlier steps, which are all-reduced
                                // once a step
@@ -70,7 +71,8 @@ struct stack {
                                // the update: zeroing, unscaling, copying
     double overlap_ratio;      // share of gradient and parameter communication that proceeds
                                // while compute runs
-    double tp_overlap_ratio;   // share of tp collectives hidden behind GEMMs when OVERLAP_TP
+    double tp_overlap_ratio;   // share of tp's gathers and scatters hidden behind GEMMs when
+                               // OVERLAP_TP; an all-reduce is in one piece and hides nothing
     double ep_overlap_ratio;   // share of the exchanges of experts hidden behind compute when
                                // OVERLAP_EP
     double expert_comm_units;  // multiprocessors that such an exchange takes from the compute
