@@ -312,6 +312,21 @@ struct block_work {
     unsigned axes;
 };
 
+// What a graph takes off the host, and what it costs where it replays a whole layer of experts.
+static void add_graph(const struct compute_context *context, const struct block_program *program,
+                      struct tally *tallies)
+{
+    double left_ratio = compute_host_ratio(context, program);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        tallies[phase].kernel_count *= left_ratio;
+        tallies[phase].host_s *= left_ratio;
+    }
+    if (left_ratio > 0) return;
+    double stash_s = context->stack->expert_stash_ratio * compute_stash_s(context, program);
+    tallies[PHASE_FORWARD].compute_s += stash_s;
+    tallies[PHASE_BACKWARD].compute_s += stash_s;
+}
+
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
                         const struct block_program *program, struct memo *memo,
@@ -335,13 +350,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
-    if (!compute_is_replayed(&context->compute, program)) return;
-    double stash_s =
-        context->compute.stack->expert_stash_ratio * compute_stash_s(&context->compute, program);
-    work->tallies[PHASE_FORWARD].compute_s += stash_s;
-    work->tallies[PHASE_BACKWARD].compute_s += stash_s;
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        work->tallies[phase].kernel_count = work->tallies[phase].host_s = 0;
+    add_graph(&context->compute, program, work->tallies);
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,

@@ -38,6 +38,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, route_kernels, 0, 64)},
     {JSON_F64(struct stack, expert_host_s, 0, 1)},
     {JSON_F64(struct stack, expert_stash_ratio, 0, 1)},
+    {JSON_F64(struct stack, expert_graph_host_ratio, 0, 1)},
     {JSON_BOOL(struct stack, expert_graph)},
     {JSON_BOOL(struct stack, expert_fusion)},
     {JSON_BOOL(struct stack, dispatch_once)},

@@ -48,8 +48,10 @@ struct stack {
     double expert_host_s;   // host time of one pass through a mixture beside its launches: the wait
                             // for the rows an expert has, the dispatcher, automatic
                             // differentiation of as many products
-    double expert_stash_ratio;  // where they are replayed: share of copying kept rows to paged
-                                // buffers and back that nothing hides
+    double expert_stash_ratio;       // where they are replayed: share of copying kept rows to paged
+                                     // buffers and back that nothing hides
+    double expert_graph_host_ratio;  // share of the host's work left where expert_graph replays
+                                     // attention and router alone: in 16 bits on such a device
     bool expert_graph;    // narrow experts on a device whose matrix units take block scales leave
                           // the rows an expert has on the device: a layer is replayed from a
                           // graph, without the host (full-iteration graphs of the MXFP8 mixtures

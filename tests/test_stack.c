@@ -227,7 +227,7 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "64:35: $.provenance[0].kind: expected measured, published, fitted, "
+    {"hearsay", "65:35: $.provenance[0].kind: expected measured, published, fitted, "
                 "datasheet or estimated, found \"rumour\""},
     {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
