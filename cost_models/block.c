@@ -60,12 +60,13 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     return &memo->groups[at].shape;
 }
 
-// `rows` of a dispatch that sends a token once to a place; 0 for every other collective.
-static double price_s(struct memo *memo, enum collective collective, int rows, unsigned axes,
-                      double bytes)
+// `routing` of a dispatch that sends a token once to a place, the same in all of a block; without
+// rows for every other collective.
+static double price_s(struct memo *memo, enum collective collective, const struct routing *routing,
+                      unsigned axes, double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
-        if (memo->prices[i].collective == collective && memo->prices[i].rows == rows &&
+        if (memo->prices[i].collective == collective && memo->prices[i].rows == routing->rows &&
             memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
             return memo->prices[i].s;
         }
@@ -73,12 +74,13 @@ static double price_s(struct memo *memo, enum collective collective, int rows, u
     const struct price_context *context = memo->context;
     const struct group_shape *group = find_group(memo, axes);
     double scale = context->compute.stack->network_scale;
-    double s = rows ? dispatch_price(context->fabrics, group, rows, bytes, scale).s
-                    : collective_price(context->fabrics, group, collective, bytes, scale).s;
+    double s = routing->rows
+                   ? dispatch_price(context->fabrics, group, routing, bytes, scale).s
+                   : collective_price(context->fabrics, group, collective, bytes, scale).s;
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
-        memo->prices[at].rows = rows;
+        memo->prices[at].rows = routing->rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
         memo->prices[at].s = s;
@@ -89,20 +91,23 @@ static double price_s(struct memo *memo, enum collective collective, int rows, u
 static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
                            double bytes)
 {
-    return price_s(memo, collective, 0, axes, bytes);
+    static const struct routing NONE = {0};
+    return price_s(memo, collective, &NONE, axes, bytes);
 }
 
-// Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
-// library knows which of them share a place.
-static int rows_of(const struct price_context *context, const struct block_program *program,
-                   const struct instr *instr)
+// Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
+// its experts share a place.
+static struct routing routing_of(const struct price_context *context,
+                                 const struct block_program *program, const struct instr *instr)
 {
     bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!is_exchange || !context->compute.stack->dispatch_once) return 0;
+    if (!is_exchange || !context->compute.stack->dispatch_once) return (struct routing){0};
     for (int i = 0; i < program->block->op_count; i++) {
-        if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
+        const struct op *op = &program->block->ops[i];
+        if (op->kind != OP_ROUTE) continue;
+        return (struct routing){op->top_k, op->group_count, op->open_groups};
     }
-    return 0;
+    return (struct routing){0};
 }
 
 static enum part part_of(enum axis parent)
@@ -158,7 +163,7 @@ struct exchange {
     enum exchange_kind kind;
     enum part part;
     enum collective collective;
-    int rows;
+    struct routing routing;
     unsigned axes;
     double bytes;
 };
@@ -172,7 +177,7 @@ static struct exchange exchange_of(const struct price_context *context,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes};
     if (!instr->parameter) {
-        exchange.rows = rows_of(context, program, instr);
+        exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
         if (gathers && is_gathered_narrow(context, program, instr))
             exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
@@ -188,7 +193,8 @@ static struct exchange exchange_of(const struct price_context *context,
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
 {
     struct tally *tally = &tallies[exchange->phase];
-    double s = price_s(memo, exchange->collective, exchange->rows, exchange->axes, exchange->bytes);
+    double s =
+        price_s(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;

@@ -309,7 +309,7 @@ static void experts_communicate_over_their_own_axes(void **state)
     double all_s = part_s(&exposed, PART_EP);
     assert_true(all_s > 4 * one_s && all_s < 4.2 * one_s);
     stack.dispatch_once = true;
-    one_s = dispatch_price(of.fabrics, &group, 2, bytes, 1).s;
+    one_s = dispatch_price(of.fabrics, &group, &(struct routing){.rows = 2}, bytes, 1).s;
     exposed = block_price(&of.context, &of.program->mesh, layer, 0);
     assert_true(part_s(&exposed, PART_EP) < all_s);
     all_s = part_s(&exposed, PART_EP);
