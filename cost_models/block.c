@@ -41,10 +41,12 @@ struct ring {
 struct tally {
     double compute_s, recompute_s;
     double comm_s[PART_COUNT];   // activations
+    double dispatch_s;           // of them, rows of experts on their way to experts and back
     double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
+    double host_s;  // beside launching kernels
 };
 
 static const struct group_shape *find_group(struct memo *memo, unsigned axes)
@@ -58,12 +60,13 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     return &memo->groups[at].shape;
 }
 
-// `rows` of a dispatch that sends a token once to a place; 0 for every other collective.
-static double price_s(struct memo *memo, enum collective collective, int rows, unsigned axes,
-                      double bytes)
+// `routing` of a dispatch that sends a token once to a place, the same in all of a block; without
+// rows for every other collective.
+static double price_s(struct memo *memo, enum collective collective, const struct routing *routing,
+                      unsigned axes, double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
-        if (memo->prices[i].collective == collective && memo->prices[i].rows == rows &&
+        if (memo->prices[i].collective == collective && memo->prices[i].rows == routing->rows &&
             memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
             return memo->prices[i].s;
         }
@@ -71,12 +74,13 @@ static double price_s(struct memo *memo, enum collective collective, int rows, u
     const struct price_context *context = memo->context;
     const struct group_shape *group = find_group(memo, axes);
     double scale = context->compute.stack->network_scale;
-    double s = rows ? dispatch_price(context->fabrics, group, rows, bytes, scale).s
-                    : collective_price(context->fabrics, group, collective, bytes, scale).s;
+    double s = routing->rows
+                   ? dispatch_price(context->fabrics, group, routing, bytes, scale).s
+                   : collective_price(context->fabrics, group, collective, bytes, scale).s;
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
-        memo->prices[at].rows = rows;
+        memo->prices[at].rows = routing->rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
         memo->prices[at].s = s;
@@ -87,20 +91,23 @@ static double price_s(struct memo *memo, enum collective collective, int rows, u
 static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
                            double bytes)
 {
-    return price_s(memo, collective, 0, axes, bytes);
+    static const struct routing NONE = {0};
+    return price_s(memo, collective, &NONE, axes, bytes);
 }
 
-// Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
-// library knows which of them share a place.
-static int rows_of(const struct price_context *context, const struct block_program *program,
-                   const struct instr *instr)
+// Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
+// its experts share a place.
+static struct routing routing_of(const struct price_context *context,
+                                 const struct block_program *program, const struct instr *instr)
 {
     bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!is_exchange || !context->compute.stack->dispatch_once) return 0;
+    if (!is_exchange || !context->compute.stack->dispatch_once) return (struct routing){0};
     for (int i = 0; i < program->block->op_count; i++) {
-        if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
+        const struct op *op = &program->block->ops[i];
+        if (op->kind != OP_ROUTE) continue;
+        return (struct routing){op->top_k, op->group_count, op->open_groups};
     }
-    return 0;
+    return (struct routing){0};
 }
 
 static enum part part_of(enum axis parent)
@@ -156,7 +163,7 @@ struct exchange {
     enum exchange_kind kind;
     enum part part;
     enum collective collective;
-    int rows;
+    struct routing routing;
     unsigned axes;
     double bytes;
 };
@@ -170,7 +177,7 @@ static struct exchange exchange_of(const struct price_context *context,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes};
     if (!instr->parameter) {
-        exchange.rows = rows_of(context, program, instr);
+        exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
         if (gathers && is_gathered_narrow(context, program, instr))
             exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
@@ -186,10 +193,13 @@ static struct exchange exchange_of(const struct price_context *context,
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
 {
     struct tally *tally = &tallies[exchange->phase];
-    double s = price_s(memo, exchange->collective, exchange->rows, exchange->axes, exchange->bytes);
+    double s =
+        price_s(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
+    bool is_dispatch = exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->part == PART_EP;
+    if (is_dispatch) tally->dispatch_s += s;
     bool is_chunked = exchange->collective == COLLECTIVE_ALL_GATHER ||
                       exchange->collective == COLLECTIVE_REDUCE_SCATTER;
     bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->part == PART_TP;
@@ -204,6 +214,7 @@ static void add_compute(const struct price_context *context, const struct block_
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
     if (attends) tally->rings[instr->recompute].attention_s += cost.s;
     tally->kernel_count += cost.kernel_count;
+    tally->host_s += cost.host_s;
 }
 
 static double hide(double *exposed_s, double most_s)
@@ -249,6 +260,19 @@ static double overlap_ring(struct memo *memo, unsigned overlap, const struct rin
     return ring->step_count * hidden_s;
 }
 
+// Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
+// it. Experts that are cut (etp) gather and scatter rows as well, which waits. Returns by how much
+// compute takes longer.
+static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
+{
+    const struct stack *stack = compute->stack;
+    double window_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
+    double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, window_s);
+    tally->comm_s[PART_EP] -= hidden_s;
+    double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
+    return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
+}
+
 static void overlap_activations(struct memo *memo, unsigned overlap, struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
@@ -258,11 +282,9 @@ static void overlap_activations(struct memo *memo, unsigned overlap, struct tall
         double window_s = tally->compute_s + tally->recompute_s;
         hide(&tally->comm_s[PART_TP], fmin(stack->tp_overlap_ratio * tally->chunked_s, window_s));
     }
-    if (overlap & OVERLAP_EP) {
-        double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
-        slowed_s += hide(&tally->comm_s[PART_EP], most_s);
-    }
-    tally->compute_s += slowed_s * stack->contention_ratio;
+    slowed_s *= stack->contention_ratio;
+    if (overlap & OVERLAP_EP) slowed_s += overlap_dispatch(&memo->context->compute, tally);
+    tally->compute_s += slowed_s;
 }
 
 // The device waits where the host launches more slowly: between the larger of the two and their
@@ -283,8 +305,8 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
     }
-    phase_s[PART_COMPUTE] +=
-        tally->compute_s + host_wait_s(device_s, tally->kernel_count * stack->host_op_s);
+    double host_s = tally->kernel_count * stack->host_op_s + tally->host_s;
+    phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(device_s, host_s);
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
 }
@@ -295,6 +317,21 @@ struct block_work {
     int exchange_count;
     unsigned axes;
 };
+
+// What a graph takes off the host, and what it costs where it replays a whole layer of experts.
+static void add_graph(const struct compute_context *context, const struct block_program *program,
+                      struct tally *tallies)
+{
+    double left_ratio = compute_host_ratio(context, program);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        tallies[phase].kernel_count *= left_ratio;
+        tallies[phase].host_s *= left_ratio;
+    }
+    if (left_ratio > 0) return;
+    double stash_s = context->stack->expert_stash_ratio * compute_stash_s(context, program);
+    tallies[PHASE_FORWARD].compute_s += stash_s;
+    tallies[PHASE_BACKWARD].compute_s += stash_s;
+}
 
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
@@ -319,6 +356,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
+    add_graph(&context->compute, program, work->tallies);
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,
