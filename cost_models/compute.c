@@ -1,5 +1,6 @@
 #include "cost_models/compute.h"
 #include "cost_models/contraction.h"
+#include "cost_models/measured.h"
 #include "cost_models/parameters.h"
 
 #include <assert.h>
@@ -135,7 +136,7 @@ double stream_s(const struct compute_context *context, double bytes)
     return bytes / (device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
 }
 
-static enum precision attention_precision(const struct device *device)
+enum precision attention_precision(const struct device *device)
 {
     if (device->peak_flop_per_s[PRECISION_BF16] > 0) return PRECISION_BF16;
     return device->peak_flop_per_s[PRECISION_FP16] > 0 ? PRECISION_FP16 : PRECISION_FP32;
@@ -209,8 +210,12 @@ static struct compute_cost price_attention(const struct compute_context *context
     double compute_s = flop / (peak * ratio * limit_ratio * ramp);
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
     double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
+    double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
+    const struct kernel *measured = measured_attention(context, instr);
+    if (measured) busy_s = measured->s;
     return (struct compute_cost){
-        .s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes) + gap_s,
+        .s = busy_s + gap_s,
+        .measured = measured,
         .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
         .kernel_count = 2 * rounds.count - 1,
     };

@@ -1,6 +1,7 @@
 #pragma once
 #include "cost_models/stack.h"
 #include "plan/lower.h"
+#include "topologies/kernels.h"
 
 // Seconds of one operator on one device under one stack. Formulas (costmodel study, section 3.1):
 //   GEMM: over tiles 256x128 .. 64x64 and split-K 1, 2, 4 the fastest of
@@ -23,12 +24,16 @@
 // quantised where they first occur: x in forward, its gradient in backward, the weight once a step
 // or in every forward; each as one more walk over memory of cast_bytes an element.
 
+// A GEMM or an attention that the device's table of measured kernels has (topologies/kernels.h)
+// takes the seconds of its row and the gap, whatever the stack's scales.
+
 enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
 
 struct compute_cost {
     double s;
     enum bound bound;
-    double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
+    double kernel_count;            // that the host launches; 0 for views and inside a fused kernel
+    const struct kernel *measured;  // the row of the device's table that says so; NULL: the formula
 };
 
 // GEMMs that were priced lately, on one device and stack: a search meets the same ones again and
@@ -57,6 +62,8 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
+// 16 bits where the device has them, whatever the run's products are in.
+enum precision attention_precision(const struct device *device);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
 // Bytes read and written at the rate of element-wise kernels.

@@ -1,6 +1,7 @@
 #include "planner/bound.h"
 
 #include "cost_models/parameters.h"
+#include "topologies/kernels.h"
 
 #include <assert.h>
 #include <math.h>
@@ -86,6 +87,7 @@ static double highest_flop_per_s(const struct search_request *request)
         if (precision_bytes((enum precision)i) < 2) continue;
         highest = fmax(highest, peak * fmax(forward_ratio, backward_ratio));
     }
+    if (device->kernels) highest = fmax(highest, device->kernels->flop_per_s_most);
     return highest;
 }
 

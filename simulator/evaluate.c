@@ -95,6 +95,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     evaluation->graph = graph;
     evaluation->program = program;
     evaluation->price = price;
+    evaluation->measured = measured_use_of(arena, &context.compute, program);
     evaluation->simulation = simulate_step(arena, scratch, price, &request->engine);
     int stage_count = program->shape.stage_count;
     evaluation->stage_memory = ARENA_NEW(arena, struct memory_parts, stage_count);

@@ -1,5 +1,6 @@
 #include "topologies/device.h"
 #include "core/file.h"
+#include "topologies/kernels.h"
 #include "topologies/provenance.h"
 
 #include <assert.h>
@@ -20,6 +21,7 @@ static const struct json_field DEVICE_FIELDS[] = {
     {JSON_OPT_F64(struct device, idle_power_w, 1e-3, 1e5)},
     {JSON_OPT_F64(struct device, busy_power_w, 1e-3, 1e5)},
     {JSON_ANY("efficiency")},
+    {JSON_OPT_ANY("kernels")},
     {JSON_ANY("provenance")},
     {0},
 };
@@ -150,6 +152,20 @@ static void check_precisions(const struct device *device, const struct json *pea
     if (supported_count == 0) json_fail(peak, err, "a device needs the peak of one precision");
 }
 
+static void read_kernels(struct arena *arena, const struct json *object, struct device *device,
+                         struct err *err)
+{
+    if (err->kind || !json_has(object, "kernels")) return;
+    struct json at = json_get(object, "kernels", err);
+    struct kernel_table *table = kernels_read(arena, &at, err);
+    if (!table) return;
+    if (strcmp(table->device, device->name) != 0) {
+        json_fail(&at, err, "table %s was measured on %s, not on %s", table->name, table->device,
+                  device->name);
+    }
+    device->kernels = table;
+}
+
 static struct device *read_object(struct arena *arena, const struct json *object, struct err *err)
 {
     struct device *device = ARENA_NEW(arena, struct device, 1);
@@ -166,6 +182,7 @@ static struct device *read_object(struct arena *arena, const struct json *object
     struct json ratio = json_get(&efficiency, "gemm_ratio", err);
     read_precisions(&ratio, DEVICE_RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
     if (!err->kind) check_precisions(device, &peak, &ratio, err);
+    read_kernels(arena, object, device, err);
     if (err->kind) return NULL;
     struct provenance_list list = provenance_read(arena, object, "device", err);
     device->provenance = list.entries;
@@ -233,6 +250,9 @@ void device_write(struct json_writer *writer, const char *key, const struct devi
     if (device->idle_power_w > 0) json_put_f64(writer, "idle_power_w", device->idle_power_w);
     if (device->busy_power_w > 0) json_put_f64(writer, "busy_power_w", device->busy_power_w);
     write_efficiency(writer, &device->efficiency);
+    if (device->kernels && device->kernels->row_count > 0) {
+        kernels_write(writer, "kernels", device->kernels);
+    }
     provenance_write(writer, device->provenance, device->provenance_count);
     json_close(writer, '}');
 }

@@ -32,6 +32,8 @@ struct device_efficiency {
     double attention_half_seq;  // sequence length at which half of the above is reached
 };
 
+struct kernel_table;  // topologies/kernels.h
+
 struct device {
     const char *name;
     const char *kind;                         // "gpu", "npu", "cpu"
@@ -43,6 +45,7 @@ struct device {
     double launch_latency_s;            // gap between two dependent kernels in one stream
     double idle_power_w, busy_power_w;  // 0 = unknown
     struct device_efficiency efficiency;
+    const struct kernel_table *kernels;  // measured ones that override the formulas; NULL: none
     struct provenance *provenance;
     int provenance_count;
 };
