@@ -25,7 +25,8 @@
 // or in every forward; each as one more walk over memory of cast_bytes an element.
 
 // A GEMM or an attention that the device's table of measured kernels has (topologies/kernels.h)
-// takes the seconds of its row and the gap, whatever the stack's scales.
+// takes the seconds of its row over the stack's scale, which is between a kernel alone and one in
+// training, and the gap.
 
 enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
 

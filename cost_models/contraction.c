@@ -180,7 +180,9 @@ struct compute_cost contraction_price(const struct compute_context *context,
     struct compute_cost cost = {.kernel_count = is_split ? (double)gemm.batch : 1};
     cost.s = gemm_s(&own, &gemm, traits, &cost.bound);
     cost.measured = measured_gemm(&own, &gemm, traits, program->block->ops[instr->op].phase);
-    if (cost.measured) cost.s = cost.measured->s + context->device->launch_latency_s;
+    if (cost.measured) {
+        cost.s = cost.measured->s / context->stack->gemm_scale + context->device->launch_latency_s;
+    }
     if (precision_bytes(own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, &gemm, &operand_count);
