@@ -404,14 +404,15 @@ static void note_overlap(struct ledger *ledger, enum phase phase, const struct t
     double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
     // Sums in another order differ in their last bits.
     if (slowed_s < 1e-12 * tally->compute_s) slowed_s = 0;
+    if (host_s < 1e-12 * tally->compute_s) host_s = 0;
     ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_CONTENTION,
-                                             .what = "slowed by communication",
+                                             .what = "contention",
                                              .phase = phase,
                                              .count = 1,
                                              .s = slowed_s,
                                              .exposed_s = slowed_s});
     ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_HOST,
-                                             .what = "waiting for the host",
+                                             .what = "host launches",
                                              .phase = phase,
                                              .count = 1,
                                              .s = host_s,

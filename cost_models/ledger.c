@@ -69,6 +69,14 @@ static void describe_contraction(const struct compute_context *context,
     line->bytes = joined_bytes(program, joined, line->joined);
 }
 
+// Backward work goes by the name of the operator that it is the backward of; a sum of gradients
+// belongs to none.
+static const char *name_of(const struct block *block, const struct op *op)
+{
+    bool is_sum = op->kind == OP_ADD && op->phase != PHASE_FORWARD;
+    return is_sum ? op->name : block->ops[op->forward_op].name;
+}
+
 void ledger_add_operator(struct ledger *ledger, const struct compute_context *context,
                          const struct block_program *program, const struct instr *instr,
                          const struct compute_cost *cost)
@@ -76,7 +84,7 @@ void ledger_add_operator(struct ledger *ledger, const struct compute_context *co
     if (!ledger || cost->s <= 0) return;
     struct ledger_line line = {
         .entry = ENTRY_OPERATOR,
-        .what = program->block->ops[instr->op].name,
+        .what = name_of(program->block, &program->block->ops[instr->op]),
         .phase = instr->phase,
         .recompute = instr->recompute,
         .count = 1,

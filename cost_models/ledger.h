@@ -30,7 +30,8 @@ struct ledger_line {
     enum entry entry;
     int block;         // index into the program's blocks; -1: not of a block
     int chunk;         // class of chunks; -1: not of a chunk
-    const char *what;  // name of the operator in the graph, or what is communicated or updated
+    const char *what;  // name of the (forward) operator in the graph, or what is communicated or
+                       // updated
     enum phase phase;
     bool recompute;
     double count;      // kernels or messages alike that make up `s`

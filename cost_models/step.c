@@ -172,7 +172,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     price.update_s = update_s(&context->compute, optimizer, kept_states);
     note_update(context, "optimizer", price.update_s,
                 update_bytes(&context->compute, optimizer, kept_states));
-    note_update(context, "zeroing and scaling gradients", walked_s, walked_bytes);
+    note_update(context, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;
 }
@@ -188,7 +188,7 @@ static void add_casts(const struct price_context *context, const struct program 
         int scales;
         double cast_s = use->count * weight_cast_s(&context->compute,
                                                    program->blocks[use->block_program], &scales);
-        note_update(context, "quantising weights", cast_s, 0);
+        note_update(context, "weight casts", cast_s, 0);
         price->update_s += cast_s;
         scale_count += (double)use->count * scales;
     }

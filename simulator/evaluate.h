@@ -51,6 +51,9 @@ struct evaluation {
 struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
                                const struct stack *stack, const struct parallel *parallel);
 
+// The context in which the step of this request is priced.
+struct price_context evaluation_context(const struct evaluation_request *request);
+
 // ERR_USAGE when the choices do not divide or the stack cannot run them. Everything returned lives
 // in `arena`; `scratch` is reset.
 MUST_CHECK bool evaluate(struct arena *arena, struct arena *scratch,
