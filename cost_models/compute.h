@@ -67,6 +67,8 @@ struct compute_cost compute_price(const struct compute_context *context,
 enum precision attention_precision(const struct device *device);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
+// Of two kinds of work of one kernel that overlap, but not wholly.
+double overlapped_s(double a_s, double b_s);
 // Bytes read and written at the rate of element-wise kernels.
 double stream_s(const struct compute_context *context, double bytes);
 // Reading and writing parameters, gradients and state of `elements` parameters in one update; the

@@ -17,6 +17,7 @@ static const struct json_field DEVICE_FIELDS[] = {
     {JSON_F64(struct device, memory_bandwidth_bytes_per_s, 1, 1e15)},
     {JSON_INT(struct device, multiprocessor_count, 1, 1e6)},
     {JSON_I64(struct device, cache_bytes, 0, 1e12)},
+    {JSON_OPT_F64(struct device, exponential_per_s, 1, 1e18)},
     {JSON_F64(struct device, launch_latency_s, 0, 1)},
     {JSON_OPT_F64(struct device, idle_power_w, 1e-3, 1e5)},
     {JSON_OPT_F64(struct device, busy_power_w, 1e-3, 1e5)},
@@ -37,6 +38,7 @@ static const struct json_field EFFICIENCY_FIELDS[] = {
     {JSON_F64(struct device_efficiency, attention_forward_ratio, DEVICE_RATIO_LOW, 1)},
     {JSON_F64(struct device_efficiency, attention_backward_ratio, DEVICE_RATIO_LOW, 1)},
     {JSON_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
+    {JSON_OPT_F64(struct device_efficiency, attention_tail_ratio, 0, 10)},
     {0},
 };
 
@@ -233,6 +235,9 @@ static void write_efficiency(struct json_writer *writer, const struct device_eff
     json_put_f64(writer, "attention_forward_ratio", efficiency->attention_forward_ratio);
     json_put_f64(writer, "attention_backward_ratio", efficiency->attention_backward_ratio);
     json_put_f64(writer, "attention_half_seq", efficiency->attention_half_seq);
+    if (efficiency->attention_tail_ratio > 0) {
+        json_put_f64(writer, "attention_tail_ratio", efficiency->attention_tail_ratio);
+    }
     json_close(writer, '}');
 }
 
@@ -246,6 +251,9 @@ void device_write(struct json_writer *writer, const char *key, const struct devi
     json_put_f64(writer, "memory_bandwidth_bytes_per_s", device->memory_bandwidth_bytes_per_s);
     json_put_i64(writer, "multiprocessor_count", device->multiprocessor_count);
     json_put_i64(writer, "cache_bytes", device->cache_bytes);
+    if (device->exponential_per_s > 0) {
+        json_put_f64(writer, "exponential_per_s", device->exponential_per_s);
+    }
     json_put_f64(writer, "launch_latency_s", device->launch_latency_s);
     if (device->idle_power_w > 0) json_put_f64(writer, "idle_power_w", device->idle_power_w);
     if (device->busy_power_w > 0) json_put_f64(writer, "busy_power_w", device->busy_power_w);
