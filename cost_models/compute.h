@@ -34,6 +34,7 @@ struct compute_cost {
     double s;
     enum bound bound;
     double kernel_count;            // that the host launches; 0 for views and inside a fused kernel
+    double host_s;                  // of the host beside launching
     const struct kernel *measured;  // the row of the device's table that says so; NULL: the formula
 };
 
@@ -65,6 +66,18 @@ struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
 // 16 bits where the device has them, whatever the run's products are in.
 enum precision attention_precision(const struct device *device);
+// Whether products are narrow and the matrix units take block scales.
+bool compute_takes_block_scales(const struct compute_context *context);
+// Whether an op has its place in a grouped kernel: see stack.expert_fusion.
+bool compute_is_in_group(const struct compute_context *context, const struct block *block,
+                         const struct op *op);
+// Whether the host has no part in this layer: see stack.expert_graph.
+bool compute_is_replayed(const struct compute_context *context,
+                         const struct block_program *program);
+// Copying the rows that experts keep for backward, once: out of the static buffers of a graph or
+// back into them. What products read is kept as narrow as they read it. The weights of the chosen
+// are applied in front of the last product, so that its result is not kept.
+double compute_stash_s(const struct compute_context *context, const struct block_program *program);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
 // Of two kinds of work of one kernel that overlap, but not wholly.

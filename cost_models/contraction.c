@@ -118,6 +118,14 @@ static enum precision product_precision(const struct compute_context *context,
     return is_narrow ? context->precision : PRECISION_BF16;
 }
 
+// The kernel that made it has quantised it.
+static bool is_made_narrow(const struct compute_context *context, const struct block *block,
+                           const struct tensor *operand)
+{
+    return operand->producer >= 0 &&
+           compute_is_in_group(context, block, &block->ops[operand->producer]);
+}
+
 bool contraction_is_narrow(const struct compute_context *context,
                            const struct block_program *program, const struct instr *instr)
 {
@@ -145,7 +153,7 @@ static double fresh_elements(const struct compute_context *context,
         // The weight gradient reads what the other two products have quantised, if they did.
         enum phase before = is_gradient ? PHASE_BACKWARD : PHASE_FORWARD;
         if (op->phase == PHASE_WEIGHT) is_fresh = !(narrow >> before & 1);
-        if (!is_fresh) continue;
+        if (!is_fresh || is_made_narrow(context, program->block, operand)) continue;
         double rows = (double)(i == 0 ? gemm->m : gemm->n);
         elements += (double)gemm->batch * rows * (double)gemm->k;
         *operand_count += 1;
