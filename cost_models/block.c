@@ -1,5 +1,5 @@
 #include "cost_models/contraction.h"
-#include "cost_models/step.h"
+#include "cost_models/ledger.h"
 
 #include <assert.h>
 #include <math.h>
@@ -23,7 +23,8 @@ struct memo {
         enum collective collective;
         int rows;
         unsigned axes;
-        double bytes, s;
+        double bytes;
+        struct collective_cost cost;
     } prices[PRICE_MAX];
 };
 
@@ -62,37 +63,30 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
 
 // `routing` of a dispatch that sends a token once to a place, the same in all of a block; without
 // rows for every other collective.
-static double price_s(struct memo *memo, enum collective collective, const struct routing *routing,
-                      unsigned axes, double bytes)
+static struct collective_cost cost_of(struct memo *memo, enum collective collective,
+                                      const struct routing *routing, unsigned axes, double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
         if (memo->prices[i].collective == collective && memo->prices[i].rows == routing->rows &&
             memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
-            return memo->prices[i].s;
+            return memo->prices[i].cost;
         }
     }
     const struct price_context *context = memo->context;
     const struct group_shape *group = find_group(memo, axes);
     double scale = context->compute.stack->network_scale;
-    double s = routing->rows
-                   ? dispatch_price(context->fabrics, group, routing, bytes, scale).s
-                   : collective_price(context->fabrics, group, collective, bytes, scale).s;
+    struct collective_cost cost =
+        routing->rows ? dispatch_price(context->fabrics, group, routing, bytes, scale)
+                      : collective_price(context->fabrics, group, collective, bytes, scale);
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
         memo->prices[at].rows = routing->rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
-        memo->prices[at].s = s;
+        memo->prices[at].cost = cost;
     }
-    return s;
-}
-
-static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
-                           double bytes)
-{
-    static const struct routing NONE = {0};
-    return price_s(memo, collective, &NONE, axes, bytes);
+    return cost;
 }
 
 // Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
@@ -157,7 +151,6 @@ static void add_streamed(const struct mesh *mesh, const struct instr *instr, str
 }
 
 // What of a collective its price depends on.
-enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
 struct exchange {
     enum phase phase;
     enum exchange_kind kind;
@@ -190,11 +183,40 @@ static struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
+// `count` messages alike, of which `exposed_s` is what is left of `s` by now.
+static void note_exchange(struct memo *memo, const struct exchange *exchange, double count,
+                          const struct collective_cost *cost, double exposed_s)
+{
+    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
+    struct ledger *ledger = memo->context->ledger;
+    if (!ledger) return;
+    const struct group_shape *group = find_group(memo, exchange->axes);
+    struct ledger_line line = {
+        .entry = ENTRY_EXCHANGE,
+        .what = PAYLOADS[exchange->kind],
+        .phase = exchange->phase,
+        .count = count,
+        .s = count * cost->s,
+        .exposed_s = exposed_s,
+        .bytes = exchange->bytes,
+        .collective = exchange->collective,
+        .exchange = exchange->kind,
+        .part = exchange->part,
+        .axes = exchange->axes,
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .cost = *cost,
+    };
+    ledger_add(ledger, &line);
+}
+
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
 {
     struct tally *tally = &tallies[exchange->phase];
-    double s =
-        price_s(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
+    struct collective_cost cost =
+        cost_of(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
+    double s = cost.s;
+    note_exchange(memo, exchange, 1, &cost, s);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
@@ -210,6 +232,7 @@ static void add_compute(const struct price_context *context, const struct block_
                         const struct instr *instr, struct tally *tally)
 {
     struct compute_cost cost = compute_price(&context->compute, program, instr);
+    ledger_add_operator(context->ledger, &context->compute, program, instr, &cost);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
     if (attends) tally->rings[instr->recompute].attention_s += cost.s;
@@ -249,14 +272,22 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
 
 // A piece is sent on while attention works on it; what the work on one piece does not cover is
 // waited for, in every step. Returns the seconds that are covered.
-static double overlap_ring(struct memo *memo, unsigned overlap, const struct ring *ring,
-                           struct tally *tally)
+static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase,
+                           const struct ring *ring, struct tally *tally)
 {
     if (ring->step_count == 0) return 0;
-    double send_s = collective_s(memo, COLLECTIVE_SEND_RECV, ring->axes, ring->step_bytes);
+    struct exchange exchange = {.phase = phase,
+                                .part = ring->part,
+                                .collective = COLLECTIVE_SEND_RECV,
+                                .axes = ring->axes,
+                                .bytes = ring->step_bytes};
+    struct collective_cost send =
+        cost_of(memo, exchange.collective, &exchange.routing, exchange.axes, exchange.bytes);
     double piece_s = ring->attention_s / (ring->step_count + 1);
-    double hidden_s = overlap & OVERLAP_CP ? fmin(send_s, piece_s) : 0;
-    tally->comm_s[ring->part] += ring->step_count * (send_s - hidden_s);
+    double hidden_s = overlap & OVERLAP_CP ? fmin(send.s, piece_s) : 0;
+    double exposed_s = ring->step_count * (send.s - hidden_s);
+    note_exchange(memo, &exchange, ring->step_count, &send, exposed_s);
+    tally->comm_s[ring->part] += exposed_s;
     return ring->step_count * hidden_s;
 }
 
@@ -273,11 +304,12 @@ static double overlap_dispatch(const struct compute_context *compute, struct tal
     return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
 }
 
-static void overlap_activations(struct memo *memo, unsigned overlap, struct tally *tally)
+static void overlap_activations(struct memo *memo, unsigned overlap, enum phase phase,
+                                struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
-    double slowed_s = overlap_ring(memo, overlap, &tally->rings[0], tally) +
-                      overlap_ring(memo, overlap, &tally->rings[1], tally);
+    double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], tally) +
+                      overlap_ring(memo, overlap, phase, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
         double window_s = tally->compute_s + tally->recompute_s;
         hide(&tally->comm_s[PART_TP], fmin(stack->tp_overlap_ratio * tally->chunked_s, window_s));
@@ -395,6 +427,34 @@ static void memo_start(struct memo *memo, const struct price_context *context,
     memo->group_count = memo->price_count = 0;
 }
 
+// What hiding has left of the exchanges of a phase, and what it and the host have cost.
+static void note_overlap(struct ledger *ledger, enum phase phase, const struct tally *tally,
+                         const double phase_s[PART_COUNT])
+{
+    if (!ledger) return;
+    ledger_expose(ledger, phase, EXCHANGE_GATHER, PART_DP, tally->gather_s);
+    ledger_expose(ledger, phase, EXCHANGE_SCATTER, PART_DP, tally->scatter_s);
+    for (enum part part = PART_TP; part < PART_COUNT; part++)
+        ledger_expose(ledger, phase, EXCHANGE_ACTIVATION, part, tally->comm_s[part]);
+    double slowed_s = tally->compute_s - ledger_compute_s(ledger, phase);
+    double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
+    // Sums in another order differ in their last bits.
+    if (slowed_s < 1e-12 * tally->compute_s) slowed_s = 0;
+    if (host_s < 1e-12 * tally->compute_s) host_s = 0;
+    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_CONTENTION,
+                                             .what = "contention",
+                                             .phase = phase,
+                                             .count = 1,
+                                             .s = slowed_s,
+                                             .exposed_s = slowed_s});
+    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_HOST,
+                                             .what = "host launches",
+                                             .phase = phase,
+                                             .count = 1,
+                                             .s = host_s,
+                                             .exposed_s = host_s});
+}
+
 static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
 {
     const struct stack *stack = memo->context->compute.stack;
@@ -402,8 +462,10 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(memo, overlap, &tallies[phase]);
+        overlap_activations(memo, overlap, (enum phase)phase, &tallies[phase]);
         write_phase(stack, &tallies[phase], price.phase_s[phase]);
+        note_overlap(memo->context->ledger, (enum phase)phase, &tallies[phase],
+                     price.phase_s[phase]);
     }
     return price;
 }

@@ -84,6 +84,7 @@ const char *algorithm_name(enum algorithm algorithm);
 struct collective_cost {
     double s;
     enum algorithm algorithm;
+    enum protocol protocol;
     double latency_s, bandwidth_s;  // the two parts of `s`
 };
 

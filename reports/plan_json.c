@@ -196,6 +196,32 @@ static const char *status_text(enum search_status status)
     return "";
 }
 
+static void write_kernels(struct json_writer *writer, const struct measured_use *use)
+{
+    json_open(writer, "kernels", '{');
+    json_put_text(writer, "table", use->table->name);
+    json_put_text(writer, "date", use->table->date);
+    json_put_text(writer, "source", use->table->provenance[0].source);
+    json_put_i64(writer, "row_count", use->row_count);
+    json_put_i64(writer, "price_count", use->price_count);
+    json_put_i64(writer, "kernel_count", use->kernel_count);
+    json_close(writer, '}');
+}
+
+// The measured kernels that this plan needs, and no others.
+static void write_cluster(struct json_writer *writer, const struct plan_document *document)
+{
+    const struct measured_use *use = &document->evaluation->measured;
+    const struct cluster *cluster = document->request->cluster;
+    if (use->table) {
+        struct err err = {0};
+        const struct kernel_table *table = kernels_select(writer->arena, use->table, use->used);
+        cluster = cluster_with_kernels(writer->arena, cluster, table, &err);
+        assert(cluster);  // that the table came from
+    }
+    cluster_write(writer, "cluster", cluster);
+}
+
 static void write_provenance(struct json_writer *writer, const struct plan_document *document)
 {
     const struct search_result *search = document->search;
@@ -207,6 +233,8 @@ static void write_provenance(struct json_writer *writer, const struct plan_docum
     json_put_f64(writer, "considered_count", search->considered_count);
     json_put_f64(writer, "priced_count", search->priced_count);
     json_close(writer, '}');
+    const struct measured_use *use = &document->evaluation->measured;
+    if (use->table) write_kernels(writer, use);
     json_close(writer, '}');
 }
 
@@ -224,7 +252,7 @@ char *plan_document_text(struct arena *arena, const struct plan_document *docume
     json_put_i64(&writer, "mtp_parameter_count", graph->mtp_parameter_count);
     json_put_copy(&writer, "config", &request->model->config);
     json_close(&writer, '}');
-    cluster_write(&writer, "cluster", request->cluster);
+    write_cluster(&writer, document);
     stack_write(&writer, "stack", request->stack);
     workload_write(&writer, "workload", &request->workload);
     parallel_write(&writer, "parallel", &request->parallel);

@@ -118,6 +118,18 @@ static struct prediction predict(const struct evaluation_request *request,
     return out;
 }
 
+struct price_context evaluation_context(const struct evaluation_request *request)
+{
+    enum precision precision = request->workload.precision;
+    return (struct price_context){
+        .compute = {.device = cluster_slowest_device(request->cluster, precision),
+                    .stack = request->stack,
+                    .precision = precision},
+        .fabrics = request->fabrics,
+        .cluster = request->cluster,
+    };
+}
+
 bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
               struct evaluation *evaluation, struct err *err)
 {
@@ -131,18 +143,14 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
-    const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
-    struct price_context context = {
-        .compute = {.device = device, .stack = stack, .precision = workload->precision},
-        .fabrics = request->fabrics,
-        .cluster = request->cluster,
-    };
+    struct price_context context = evaluation_context(request);
     struct program *program = program_lower(arena, graph, request->cluster, workload, parallel,
                                             stack->merge_contractions);
     struct step_price *price = step_price(arena, &context, program);
     evaluation->graph = graph;
     evaluation->program = program;
     evaluation->price = price;
+    evaluation->measured = measured_use_of(arena, &context.compute, program);
     evaluation->simulation = simulate_step(arena, scratch, price, &request->engine);
     int stage_count = program->shape.stage_count;
     evaluation->stage_memory = ARENA_NEW(arena, struct memory_parts, stage_count);
@@ -150,6 +158,6 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
         evaluation->stage_memory[stage] = memory_of_stage(program, stack, stage);
     }
     memory_worst(program, stack, &evaluation->worst_stage);
-    evaluation->prediction = predict(request, evaluation, device);
+    evaluation->prediction = predict(request, evaluation, context.compute.device);
     return true;
 }

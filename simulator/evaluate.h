@@ -1,5 +1,6 @@
 #pragma once
 #include "cost_models/band.h"
+#include "cost_models/measured.h"
 #include "cost_models/memory.h"
 #include "cost_models/money.h"
 #include "models/import.h"
@@ -43,6 +44,7 @@ struct evaluation {
     const struct simulation *simulation;
     struct memory_parts *stage_memory;  // one a stage
     int worst_stage;                    // of the largest reserved_bytes
+    struct measured_use measured;       // kernels that were measured, of the slowest device in use
     struct prediction prediction;
 };
 
@@ -51,6 +53,9 @@ struct evaluation {
 // only where the stack trains with it.
 struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
                                const struct stack *stack, const struct parallel *parallel);
+
+// The context in which the step of this request is priced.
+struct price_context evaluation_context(const struct evaluation_request *request);
 
 // ERR_USAGE when the choices do not divide or the stack cannot run them. Everything returned lives
 // in `arena`; `scratch` is reset.
