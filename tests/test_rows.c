@@ -109,6 +109,7 @@ static void memory_says_of_which_kind_it_is(void **state)
 {
     struct row row = read_one(*state, ", \"peak_mem_kind\": \"allocated\"");
     assert_true(row.allocated);
+    assert_true(measured(*state, "\"peak_mem_gb\": 40").peak_bytes == 40e9);
     read_text(*state, row_text(*state, "r", ", \"peak_mem_kind\": \"used\""),
               ":1:339: $.peak_mem_kind: expected allocated or reserved, found \"used\"");
 }

@@ -73,6 +73,7 @@ static void the_order_of_plans_is_counted_in_pairs(void **state)
     assert_int_equal(score.right_count, 3);  // a-c, a-d, b-d; not a-b, c-d
     assert_near(score.regret_mean, 0.5);     // b is chosen
     assert_near(score.regret_worst, 0.5);
+    assert_string_equal(score.worst_sweep, "s");
 }
 
 static void what_is_predicted_equal_is_not_ordered(void **state)
