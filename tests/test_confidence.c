@@ -161,9 +161,9 @@ static void each_band_says_what_it_rests_on(void **state)
     } cases[] = {
         {&ROWS[3], "validated by 30 measured dense runs (a100-sxm4-80g, megatron-core)"},
         {&ROWS[2], "extrapolated from 60 measured dense runs (a100-sxm4-80g, other stacks)"},
-        {&few, "extrapolated: 1 measured mixture run (d, s)"},
+        {&few, "extrapolated from 1 measured mixture run (d, s)"},
         {&none, "extrapolated: no measured mixture run (d)"},
-        {&ROWS[1], "extrapolated: this device was never measured in a run, its kernels were"},
+        {&ROWS[1], "extrapolated from 90 measured dense runs (other devices, other stacks)"},
         {&ROWS[0], "datasheet: this device was never measured in a run"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
