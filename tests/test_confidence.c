@@ -76,6 +76,15 @@ static void another_stack_is_extrapolated(void **state)
     assert_ptr_equal(answer(*state, &request).band, &ROWS[2]);
 }
 
+static void fp32_is_extrapolated(void **state)
+{
+    struct evaluation_request request = ask(*state, "dgx-a100-80g", "megatron-core");
+    request.workload.precision = PRECISION_FP32;
+    request.parallel.attention = ATTENTION_UNFUSED;
+    request.parallel.passes &= ~(1u << PASS_ATTENTION);
+    assert_ptr_equal(answer(*state, &request).band, &ROWS[2]);
+}
+
 static void an_unknown_device_is_datasheet_until_its_kernels_are_measured(void **state)
 {
     struct evaluation_request request = ask(*state, "dgx-a100-80g", "megatron-core");
@@ -211,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_measured_pair_is_validated),
         cmocka_unit_test(another_stack_is_extrapolated),
+        cmocka_unit_test(fp32_is_extrapolated),
         cmocka_unit_test(an_unknown_device_is_datasheet_until_its_kernels_are_measured),
         cmocka_unit_test(a_mixed_cluster_is_never_validated),
         cmocka_unit_test(money_and_time_have_the_same_band),
