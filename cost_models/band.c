@@ -23,6 +23,7 @@ static const struct json_field PAIRS_FIELDS[] = {
     {JSON_F64(struct band_pairs, difference_ratio, 0, 100)},
     {JSON_INT(struct band_pairs, pair_count, 1, 1e9)},
     {JSON_F64(struct band_pairs, right_ratio, 0, 1)},
+    {JSON_TEXT(struct band_pairs, source)},
     {0},
 };
 
@@ -161,6 +162,7 @@ void bands_write(struct json_writer *writer, const struct bands *bands)
         json_put_f64(writer, "difference_ratio", bands->pairs[i].difference_ratio);
         json_put_i64(writer, "pair_count", bands->pairs[i].pair_count);
         json_put_f64(writer, "right_ratio", bands->pairs[i].right_ratio);
+        json_put_text(writer, "source", bands->pairs[i].source);
         json_close(writer, '}');
     }
     json_close(writer, ']');

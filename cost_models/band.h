@@ -34,6 +34,7 @@ struct band_pairs {
     double difference_ratio;  // slower over faster, less 1; 0 = any larger one
     int pair_count;
     double right_ratio;
+    const char *source;
 };
 
 struct bands {

@@ -14,7 +14,7 @@ static struct band ROWS[] = {
     {"h100-sxm5-80g", "*", "dense", CONFIDENCE_EXTRAPOLATED, 0.8, 1.3, 30, 2, "a test"},
     {"*", "*", "dense-narrow", CONFIDENCE_DATASHEET, 0.4, 2, 9, 2, "a test"},
 };
-static struct band_pairs PAIRS[] = {{0.05, 40, 0.6}, {0, 70, 0.9}};
+static struct band_pairs PAIRS[] = {{0.05, 40, 0.6, "a test"}, {0, 70, 0.9, "a test"}};
 static const struct bands BANDS = {
     .rows = ROWS, .count = sizeof ROWS / sizeof *ROWS, .pairs = PAIRS, .pairs_count = 2};
 
