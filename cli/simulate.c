@@ -1,5 +1,5 @@
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/plan_options.h"
 #include "plan/plan.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
@@ -10,17 +10,18 @@
 
 struct arguments {
     const char *plan;
-    const char *trace;
+    const char *trace, *kernels;
     bool all_ranks, ablation, explain, json;
 };
 
-static bool load(struct arena *arena, const char *path, struct evaluation_request *request,
-                 struct err *err)
+static bool load(struct arena *arena, const struct arguments *arguments,
+                 struct evaluation_request *request, struct err *err)
 {
-    const struct plan *plan = plan_load(arena, path, err);
+    const struct plan *plan = plan_load(arena, arguments->plan, err);
     if (!plan) return false;
     request->model = plan->model;
     request->cluster = plan->cluster;
+    if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
     request->workload = plan->workload;
     request->parallel = plan->parallel;
     request->stack = stack_read(arena, &plan->stack, err);
@@ -66,7 +67,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
-    if (!load(arena, arguments->plan, &request, err)) return exit_status(err);
+    if (!load(arena, arguments, &request, err)) return exit_status(err);
     request.engine.want_trace = arguments->trace != NULL;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
 
@@ -113,6 +114,8 @@ int simulate_command(int argc, char **argv, struct err *err)
          0},
         {"--trace", OPTION_TEXT, &arguments.trace,
          "write the timeline for Perfetto or chrome://tracing", "FILE", 0, 0},
+        {"--kernels", OPTION_TEXT, &arguments.kernels,
+         "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
         {"--all-ranks", OPTION_FLAG, &arguments.all_ranks, "simulate each rank, not one a stage",
          NULL, 0, 0},
         {"--ablation", OPTION_FLAG, &arguments.ablation, "what each pass gains", NULL, 0, 0},

@@ -1,4 +1,5 @@
 #include "cost_models/contraction.h"
+#include "cost_models/measured.h"
 
 #include <assert.h>
 #include <math.h>
@@ -117,6 +118,22 @@ static enum precision product_precision(const struct compute_context *context,
     return is_narrow ? context->precision : PRECISION_BF16;
 }
 
+// The kernel that made it has quantised it.
+static bool is_made_narrow(const struct compute_context *context, const struct block *block,
+                           const struct tensor *operand)
+{
+    return operand->producer >= 0 &&
+           compute_is_in_group(context, block, &block->ops[operand->producer]);
+}
+
+bool contraction_is_narrow(const struct compute_context *context,
+                           const struct block_program *program, const struct instr *instr)
+{
+    if (instr->collective != COLLECTIVE_NONE || instr->kind != OP_CONTRACT) return false;
+    const struct tensor *parameter = parameter_of(program, instr);
+    return precision_bytes(product_precision(context, program, instr, parameter)) < 2;
+}
+
 // Elements of the operands that this narrow product is the first to use, and how many they are.
 static double fresh_elements(const struct compute_context *context,
                              const struct block_program *program, const struct instr *instr,
@@ -136,7 +153,7 @@ static double fresh_elements(const struct compute_context *context,
         // The weight gradient reads what the other two products have quantised, if they did.
         enum phase before = is_gradient ? PHASE_BACKWARD : PHASE_FORWARD;
         if (op->phase == PHASE_WEIGHT) is_fresh = !(narrow >> before & 1);
-        if (!is_fresh) continue;
+        if (!is_fresh || is_made_narrow(context, program->block, operand)) continue;
         double rows = (double)(i == 0 ? gemm->m : gemm->n);
         elements += (double)gemm->batch * rows * (double)gemm->k;
         *operand_count += 1;
@@ -178,6 +195,10 @@ struct compute_cost contraction_price(const struct compute_context *context,
     bool is_split = traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
     struct compute_cost cost = {.kernel_count = is_split ? (double)gemm.batch : 1};
     cost.s = gemm_s(&own, &gemm, traits, &cost.bound);
+    cost.measured = measured_gemm(&own, &gemm, traits, program->block->ops[instr->op].phase);
+    if (cost.measured) {
+        cost.s = cost.measured->s / context->stack->gemm_scale + context->device->launch_latency_s;
+    }
     if (precision_bytes(own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, &gemm, &operand_count);

@@ -96,6 +96,7 @@ void ledger_add_operator(struct ledger *ledger, const struct compute_context *co
         .flop = instr->flop,
         .bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes),
         .bound = cost->bound,
+        .measured = cost->measured != NULL,
         .part = instr->recompute ? PART_RECOMPUTE : PART_COMPUTE,
     };
     if (instr->kind == OP_CONTRACT) describe_contraction(context, program, instr, &line);

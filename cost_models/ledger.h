@@ -11,6 +11,8 @@ enum entry {
     ENTRY_EXCHANGE,    // activations, or parameters and gradients of ZeRO 2 and 3
     ENTRY_CONTENTION,  // what compute loses to communication beside it
     ENTRY_HOST,        // what the device waits for the host to launch
+    // in every micro-batch, of a class of chunks
+    ENTRY_TASK,  // what the host takes between tasks
     // once a step, of a class of chunks
     ENTRY_REDUCE,  // gradient_reduce_s
     ENTRY_GATHER,  // parameter_gather_s
@@ -30,7 +32,7 @@ struct exchange {
     enum exchange_kind kind;
     enum part part;
     enum collective collective;
-    int rows;  // of a dispatch that sends a token once to a place; 0 for every other collective
+    struct routing routing;  // of a dispatch that sends a token once to a place
     unsigned axes;
     double bytes;
 };
@@ -55,6 +57,7 @@ struct ledger_line {
     double bytes;               // of operators read and written, what a fused kernel keeps left
                                 // out; of a collective the payload of one message
     enum bound bound;
+    bool measured;  // the device's table of kernels has it; then what it is bound by is not known
     // collectives
     enum collective collective;  // COLLECTIVE_NONE: no collective
     enum exchange_kind exchange;

@@ -11,7 +11,7 @@ enum { LINES = 20, NAME_WIDTH = 15, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVAL
 static const char *phase_text(const struct ledger_line *line)
 {
     static const char *const PHASES[] = {"fwd", "bwd", "wgt"};
-    if (line->block < 0) return "step";
+    if (line->block < 0 && line->entry != ENTRY_TASK) return "step";
     return line->recompute ? "redo" : PHASES[line->phase];
 }
 
@@ -66,14 +66,16 @@ static const char *bound_text(const struct ledger_line *line)
     static const char *const BOUNDS[BOUND_COUNT] = {"compute", "memory", "launch"};
     if (line->collective != COLLECTIVE_NONE)
         return line->cost.latency_s > line->cost.bandwidth_s ? "latency" : "bytes";
-    if (line->entry == ENTRY_HOST) return BOUNDS[BOUND_LAUNCH];
+    if (line->entry == ENTRY_HOST || line->entry == ENTRY_TASK) return BOUNDS[BOUND_LAUNCH];
+    if (line->measured) return "table";
     return is_work(line) ? BOUNDS[line->bound] : "-";
 }
 
 static const char *rate_text(struct arena *arena, const struct account_line *line)
 {
     if (!is_work(line->price) || line->s <= 0) return "-";
-    bool computes = line->price->bound == BOUND_COMPUTE;
+    const struct ledger_line *price = line->price;
+    bool computes = price->measured ? line->flop > 0 : price->bound == BOUND_COMPUTE;
     return scaled(arena, (computes ? line->flop : line->bytes) / line->s, computes ? "F" : "B");
 }
 

@@ -53,9 +53,9 @@ static double hops_of(const struct step_price *price, int stage)
 
 static double line_uses(const struct sources *sources, const struct ledger_line *line)
 {
-    if (line->block >= 0) {
-        return sources->block_uses[line->block] * sources->price->shape.micro_batch_count;
-    }
+    double rounds = sources->price->shape.micro_batch_count;
+    if (line->block >= 0) return rounds * sources->block_uses[line->block];
+    if (line->entry == ENTRY_TASK) return rounds * sources->chunk_uses[line->chunk];
     if (line->chunk >= 0) return sources->chunk_uses[line->chunk];
     int last = sources->price->shape.stage_count - 1;
     if (line->entry == ENTRY_HOP) return sources->hops;

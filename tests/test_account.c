@@ -151,7 +151,8 @@ static struct evaluation evaluation_of(struct arena *arena,
 
 static enum part part_of(const struct ledger_line *line)
 {
-    bool computes = line->entry == ENTRY_CONTENTION || line->entry == ENTRY_HOST;
+    bool computes =
+        line->entry == ENTRY_CONTENTION || line->entry == ENTRY_HOST || line->entry == ENTRY_TASK;
     return computes ? PART_COMPUTE : line->part;
 }
 
@@ -171,7 +172,8 @@ static void check_ledger(const struct program *program, const struct step_price 
                         chunk->uses[u].count * line->exposed_s;
             }
             if (line->chunk != c) continue;
-            *(line->entry == ENTRY_REDUCE   ? &sum.gradient_reduce_s
+            *(line->entry == ENTRY_TASK     ? &sum.phase_s[line->phase][PART_COMPUTE]
+              : line->entry == ENTRY_REDUCE ? &sum.gradient_reduce_s
               : line->entry == ENTRY_GATHER ? &sum.parameter_gather_s
               : line->entry == ENTRY_SMALL  ? &sum.small_reduce_s
                                             : &sum.update_s) += line->s;

@@ -65,6 +65,7 @@ static struct fit_problem problem_of(struct sums *sums)
         .sigma = 0.01,
         .huber_delta = 2,
         .predict = predict,
+        .approximate = predict,
         .depends = depends,
         .context = sums,
     };

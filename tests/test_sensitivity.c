@@ -109,7 +109,7 @@ static void a_step_of_products_alone_hangs_on_their_rate_alone(void **state)
     struct sensitivity all = sensitivity_of(arena, &request);
     const struct sensitivity_row *gemm = row_of(&all, "efficiency.gemm_ratio.bf16");
     assert_non_null(gemm);
-    assert_true(gemm->elasticity < -0.95 && gemm->elasticity >= -1);
+    assert_true(gemm->elasticity < -0.9 && gemm->elasticity >= -1);
     assert_true(row_of(&all, "peak_flop_per_s.bf16")->elasticity <= gemm->elasticity);
     double other_s = all.step_s * (1 + gemm->elasticity);
     assert_true(fabs(gemm->more_s + (all.step_s - other_s) / 11) < 1e-3 * all.step_s);

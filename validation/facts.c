@@ -32,8 +32,8 @@ static const struct json_field MODEL_FIELDS[] = {
 };
 
 static const struct json_field NETWORK_FIELDS[] = {
-    {JSON_F64(struct row_facts, nics_per_host, 0.001, 1e4)},
-    {JSON_F64(struct row_facts, nic_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct row_facts, nics_per_host, 0, 1e4)},
+    {JSON_F64(struct row_facts, nic_bytes_per_s, 0, 1e15)},
     {0},
 };
 
@@ -41,7 +41,7 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_INT(struct row_facts, gpus, 1, 1e7)},
     {JSON_INT(struct row_facts, gpus_per_node, 1, 1e5)},
     {JSON_INT(struct row_facts, nvlink_domain, 1, 1e5)},
-    {JSON_F64(struct row_facts, intra_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct row_facts, intra_bytes_per_s, 0, 1e15)},
     {JSON_I64(struct row_facts, seq_len, 1, 1e9)},
     {JSON_I64(struct row_facts, global_batch, 1, 1e9)},
     {JSON_OPT_INT(struct row_facts, micro_batch, 0, 1e6)},
@@ -52,9 +52,11 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_OPT_INT(struct row_facts, dp, 0, 1e7)},
     {JSON_OPT_INT(struct row_facts, vpp, 0, 1e5)},
     {JSON_OPT_INT(struct row_facts, zero_stage, 0, 3)},
+    {JSON_OPT_INT(struct row_facts, zero_group, 0, 1e7)},
     {JSON_OPT_TEXT(struct row_facts, precision)},
     {JSON_OPT_TEXT(struct row_facts, schedule)},
     {JSON_OPT_TEXT(struct row_facts, recompute)},
+    {JSON_OPT_TEXT(struct row_facts, software)},
     {0},
 };
 
@@ -107,7 +109,7 @@ static void read_model(const struct json *object, struct row_model *model, struc
 
 void facts_read(const struct json *object, struct row_facts *facts, struct err *err)
 {
-    *facts = (struct row_facts){.zero_stage = -1};
+    *facts = (struct row_facts){.zero_stage = -1, .zero_group = -1};
     struct json model = json_get(object, "model", err);
     read_model(&model, &facts->model, err);
     json_read_lenient(object, FACT_FIELDS, facts, NULL, NULL, err);

@@ -28,9 +28,11 @@ struct row_facts {
     int64_t seq_len, global_batch;
     int micro_batch, tp, cp, pp, ep, dp, vpp;
     int zero_stage;  // -1 = the row does not say
+    int zero_group;  // ranks that a shard group spans, 0 = all; -1 = the row does not say
     enum row_answer sp, flash_attention;
     unsigned overlap_on, overlap_off;  // masks of enum overlap (plan/parallel.h)
     const char *precision, *schedule, *recompute;
+    const char *software;  // which release of the stack: others may be faster or slower
 };
 
 // Keys that no field names are left alone; a wrong type or range is an error at its place.

@@ -5,16 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-// A difference of this many spreads is far above the nanosecond that simulated times are rounded
-// to, and far below where a prediction bends.
-static const double DIFFERENCE = 0.01;
-// Derivatives are taken again where a parameter has moved this far from where they were taken; at
-// the end much less may be left, or the point would be the minimum of another function.
+// Derivatives are central differences over this many spreads to each side: wide enough to see past
+// the corners where another tile, algorithm or overlap becomes the fastest.
+static const double DIFFERENCE = 0.1;
+// Derivatives are taken again where a parameter has moved this far from where they were taken.
 static const double MOVED_MOST = 0.5, MOVED_MOST_AT_END = 0.05;
 // Steps of more than this many spreads are shortened: the derivatives do not reach farther.
 static const double STEP_MOST = 1;
-static const double DAMPING_START = 1e-3, DAMPING_MOST = 1e6;
-enum { STEP_COUNT_MOST = 100 };
+static const double DAMPING_START = 1e-3, DAMPING_LEAST = 1e-9;
+// At a corner no step may be lower although the derivatives promise one: after so many steps in
+// vain, each shorter than the one before, the point stays.
+enum { STEP_COUNT_MOST = 100, VAIN_COUNT_MOST = 5 };
 
 static double row_residual(const struct fit_problem *problem, const double *ln, int row)
 {
@@ -45,28 +46,64 @@ static double objective(const struct fit_problem *problem, const double *z, cons
     return sum;
 }
 
-static void differentiate(struct arena *scratch, const struct fit_problem *problem,
-                          struct fit_point *point)
+// How far a parameter that a row's derivatives depend on has moved since they were taken.
+static double row_moved(const struct fit_problem *problem, const struct fit_point *point, int row)
 {
     int count = problem->parameter_count;
-    struct arena_mark mark = arena_mark(scratch);
-    double *ln = ARENA_NEW(scratch, double, problem->row_count);
-    bool *wanted = ARENA_NEW(scratch, bool, problem->row_count);
-    for (int parameter = 0; parameter < count; parameter++) {
-        for (int row = 0; row < problem->row_count; row++) {
-            wanted[row] =
-                problem->weight[row] > 0 && problem->depends(problem->context, row, parameter);
-        }
-        double z = point->z[parameter];
-        point->z[parameter] = z + DIFFERENCE;
-        problem->predict(problem->context, point->z, wanted, ln);
-        point->z[parameter] = z;
-        for (int row = 0; row < problem->row_count; row++) {
-            double change = wanted[row] ? (ln[row] - point->ln[row]) / DIFFERENCE : 0;
-            point->jacobian[row * count + parameter] = change;
-        }
+    double most = 0;
+    for (int i = 0; i < count && problem->weight[row] > 0; i++) {
+        if (point->jacobian[row * count + i] == 0) continue;
+        most = fmax(most, fabs(point->z[i] - point->jacobian_z[row * count + i]));
     }
-    memcpy(point->jacobian_z, point->z, (size_t)count * sizeof *point->z);
+    return most;
+}
+
+static double moved_most(const struct fit_problem *problem, const struct fit_point *point)
+{
+    double most = 0;
+    for (int row = 0; row < problem->row_count; row++) {
+        most = fmax(most, row_moved(problem, point, row));
+    }
+    return most;
+}
+
+static void differentiate_by(struct arena *scratch, const struct fit_problem *problem,
+                             struct fit_point *point, const bool *stale, int parameter)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    double *above = ARENA_NEW(scratch, double, problem->row_count);
+    double *below = ARENA_NEW(scratch, double, problem->row_count);
+    bool *wanted = ARENA_NEW(scratch, bool, problem->row_count);
+    for (int row = 0; row < problem->row_count; row++) {
+        wanted[row] = stale[row] && problem->depends(problem->context, row, parameter);
+    }
+    double z = point->z[parameter];
+    point->z[parameter] = z + DIFFERENCE;
+    problem->approximate(problem->context, point->z, wanted, above);
+    point->z[parameter] = z - DIFFERENCE;
+    problem->approximate(problem->context, point->z, wanted, below);
+    point->z[parameter] = z;
+    for (int row = 0; row < problem->row_count; row++) {
+        if (!stale[row]) continue;
+        int at = row * problem->parameter_count + parameter;
+        point->jacobian[at] = wanted[row] ? (above[row] - below[row]) / (2 * DIFFERENCE) : 0;
+        point->jacobian_z[at] = z;
+    }
+    arena_reset(scratch, mark);
+}
+
+// Derivatives of the rows that weigh and have moved at least `moved_least`.
+static void differentiate(struct arena *scratch, const struct fit_problem *problem,
+                          struct fit_point *point, double moved_least)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    bool *stale = ARENA_NEW(scratch, bool, problem->row_count);
+    for (int row = 0; row < problem->row_count; row++) {
+        stale[row] = problem->weight[row] > 0 && row_moved(problem, point, row) >= moved_least;
+    }
+    for (int i = 0; i < problem->parameter_count; i++) {
+        differentiate_by(scratch, problem, point, stale, i);
+    }
     arena_reset(scratch, mark);
 }
 
@@ -79,15 +116,6 @@ static void predict_all(struct arena *scratch, const struct fit_problem *problem
     memset(wanted, true, (size_t)problem->row_count);
     problem->predict(problem->context, point->z, wanted, point->ln);
     arena_reset(scratch, mark);
-}
-
-static double moved_since(const struct fit_problem *problem, const struct fit_point *point)
-{
-    double most = 0;
-    for (int i = 0; i < problem->parameter_count; i++) {
-        most = fmax(most, fabs(point->z[i] - point->jacobian_z[i]));
-    }
-    return most;
 }
 
 // The Gauss-Newton matrix and the negative gradient. A row beyond Huber's delta counts by the
@@ -128,9 +156,8 @@ static void assemble(const struct fit_problem *problem, const struct fit_point *
     }
 }
 
-// The step into `step`; its longest part is the result.
-static double step_of(struct arena *scratch, const struct fit_problem *problem,
-                      const struct fit_point *point, double damping, double *step)
+static void step_of(struct arena *scratch, const struct fit_problem *problem,
+                    const struct fit_point *point, double damping, double *step)
 {
     int count = problem->parameter_count;
     struct arena_mark mark = arena_mark(scratch);
@@ -151,12 +178,11 @@ static double step_of(struct arena *scratch, const struct fit_problem *problem,
     for (int i = 0; i < count; i++) {
         step[i] *= shorter;
     }
-    return longest * shorter;
 }
 
-// Takes the step if that is lower.
-static bool try_step(struct arena *scratch, const struct fit_problem *problem,
-                     struct fit_point *point, const double *step)
+// Takes the step if that is lower; by how much. 0: it is not.
+static double try_step(struct arena *scratch, const struct fit_problem *problem,
+                       struct fit_point *point, const double *step)
 {
     struct arena_mark mark = arena_mark(scratch);
     double *z = ARENA_NEW(scratch, double, problem->parameter_count);
@@ -171,15 +197,15 @@ static bool try_step(struct arena *scratch, const struct fit_problem *problem,
     }
     problem->predict(problem->context, z, wanted, ln);
     double lower = objective(problem, z, ln);
-    bool is_lower = lower < point->objective;
-    if (is_lower) {
+    double gain = fmax(point->objective - lower, 0);
+    if (gain > 0) {
         memcpy(point->z, z, (size_t)problem->parameter_count * sizeof *z);
         memcpy(point->ln, ln, (size_t)problem->row_count * sizeof *ln);
         point->objective = lower;
         point->step_count++;
     }
     arena_reset(scratch, mark);
-    return is_lower;
+    return gain;
 }
 
 struct fit_point fit_start(struct arena *arena, const struct fit_problem *problem)
@@ -189,10 +215,10 @@ struct fit_point fit_start(struct arena *arena, const struct fit_problem *proble
         .z = ARENA_NEW(arena, double, count),
         .ln = ARENA_NEW(arena, double, problem->row_count),
         .jacobian = ARENA_NEW(arena, double, (size_t)problem->row_count *(size_t)count),
-        .jacobian_z = ARENA_NEW(arena, double, count),
+        .jacobian_z = ARENA_NEW(arena, double, (size_t)problem->row_count *(size_t)count),
     };
     predict_all(arena, problem, &point);
-    differentiate(arena, problem, &point);
+    differentiate(arena, problem, &point, 0);
     return point;
 }
 
@@ -204,12 +230,12 @@ struct fit_point fit_point_copy(struct arena *arena, const struct fit_problem *p
         .z = ARENA_NEW(arena, double, count),
         .ln = ARENA_NEW(arena, double, rows),
         .jacobian = ARENA_NEW(arena, double, rows *count),
-        .jacobian_z = ARENA_NEW(arena, double, count),
+        .jacobian_z = ARENA_NEW(arena, double, rows *count),
     };
     memcpy(copy.z, point->z, count * sizeof *copy.z);
     memcpy(copy.ln, point->ln, rows * sizeof *copy.ln);
     memcpy(copy.jacobian, point->jacobian, rows * count * sizeof *copy.jacobian);
-    memcpy(copy.jacobian_z, point->jacobian_z, count * sizeof *copy.jacobian_z);
+    memcpy(copy.jacobian_z, point->jacobian_z, rows * count * sizeof *copy.jacobian_z);
     return copy;
 }
 
@@ -218,22 +244,22 @@ void fit_solve(struct arena *scratch, const struct fit_problem *problem, struct 
     struct arena_mark mark = arena_mark(scratch);
     double *step = ARENA_NEW(scratch, double, problem->parameter_count);
     double damping = DAMPING_START;
+    int vain_count = 0;
     point->objective = objective(problem, point->z, point->ln);
     point->converged = false;
     for (int i = 0; i < STEP_COUNT_MOST && !point->converged; i++) {
-        if (moved_since(problem, point) > MOVED_MOST) differentiate(scratch, problem, point);
-        double longest = step_of(scratch, problem, point, damping, step);
-        bool is_end = longest < FIT_STEP_END && damping < 1;
-        bool is_lower = !is_end && try_step(scratch, problem, point, step);
-        if (is_lower) {
-            damping = fmax(damping / 4, 1e-9);
-        } else if (moved_since(problem, point) > MOVED_MOST_AT_END) {
-            differentiate(scratch, problem, point);
-        } else if (is_end) {
-            point->converged = true;
-        } else if ((damping *= 8) > DAMPING_MOST) {
-            break;
+        double moved = moved_most(problem, point);
+        if (moved > MOVED_MOST || (vain_count > 0 && moved > MOVED_MOST_AT_END)) {
+            differentiate(scratch, problem, point, MOVED_MOST_AT_END);
+            moved = moved_most(problem, point);
         }
+        step_of(scratch, problem, point, damping, step);
+        double gain = try_step(scratch, problem, point, step);
+        vain_count = gain > FIT_GAIN_END ? 0 : vain_count + 1;
+        damping = gain > 0 ? fmax(damping / 4, DAMPING_LEAST) : damping * 8;
+        // Derivatives from far away are no reason to stay.
+        bool is_near = moved <= MOVED_MOST_AT_END;
+        point->converged = is_near && vain_count >= (gain > 0 ? 1 : VAIN_COUNT_MOST);
     }
     predict_all(scratch, problem, point);
     arena_reset(scratch, mark);

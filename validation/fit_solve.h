@@ -7,8 +7,8 @@
 //     sum_i w_i rho((predicted_i(z) - measured_i) / sigma) + sum_j z_j^2 / 2 + ties,
 // rho of Huber (1964, Ann. Math. Statist. 35): square up to `huber_delta` sigmas, linear beyond, so
 // that a row that is off by half pulls no harder than one that is off by two sigmas. Gauss-Newton
-// steps with Levenberg's and Marquardt's damping (Marquardt 1963); derivatives are forward
-// differences, taken again wherever the parameters have moved on.
+// steps with Levenberg's and Marquardt's damping (Marquardt 1963); derivatives are central
+// differences, taken again where the parameters have moved on.
 
 // Two parameters that are expected to deviate alike (one silicon under two names): adds
 // ((a_scale z_a - b_scale z_b) / spread)^2 / 2.
@@ -26,21 +26,24 @@ struct fit_problem {
     int tie_count;
     // ln seconds of every row that is `wanted`; the others stay as they are.
     void (*predict)(void *context, const double *z, const bool *wanted, double *ln);
+    // The same, or nearly so and faster: for derivatives.
+    void (*approximate)(void *context, const double *z, const bool *wanted, double *ln);
     // Whether a row's prediction can depend on a parameter.
     bool (*depends)(void *context, int row, int parameter);
     void *context;
 };
 
-// Where a solution stands. `jacobian` is d ln / dz, a row after the other, at `jacobian_z`.
+// Where a solution stands. `jacobian` is d ln / dz, a row after the other, each taken at its
+// `jacobian_z`.
 struct fit_point {
     double *z, *ln;
     double *jacobian, *jacobian_z;
     double objective;
     int step_count;  // accepted ones
-    bool converged;  // no step longer than FIT_STEP_END spreads was left
+    bool converged;  // no step was found that lowers the objective by more than FIT_GAIN_END
 };
 
-#define FIT_STEP_END 1e-3
+#define FIT_GAIN_END 1e-3
 
 // From z = 0.
 struct fit_point fit_start(struct arena *arena, const struct fit_problem *problem);

@@ -13,8 +13,9 @@ const char *question_cluster(struct arena *arena, const struct row *row);
 struct workload question_workload(const struct row *row);
 
 // Coarse: the degrees, schedule, sharding, attention and kind of recompute that the row states.
-// Stated: also which communication overlaps and which classes of operators are recomputed, as far
-// as the row says so and the stack can do it; the rest is as the stack does by default.
+// Stated: also which communication overlaps, which classes of operators are recomputed and how many
+// ranks a shard group spans, as far as the row says so and the stack can do it; the rest is as the
+// stack does by default.
 enum question_detail { QUESTION_STATED, QUESTION_COARSE };
 struct pins question_pins(const struct row *row, const struct stack *stack,
                           enum question_detail detail);

@@ -24,7 +24,7 @@ static const struct json_field HEADER_FIELDS[] = {
 };
 
 struct measured {
-    double iter_s, tokens_per_s_per_gpu, samples_per_s, peak_mem_gb;
+    double iter_s, tokens_per_s_per_gpu, samples_per_s, peak_mem_gb, tflops_per_gpu;
 };
 
 static const struct json_field MEASURED_FIELDS[] = {
@@ -32,6 +32,7 @@ static const struct json_field MEASURED_FIELDS[] = {
     {JSON_OPT_F64(struct measured, tokens_per_s_per_gpu, 0, 1e12)},
     {JSON_OPT_F64(struct measured, samples_per_s, 0, 1e12)},
     {JSON_OPT_F64(struct measured, peak_mem_gb, 0, 1e6)},
+    {JSON_OPT_F64(struct measured, tflops_per_gpu, 0, 1e6)},
     {0},
 };
 
@@ -107,6 +108,7 @@ static void read_measured(struct row *row, const struct json *root, struct err *
         row->step_s = derived.iter_s;
     }
     row->peak_bytes = measured.peak_mem_gb * 1e9;
+    row->flop_per_s_per_gpu = measured.tflops_per_gpu * 1e12;
 }
 
 static bool read_row(struct arena *arena, const char *path, int line, const char *text,
@@ -189,4 +191,22 @@ bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct 
     if (rows->count == 0) return err_set(err, ERR_INPUT, "%s: holds no row", path);
     check_ids(rows, err);
     return err->kind == ERR_NONE;
+}
+
+static bool is_kept(const struct row *row, const struct row_filter *filter)
+{
+    const char *family = filter->family ? filter->family : "";
+    return (!filter->tiers || strchr(filter->tiers, row->tier)) &&
+           strncmp(row->family, family, strlen(family)) == 0 &&
+           (!filter->device || strcmp(row->device, filter->device) == 0) &&
+           (!filter->stack || strcmp(row->stack, filter->stack) == 0);
+}
+
+void rows_keep(struct rows *rows, const struct row_filter *filter)
+{
+    int count = 0;
+    for (int i = 0; i < rows->count; i++) {
+        if (is_kept(&rows->items[i], filter)) rows->items[count++] = rows->items[i];
+    }
+    rows->count = count;
 }

@@ -19,6 +19,7 @@ struct row {
     bool allocated;       // peak_bytes is what the allocator handed out, not what it reserved
     double step_s;        // measured, 0 = not published; derived from tokens/s where only that is
     double peak_bytes;    // measured, 0 = not published
+    double flop_per_s_per_gpu;  // published, as the source counts flops; 0 = not published
     struct row_facts facts;
     enum precision precision;  // of the products, from what the row calls its recipe
     enum row_kind kind;
@@ -35,3 +36,10 @@ struct rows {
 // so is an id that occurs twice.
 MUST_CHECK bool rows_read(struct arena *arena, const char *path, struct rows *rows,
                           struct err *err);
+
+// Rows of these tiers (letters), families (how the name begins), device and stack; NULL: all.
+struct row_filter {
+    const char *tiers, *family, *device, *stack;
+};
+// Drops all other rows, in place; the order stays.
+void rows_keep(struct rows *rows, const struct row_filter *filter);

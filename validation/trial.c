@@ -138,17 +138,24 @@ void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics
     arena_free(&work);
 }
 
-bool trials_run(struct arena *arena, const struct rows *rows, struct trials *trials,
-                void (*progress)(void *context, int done, int count), void *context,
-                struct err *err)
+bool trials_answer(struct arena *arena, struct trials *trials,
+                   void (*progress)(void *context, int done, int count), void *context,
+                   struct err *err)
 {
     const struct fabrics *fabrics = fabrics_load(arena, err);
     const struct bands *bands = fabrics ? bands_load(arena, err) : NULL;
     if (!bands) return false;
-    trials_ask(arena, rows, QUESTION_STATED, trials);
     for (int i = 0; i < trials->count; i++) {
         trial_answer(arena, &trials->items[i], fabrics, bands);
         if (progress) progress(context, i + 1, trials->count);
     }
     return true;
+}
+
+bool trials_run(struct arena *arena, const struct rows *rows, struct trials *trials,
+                void (*progress)(void *context, int done, int count), void *context,
+                struct err *err)
+{
+    trials_ask(arena, rows, QUESTION_STATED, trials);
+    return trials_answer(arena, trials, progress, context, err);
 }
