@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Widest cells, chosen so that no table is wider than 100 columns.
-enum { LINES = 20, NAME_WIDTH = 15, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVALS = 10 };
+enum { LINES = 20, NAME_WIDTH = 14, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVALS = 10 };
 
 static const char *phase_text(const struct ledger_line *line)
 {
