@@ -54,6 +54,8 @@ struct fabrics {
 MUST_CHECK const struct fabrics *fabrics_load(struct arena *arena, struct err *err);
 MUST_CHECK const struct fabrics *fabrics_read(struct arena *arena, const struct json *object,
                                               struct err *err);
+// Its kind, and for rows of a kind that do not begin at 0 the speed: "nvswitch from 400 GB/s".
+const char *fabric_name(struct arena *arena, const struct fabric *fabric);
 // The members of a row and of its protocols, as the reader takes them, and the key of a protocol.
 const struct json_field *fabric_fields(void);
 const struct json_field *fabric_protocol_fields(void);

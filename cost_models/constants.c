@@ -75,12 +75,8 @@ static void add_stack(struct maker *maker, struct stack *stack)
 
 static void add_fabric(struct maker *maker, struct fabric *fabric)
 {
-    double least = fabric->link_bytes_per_s_least;
     maker->owner = CONSTANT_FABRIC;
-    maker->owner_name = fabric->kind;
-    if (least > 0) {
-        maker->owner_name = arena_print(maker->arena, "%s from %g GB/s", fabric->kind, least / 1e9);
-    }
+    maker->owner_name = fabric_name(maker->arena, fabric);
     maker->provenance = (struct provenance_list){fabric->provenance, fabric->provenance_count};
     add_fields(maker, fabric_fields(), fabric, "");
     for (int i = 0; i < PROTOCOL_COUNT; i++) {

@@ -12,8 +12,7 @@ enum constant_owner { CONSTANT_DEVICE, CONSTANT_STACK, CONSTANT_FABRIC };
 
 struct constant {
     enum constant_owner owner;
-    const char *owner_name;  // of the device or the stack; of a fabric its kind and the speed that
-                             // its row begins at: "nvswitch", "nvswitch from 400 GB/s"
+    const char *owner_name;  // of the device, the stack, the row of the fabrics (fabric_name)
     const char *key;         // dotted, as in the file: "efficiency.gemm_ratio.bf16"; of a group's
                              // efficiency with its ranks: "group_efficiency.8"
     double *value;           // in the structs that the list was made of

@@ -47,6 +47,13 @@ static const struct json_field FILE_FIELDS[] = {
     {0},
 };
 
+const char *fabric_name(struct arena *arena, const struct fabric *fabric)
+{
+    double least = fabric->link_bytes_per_s_least;
+    if (least == 0) return fabric->kind;
+    return arena_print(arena, "%s from %g GB/s", fabric->kind, least / 1e9);
+}
+
 const struct json_field *fabric_fields(void)
 {
     return FABRIC_FIELDS;

@@ -133,7 +133,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * stack->gradient_bytes;
+        double bytes = sums.partial[i].elements * stack->reduce_bytes;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -144,12 +144,14 @@ static struct chunk_price once_a_step(const struct price_context *context,
         struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, others, bytes, count};
         price.small_reduce_s += messages_s(context, mesh, &small);
     }
-    // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
+    // Where every micro-batch has reduced its gradients, no more than the replicas' sum of the
+    // shards is left, which goes out in pieces all the same.
     double bucketed_bytes = 0;
     int bucketed_tensors = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        if (program->storage[kind].gradient_axes) continue;
-        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes;
+        unsigned shard = program->storage[kind].gradient_axes;
+        if (shard && price.gradient_reduce_s <= 0) continue;
+        bucketed_bytes += sums.elements[kind] * stack->reduce_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -200,6 +202,14 @@ static void add_casts(const struct price_context *context, const struct program 
     price->small_reduce_s += messages_s(context, mesh, &maxima);
 }
 
+// W sends and receives nothing.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
+{
+    if (stage_count == 1) return;
+    chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
+    chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
+}
+
 static struct chunk_price price_chunk(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk,
@@ -217,6 +227,7 @@ static struct chunk_price price_chunk(const struct price_context *context,
             }
         }
     }
+    step_add_host(context->compute.stack, program->shape.stage_count, &price);
     return price;
 }
 
@@ -272,7 +283,7 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double bytes = (double)program->tied.elements * context->compute.stack->gradient_bytes /
+    double bytes = (double)program->tied.elements * context->compute.stack->reduce_bytes /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     struct message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, stages, bytes, 1};
     return group_s(context, &pair, &message);

@@ -23,15 +23,18 @@ struct evaluation_request {
 // plan.json's "prediction"; ratios and rates are per GPU where they say so.
 struct prediction {
     double step_s;
-    double step_s_low, step_s_high;  // 90 % of the measured runs fell between; 0 without bands
+    // 90 % of the measured runs fell between; 0 without bands. The band also says what the
+    // prediction rests on (cost_models/band.h).
+    double step_s_low, step_s_high;
     const struct band *band;
+    const struct bands *bands;  // that it was taken from
     double tokens_per_s, tokens_per_s_per_gpu;
     double model_flop_per_s_per_gpu;     // graph_model_flop: recompute never counted
     double hardware_flop_per_s_per_gpu;  // what the matrix units really do, recompute included
     double mfu_ratio;                    // model flop over the dense peak of the precision
     struct cost cost;
-    struct money money;
-    int64_t peak_bytes, reserved_bytes;  // worst rank
+    struct money money, money_low, money_high;  // the latter at the ends of the band
+    int64_t peak_bytes, reserved_bytes;  // worst rank: allocated, and with the stack's reserve
 };
 
 struct evaluation {

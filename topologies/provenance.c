@@ -144,18 +144,22 @@ struct provenance_list provenance_read(struct arena *arena, const struct json *o
     return list;
 }
 
+void provenance_put(struct json_writer *writer, const struct provenance *entry)
+{
+    json_put_text(writer, "key", entry->key);
+    json_put_text(writer, "kind", provenance_kind_name(entry->kind));
+    json_put_text(writer, "source", entry->source);
+    if (entry->kind != PROVENANCE_FITTED) return;
+    json_put_f64(writer, "prior", entry->prior);
+    json_put_f64(writer, "spread", entry->spread);
+}
+
 void provenance_write(struct json_writer *writer, const struct provenance *entries, int count)
 {
     json_open(writer, "provenance", '[');
     for (int i = 0; i < count; i++) {
         json_open_flat(writer, NULL, '{');
-        json_put_text(writer, "key", entries[i].key);
-        json_put_text(writer, "kind", provenance_kind_name(entries[i].kind));
-        json_put_text(writer, "source", entries[i].source);
-        if (entries[i].kind == PROVENANCE_FITTED) {
-            json_put_f64(writer, "prior", entries[i].prior);
-            json_put_f64(writer, "spread", entries[i].spread);
-        }
+        provenance_put(writer, &entries[i]);
         json_close(writer, '}');
     }
     json_close(writer, ']');
