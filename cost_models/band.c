@@ -23,6 +23,7 @@ static const struct json_field PAIRS_FIELDS[] = {
     {JSON_F64(struct band_pairs, difference_ratio, 0, 100)},
     {JSON_INT(struct band_pairs, pair_count, 1, 1e9)},
     {JSON_F64(struct band_pairs, right_ratio, 0, 1)},
+    {JSON_TEXT(struct band_pairs, source)},
     {0},
 };
 
@@ -161,40 +162,46 @@ void bands_write(struct json_writer *writer, const struct bands *bands)
         json_put_f64(writer, "difference_ratio", bands->pairs[i].difference_ratio);
         json_put_i64(writer, "pair_count", bands->pairs[i].pair_count);
         json_put_f64(writer, "right_ratio", bands->pairs[i].right_ratio);
+        json_put_text(writer, "source", bands->pairs[i].source);
         json_close(writer, '}');
     }
     json_close(writer, ']');
     json_close(writer, '}');
 }
 
-// How particular a row is for what is asked; -1: it speaks of something else. A named device goes
-// before an unnamed one, a named stack before any, and for a device whose kernels were measured
-// what is known of known devices before what is known of unknown ones.
-static int match(const struct band *band, const char *device, const char *stack, const char *kind,
-                 bool calibrated)
+// The row of just these names; of device "*" there are datasheet rows and others.
+static const struct band *named(const struct bands *bands, const char *device, const char *stack,
+                                const char *kind, bool datasheet)
 {
-    if (strcmp(band->kind, kind) != 0) return -1;
-    bool any_device = strcmp(band->device, "*") == 0, any_stack = strcmp(band->stack, "*") == 0;
-    if (!any_device && strcmp(band->device, device) != 0) return -1;
-    if (!any_stack && strcmp(band->stack, stack) != 0) return -1;
-    int by_stack = any_stack ? 0 : 1;
-    if (!any_device) return 4 + by_stack;
-    if (band->confidence == CONFIDENCE_DATASHEET) return by_stack;
-    return calibrated ? 2 + by_stack : -1;
+    for (int i = 0; i < bands->count; i++) {
+        const struct band *band = &bands->rows[i];
+        bool is_datasheet = band->confidence == CONFIDENCE_DATASHEET;
+        if (is_datasheet == datasheet && strcmp(band->kind, kind) == 0 &&
+            strcmp(band->device, device) == 0 && strcmp(band->stack, stack) == 0) {
+            return band;
+        }
+    }
+    return NULL;
+}
+
+static const struct band *wider(const struct band *a, const struct band *b)
+{
+    if (!a || !b) return a ? a : b;
+    return a->high_ratio / a->low_ratio >= b->high_ratio / b->low_ratio ? a : b;
 }
 
 const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
                               const char *kind, bool calibrated)
 {
-    const struct band *best = NULL;
-    int best_match = -1;
-    for (int i = 0; i < bands->count; i++) {
-        int found = match(&bands->rows[i], device, stack, kind, calibrated);
-        if (found <= best_match) continue;
-        best_match = found;
-        best = &bands->rows[i];
-    }
-    return best;
+    bool is_any = strcmp(device, "*") == 0;
+    const struct band *pair = is_any ? NULL : named(bands, device, stack, kind, false);
+    if (pair) return pair;
+    const struct band *by_device = is_any ? NULL : named(bands, device, "*", kind, false);
+    const struct band *found = NULL;
+    if (by_device || calibrated) found = wider(by_device, named(bands, "*", stack, kind, false));
+    if (!found && calibrated) found = named(bands, "*", "*", kind, false);
+    if (!found) found = named(bands, "*", stack, kind, true);
+    return found ? found : named(bands, "*", "*", kind, true);
 }
 
 const struct band_pairs *bands_pairs(const struct bands *bands, double difference_ratio)

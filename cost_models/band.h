@@ -34,6 +34,7 @@ struct band_pairs {
     double difference_ratio;  // slower over faster, less 1; 0 = any larger one
     int pair_count;
     double right_ratio;
+    const char *source;
 };
 
 struct bands {
@@ -51,9 +52,10 @@ MUST_CHECK const struct bands *bands_read(struct arena *arena, const struct json
 // The object that `bands_read` reads.
 void bands_write(struct json_writer *writer, const struct bands *bands);
 
-// The most particular row for this kind: device and stack named, the device, the stack, neither. A
-// device that no row names was never measured in a run and takes a datasheet row; if the constants
-// of its kernels are measured (`calibrated`), an extrapolated one of device "*".
+// The row of this device and stack. Where they were not measured together, the wider one of the
+// device's and the stack's. A device that no row names was never measured in a run and takes a
+// datasheet row, of its stack or of any; if the constants of its kernels are measured
+// (`calibrated`), an extrapolated one of device "*". NULL only if no row is of this kind.
 const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
                               const char *kind, bool calibrated);
 // "mixture" for a model with experts, else by the width of the products.

@@ -61,12 +61,13 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     return &memo->groups[at].shape;
 }
 
-// `rows` of a dispatch that sends a token once to a place; 0 for every other collective.
-static struct collective_cost cost_of(struct memo *memo, enum collective collective, int rows,
-                                      unsigned axes, double bytes)
+// `routing` of a dispatch that sends a token once to a place, the same in all of a block; without
+// rows for every other collective.
+static struct collective_cost cost_of(struct memo *memo, enum collective collective,
+                                      const struct routing *routing, unsigned axes, double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
-        if (memo->prices[i].collective == collective && memo->prices[i].rows == rows &&
+        if (memo->prices[i].collective == collective && memo->prices[i].rows == routing->rows &&
             memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
             return memo->prices[i].cost;
         }
@@ -75,12 +76,12 @@ static struct collective_cost cost_of(struct memo *memo, enum collective collect
     const struct group_shape *group = find_group(memo, axes);
     double scale = context->compute.stack->network_scale;
     struct collective_cost cost =
-        rows ? dispatch_price(context->fabrics, group, rows, bytes, scale)
-             : collective_price(context->fabrics, group, collective, bytes, scale);
+        routing->rows ? dispatch_price(context->fabrics, group, routing, bytes, scale)
+                      : collective_price(context->fabrics, group, collective, bytes, scale);
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
-        memo->prices[at].rows = rows;
+        memo->prices[at].rows = routing->rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
         memo->prices[at].cost = cost;
@@ -88,17 +89,19 @@ static struct collective_cost cost_of(struct memo *memo, enum collective collect
     return cost;
 }
 
-// Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
-// library knows which of them share a place.
-static int rows_of(const struct price_context *context, const struct block_program *program,
-                   const struct instr *instr)
+// Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
+// its experts share a place.
+static struct routing routing_of(const struct price_context *context,
+                                 const struct block_program *program, const struct instr *instr)
 {
     bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!is_exchange || !context->compute.stack->dispatch_once) return 0;
+    if (!is_exchange || !context->compute.stack->dispatch_once) return (struct routing){0};
     for (int i = 0; i < program->block->op_count; i++) {
-        if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
+        const struct op *op = &program->block->ops[i];
+        if (op->kind != OP_ROUTE) continue;
+        return (struct routing){op->top_k, op->group_count, op->open_groups};
     }
-    return 0;
+    return (struct routing){0};
 }
 
 static enum part part_of(enum axis parent)
@@ -153,7 +156,7 @@ struct exchange {
     enum exchange_kind kind;
     enum part part;
     enum collective collective;
-    int rows;
+    struct routing routing;
     unsigned axes;
     double bytes;
 };
@@ -167,7 +170,7 @@ static struct exchange exchange_of(const struct price_context *context,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes};
     if (!instr->parameter) {
-        exchange.rows = rows_of(context, program, instr);
+        exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
         if (gathers && is_gathered_narrow(context, program, instr))
             exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
@@ -211,7 +214,7 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
 {
     struct tally *tally = &tallies[exchange->phase];
     struct collective_cost cost =
-        cost_of(memo, exchange->collective, exchange->rows, exchange->axes, exchange->bytes);
+        cost_of(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
     double s = cost.s;
     note_exchange(memo, exchange, 1, &cost, s);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
@@ -279,7 +282,7 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
                                 .axes = ring->axes,
                                 .bytes = ring->step_bytes};
     struct collective_cost send =
-        cost_of(memo, exchange.collective, 0, exchange.axes, exchange.bytes);
+        cost_of(memo, exchange.collective, &exchange.routing, exchange.axes, exchange.bytes);
     double piece_s = ring->attention_s / (ring->step_count + 1);
     double hidden_s = overlap & OVERLAP_CP ? fmin(send.s, piece_s) : 0;
     double exposed_s = ring->step_count * (send.s - hidden_s);
@@ -347,6 +350,21 @@ struct block_work {
     unsigned axes;
 };
 
+// What a graph takes off the host, and what it costs where it replays a whole layer of experts.
+static void add_graph(const struct compute_context *context, const struct block_program *program,
+                      struct tally *tallies)
+{
+    double left_ratio = compute_host_ratio(context, program);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        tallies[phase].kernel_count *= left_ratio;
+        tallies[phase].host_s *= left_ratio;
+    }
+    if (left_ratio > 0) return;
+    double stash_s = context->stack->expert_stash_ratio * compute_stash_s(context, program);
+    tallies[PHASE_FORWARD].compute_s += stash_s;
+    tallies[PHASE_BACKWARD].compute_s += stash_s;
+}
+
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
                         const struct block_program *program, struct memo *memo,
@@ -370,13 +388,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
-    if (!compute_is_replayed(&context->compute, program)) return;
-    double stash_s =
-        context->compute.stack->expert_stash_ratio * compute_stash_s(&context->compute, program);
-    work->tallies[PHASE_FORWARD].compute_s += stash_s;
-    work->tallies[PHASE_BACKWARD].compute_s += stash_s;
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        work->tallies[phase].kernel_count = work->tallies[phase].host_s = 0;
+    add_graph(&context->compute, program, work->tallies);
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,

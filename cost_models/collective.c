@@ -242,21 +242,44 @@ static struct shares direct_shares(const struct paths *paths)
     };
 }
 
-// How many of `count` equally likely places hold at least one of the rows.
-static double places_reached(double count, int rows)
+static double places_of_all(double count, int rows)
 {
     return count * (1 - pow(1 - 1 / count, rows));
+}
+
+static double choose(double from, double count)
+{
+    double ways = count >= 0 && count <= from;
+    for (double i = 0; i < count && ways > 0; i++)
+        ways *= (from - i) / (i + 1);
+    return ways;
+}
+
+// How many of `count` equal places hold at least one of a token's rows.
+static double places_reached(double count, const struct routing *routing)
+{
+    int rows = routing->rows;
+    double groups = routing->group_count, open = routing->open_groups;
+    if (groups <= 1 || open <= 0 || open >= groups) return places_of_all(count, rows);
+    if (count >= groups) return places_of_all(count * open / groups, rows);
+    double own = groups / count, reached = 0;
+    if (own != floor(own)) return fmin(places_of_all(count, rows), open);
+    for (double found = 1; found <= fmin(own, open); found++) {
+        double ways = choose(own, found) * choose(groups - own, open - found);
+        reached += ways / choose(groups, open) * (1 - pow(1 - found / open, rows));
+    }
+    return count * reached;
 }
 
 // A token enters a node on the rank that has its sender's rail and goes on from there. Kernels
 // written for this reach what a ring does: DeepEP's published 153 GB/s over H800 links of 200, 43
 // to 58 over NICs of 50 (its README, measured with 8 of 256 experts a token).
-static struct shares dispatch_shares(const struct paths *paths, int rows)
+static struct shares dispatch_shares(const struct paths *paths, const struct routing *routing)
 {
     double nodes = paths->node_count, ranks = paths->group->ranks_per_node;
     return (struct shares){
-        .intra = places_reached(paths->rank_count, rows) / rows * (ranks - 1) / ranks,
-        .network = places_reached(nodes, rows) / rows * (nodes - 1) / nodes,
+        .intra = places_reached(paths->rank_count, routing) / routing->rows * (ranks - 1) / ranks,
+        .network = places_reached(nodes, routing) / routing->rows * (nodes - 1) / nodes,
         .intra_ratio = paths->intra ? paths->intra->efficiency_ratio : 1,
         .network_ratio = paths->network ? paths->network->efficiency_ratio : 1,
     };
@@ -337,13 +360,14 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
 }
 
 struct collective_cost dispatch_price(const struct fabrics *fabrics,
-                                      const struct group_shape *group, int rows_per_token,
-                                      double bytes, double network_scale)
+                                      const struct group_shape *group,
+                                      const struct routing *routing, double bytes,
+                                      double network_scale)
 {
-    assert(bytes >= 0 && network_scale > 0 && rows_per_token >= 1);
+    assert(bytes >= 0 && network_scale > 0 && routing->rows >= 1);
     if (group->rank_count == 1 || bytes <= 0) return (struct collective_cost){0};
     struct paths paths = paths_of(fabrics, group, network_scale);
-    struct shares shares = dispatch_shares(&paths, rows_per_token);
+    struct shares shares = dispatch_shares(&paths, routing);
     struct collective_cost best = IMPOSSIBLE;
     for (enum protocol protocol = PROTOCOL_LL; protocol < PROTOCOL_COUNT; protocol++) {
         if (!protocol_runs(&paths, protocol)) continue;

@@ -94,10 +94,19 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
                                         const struct group_shape *group, enum collective collective,
                                         double bytes, double network_scale);
 
+// Where the rows of a token go: to `rows` experts, which lie in `open_groups` of `group_count`
+// groups of neighbouring experts; no groups (0 or all of them open): anywhere.
+struct routing {
+    int rows;
+    int group_count, open_groups;
+};
+
 // An all-to-all of the rows of experts by a library that sends a token once to each node and there
-// once to each rank, however many of its `rows_per_token` experts sit on it (DeepEP, Zhao et al.
-// 2025; Megatron-Core's flex dispatcher). With k rows spread evenly over n ranks of N nodes it
-// reaches n (1 - (1 - 1/n)^k) ranks and N (1 - (1 - 1/N)^k) nodes. `bytes` are those of all rows.
+// once to each rank, however many of its experts sit on it (DeepEP, Zhao et al. 2025;
+// Megatron-Core's flex dispatcher). With k rows spread evenly over n ranks of N nodes it reaches
+// n (1 - (1 - 1/n)^k) ranks and N (1 - (1 - 1/N)^k) nodes; fewer where a token opens only some
+// groups (DeepSeek-V3, arXiv 2412.19437, 2.1.2). `bytes` are those of all rows.
 struct collective_cost dispatch_price(const struct fabrics *fabrics,
-                                      const struct group_shape *group, int rows_per_token,
-                                      double bytes, double network_scale);
+                                      const struct group_shape *group,
+                                      const struct routing *routing, double bytes,
+                                      double network_scale);

@@ -168,10 +168,14 @@ const struct instr *streamed_input(const struct block_program *program, const st
 }
 
 // Block scales came to matrix units together with fp4.
+static bool has_block_scales(const struct device *device)
+{
+    return device->peak_flop_per_s[PRECISION_FP4] > 0;
+}
+
 bool compute_takes_block_scales(const struct compute_context *context)
 {
-    bool is_narrow = precision_bytes(context->precision) < 2;
-    return is_narrow && context->device->peak_flop_per_s[PRECISION_FP4] > 0;
+    return precision_bytes(context->precision) < 2 && has_block_scales(context->device);
 }
 
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
@@ -242,13 +246,23 @@ static struct compute_cost price_route(const struct compute_context *context,
     };
 }
 
-bool compute_is_replayed(const struct compute_context *context, const struct block_program *program)
+static bool has_experts(const struct block *block)
 {
-    if (!context->stack->expert_graph || !compute_takes_block_scales(context)) return false;
-    for (int i = 0; i < program->block->op_count; i++) {
-        if (program->block->ops[i].kind == OP_ROUTE) return true;
+    for (int i = 0; i < block->op_count; i++) {
+        if (block->ops[i].kind == OP_ROUTE) return true;
     }
     return false;
+}
+
+double compute_host_ratio(const struct compute_context *context,
+                          const struct block_program *program)
+{
+    const struct stack *stack = context->stack;
+    if (!stack->expert_graph || !has_block_scales(context->device) ||
+        !has_experts(program->block)) {
+        return 1;
+    }
+    return compute_takes_block_scales(context) ? 0 : stack->expert_graph_host_ratio;
 }
 
 static bool is_read_by(const struct block *block, int tensor, enum op_kind kind)

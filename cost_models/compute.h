@@ -71,9 +71,9 @@ bool compute_takes_block_scales(const struct compute_context *context);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
                          const struct op *op);
-// Whether the host has no part in this layer: see stack.expert_graph.
-bool compute_is_replayed(const struct compute_context *context,
-                         const struct block_program *program);
+// Share of launches and other work of the host that graphs leave: see stack.expert_graph.
+double compute_host_ratio(const struct compute_context *context,
+                          const struct block_program *program);
 // Copying the rows that experts keep for backward, once: out of the static buffers of a graph or
 // back into them. What products read is kept as narrow as they read it. The weights of the chosen
 // are applied in front of the last product, so that its result is not kept.

@@ -13,11 +13,13 @@ struct stack {
     unsigned schedules;                  // bit per enum schedule_kind; none without a pipeline
     unsigned zero_stages;                // bits 0..3
     unsigned zero_stages_with_pipeline;  // those it can combine with pp > 1
-    unsigned recompute;                  // bit per enum recompute
-    unsigned recompute_classes;          // bit per enum op_class that it can redo selectively
-    unsigned attention;                  // bit per enum attention
-    unsigned axes;                       // bit per enum axis with a degree above 1
-    unsigned cp_kinds;                   // bit per enum cp_kind
+    unsigned zero_stages_grouped;  // those for which shards of one node are a common choice, so
+                                   // that the search tries them unasked; any other group is pinned
+    unsigned recompute;            // bit per enum recompute
+    unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
+    unsigned attention;            // bit per enum attention
+    unsigned axes;                 // bit per enum axis with a degree above 1
+    unsigned cp_kinds;             // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;
@@ -50,8 +52,10 @@ struct stack {
     double expert_host_s;   // host time of one pass through a mixture beside its launches: the wait
                             // for the rows an expert has, the dispatcher, automatic
                             // differentiation of as many products
-    double expert_stash_ratio;  // where they are replayed: share of copying kept rows to paged
-                                // buffers and back that nothing hides
+    double expert_stash_ratio;       // where they are replayed: share of copying kept rows to paged
+                                     // buffers and back that nothing hides
+    double expert_graph_host_ratio;  // share of the host's work left where expert_graph replays
+                                     // attention and router alone: in 16 bits on such a device
     bool expert_graph;    // narrow experts on a device whose matrix units take block scales leave
                           // the rows an expert has on the device: a layer is replayed from a
                           // graph, without the host (full-iteration graphs of the MXFP8 mixtures
@@ -87,6 +91,8 @@ struct stack {
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary
+    bool broadcast_gather;            // updated parameters come from each of their owners in turn,
+                                      // a broadcast each, instead of in one all-gather
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
                                       // and gathered there
     bool post_validation;          // under schedules that part B and W the optimizer does not wait

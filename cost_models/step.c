@@ -161,6 +161,9 @@ static struct chunk_price once_a_step(const struct price_context *context,
         if (!storage->optimizer_axes || storage->weight_axes) continue;
         double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
         int count = is_combined ? price.bucket_count : sums.tensor_count[kind];
+        // A broadcast passes all ranks, as a gather of what one of them owns does.
+        int owners = mesh_size(mesh, storage->optimizer_axes);
+        if (stack->broadcast_gather && count < owners) count = owners;
         struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
                                  bytes, count};
         price.parameter_gather_s += messages_s(context, mesh, &gather);

@@ -16,20 +16,13 @@ static const char *validated_text(struct arena *arena, const struct band *band)
 
 static const char *extrapolated_text(struct arena *arena, const struct band *band)
 {
-    if (is_any(band->device)) {
-        return "extrapolated: this device was never measured in a run, its kernels were";
-    }
+    const char *device = is_any(band->device) ? "other devices" : band->device;
+    const char *stack = is_any(band->stack) ? "other stacks" : band->stack;
     if (band->row_count == 0) {
-        return arena_print(arena, "extrapolated: no measured %s run (%s)", band->kind,
-                           band->device);
+        return arena_print(arena, "extrapolated: no measured %s run (%s)", band->kind, device);
     }
-    if (is_any(band->stack)) {
-        return arena_print(arena, "extrapolated from %d measured %s runs (%s, other stacks)",
-                           band->row_count, band->kind, band->device);
-    }
-    return arena_print(arena, "extrapolated: %d measured %s %s (%s, %s)", band->row_count,
-                       band->kind, band->row_count == 1 ? "run" : "runs", band->device,
-                       band->stack);
+    return arena_print(arena, "extrapolated from %d measured %s %s (%s, %s)", band->row_count,
+                       band->kind, band->row_count == 1 ? "run" : "runs", device, stack);
 }
 
 static const char *rests_on(struct arena *arena, const struct band *band)

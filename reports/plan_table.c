@@ -80,9 +80,11 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
     return arena_print(arena, "%d GPUs of %s", cluster->rank_count, text);
 }
 
-static double gib(int64_t bytes)
+// Gibibytes, with a decimal where there are few.
+static const char *gib_text(struct arena *arena, int64_t bytes)
 {
-    return (double)bytes / (1024.0 * 1024.0 * 1024.0);
+    double gib = (double)bytes / (1024.0 * 1024.0 * 1024.0);
+    return arena_print(arena, gib < 9.95 ? "%.1f" : "%.0f", gib);
 }
 
 // The term that costs the loser most over the winner, as a share of the winner's step.
@@ -107,7 +109,6 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
 {
     const struct candidate *candidate = &result->best[i];
     const struct candidate *winner = &result->best[0];
-    double device_gib = gib(cluster_device_bytes(request->cluster));
     double mfu = best->prediction.mfu_ratio * best->prediction.step_s / candidate->cost.step_s *
                  (double)parallel_rank_count(&winner->parallel) /
                  (double)parallel_rank_count(&candidate->parallel);
@@ -120,8 +121,9 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
         parallel_text(arena, &candidate->parallel),
         arena_print(arena, "%.4g", candidate->cost.step_s),
         arena_print(arena, "%.1f%%", 100 * mfu),
-        arena_print(arena, "%.0f", gib(candidate->memory.peak_bytes)),
-        arena_print(arena, "%.0f/%.0f", gib(candidate->memory.reserved_bytes), device_gib),
+        gib_text(arena, candidate->memory.peak_bytes),
+        arena_print(arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
+                    gib_text(arena, cluster_device_bytes(request->cluster))),
         i == 0 ? "-" : lost_to(arena, &candidate->cost, &winner->cost),
         more,
     };

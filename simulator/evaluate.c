@@ -60,15 +60,16 @@ static bool is_calibrated(const struct device *device, enum precision precision)
     return true;
 }
 
-// The band of the slowest device, which paces the others. No published run mixed devices, so that
-// a mixed cluster is one of a stack never measured with it; one that is known less well decides.
+// The band of the slowest device, which paces the others; where another is known less well, that
+// one decides. No published run mixed devices or computed in fp32, so that such a plan is like one
+// of a stack never measured with the device.
 static const struct band *find_band(const struct evaluation_request *request, int64_t expert_count,
                                     const struct device *slowest)
 {
     enum precision precision = request->workload.precision;
     const struct cluster *cluster = request->cluster;
     const char *kind = band_kind(expert_count, precision_bytes(precision) < 2);
-    const char *stack = request->stack->name;
+    const char *stack = precision_bytes(precision) > 2 ? "*" : request->stack->name;
     for (int i = 0; i < cluster->node_group_count; i++) {
         if (strcmp(cluster->nodes[i].device->name, slowest->name) != 0) stack = "*";
     }

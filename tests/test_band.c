@@ -33,6 +33,20 @@ static void an_unnamed_device_takes_the_row_of_what_is_known_of_it(void **state)
     assert_ptr_equal(bands_find(&BANDS, "e", "t", "mixture", true), &ROWS[6]);
 }
 
+static void a_pair_that_was_never_measured_takes_the_wider_of_its_two(void **state)
+{
+    (void)state;
+    struct band rows[] = {ROWS[3], ROWS[4]};
+    struct bands bands = {.rows = rows, .count = 2};
+    rows[0].low_ratio = 0.8;
+    rows[1].low_ratio = 0.9;
+    rows[0].high_ratio = rows[1].high_ratio = 1.2;
+    assert_ptr_equal(bands_find(&bands, "d", "s", "dense", false), &rows[0]);
+    assert_ptr_equal(bands_find(&bands, "d", "t", "dense", false), &rows[1]);
+    rows[1].high_ratio = 1.4;
+    assert_ptr_equal(bands_find(&bands, "d", "s", "dense", false), &rows[1]);
+}
+
 static void no_row_is_no_answer(void **state)
 {
     (void)state;
@@ -119,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_particular_row_answers),
         cmocka_unit_test(an_unnamed_device_takes_the_row_of_what_is_known_of_it),
+        cmocka_unit_test(a_pair_that_was_never_measured_takes_the_wider_of_its_two),
         cmocka_unit_test(no_row_is_no_answer),
         cmocka_unit_test(the_shipped_bands_hold_together),
         cmocka_unit_test(the_shipped_bands_are_written_as_they_were_read),

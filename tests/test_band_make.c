@@ -58,6 +58,8 @@ static void the_quantile_is_that_of_the_rank_for_finite_samples(void **state)
     check_band(bands_find(make(&made), "d", "s", "dense", false), 0.835, 1.198);
     made.residuals.count = 19;  // -19 to -1: all ranks are needed, and the band still holds 1
     check_band(bands_find(make(&made), "d", "s", "dense", false), 0.826, 1);
+    made.residuals.items += 20;  // 1 to 19
+    check_band(bands_find(make(&made), "d", "s", "dense", false), 1, 1.21);
 }
 
 static void a_family_of_many_rows_does_not_decide_alone(void **state)

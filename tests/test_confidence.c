@@ -14,7 +14,7 @@ static struct band ROWS[] = {
     {"h100-sxm5-80g", "*", "dense", CONFIDENCE_EXTRAPOLATED, 0.8, 1.3, 30, 2, "a test"},
     {"*", "*", "dense-narrow", CONFIDENCE_DATASHEET, 0.4, 2, 9, 2, "a test"},
 };
-static struct band_pairs PAIRS[] = {{0.05, 40, 0.6}, {0, 70, 0.9}};
+static struct band_pairs PAIRS[] = {{0.05, 40, 0.6, "a test"}, {0, 70, 0.9, "a test"}};
 static const struct bands BANDS = {
     .rows = ROWS, .count = sizeof ROWS / sizeof *ROWS, .pairs = PAIRS, .pairs_count = 2};
 
@@ -73,6 +73,15 @@ static void a_measured_pair_is_validated(void **state)
 static void another_stack_is_extrapolated(void **state)
 {
     struct evaluation_request request = ask(*state, "dgx-a100-80g", "fsdp");
+    assert_ptr_equal(answer(*state, &request).band, &ROWS[2]);
+}
+
+static void fp32_is_extrapolated(void **state)
+{
+    struct evaluation_request request = ask(*state, "dgx-a100-80g", "megatron-core");
+    request.workload.precision = PRECISION_FP32;
+    request.parallel.attention = ATTENTION_UNFUSED;
+    request.parallel.passes &= ~(1u << PASS_ATTENTION);
     assert_ptr_equal(answer(*state, &request).band, &ROWS[2]);
 }
 
@@ -161,9 +170,9 @@ static void each_band_says_what_it_rests_on(void **state)
     } cases[] = {
         {&ROWS[3], "validated by 30 measured dense runs (a100-sxm4-80g, megatron-core)"},
         {&ROWS[2], "extrapolated from 60 measured dense runs (a100-sxm4-80g, other stacks)"},
-        {&few, "extrapolated: 1 measured mixture run (d, s)"},
+        {&few, "extrapolated from 1 measured mixture run (d, s)"},
         {&none, "extrapolated: no measured mixture run (d)"},
-        {&ROWS[1], "extrapolated: this device was never measured in a run, its kernels were"},
+        {&ROWS[1], "extrapolated from 90 measured dense runs (other devices, other stacks)"},
         {&ROWS[0], "datasheet: this device was never measured in a run"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -211,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_measured_pair_is_validated),
         cmocka_unit_test(another_stack_is_extrapolated),
+        cmocka_unit_test(fp32_is_extrapolated),
         cmocka_unit_test(an_unknown_device_is_datasheet_until_its_kernels_are_measured),
         cmocka_unit_test(a_mixed_cluster_is_never_validated),
         cmocka_unit_test(money_and_time_have_the_same_band),

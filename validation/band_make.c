@@ -318,6 +318,6 @@ const struct bands *bands_make(struct arena *arena, const struct residuals *resi
                                const char *source)
 {
     struct bands *bands = make_rows(arena, residuals, source);
-    bands->pairs = band_pairs_make(arena, residuals, &bands->pairs_count);
+    bands->pairs = band_pairs_make(arena, residuals, source, &bands->pairs_count);
     return bands;
 }

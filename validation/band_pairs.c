@@ -84,10 +84,10 @@ static int pool_violators(struct pool *pools)
 }
 
 struct band_pairs *band_pairs_make(struct arena *arena, const struct residuals *residuals,
-                                   int *count)
+                                   const char *source, int *count)
 {
     const struct residual **rows = ARENA_NEW(arena, const struct residual *, residuals->count);
-    int known = 0;
+    int known = 0, sweeps = 0;
     for (int i = 0; i < residuals->count; i++) {
         if (residuals->items[i].sweep) rows[known++] = &residuals->items[i];
     }
@@ -97,15 +97,20 @@ struct band_pairs *band_pairs_make(struct arena *arena, const struct residuals *
         while (end < known && strcmp(rows[first]->sweep, rows[end]->sweep) == 0) {
             end++;
         }
+        sweeps += end - first > 1;
         add_sweep(rows + first, end - first, pools);
     }
     *count = pool_violators(pools);
     if (*count == 0) return NULL;
+    const char *text = arena_print(
+        arena, "pairs of rows of %d published sweeps, predicted without their family: %s", sweeps,
+        source);
     struct band_pairs *pairs = ARENA_NEW(arena, struct band_pairs, *count);
     for (int i = 0; i < *count; i++) {
         bool last = i == *count - 1;
         pairs[i].difference_ratio = last ? 0 : EDGES[pools[i].last_edge];
         pairs[i].pair_count = pools[i].pairs;
+        pairs[i].source = text;
         pairs[i].right_ratio = round(1000 * pools[i].right / pools[i].weight) / 1000;
     }
     return pairs;

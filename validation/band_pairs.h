@@ -7,6 +7,6 @@
 // its pairs, so that neither one large sweep nor many of a single pair decide. Where a larger
 // difference was right less often than a smaller one, both are pooled until none is (pool adjacent
 // violators, Barlow et al. 1972, Statistical Inference under Order Restrictions).
-// NULL and a count of 0 without any pair.
+// `source` ends the source of every row, as in bands_make. NULL and a count of 0 without any pair.
 struct band_pairs *band_pairs_make(struct arena *arena, const struct residuals *residuals,
-                                   int *count);
+                                   const char *source, int *count);
