@@ -19,6 +19,7 @@ static const struct fit_term TERMS[] = {
     {CONSTANT_STACK, {"attention_flop_per_s_most"}, 0.1},
     {CONSTANT_STACK, {"element_wise_scale"}, 0.15},
     {CONSTANT_STACK, {"host_op_s"}, 0.4},
+    {CONSTANT_STACK, {"host_task_s"}, 0.7},
     {CONSTANT_STACK, {"unaligned_gemm_ratio"}, 0.3},
     {CONSTANT_STACK, {"grouped_gemm_ratio"}, 0.15},
     {CONSTANT_STACK, {"permute_passes"}, 0.3},
