@@ -29,7 +29,7 @@ struct device_efficiency {
     double attention_forward_ratio;      // of the bf16 peak (fp16 where there is none), fused
                                          // attention of long sequences, without its exponentials
     double attention_backward_ratio;
-    double attention_half_seq;    // sequence length at which half of the above is reached
+    double attention_half_seq;    // causal sequence length at which half of the above is reached
     double attention_tail_ratio;  // of half of the longest block of rows that the multiprocessors
                                   // wait for at the end of an attention; 0: they never do
 };
