@@ -114,7 +114,8 @@ static enum part part_of(enum axis parent)
 static double reduced_bytes(const struct price_context *context, const struct instr *instr)
 {
     double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
-    return (double)instr->bytes * context->compute.stack->gradient_bytes / width;
+    return (double)instr->bytes *
+           stack_gradient_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
 static void add_streamed(const struct mesh *mesh, const struct instr *instr, struct tally *tally)

@@ -57,6 +57,7 @@ static const struct json_field FIELDS[] = {
     {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
     {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},
     {JSON_F64(struct stack, gradient_bytes, 1, 8)},
+    {JSON_OPT_F64(struct stack, fp16_gradient_bytes, 1, 8)},
     {JSON_F64(struct stack, master_bytes, 0, 8)},
     {JSON_F64(struct stack, moment_bytes, 1, 8)},
     {JSON_F64(struct stack, logits_bytes_per_element, 2, 16)},
@@ -279,6 +280,7 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
             json_put_bool(writer, field->key, *(const bool *)member);
             break;
         case JSON_TYPE_F64:
+            if (field->optional && *(const double *)member == 0) break;
             json_put_f64(writer, field->key, *(const double *)member);
             break;
         case JSON_TYPE_I64:
@@ -394,6 +396,12 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
         *why = REFUSALS[i](stack, parallel, arena);
     return !*why;
+}
+
+double stack_gradient_bytes(const struct stack *stack, enum precision precision)
+{
+    bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
+    return is_own ? stack->fp16_gradient_bytes : stack->gradient_bytes;
 }
 
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

@@ -70,15 +70,17 @@ struct stack {
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
                                    // for the global norm: it steps, and takes the step back in
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
-    bool dummy_gradient;           // keeps a gradient of every distinct weight shape in backward
+    bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
+                                   // of a layer's weights
     int64_t bucket_bytes;          // of gradient reduction
     double bucket_bytes_per_rank;  // and no less than this for every rank that reduces, so that
                                    // latency does not outgrow bandwidth; 0 = does not grow
     // memory
     double gradient_bytes;            // of a kept gradient element: 4 or 2
+    double fp16_gradient_bytes;       // the same in fp16 runs; 0 = the same
     double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none
     double moment_bytes;              // of one moment of the optimizer: 4 or 2
-    double logits_bytes_per_element;  // alive on the last stage: logits, their fp32 copy, gradient
+    double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
     double reserve_ratio;             // allocator slack over activations, not part of "allocated"
     struct provenance *provenance;
@@ -94,6 +96,9 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 // ERR_USAGE where the stack runs no products in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
+
+// Bytes of a kept gradient element.
+double stack_gradient_bytes(const struct stack *stack, enum precision precision);
 
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

@@ -80,8 +80,9 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct parameter_sums sums = parameter_sums(program, chunk);
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
+    double width = stack_gradient_bytes(stack, program->workload.precision);
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * stack->gradient_bytes;
+        double bytes = sums.partial[i].elements * width;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -97,7 +98,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     int bucketed_tensors = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         if (program->storage[kind].gradient_axes) continue;
-        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes;
+        bucketed_bytes += sums.elements[kind] * width;
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -114,8 +115,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
     price.update_s = update_s(&context->compute, program->workload.optimizer, kept_states) +
-                     stream_s(&context->compute,
-                              kept_gradients * stack->gradient_bytes * stack->gradient_passes);
+                     stream_s(&context->compute, kept_gradients * width * stack->gradient_passes);
     return price;
 }
 
@@ -201,7 +201,8 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double bytes = (double)program->tied.elements * context->compute.stack->gradient_bytes /
+    double width = stack_gradient_bytes(context->compute.stack, program->workload.precision);
+    double bytes = (double)program->tied.elements * width /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     return collective_price(context->fabrics, &pair, COLLECTIVE_ALL_REDUCE, bytes,
                             context->compute.stack->network_scale)

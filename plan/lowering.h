@@ -100,3 +100,6 @@ void lowering_op(struct lowering *low, int index);
 
 // plan/lower_memory.c: lifetimes and the sums that follow from them.
 void lowering_memory(struct lowering *low);
+
+// plan/lower_weights.c: the parameters of the program as matrices.
+void lowering_weights(struct lowering *low);
