@@ -91,7 +91,7 @@ static int put_pins(struct plan_arguments *a, struct option *options)
          "of gradient reduction (default as the stack has it)", NULL, 1, 1 << 30},
         {"--passes", OPTION_WORDS, &a->passes,
          "passes over graph and program (default all that the stack can do)",
-         "none|all|attention|fusion|buckets|combine|latency-hiding|streams", 0, 0},
+         "none|all|attention|fusion|buckets|combine|latency-hiding|streams|early-stop", 0, 0},
         {"--forbid", OPTION_TEXTS, &a->forbid, "exclude a value, may be repeated", "KEY=VALUE", 0,
          0},
     };

@@ -1,3 +1,4 @@
+#include "cost_models/contraction.h"
 #include "cost_models/step.h"
 
 #include <assert.h>
@@ -40,6 +41,7 @@ struct ring {
 struct tally {
     double compute_s, recompute_s;
     double comm_s[PART_COUNT];   // activations
+    double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
@@ -118,6 +120,24 @@ static double reduced_bytes(const struct price_context *context, const struct in
            stack_gradient_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
+// Operands of narrow products are quantised before they are gathered.
+static bool is_gathered_narrow(const struct price_context *context,
+                               const struct block_program *program, const struct instr *gather)
+{
+    const struct compute_context *compute = &context->compute;
+    bool may_be = compute->stack->narrow_gathers && precision_bytes(compute->precision) < 2;
+    if (!may_be || gather->parent != AXIS_TP || gather->inner > 0) return false;
+    bool is_narrow = false;
+    for (const struct instr *at = gather + 1; at < program->instrs + program->instr_count; at++) {
+        for (int i = 0; i < at->input_count; i++) {
+            if (at->inputs[i] != gather->outputs[0]) continue;
+            if (!contraction_is_narrow(compute, program, at)) return false;
+            is_narrow = true;
+        }
+    }
+    return is_narrow;
+}
+
 static void add_streamed(const struct mesh *mesh, const struct instr *instr, struct tally *tally)
 {
     struct ring *ring = &tally->rings[instr->recompute];
@@ -152,6 +172,9 @@ static struct exchange exchange_of(const struct price_context *context,
                                 .bytes = (double)instr->bytes};
     if (!instr->parameter) {
         exchange.rows = rows_of(context, program, instr);
+        bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+        if (gathers && is_gathered_narrow(context, program, instr))
+            exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
     } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
         exchange.kind = EXCHANGE_GATHER;
     } else {
@@ -168,6 +191,10 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
+    bool is_chunked = exchange->collective == COLLECTIVE_ALL_GATHER ||
+                      exchange->collective == COLLECTIVE_REDUCE_SCATTER;
+    bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->part == PART_TP;
+    if (is_tp && is_chunked) tally->chunked_s += s;
 }
 
 static void add_compute(const struct price_context *context, const struct block_program *program,
@@ -229,7 +256,8 @@ static void overlap_activations(struct memo *memo, unsigned overlap, struct tall
     double slowed_s = overlap_ring(memo, overlap, &tally->rings[0], tally) +
                       overlap_ring(memo, overlap, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
-        tally->comm_s[PART_TP] *= 1 - stack->tp_overlap_ratio;
+        double window_s = tally->compute_s + tally->recompute_s;
+        hide(&tally->comm_s[PART_TP], fmin(stack->tp_overlap_ratio * tally->chunked_s, window_s));
     }
     if (overlap & OVERLAP_EP) {
         double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);

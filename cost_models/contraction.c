@@ -112,6 +112,14 @@ static enum precision product_precision(const struct compute_context *context,
     return is_narrow ? context->precision : PRECISION_BF16;
 }
 
+bool contraction_is_narrow(const struct compute_context *context,
+                           const struct block_program *program, const struct instr *instr)
+{
+    if (instr->collective != COLLECTIVE_NONE || instr->kind != OP_CONTRACT) return false;
+    const struct tensor *parameter = parameter_of(program, instr);
+    return precision_bytes(product_precision(context, program, instr, parameter)) < 2;
+}
+
 // Elements of the operands that this narrow product is the first to use, and how many they are.
 static double fresh_elements(const struct compute_context *context,
                              const struct block_program *program, const struct instr *instr,

@@ -6,6 +6,9 @@
 struct compute_cost contraction_price(const struct compute_context *context,
                                       const struct block_program *program,
                                       const struct instr *instr);
+// Whether this product runs in fp8 or fp4.
+bool contraction_is_narrow(const struct compute_context *context,
+                           const struct block_program *program, const struct instr *instr);
 // Whether this sum of input gradients is part of the GEMM that made them.
 bool contraction_has_summed(const struct compute_context *context,
                             const struct block_program *program, const struct instr *instr);

@@ -39,6 +39,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, dispatch_once)},
     {JSON_F64(struct stack, cast_bytes, 0, 64)},
     {JSON_F64(struct stack, cast_kernels, 0, 16)},
+    {JSON_BOOL(struct stack, narrow_gathers)},
     {JSON_BOOL(struct stack, cached_weight_cast)},
     {JSON_BOOL(struct stack, delayed_scaling)},
     {JSON_F64(struct stack, gradient_passes, 0, 16)},

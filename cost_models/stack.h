@@ -50,6 +50,7 @@ struct stack {
     double cast_kernels;    // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
+    bool narrow_gathers;      // tp gathers operands of narrow products after they are quantised
     bool cached_weight_cast;  // weights are quantised once a step, not in every micro-batch
     bool delayed_scaling;     // scales come from maxima of earlier steps, which are all-reduced
                               // once a step
@@ -57,7 +58,8 @@ struct stack {
                               // the update: zeroing, unscaling, copying
     double overlap_ratio;     // share of gradient and parameter communication that proceeds
                               // while compute runs
-    double tp_overlap_ratio;  // share of tp collectives hidden behind GEMMs when OVERLAP_TP
+    double tp_overlap_ratio;  // share of tp's gathers and scatters hidden behind GEMMs when
+                              // OVERLAP_TP; an all-reduce is in one piece and hides nothing
     double contention_ratio;  // slow-down of compute by communication beside it
     double network_scale;     // on the fabric's efficiency
     double step_overhead_s;   // data loading, logging, host work, once a step

@@ -397,6 +397,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     lower_forward(&low);
     lower_backward(&low);
     lower_weights(&low);
+    if (pass_is_on(request->parallel, PASS_EARLY_STOP)) lowering_stop_early(&low);
     if (pass_is_on(request->parallel, PASS_FUSION)) fusion_mark(arena, low.program);
     lowering_memory(&low);
     return low.program;

@@ -98,6 +98,9 @@ void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64
 const struct op_layouts *lowering_layouts(struct lowering *low, int index);
 void lowering_op(struct lowering *low, int index);
 
+// plan/early_stop.c: takes redone work out that nothing reads.
+void lowering_stop_early(struct lowering *low);
+
 // plan/lower_memory.c: lifetimes and the sums that follow from them.
 void lowering_memory(struct lowering *low);
 

@@ -16,8 +16,8 @@ static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
 static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {"gpipe", "1f1b", "interleaved", "zb-h1",
                                                            "zb-h2", "zb-v", "zb-auto"};
 static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysses"};
-static const char *const PASSES[PASS_COUNT] = {"attention", "fusion",         "buckets",
-                                               "combine",   "latency-hiding", "streams"};
+static const char *const PASSES[PASS_COUNT] = {"attention",      "fusion",  "buckets",   "combine",
+                                               "latency-hiding", "streams", "early-stop"};
 
 // Moments: values kept a parameter. sgd and lars keep the momentum.
 static const struct {

@@ -44,6 +44,7 @@ enum pass {
     PASS_COMBINE,         // many small collectives become one
     PASS_LATENCY_HIDING,  // collectives start early and are waited for late
     PASS_STREAMS,         // communication runs on streams of its own
+    PASS_EARLY_STOP,      // of redone forward work only what backward reads is run
     PASS_COUNT
 };
 

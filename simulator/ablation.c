@@ -2,8 +2,9 @@
 
 // The order in which a compiler adds them: what computes less first, then what communicates less,
 // then what hides the rest.
-static const enum pass ORDER[PASS_COUNT] = {PASS_ATTENTION, PASS_FUSION,         PASS_COMBINE,
-                                            PASS_STREAMS,   PASS_LATENCY_HIDING, PASS_BUCKETS};
+static const enum pass ORDER[PASS_COUNT] = {PASS_ATTENTION, PASS_FUSION,  PASS_EARLY_STOP,
+                                            PASS_COMBINE,   PASS_STREAMS, PASS_LATENCY_HIDING,
+                                            PASS_BUCKETS};
 
 static struct fusion_counts count_fusion(const struct program *program)
 {

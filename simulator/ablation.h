@@ -21,8 +21,9 @@ struct ablation {
     int64_t reserved_bytes;
     struct ablation_row without[PASS_COUNT];  // each pass of the plan
     int without_count;
-    struct ablation_row waterfall[PASS_COUNT + 1];  // none, + attention, + fusion, + combine,
-    int waterfall_count;                            // + streams, + latency-hiding, + buckets
+    // none, then with one more at a time in the order of ablation.c
+    struct ablation_row waterfall[PASS_COUNT + 1];
+    int waterfall_count;
     struct fusion_counts fusion;  // of one micro-batch through all stages, one rank of each
 };
 

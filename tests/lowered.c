@@ -19,7 +19,7 @@ struct lowered lowered_make(struct arena *arena, struct setup setup, int positio
                                      .cp_kind = setup.cp_kind,
                                      .recompute_classes = setup.recompute_classes,
                                      .zero = setup.zero,
-                                     .passes = 1u << PASS_COMBINE}};
+                                     .passes = 1u << PASS_COMBINE | setup.passes}};
     l.parallel.degree[AXIS_TP] = at_least_one(setup.tp);
     l.parallel.degree[AXIS_CP] = at_least_one(setup.cp);
     l.parallel.degree[AXIS_DP] = at_least_one(setup.dp);

@@ -14,6 +14,7 @@ struct setup {
     int zero, micro_batch;
     enum recompute recompute;
     unsigned recompute_classes;
+    unsigned passes;  // beside combine
     int64_t seq_len;  // 0 = LOWERED_SEQ
     double expert_imbalance, capacity_factor;
 };

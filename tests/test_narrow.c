@@ -207,6 +207,40 @@ static void fp8_on_hopper_gains_a_third_end_to_end(void **state)
     assert_true(alone > 1.15 * gain && alone < 2);
 }
 
+// Seconds of a layer's tp collectives, none hidden.
+static double tp_s(struct arena *arena, enum precision precision, bool narrow_gathers, bool sp)
+{
+    struct stack *stack = ARENA_NEW(arena, struct stack, 1);
+    *stack = *stack_load(arena, "megatron-core", &(struct err){0});
+    stack->narrow_gathers = narrow_gathers;
+    struct priced of = priced_start(arena, "llama-3-8b", "dgx-h100", "megatron-core");
+    of.stack = stack;
+    of.workload.precision = precision;
+    of.parallel.degree[AXIS_TP] = 4;
+    of.parallel.sp = sp;
+    of.parallel.micro_batch = 64;  // bandwidth is all that counts
+    of.parallel.overlap = 0;
+    priced_finish(&of);
+    struct block_price layer =
+        block_price(&of.context, &of.program->mesh, priced_block(&of, BLOCK_LAYER), 0);
+    double sum_s = 0;
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
+        sum_s += layer.phase_s[phase][PART_TP];
+    return sum_s;
+}
+
+// Six gathers and four scatters a layer; half of the bytes of the former is three tenths of all.
+static void operands_are_gathered_after_they_are_quantised(void **state)
+{
+    double wide_s = tp_s(*state, PRECISION_BF16, true, true);
+    assert_true(tp_s(*state, PRECISION_FP8, false, true) == wide_s);
+    double ratio = tp_s(*state, PRECISION_FP8, true, true) / wide_s;
+    assert_true(ratio > 0.69 && ratio < 0.71);
+    // Without sequence parallelism there is nothing to gather.
+    assert_true(tp_s(*state, PRECISION_FP8, true, false) ==
+                tp_s(*state, PRECISION_FP8, false, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +252,7 @@ int main(void)
         cmocka_unit_test(fp4_gains_over_fp8_on_blackwell),
         cmocka_unit_test(delayed_scaling_reduces_its_maxima_once_a_step),
         cmocka_unit_test(fp8_on_hopper_gains_a_third_end_to_end),
+        cmocka_unit_test(operands_are_gathered_after_they_are_quantised),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

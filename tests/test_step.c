@@ -97,6 +97,7 @@ static void overlap_hides_the_stated_share_of_tp(void **state)
     struct priced of = priced_start(*state, "llama-2-70b", "dgx-h100", "megatron-core");
     of.parallel.degree[AXIS_TP] = 8;
     of.parallel.sp = true;
+    of.parallel.overlap &= ~(unsigned)OVERLAP_TP;
     priced_finish(&of);
     struct block_price plain = layer_price(&of);
     of.parallel.overlap |= OVERLAP_TP;
@@ -104,6 +105,20 @@ static void overlap_hides_the_stated_share_of_tp(void **state)
     double left = part_s(hidden.phase_s, PART_TP) / part_s(plain.phase_s, PART_TP);
     assert_true(fabs(left - (1 - of.stack->tp_overlap_ratio)) < 1e-9);
     assert_true(block_s(&hidden) < block_s(&plain));
+}
+
+// What userbuffers hide is sent piece by piece; without sequence parallelism nothing is.
+static void an_all_reduce_of_tp_is_not_hidden(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-70b", "dgx-h100", "megatron-core");
+    of.parallel.degree[AXIS_TP] = 8;
+    of.parallel.overlap = 0;
+    priced_finish(&of);
+    struct block_price plain = layer_price(&of);
+    of.parallel.overlap = OVERLAP_TP;
+    struct block_price same = layer_price(&of);
+    assert_true(part_s(plain.phase_s, PART_TP) > 0);
+    assert_true(part_s(same.phase_s, PART_TP) == part_s(plain.phase_s, PART_TP));
 }
 
 static struct priced with_zero(struct arena *arena, int zero)
@@ -394,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_chunk_is_the_sum_of_its_blocks),
         cmocka_unit_test(full_recompute_repeats_forward_and_tp_communication),
         cmocka_unit_test(overlap_hides_the_stated_share_of_tp),
+        cmocka_unit_test(an_all_reduce_of_tp_is_not_hidden),
         cmocka_unit_test(zero_moves_the_reduction_into_the_micro_batch),
         cmocka_unit_test(parameters_hide_behind_compute_as_far_as_it_lasts),
         cmocka_unit_test(gradients_in_buckets_cost_more_latency),
