@@ -255,7 +255,7 @@ static struct priced pipelined(struct arena *arena, const char *stack, bool sp)
 // 2048 * 12288 fp16 are 50 MB; a rank owns one NIC of 25 GB/s.
 static void a_hop_sends_the_boundary_over_the_rail_of_each_rank(void **state)
 {
-    struct priced whole = pipelined(*state, "megatron-deepspeed", false);
+    struct priced whole = pipelined(*state, "colossalai", false);
     struct priced scattered = pipelined(*state, "megatron-2021", false);
     struct priced split = pipelined(*state, "megatron-2021", true);
     double bytes = 2.0 * 2048 * 12288;
