@@ -7,3 +7,4 @@
 int plan_command(int argc, char **argv, struct err *err);
 int simulate_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);
+int validate_command(int argc, char **argv, struct err *err);

@@ -19,6 +19,7 @@ struct json_document {
     const char *path;  // as given; "-" never means stdin
     const char *text;
     size_t text_bytes;
+    int line;            // of the file, where the text starts; from 1
     struct cJSON *root;  // a copy in the arena, children side by side
 };
 
@@ -74,6 +75,9 @@ MUST_CHECK bool json_load(struct arena *arena, const char *path, struct json_doc
 // The same from memory; `path` names it in errors. `text` need not end in NUL.
 MUST_CHECK bool json_parse(struct arena *arena, const char *path, const char *text,
                            size_t text_bytes, struct json_document *document, struct err *err);
+// The same for a text that starts at this line of its file (JSON lines).
+MUST_CHECK bool json_parse_from(struct arena *arena, const char *path, int line, const char *text,
+                                size_t text_bytes, struct json_document *document, struct err *err);
 struct json json_root(const struct json_document *document);
 
 // Strict reading of an object: unknown, missing, duplicate and mistyped keys and values out of
