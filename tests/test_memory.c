@@ -78,7 +78,7 @@ static void activations_are_those_of_korthikanti(void **state)
         double sbh = 2048.0 * 4 * 6144, square = 64.0 * 2048 / 6144;
         double expected =
             sbh * (CASES[i].straight + CASES[i].divided / 8 + CASES[i].square * square / 8);
-        check_near((double)priced_block(&of, BLOCK_LAYER)->saved_bytes, expected, 0.05);
+        check_near((double)priced_block(&of, BLOCK_LAYER)->saved_bytes, expected, 1e-3);
     }
 }
 
