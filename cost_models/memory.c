@@ -281,6 +281,19 @@ static double buffer_bytes(const struct program *program, const struct holding *
     return bytes;
 }
 
+static double stored_weight_bytes(const struct program *program, const struct stack *stack,
+                                  const struct parameter_sums *sums)
+{
+    enum precision precision = program->workload.precision;
+    double elements = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        unsigned axes = program->storage[kind].weight_axes;
+        if (!stack_keeps_narrow_weights(stack, precision, axes != 0)) continue;
+        elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
+    }
+    return elements * parameter_weight_bytes(precision);
+}
+
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
                                     int stage)
 {
@@ -288,14 +301,13 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
     const struct parameter_sums *sums = &holding.sums;
-    double weights = parameter_stored(program, sums, offsetof(struct storage, weight_axes));
     double gradients = parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
     double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
     double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     double transient =
         larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {
-        .weights_bytes = (int64_t)(weights * parameter_weight_bytes(precision)),
+        .weights_bytes = (int64_t)stored_weight_bytes(program, stack, sums),
         .gradients_bytes = (int64_t)(gradients * stack_gradient_bytes(stack, precision)),
         .optimizer_bytes = (int64_t)(states * state_bytes),
         .activations_bytes = (int64_t)holding.saved_bytes,

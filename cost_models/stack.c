@@ -55,6 +55,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
     {JSON_BOOL(struct stack, dummy_gradient)},
+    {JSON_OPT_BOOL(struct stack, fp32_weights)},
     {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
     {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},
     {JSON_F64(struct stack, gradient_bytes, 1, 8)},
@@ -278,6 +279,7 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
             json_put_text(writer, field->key, *(const char *const *)member);
             break;
         case JSON_TYPE_BOOL:
+            if (field->optional && !*(const bool *)member) break;
             json_put_bool(writer, field->key, *(const bool *)member);
             break;
         case JSON_TYPE_F64:
@@ -397,6 +399,12 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
         *why = REFUSALS[i](stack, parallel, arena);
     return !*why;
+}
+
+bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded)
+{
+    bool is_cast_late = sharded && stack->fp32_weights && precision != PRECISION_FP32;
+    return !is_cast_late;
 }
 
 double stack_gradient_bytes(const struct stack *stack, enum precision precision)

@@ -74,6 +74,8 @@ struct stack {
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
     bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
                                    // of a layer's weights
+    bool fp32_weights;             // where weights are stored in shards, the shards are the master
+                                   // copy, which is narrowed when it is gathered
     int64_t bucket_bytes;          // of gradient reduction
     double bucket_bytes_per_rank;  // and no less than this for every rank that reduces, so that
                                    // latency does not outgrow bandwidth; 0 = does not grow
@@ -99,6 +101,8 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
 
+// Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
+bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
 // Bytes of a kept gradient element.
 double stack_gradient_bytes(const struct stack *stack, enum precision precision);
 

@@ -51,6 +51,23 @@ static void zero_divides_the_state_by_class(void **state)
     }
 }
 
+// FSDP2 shards fp32 weights, which are the optimizer's own (torchtitan, mixed_precision_param), and
+// narrows what it gathers: 16 bytes a parameter, not 18.
+static void sharded_weights_that_are_the_master_copy_are_kept_once(void **state)
+{
+    static const double BYTES[] = {18, 0, 0, 16};
+    for (int zero = 0; zero < 4; zero += 3) {
+        struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "fsdp2");
+        of.parallel.zero = zero;
+        priced_finish(&of);
+        struct memory_parts parts = stage_parts(&of, 0);
+        double found = (double)parts.weights_bytes + (double)parts.gradients_bytes +
+                       (double)parts.optimizer_bytes;
+        double elements = (double)graph_parameter_count(of.graph);
+        check_near(found, BYTES[zero] * elements / (zero == 3 ? 8 : 1), 1e-6);
+    }
+}
+
 // Korthikanti et al. 2022, equations 1, 2, 4 and 5: bytes of one layer are sbh (34 + 5 a s / h),
 // divided by t with sequence parallelism, else 10 + 24 / t + 5 a s / (h t); selective recompute
 // drops the square term, full keeps the input alone. Megatron keeps what a fused kernel reads; the
@@ -218,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_divides_the_state_by_class),
+        cmocka_unit_test(sharded_weights_that_are_the_master_copy_are_kept_once),
         cmocka_unit_test(activations_are_those_of_korthikanti),
         cmocka_unit_test(a_pipeline_holds_as_many_micro_batches_as_are_in_flight),
         cmocka_unit_test(where_w_is_apart_what_it_reads_is_held),
