@@ -16,6 +16,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("recompute")},
     {JSON_ANY("recompute_classes")},
     {JSON_ANY("attention")},
+    {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
     {JSON_ANY("cp_kinds")},
     {JSON_BOOL(struct stack, cp_zigzag)},
@@ -127,6 +128,8 @@ static const struct mask_field {
     {"recompute_classes", offsetof(struct stack, recompute_classes), OP_CLASS_NONE + 1,
      OP_CLASS_COUNT, class_text, true},
     {"attention", offsetof(struct stack, attention), 0, ATTENTION_COUNT, attention_text, false},
+    {"fp16_attention", offsetof(struct stack, fp16_attention), 0, ATTENTION_COUNT, attention_text,
+     true},
     {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true},
     {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true},
     {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true},
@@ -205,6 +208,10 @@ static void check(const struct stack *stack, const struct json *object, struct e
         struct json at = json_get(object, "recompute_classes", err);
         json_fail(&at, err, "expected some where recompute has selective and none elsewhere");
     }
+    if (!err->kind && stack->fp16_attention & ~stack->attention) {
+        struct json at = json_get(object, "fp16_attention", err);
+        json_fail(&at, err, "expected a subset of attention");
+    }
     if (!err->kind && stack->overlap_default & ~stack->overlap) {
         struct json at = json_get(object, "overlap_default", err);
         json_fail(&at, err, "expected a subset of overlap");
@@ -216,6 +223,7 @@ const struct stack *stack_read(struct arena *arena, const struct json *object, s
     struct stack *stack = ARENA_NEW(arena, struct stack, 1);
     json_read(object, FIELDS, stack, err);
     for (int i = 0; i < MASK_COUNT && !err->kind; i++) {
+        if (!json_has(object, MASKS[i].key)) continue;  // optional
         *mask_of(stack, &MASKS[i]) = read_mask(object, &MASKS[i], err);
     }
     if (!err->kind) stack->overlap = read_overlap(object, "overlap", err);
@@ -269,6 +277,16 @@ static void write_any(struct json_writer *writer, const struct stack *stack, con
     }
 }
 
+static bool has_any(const struct stack *stack, const char *key)
+{
+    bool found = false;
+    for (int i = 0; i < MASK_COUNT; i++) {
+        bool is_set = *mask_of((struct stack *)stack, &MASKS[i]) != 0;
+        found = found || (is_set && strcmp(MASKS[i].key, key) == 0);
+    }
+    return found;
+}
+
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack)
 {
     json_open(writer, key, '{');
@@ -290,6 +308,7 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
             json_put_i64(writer, field->key, *(const int64_t *)member);
             break;
         case JSON_TYPE_ANY:
+            if (field->optional && !has_any(stack, field->key)) break;
             write_any(writer, stack, field->key);
             break;
         case JSON_TYPE_INT:

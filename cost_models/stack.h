@@ -16,8 +16,11 @@ struct stack {
     unsigned recompute;                  // bit per enum recompute
     unsigned recompute_classes;          // bit per enum op_class that it can redo selectively
     unsigned attention;                  // bit per enum attention
-    unsigned axes;                       // bit per enum axis with a degree above 1
-    unsigned cp_kinds;                   // bit per enum cp_kind
+    unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none: as
+                              // any run. Scripts that still train in fp16 are older than the
+                              // kernels, or leave them to a flag
+    unsigned axes;            // bit per enum axis with a degree above 1
+    unsigned cp_kinds;        // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;

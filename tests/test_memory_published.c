@@ -55,17 +55,30 @@ static void allocated_bytes_of_transformer_engine_are_within_a_percent(void **st
     check(*state, &trials, (struct range){-0.01, 0.01});
 }
 
-// The fork of Megatron-LM behind the zero-bubble schedules, whose example of 2023 asks for no flash
-// attention (examples/pretrain_zbh1.sh of its repository); the rows do not say. Its searched
-// schedules of twice the memory hold one or two micro-batches more than the published pattern.
+// The fork of Megatron-LM behind the zero-bubble schedules trains in fp16, and its example of 2023
+// asks for no flash attention (examples/pretrain_zbh1.sh of its repository); the rows do not say.
+// Its searched schedules of twice the memory hold one or two micro-batches more than the published
+// pattern.
 static void allocated_bytes_of_zero_bubble_runs_are_those_of_unfused_attention(void **state)
 {
     struct trials trials = ask(*state, "zero-bubble");
-    for (int i = 0; i < trials.count; i++) {
-        struct pins *pins = &trials.items[i].pins;
-        pins_set(pins, CHOICE_ATTENTION, ATTENTION_UNFUSED, ATTENTION_UNFUSED);
-    }
     check(*state, &trials, (struct range){-0.08, 0.05});
+    for (int i = 0; i < trials.count; i++)
+        assert_int_equal(trials.items[i].parallel.attention, ATTENTION_UNFUSED);
+}
+
+// What is asked for is kept, and a search takes the better one.
+static void attention_of_an_fp16_run_can_be_pinned(void **state)
+{
+    struct trials trials = ask(*state, "zero-bubble-1.5b");
+    struct err err = {0};
+    struct pins *pins = &trials.items[0].pins;
+    pins_set(pins, CHOICE_ATTENTION, ATTENTION_FLASH, ATTENTION_FLASH);
+    pins_clear(&trials.items[1].pins, CHOICE_MICRO_BATCH);
+    assert_true(trials_answer(*state, &trials, NULL, NULL, &err));
+    assert_int_equal(trials.items[0].parallel.attention, ATTENTION_FLASH);
+    assert_int_equal(trials.items[1].parallel.attention, ATTENTION_FLASH);
+    assert_int_equal(trials.items[2].parallel.attention, ATTENTION_UNFUSED);
 }
 
 int main(void)
@@ -73,6 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocated_bytes_of_transformer_engine_are_within_a_percent),
         cmocka_unit_test(allocated_bytes_of_zero_bubble_runs_are_those_of_unfused_attention),
+        cmocka_unit_test(attention_of_an_fp16_run_can_be_pinned),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
