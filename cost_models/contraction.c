@@ -94,8 +94,7 @@ static const struct tensor *parameter_of(const struct block_program *program,
 
 static unsigned narrow_products(const struct compute_context *context)
 {
-    if (context->precision == PRECISION_FP8) return context->stack->fp8_products;
-    return context->precision == PRECISION_FP4 ? context->stack->fp4_products : 0;
+    return stack_narrow_products(context->stack, context->precision);
 }
 
 // Products of activations, the router's and the head's stay in 16 bits, as in Transformer Engine.

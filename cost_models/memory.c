@@ -17,6 +17,7 @@ struct shapes {
 // What one stage holds while its worst micro-batch runs.
 struct holding {
     struct parameter_sums sums;    // parameters, local under the compute layout
+    double linear_elements;        // of them, what narrow products read
     double saved_bytes;            // of all micro-batches in flight and waiting, logits apart
     double layer_transient_bytes;  // the worst block but the head
     double head_transient_bytes;   // of the head, logits apart
@@ -146,6 +147,20 @@ static void hold_shards(const struct program *program, const struct block_progra
     holding->scattered_bytes = larger(holding->scattered_bytes, scattered);
 }
 
+// Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
+// what else is read in 16 bits (module/linear.py and layernorm_linear.py).
+static double kept_bytes(const struct program *program, const struct stack *stack,
+                         const struct block_program *block)
+{
+    double bytes = (double)block->saved_bytes;
+    enum precision precision = program->workload.precision;
+    unsigned products = stack_narrow_products(stack, precision);
+    if (!(products >> PHASE_WEIGHT & 1) || block->block->role != BLOCK_LAYER) return bytes;
+    double ratio = precision_bytes(precision) / 2;
+    return bytes - (1 - ratio) * (double)block->weight_read_bytes +
+           ratio * (double)block->shared_read_bytes;
+}
+
 static void hold_block(const struct program *program, const struct stack *stack,
                        const struct block_use *use, struct chunk_bytes *bytes,
                        struct holding *holding)
@@ -159,7 +174,9 @@ static void hold_block(const struct program *program, const struct stack *stack,
         assert(use->count == 1);
         return hold_head(program, stack, block, bytes, holding);
     }
-    bytes->saved += (double)block->saved_bytes * use->count;
+    bytes->saved += kept_bytes(program, stack, block) * use->count;
+    if (block->block->role == BLOCK_LAYER)
+        holding->linear_elements += (double)block->linear_elements * use->count;
     bytes->waiting += (double)block->held_bytes * use->count;
     bool shares = stack->dummy_gradient && !parted && block->block->role == BLOCK_LAYER;
     if (shares) add_shapes(block, &holding->shapes);
@@ -281,17 +298,32 @@ static double buffer_bytes(const struct program *program, const struct holding *
     return bytes;
 }
 
-static double stored_weight_bytes(const struct program *program, const struct stack *stack,
-                                  const struct parameter_sums *sums)
+// Weights that are quantised once a step are kept so, and transposed as well where the gradient of
+// the input is narrow (Transformer Engine, get_weight_workspace of module/base.py).
+static double narrow_weight_bytes(const struct program *program, const struct stack *stack,
+                                  const struct holding *holding)
 {
     enum precision precision = program->workload.precision;
+    unsigned products = stack_narrow_products(stack, precision);
+    bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
+    if (!products || !stack->cached_weight_cast || is_sharded) return 0;
+    int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
+    return copies * holding->linear_elements * precision_bytes(precision);
+}
+
+static double stored_weight_bytes(const struct program *program, const struct stack *stack,
+                                  const struct holding *holding)
+{
+    enum precision precision = program->workload.precision;
+    const struct parameter_sums *sums = &holding->sums;
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned axes = program->storage[kind].weight_axes;
         if (!stack_keeps_narrow_weights(stack, precision, axes != 0)) continue;
         elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
     }
-    return elements * parameter_weight_bytes(precision);
+    return elements * parameter_weight_bytes(precision) +
+           narrow_weight_bytes(program, stack, holding);
 }
 
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
@@ -307,7 +339,7 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     double transient =
         larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {
-        .weights_bytes = (int64_t)stored_weight_bytes(program, stack, sums),
+        .weights_bytes = (int64_t)stored_weight_bytes(program, stack, &holding),
         .gradients_bytes = (int64_t)(gradients * stack_gradient_bytes(stack, precision)),
         .optimizer_bytes = (int64_t)(states * state_bytes),
         .activations_bytes = (int64_t)holding.saved_bytes,

@@ -420,6 +420,12 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     return !*why;
 }
 
+unsigned stack_narrow_products(const struct stack *stack, enum precision precision)
+{
+    if (precision == PRECISION_FP8) return stack->fp8_products;
+    return precision == PRECISION_FP4 ? stack->fp4_products : 0;
+}
+
 bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded)
 {
     bool is_cast_late = sharded && stack->fp32_weights && precision != PRECISION_FP32;

@@ -104,6 +104,8 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
 
+// Products with parameters that run narrower than 16 bits: bit per enum phase.
+unsigned stack_narrow_products(const struct stack *stack, enum precision precision);
 // Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
 bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
 // Bytes of a kept gradient element.

@@ -15,7 +15,8 @@
 // an all-to-all made is kept for backward as well, beside the original where backward reads both:
 // what is saved is what backward reads of what forward made. An all-reduce works in place. Sums of
 // several row-parallel products are added up before their one reduction, also where biases stand
-// between them. Activations of fp8 and fp4 runs are kept in two bytes. Gradients of block outputs
+// between them. Activations of fp8 and fp4 runs are counted in two bytes; of those that
+// narrow products read block_program tells how many. Gradients of block outputs
 // arrive in the layout of the output.
 
 struct buffer {  // a local tensor
@@ -102,10 +103,13 @@ struct block_program {
     int64_t parameter_elements;  // sum over parameters
     struct weight *weights;      // the matrices and tables among them, but the router's
     int weight_count;
-    int64_t linear_elements;          // of those that plain products read, neither the router's nor
-    int linear_count;                 // tied ones: what fp8 and fp4 quantise
-    int64_t saved_bytes;              // alive from the end of forward to backward, one micro-batch;
-                                      // block inputs count here, block outputs in the next block
+    int64_t linear_elements;  // of those that plain products read, neither the router's nor
+    int linear_count;         // tied ones: what fp8 and fp4 quantise
+    int64_t saved_bytes;      // alive from the end of forward to backward, one micro-batch;
+                              // block inputs count here, block outputs in the next block
+    // Of those what weight gradients of the plain products read, alone and beside others: where
+    // such products are narrow, that is kept as they read it.
+    int64_t weight_read_bytes, shared_read_bytes;
     int64_t forward_transient_bytes;  // peak above saved while forward runs
     int64_t
         backward_transient_bytes;  // peak above saved while backward runs (recomputed included),

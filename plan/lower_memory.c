@@ -200,6 +200,36 @@ static bool is_saved(const struct block_program *program, int buffer)
     return is_kept && !is_output;
 }
 
+// The gradient of a weight that plain products read, or a move of what it reads.
+static bool is_weight_work(const struct lowering *low, const struct instr *instr)
+{
+    const struct block *block = low->block;
+    if (instr->phase != PHASE_WEIGHT || instr->recompute) return false;
+    if (instr->collective) return instr->inner == 0;
+    if (instr->kind != OP_CONTRACT) return false;
+    const struct tensor *result = &block->tensors[block->ops[instr->op].outputs[0]];
+    bool is_router = tensor_find_dim(result, DIM_GATE) >= 0;
+    return result->role == TENSOR_PARAMETER_GRADIENT && !is_router;
+}
+
+static void count_weight_reads(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    bool *alone = ARENA_NEW(low->arena, bool, program->buffer_count);
+    bool *shared = ARENA_NEW(low->arena, bool, program->buffer_count);
+    for (int i = program->phase_first[PHASE_BACKWARD]; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        bool *read = is_weight_work(low, instr) ? alone : shared;
+        for (int k = 0; k < instr->input_count; k++)
+            read[instr->inputs[k]] = true;
+    }
+    for (int b = 0; b < program->buffer_count; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        if (!buffer->saved || !alone[b]) continue;
+        *(shared[b] ? &program->shared_read_bytes : &program->weight_read_bytes) += buffer->bytes;
+    }
+}
+
 static int64_t above(int64_t peak_bytes, int64_t base_bytes)
 {
     return peak_bytes > base_bytes ? peak_bytes - base_bytes : 0;
@@ -233,6 +263,7 @@ void lowering_memory(struct lowering *low)
         if (buffer->saved) program->saved_bytes += buffer->bytes;
     }
     program->held_bytes = held_bytes(program);
+    count_weight_reads(low);
 
     int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;
     find_peaks(low, &order, &of, NULL, peak_bytes);

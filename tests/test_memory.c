@@ -200,6 +200,28 @@ static void memory_falls_with_recompute_and_grows_with_the_micro_batch(void **st
     }
 }
 
+// Of a layer's tensors the inputs of qkv, of gate and up, and of down are kept in fp8; the context,
+// which attention reads, too, in both. Weights are kept in fp8 as they are and transposed.
+static void fp8_runs_keep_what_their_products_read(void **state)
+{
+    struct memory_parts parts[2];
+    double linear = 0;
+    for (int i = 0; i < 2; i++) {
+        struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100", "megatron-core");
+        of.workload.seq_len = 8192;
+        of.workload.precision = i ? PRECISION_FP8 : PRECISION_BF16;
+        of.parallel.degree[AXIS_TP] = 2;
+        of.parallel.sp = true;
+        priced_finish(&of);
+        parts[i] = stage_parts(&of, 0);
+        linear = 32 * (double)priced_block(&of, BLOCK_LAYER)->linear_elements;
+    }
+    double saved = 8192.0 / 2 * (2 * 4096 + 14336 - 4096) * 32;
+    check_near((double)(parts[0].activations_bytes - parts[1].activations_bytes), saved, 1e-6);
+    check_near((double)(parts[1].weights_bytes - parts[0].weights_bytes), 2 * linear, 1e-6);
+    assert_int_equal(parts[0].buffers_bytes, parts[1].buffers_bytes);
+}
+
 // The placeholder of Transformer Engine: one of each weight shape of a layer, here q, k and v as
 // one, the projection, gate and up as one, down.
 static void a_placeholder_gradient_is_kept_of_every_weight_shape(void **state)
@@ -242,6 +264,7 @@ int main(void)
         cmocka_unit_test(without_a_pipeline_one_micro_batch_is_alive),
         cmocka_unit_test(logits_are_counted_in_the_copies_of_the_stack),
         cmocka_unit_test(memory_falls_with_recompute_and_grows_with_the_micro_batch),
+        cmocka_unit_test(fp8_runs_keep_what_their_products_read),
         cmocka_unit_test(a_placeholder_gradient_is_kept_of_every_weight_shape),
         cmocka_unit_test(the_reserve_is_told_apart_from_what_is_allocated),
     };
