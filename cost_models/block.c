@@ -112,12 +112,12 @@ static enum part part_of(enum axis parent)
     return PARTS[parent];
 }
 
-// Gradients travel in the width in which the stack keeps them, parameters in the run's.
+// Gradients travel in the width in which the stack reduces them, parameters in the run's.
 static double reduced_bytes(const struct price_context *context, const struct instr *instr)
 {
     double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
     return (double)instr->bytes *
-           stack_gradient_bytes(context->compute.stack, context->compute.precision) / width;
+           stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
 // Operands of narrow products are quantised before they are gathered.

@@ -32,6 +32,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, attention_flop_per_s_most, 0, 1e18)},
     {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
     {JSON_F64(struct stack, host_op_s, 0, 1)},
+    {JSON_F64(struct stack, host_task_s, 0, 1)},
     {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
     {JSON_F64(struct stack, grouped_gemm_ratio, 0.05, 1)},
     {JSON_BOOL(struct stack, grouped_gemm_fused)},
@@ -49,6 +50,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
+    {JSON_F64(struct stack, reduce_bytes, 1, 8)},
     {JSON_BOOL(struct stack, merge_contractions)},
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},
@@ -436,6 +438,12 @@ double stack_gradient_bytes(const struct stack *stack, enum precision precision)
 {
     bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
     return is_own ? stack->fp16_gradient_bytes : stack->gradient_bytes;
+}
+
+double stack_reduce_bytes(const struct stack *stack, enum precision precision)
+{
+    bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
+    return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
 }
 
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

@@ -41,6 +41,8 @@ struct stack {
                                   // its outputs once, less what the fusion pass saves where the
                                   // stack has it (plan/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
+    double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
+                                  // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
     double grouped_gemm_ratio;  // rate of a grouped GEMM (experts) over one GEMM of the same tiles
     bool grouped_gemm_fused;    // one kernel for all experts; else one an expert
@@ -66,6 +68,7 @@ struct stack {
     double contention_ratio;  // slow-down of compute by communication beside it
     double network_scale;     // on the fabric's efficiency
     double step_overhead_s;   // data loading, logging, host work, once a step
+    double reduce_bytes;      // of a gradient element while it is reduced: 4 or 2
     bool merge_contractions;  // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
@@ -108,8 +111,9 @@ MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision 
 unsigned stack_narrow_products(const struct stack *stack, enum precision precision);
 // Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
 bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
-// Bytes of a kept gradient element.
+// Bytes of a gradient element as it is kept, and as it is reduced.
 double stack_gradient_bytes(const struct stack *stack, enum precision precision);
+double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

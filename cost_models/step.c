@@ -81,8 +81,9 @@ static struct chunk_price once_a_step(const struct price_context *context,
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
     double width = stack_gradient_bytes(stack, program->workload.precision);
+    double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * width;
+        double bytes = sums.partial[i].elements * reduce_bytes;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -93,12 +94,14 @@ static struct chunk_price once_a_step(const struct price_context *context,
         price.small_reduce_s +=
             bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes, count);
     }
-    // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
+    // Where every micro-batch has reduced its gradients, no more than the replicas' sum of the
+    // shards is left, which goes out in pieces all the same.
     double bucketed_bytes = 0;
     int bucketed_tensors = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        if (program->storage[kind].gradient_axes) continue;
-        bucketed_bytes += sums.elements[kind] * width;
+        unsigned shard = program->storage[kind].gradient_axes;
+        if (shard && price.gradient_reduce_s <= 0) continue;
+        bucketed_bytes += sums.elements[kind] * reduce_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -139,6 +142,14 @@ static void add_casts(const struct price_context *context, const struct program 
         collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, stage_axes, scale_count * sizeof(float));
 }
 
+// W sends and receives nothing.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
+{
+    if (stage_count == 1) return;
+    chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
+    chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
+}
+
 static struct chunk_price price_chunk(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk,
@@ -156,6 +167,7 @@ static struct chunk_price price_chunk(const struct price_context *context,
             }
         }
     }
+    step_add_host(context->compute.stack, program->shape.stage_count, &price);
     return price;
 }
 
@@ -201,7 +213,7 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double width = stack_gradient_bytes(context->compute.stack, program->workload.precision);
+    double width = stack_reduce_bytes(context->compute.stack, program->workload.precision);
     double bytes = (double)program->tied.elements * width /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     return collective_price(context->fabrics, &pair, COLLECTIVE_ALL_REDUCE, bytes,

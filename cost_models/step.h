@@ -70,6 +70,9 @@ struct block_price block_work_price(const struct price_context *context, const s
                                     const struct block_work *work, const struct block_work *storage,
                                     unsigned overlap);
 
+// Adds what the host of a stage needs for each forward and backward of a chunk; nothing where there
+// is one stage.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk);
 // Whether the steps of such a plan run into each other, see post_validated.
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,

@@ -322,6 +322,7 @@ static struct step_price steady_price(struct composer *composer, const struct pa
         struct chunk_price *class = &composer->classes[i];
         *class = (struct chunk_price){.bucket_count = 1};
         memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
+        step_add_host(composer->request->stack, division->stage_count, class);
     }
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,

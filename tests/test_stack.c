@@ -227,7 +227,7 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "57:35: $.provenance[0].kind: expected measured, published, "
+    {"hearsay", "60:35: $.provenance[0].kind: expected measured, published, fitted, "
                 "datasheet or estimated, found \"rumour\""},
     {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
@@ -242,12 +242,12 @@ static const struct {
     {"recompute_classes", "8:24: $.recompute_classes: expected some where recompute has selective "
                           "and none elsewhere"},
     {"unknown_pass", "16:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
-                     "latency-hiding, streams, found \"unrolling\""},
+                     "latency-hiding, streams, early-stop, found \"unrolling\""},
     {"unknown_product", "17:20: $.fp8_products[0]: expected one of forward, backward, weight, "
                         "found \"update\""},
     {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "62:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "65:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
