@@ -1,4 +1,5 @@
 #include "reports/accuracy_table.h"
+#include "reports/plan_table.h"
 
 static void put_score(struct json_writer *writer, const char *key, const struct score *score)
 {
@@ -40,12 +41,14 @@ static void put_ranking(struct json_writer *writer, const char *key,
     json_put_i64(writer, "right_count", ranking->right_count);
     json_put_f64(writer, "regret_mean_ratio", ranking->regret_mean);
     json_put_f64(writer, "regret_worst_ratio", ranking->regret_worst);
+    if (ranking->worst_sweep) json_put_text(writer, "worst_sweep", ranking->worst_sweep);
     json_close(writer, '}');
 }
 
 static void put_prediction(struct json_writer *writer, const struct trial *trial)
 {
     const struct prediction *prediction = &trial->prediction;
+    json_put_text(writer, "plan", parallel_text(writer->arena, &trial->parallel));
     json_put_f64(writer, "step_s", prediction->step_s);
     json_put_f64(writer, "step_s_low", prediction->step_s_low);
     json_put_f64(writer, "step_s_high", prediction->step_s_high);

@@ -18,17 +18,16 @@ static const struct {
 };
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
-static const char HEAD[] =
-    "set terminal svg size 720,640 dynamic font 'Helvetica,14'\n"
-    "set encoding utf8\n"
-    "set logscale xy\n"
-    "set format xy '%g'\n"
-    "set border 3 linecolor '#808080'\n"
-    "set tics nomirror textcolor '#808080'\n"
-    "set grid linetype 1 linewidth 0.5 linecolor '#a0808080'\n"
-    "set xlabel 'measured step (s)' textcolor '#808080'\n"
-    "set ylabel 'predicted step (s)' textcolor '#808080'\n"
-    "set key top left reverse Left textcolor '#808080' samplen 1.5\n";
+static const char HEAD[] = "set terminal svg size 720,640 dynamic font 'Helvetica,14'\n"
+                           "set encoding utf8\n"
+                           "set logscale xy\n"
+                           "set format xy '%g'\n"
+                           "set border 3 linecolor '#808080'\n"
+                           "set tics nomirror textcolor '#808080'\n"
+                           "set grid linetype 1 linewidth 0.5 linecolor '#a0808080'\n"
+                           "set xlabel 'measured step (s)' textcolor '#808080'\n"
+                           "set ylabel 'predicted step (s)' textcolor '#808080'\n"
+                           "set key top left reverse Left textcolor '#808080' samplen 1.5\n";
 
 static bool is_shown(const struct accuracy *accuracy, const struct trial *trial)
 {
@@ -97,8 +96,9 @@ char *accuracy_plot_script(struct arena *arena, const struct accuracy *accuracy)
         script = arena_print(arena, "%s$kind%d << end\n%send\n", script, i, data);
         plot = arena_print(arena,
                            "%s, \\\n  $kind%d using 1:2 with points pointtype %d pointsize 0.6 "
-                           "linewidth 1.2 linecolor '%s' title '%s: %d runs'",
-                           plot, i, KINDS[i].point, KINDS[i].colour, KINDS[i].title, count);
+                           "linewidth 1.2 linecolor '%s' title '%s: %d run%s'",
+                           plot, i, KINDS[i].point, KINDS[i].colour, KINDS[i].title, count,
+                           count == 1 ? "" : "s");
     }
     return arena_print(arena, "%s%s\n", script, plot);
 }

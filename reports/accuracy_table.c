@@ -83,13 +83,20 @@ static const char *groups_text(struct arena *arena, const struct accuracy *accur
     return table_text(&table);
 }
 
+// "3 rows", "1 sweep"
+static const char *counted(struct arena *arena, int count, const char *what)
+{
+    return arena_print(arena, "%s %s%s", units_count(arena, count), what, count == 1 ? "" : "s");
+}
+
 static const char *memory_line(struct arena *arena, const char *name, const struct score *score)
 {
     if (score->row_count == 0) return "";
-    return arena_print(
-        arena, "%s memory: %d rows, MAPE %s, bias %s, worst under %s, worst over %s\n", name,
-        score->row_count, percent(arena, score->mape), signed_percent(arena, score->bias),
-        signed_percent(arena, score->least), signed_percent(arena, score->most));
+    const char *under = score->least < 0 ? signed_percent(arena, score->least) : "none";
+    const char *over = score->most > 0 ? signed_percent(arena, score->most) : "none";
+    return arena_print(arena, "%s memory: %s, MAPE %s, bias %s, worst under %s, worst over %s\n",
+                       name, counted(arena, score->row_count, "row"), percent(arena, score->mape),
+                       signed_percent(arena, score->bias), under, over);
 }
 
 static const char *ranking_line(struct arena *arena, const char *name,
@@ -97,13 +104,13 @@ static const char *ranking_line(struct arena *arena, const char *name,
 {
     if (ranking->sweep_count == 0) return "";
     double right = ranking->pair_count ? (double)ranking->right_count / ranking->pair_count : 1;
-    return arena_print(
-        arena,
-        "%s: %d sweeps, %s of %s pairs in the right order (%s); regret of the chosen "
-        "plan\n      %s mean, %s worst\n",
-        name, ranking->sweep_count, units_count(arena, ranking->right_count),
-        units_count(arena, ranking->pair_count), percent(arena, right),
-        percent(arena, ranking->regret_mean), percent(arena, ranking->regret_worst));
+    return arena_print(arena,
+                       "%s: %s, %s of %s in the right order (%s); regret of the chosen plan\n"
+                       "      %s mean, %s worst\n",
+                       name, counted(arena, ranking->sweep_count, "sweep"),
+                       units_count(arena, ranking->right_count),
+                       counted(arena, ranking->pair_count, "pair"), percent(arena, right),
+                       percent(arena, ranking->regret_mean), percent(arena, ranking->regret_worst));
 }
 
 static const char *failures_text(struct arena *arena, const struct accuracy *accuracy)
@@ -120,8 +127,8 @@ static const char *failures_text(struct arena *arena, const struct accuracy *acc
 
 char *accuracy_table_text(struct arena *arena, const struct accuracy *accuracy)
 {
-    const char *means = arena_print(arena, "Mean of %d families: MAPE %s", accuracy->family_count,
-                                    percent(arena, accuracy->family_mape));
+    const char *means = arena_print(arena, "Mean over families (%d): MAPE %s",
+                                    accuracy->family_count, percent(arena, accuracy->family_mape));
     if (accuracy->has_left_out) {
         means = arena_print(arena, "%s, left out %s", means,
                             percent(arena, accuracy->left_out_family_mape));

@@ -32,8 +32,8 @@ static const struct json_field MODEL_FIELDS[] = {
 };
 
 static const struct json_field NETWORK_FIELDS[] = {
-    {JSON_F64(struct row_facts, nics_per_host, 0.001, 1e4)},
-    {JSON_F64(struct row_facts, nic_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct row_facts, nics_per_host, 0, 1e4)},
+    {JSON_F64(struct row_facts, nic_bytes_per_s, 0, 1e15)},
     {0},
 };
 
@@ -41,7 +41,7 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_INT(struct row_facts, gpus, 1, 1e7)},
     {JSON_INT(struct row_facts, gpus_per_node, 1, 1e5)},
     {JSON_INT(struct row_facts, nvlink_domain, 1, 1e5)},
-    {JSON_F64(struct row_facts, intra_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct row_facts, intra_bytes_per_s, 0, 1e15)},
     {JSON_I64(struct row_facts, seq_len, 1, 1e9)},
     {JSON_I64(struct row_facts, global_batch, 1, 1e9)},
     {JSON_OPT_INT(struct row_facts, micro_batch, 0, 1e6)},

@@ -58,7 +58,9 @@ static void add_sweep(struct ranking_score *score, const struct ranked *const *p
     double regret = chosen->measured_s / best_s - 1;
     score->sweep_count++;
     score->regret_mean += regret;
-    score->regret_worst = fmax(score->regret_worst, regret);
+    if (regret <= score->regret_worst) return;
+    score->regret_worst = regret;
+    score->worst_sweep = chosen->sweep;
 }
 
 struct ranking_score ranking_of(const struct ranked *plans, int count)

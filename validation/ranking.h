@@ -21,5 +21,6 @@ struct ranking_score {
     double regret_mean, regret_worst;  // over sweeps: the measured step of the plan predicted best
                                        // over that of the plan measured best, less 1; of plans
                                        // predicted equal, the slowest
+    const char *worst_sweep;           // where regret is worst; NULL: nowhere
 };
 struct ranking_score ranking_of(const struct ranked *plans, int count);
