@@ -26,6 +26,7 @@ struct holding {
     struct shapes shapes;
     double gathered_bytes;   // of the widest block's weights, those that are stored in shards
     double scattered_bytes;  // and of its gradients
+    double score_bytes;      // of unfused attention
     double boundary_bytes;   // what a neighbouring stage sends
 };
 
@@ -170,6 +171,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
     hold_shards(program, block, weight_bytes, holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
+    holding->score_bytes = larger(holding->score_bytes, (double)block->score_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
         return hold_head(program, stack, block, bytes, holding);
@@ -287,11 +289,14 @@ static struct holding holding_of(const struct program *program, const struct sta
 
 // Two blocks' weights, one in use and one gathered ahead; one block's gradients on their way to the
 // shard; a message from each neighbour. Transformer Engine keeps one placeholder for the gradients
-// of all weights of a shape for good (get_dummy_wgrad of its module/base.py).
-static double buffer_bytes(const struct program *program, const struct holding *holding)
+// of all weights of a shape for good (get_dummy_wgrad of its module/base.py), Megatron-LM the
+// operand that its product of queries and keys does not add (matmul_input_buffer of its attention).
+static double buffer_bytes(const struct program *program, const struct stack *stack,
+                           const struct holding *holding)
 {
     double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
+    if (stack->score_buffer) bytes += holding->score_bytes;
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
     for (int i = 0; i < holding->shapes.count; i++)
         bytes += (double)holding->shapes.list[i].elements * weight_bytes;
@@ -345,7 +350,7 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
         .activations_bytes = (int64_t)holding.saved_bytes,
         .transient_bytes = (int64_t)larger(transient, 0),
         .logits_bytes = (int64_t)holding.logits_bytes,
-        .buffers_bytes = (int64_t)buffer_bytes(program, &holding),
+        .buffers_bytes = (int64_t)buffer_bytes(program, stack, &holding),
     };
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +

@@ -80,6 +80,7 @@ struct stack {
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
     bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
                                    // of a layer's weights
+    bool score_buffer;             // unfused attention keeps a buffer as large as its scores
     bool fp32_weights;             // where weights are stored in shards, the shards are the master
                                    // copy, which is narrowed when it is gathered
     int64_t bucket_bytes;          // of gradient reduction

@@ -114,9 +114,10 @@ struct block_program {
     int64_t
         backward_transient_bytes;  // peak above saved while backward runs (recomputed included),
                                    // each weight gradient right after its input gradient
-    int64_t beside_logits_bytes;   // of a head: the same for either, without the logits and their
-                                   // gradient, of which software keeps more or fewer copies
-    int64_t output_bytes;          // block outputs as sent to the next stage
+    int64_t score_bytes;  // of the largest scores that a softmax reads; 0: attention is fused
+    int64_t beside_logits_bytes;  // of a head: the same for either, without the logits and their
+                                  // gradient, of which software keeps more or fewer copies
+    int64_t output_bytes;         // block outputs as sent to the next stage
     struct layout output_layout;
     int64_t held_bytes;              // alive between B and W where a schedule parts them
     int64_t parted_transient_bytes;  // there: the larger of the peak above saved while B runs and

@@ -230,6 +230,18 @@ static void count_weight_reads(struct lowering *low)
     }
 }
 
+static int64_t score_bytes(const struct block_program *program)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE || instr->kind != OP_SOFTMAX) continue;
+        int64_t found = program->buffers[instr->inputs[0]].bytes;
+        if (found > bytes) bytes = found;
+    }
+    return bytes;
+}
+
 static int64_t above(int64_t peak_bytes, int64_t base_bytes)
 {
     return peak_bytes > base_bytes ? peak_bytes - base_bytes : 0;
@@ -263,6 +275,7 @@ void lowering_memory(struct lowering *low)
         if (buffer->saved) program->saved_bytes += buffer->bytes;
     }
     program->held_bytes = held_bytes(program);
+    program->score_bytes = score_bytes(program);
     count_weight_reads(low);
 
     int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;

@@ -200,6 +200,20 @@ static void memory_falls_with_recompute_and_grows_with_the_micro_batch(void **st
     }
 }
 
+// 4 sequences, 8 of 64 heads, 2048 squared scores of two bytes.
+static void unfused_attention_of_megatron_keeps_a_buffer_of_scores(void **state)
+{
+    struct priced of = korthikanti(*state, RECOMPUTE_NONE, 4);
+    struct stack without = *of.stack;
+    without.score_buffer = false;
+    struct memory_parts none = memory_of_stage(of.program, &without, 0);
+    int64_t score_bytes = (int64_t)4 * 8 * 2048 * 2048 * 2;
+    assert_int_equal(stage_parts(&of, 0).buffers_bytes - none.buffers_bytes, score_bytes);
+    struct priced flash = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "megatron-core");
+    priced_finish(&flash);
+    assert_int_equal(priced_block(&flash, BLOCK_LAYER)->score_bytes, 0);
+}
+
 // Of a layer's tensors the inputs of qkv, of gate and up, and of down are kept in fp8; the context,
 // which attention reads, too, in both. Weights are kept in fp8 as they are and transposed.
 static void fp8_runs_keep_what_their_products_read(void **state)
@@ -264,6 +278,7 @@ int main(void)
         cmocka_unit_test(without_a_pipeline_one_micro_batch_is_alive),
         cmocka_unit_test(logits_are_counted_in_the_copies_of_the_stack),
         cmocka_unit_test(memory_falls_with_recompute_and_grows_with_the_micro_batch),
+        cmocka_unit_test(unfused_attention_of_megatron_keeps_a_buffer_of_scores),
         cmocka_unit_test(fp8_runs_keep_what_their_products_read),
         cmocka_unit_test(a_placeholder_gradient_is_kept_of_every_weight_shape),
         cmocka_unit_test(the_reserve_is_told_apart_from_what_is_allocated),
