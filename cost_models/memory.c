@@ -91,16 +91,25 @@ static void add_shapes(const struct block_program *block, struct shapes *shapes)
     }
 }
 
+// Layers of Transformer Engine, whose attention is fused; with unfused attention a layer is
+// Megatron-LM's own (--transformer-impl local).
+static bool shares_placeholders(const struct stack *stack, const struct block_program *block)
+{
+    return stack->dummy_gradient && block->block->role == BLOCK_LAYER && block->score_bytes == 0;
+}
+
 // Autograd hands each weight gradient on in the precision of the weight: a tensor of its own where
-// it is added to the kept one afterwards, an empty one where the GEMM has done so (Megatron-Core
-// does that for the head; layers of Transformer Engine share theirs: `shapes`). Gradients that are
-// scattered are counted with what is scattered.
+// it is added to the kept one afterwards, an empty one where the GEMM has done so. Gradients that
+// are scattered are counted with what is scattered; that of the embedding comes when a micro-batch
+// has nothing else left.
 static double made_gradient_bytes(const struct program *program, const struct stack *stack,
                                   const struct block_program *block)
 {
-    bool is_head = block->block->role == BLOCK_HEAD;
-    bool is_made = stack->dummy_gradient ? is_head : !stack->fp32_gradient_accumulation;
-    if (!is_made || !schedule_row(program->parallel.schedule)->backward_fused) return 0;
+    bool is_made = stack->dummy_gradient ? !shares_placeholders(stack, block)
+                                         : !stack->fp32_gradient_accumulation;
+    if (!is_made || block->block->role == BLOCK_EMBEDDING ||
+        !schedule_row(program->parallel.schedule)->backward_fused)
+        return 0;
     int64_t most = 0;
     for (int i = 0; i < block->weight_count; i++) {
         const struct weight *weight = &block->weights[i];
@@ -180,8 +189,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     if (block->block->role == BLOCK_LAYER)
         holding->linear_elements += (double)block->linear_elements * use->count;
     bytes->waiting += (double)block->held_bytes * use->count;
-    bool shares = stack->dummy_gradient && !parted && block->block->role == BLOCK_LAYER;
-    if (shares) add_shapes(block, &holding->shapes);
+    if (shares_placeholders(stack, block) && !parted) add_shapes(block, &holding->shapes);
     double backward = backward_bytes(block, parted) + made_gradient_bytes(program, stack, block);
     double transient = larger((double)block->forward_transient_bytes, backward);
     holding->layer_transient_bytes = larger(holding->layer_transient_bytes, transient);
