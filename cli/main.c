@@ -19,6 +19,7 @@ static const struct command COMMANDS[] = {
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},
     {"validate", validate_command, "score predictions against published runs"},
+    {"fit", fit_command, "fit the constants of devices and stacks to published runs"},
     {0},
 };
 

@@ -131,6 +131,12 @@ static size_t value_offset_of(const struct json *value)
     return json_skip_blanks(text, offset + 1);  // past the colon
 }
 
+struct json_span json_span_of(const struct json *value)
+{
+    size_t offset = value_offset_of(value);
+    return (struct json_span){offset, json_skip_value(value->document->text, offset) - offset};
+}
+
 // The path of a value, "$.nodes[1].gpus", appended to what `text` holds.
 static void print_path(const struct json *value, char *text, size_t size)
 {

@@ -106,6 +106,12 @@ double json_f64(const struct json *value, double low, double high, struct err *e
 int64_t json_i64(const struct json *value, double low, double high, struct err *err);
 bool json_bool(const struct json *value, struct err *err);
 
+// Where the value's text stands in its document.
+struct json_span {
+    size_t offset, bytes;
+};
+struct json_span json_span_of(const struct json *value);
+
 // An error at this value: "path:line:column: $.a.b[1]: " and the formatted rest. Returns false.
 bool json_fail(const struct json *value, struct err *err, const char *format, ...)
     PRINTF_LIKE(3, 4);

@@ -1,5 +1,5 @@
 #include "cost_models/contraction.h"
-#include "cost_models/step.h"
+#include "cost_models/ledger.h"
 
 #include <assert.h>
 #include <math.h>
@@ -23,7 +23,8 @@ struct memo {
         enum collective collective;
         int rows;
         unsigned axes;
-        double bytes, s;
+        double bytes;
+        struct collective_cost cost;
     } prices[PRICE_MAX];
 };
 
@@ -41,10 +42,12 @@ struct ring {
 struct tally {
     double compute_s, recompute_s;
     double comm_s[PART_COUNT];   // activations
+    double dispatch_s;           // of them, rows of experts on their way to experts and back
     double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double kernel_count;
+    double host_s;  // beside launching kernels
 };
 
 static const struct group_shape *find_group(struct memo *memo, unsigned axes)
@@ -58,49 +61,47 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     return &memo->groups[at].shape;
 }
 
-// `rows` of a dispatch that sends a token once to a place; 0 for every other collective.
-static double price_s(struct memo *memo, enum collective collective, int rows, unsigned axes,
-                      double bytes)
+// `routing` of a dispatch that sends a token once to a place, the same in all of a block; without
+// rows for every other collective.
+static struct collective_cost cost_of(struct memo *memo, enum collective collective,
+                                      const struct routing *routing, unsigned axes, double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
-        if (memo->prices[i].collective == collective && memo->prices[i].rows == rows &&
+        if (memo->prices[i].collective == collective && memo->prices[i].rows == routing->rows &&
             memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
-            return memo->prices[i].s;
+            return memo->prices[i].cost;
         }
     }
     const struct price_context *context = memo->context;
     const struct group_shape *group = find_group(memo, axes);
     double scale = context->compute.stack->network_scale;
-    double s = rows ? dispatch_price(context->fabrics, group, rows, bytes, scale).s
-                    : collective_price(context->fabrics, group, collective, bytes, scale).s;
+    struct collective_cost cost =
+        routing->rows ? dispatch_price(context->fabrics, group, routing, bytes, scale)
+                      : collective_price(context->fabrics, group, collective, bytes, scale);
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
-        memo->prices[at].rows = rows;
+        memo->prices[at].rows = routing->rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
-        memo->prices[at].s = s;
+        memo->prices[at].cost = cost;
     }
-    return s;
+    return cost;
 }
 
-static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
-                           double bytes)
-{
-    return price_s(memo, collective, 0, axes, bytes);
-}
-
-// Experts that a token goes to: rows of it in an exchange of the rows of experts, if the stack's
-// library knows which of them share a place.
-static int rows_of(const struct price_context *context, const struct block_program *program,
-                   const struct instr *instr)
+// Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
+// its experts share a place.
+static struct routing routing_of(const struct price_context *context,
+                                 const struct block_program *program, const struct instr *instr)
 {
     bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!is_exchange || !context->compute.stack->dispatch_once) return 0;
+    if (!is_exchange || !context->compute.stack->dispatch_once) return (struct routing){0};
     for (int i = 0; i < program->block->op_count; i++) {
-        if (program->block->ops[i].kind == OP_ROUTE) return program->block->ops[i].top_k;
+        const struct op *op = &program->block->ops[i];
+        if (op->kind != OP_ROUTE) continue;
+        return (struct routing){op->top_k, op->group_count, op->open_groups};
     }
-    return 0;
+    return (struct routing){0};
 }
 
 static enum part part_of(enum axis parent)
@@ -151,13 +152,12 @@ static void add_streamed(const struct mesh *mesh, const struct instr *instr, str
 }
 
 // What of a collective its price depends on.
-enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
 struct exchange {
     enum phase phase;
     enum exchange_kind kind;
     enum part part;
     enum collective collective;
-    int rows;
+    struct routing routing;
     unsigned axes;
     double bytes;
 };
@@ -171,7 +171,7 @@ static struct exchange exchange_of(const struct price_context *context,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes};
     if (!instr->parameter) {
-        exchange.rows = rows_of(context, program, instr);
+        exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
         if (gathers && is_gathered_narrow(context, program, instr))
             exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
@@ -184,13 +184,45 @@ static struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
+// `count` messages alike, of which `exposed_s` is what is left of `s` by now.
+static void note_exchange(struct memo *memo, const struct exchange *exchange, double count,
+                          const struct collective_cost *cost, double exposed_s)
+{
+    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
+    struct ledger *ledger = memo->context->ledger;
+    if (!ledger) return;
+    const struct group_shape *group = find_group(memo, exchange->axes);
+    struct ledger_line line = {
+        .entry = ENTRY_EXCHANGE,
+        .what = PAYLOADS[exchange->kind],
+        .phase = exchange->phase,
+        .count = count,
+        .s = count * cost->s,
+        .exposed_s = exposed_s,
+        .bytes = exchange->bytes,
+        .collective = exchange->collective,
+        .exchange = exchange->kind,
+        .part = exchange->part,
+        .axes = exchange->axes,
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .cost = *cost,
+    };
+    ledger_add(ledger, &line);
+}
+
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
 {
     struct tally *tally = &tallies[exchange->phase];
-    double s = price_s(memo, exchange->collective, exchange->rows, exchange->axes, exchange->bytes);
+    struct collective_cost cost =
+        cost_of(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
+    double s = cost.s;
+    note_exchange(memo, exchange, 1, &cost, s);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
+    bool is_dispatch = exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->part == PART_EP;
+    if (is_dispatch) tally->dispatch_s += s;
     bool is_chunked = exchange->collective == COLLECTIVE_ALL_GATHER ||
                       exchange->collective == COLLECTIVE_REDUCE_SCATTER;
     bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->part == PART_TP;
@@ -201,10 +233,12 @@ static void add_compute(const struct price_context *context, const struct block_
                         const struct instr *instr, struct tally *tally)
 {
     struct compute_cost cost = compute_price(&context->compute, program, instr);
+    ledger_add_operator(context->ledger, &context->compute, program, instr, &cost);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
     if (attends) tally->rings[instr->recompute].attention_s += cost.s;
     tally->kernel_count += cost.kernel_count;
+    tally->host_s += cost.host_s;
 }
 
 static double hide(double *exposed_s, double most_s)
@@ -239,31 +273,51 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
 
 // A piece is sent on while attention works on it; what the work on one piece does not cover is
 // waited for, in every step. Returns the seconds that are covered.
-static double overlap_ring(struct memo *memo, unsigned overlap, const struct ring *ring,
-                           struct tally *tally)
+static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase,
+                           const struct ring *ring, struct tally *tally)
 {
     if (ring->step_count == 0) return 0;
-    double send_s = collective_s(memo, COLLECTIVE_SEND_RECV, ring->axes, ring->step_bytes);
+    struct exchange exchange = {.phase = phase,
+                                .part = ring->part,
+                                .collective = COLLECTIVE_SEND_RECV,
+                                .axes = ring->axes,
+                                .bytes = ring->step_bytes};
+    struct collective_cost send =
+        cost_of(memo, exchange.collective, &exchange.routing, exchange.axes, exchange.bytes);
     double piece_s = ring->attention_s / (ring->step_count + 1);
-    double hidden_s = overlap & OVERLAP_CP ? fmin(send_s, piece_s) : 0;
-    tally->comm_s[ring->part] += ring->step_count * (send_s - hidden_s);
+    double hidden_s = overlap & OVERLAP_CP ? fmin(send.s, piece_s) : 0;
+    double exposed_s = ring->step_count * (send.s - hidden_s);
+    note_exchange(memo, &exchange, ring->step_count, &send, exposed_s);
+    tally->comm_s[ring->part] += exposed_s;
     return ring->step_count * hidden_s;
 }
 
-static void overlap_activations(struct memo *memo, unsigned overlap, struct tally *tally)
+// Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
+// it. Experts that are cut (etp) gather and scatter rows as well, which waits. Returns by how much
+// compute takes longer.
+static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
+{
+    const struct stack *stack = compute->stack;
+    double window_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
+    double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, window_s);
+    tally->comm_s[PART_EP] -= hidden_s;
+    double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
+    return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
+}
+
+static void overlap_activations(struct memo *memo, unsigned overlap, enum phase phase,
+                                struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
-    double slowed_s = overlap_ring(memo, overlap, &tally->rings[0], tally) +
-                      overlap_ring(memo, overlap, &tally->rings[1], tally);
+    double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], tally) +
+                      overlap_ring(memo, overlap, phase, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
         double window_s = tally->compute_s + tally->recompute_s;
         hide(&tally->comm_s[PART_TP], fmin(stack->tp_overlap_ratio * tally->chunked_s, window_s));
     }
-    if (overlap & OVERLAP_EP) {
-        double most_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
-        slowed_s += hide(&tally->comm_s[PART_EP], most_s);
-    }
-    tally->compute_s += slowed_s * stack->contention_ratio;
+    slowed_s *= stack->contention_ratio;
+    if (overlap & OVERLAP_EP) slowed_s += overlap_dispatch(&memo->context->compute, tally);
+    tally->compute_s += slowed_s;
 }
 
 // The device waits where the host launches more slowly: between the larger of the two and their
@@ -284,8 +338,8 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
     }
-    phase_s[PART_COMPUTE] +=
-        tally->compute_s + host_wait_s(device_s, tally->kernel_count * stack->host_op_s);
+    double host_s = tally->kernel_count * stack->host_op_s + tally->host_s;
+    phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(device_s, host_s);
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
 }
@@ -296,6 +350,21 @@ struct block_work {
     int exchange_count;
     unsigned axes;
 };
+
+// What a graph takes off the host, and what it costs where it replays a whole layer of experts.
+static void add_graph(const struct compute_context *context, const struct block_program *program,
+                      struct tally *tallies)
+{
+    double left_ratio = compute_host_ratio(context, program);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        tallies[phase].kernel_count *= left_ratio;
+        tallies[phase].host_s *= left_ratio;
+    }
+    if (left_ratio > 0) return;
+    double stash_s = context->stack->expert_stash_ratio * compute_stash_s(context, program);
+    tallies[PHASE_FORWARD].compute_s += stash_s;
+    tallies[PHASE_BACKWARD].compute_s += stash_s;
+}
 
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
@@ -320,6 +389,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
+    add_graph(&context->compute, program, work->tallies);
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,
@@ -358,6 +428,34 @@ static void memo_start(struct memo *memo, const struct price_context *context,
     memo->group_count = memo->price_count = 0;
 }
 
+// What hiding has left of the exchanges of a phase, and what it and the host have cost.
+static void note_overlap(struct ledger *ledger, enum phase phase, const struct tally *tally,
+                         const double phase_s[PART_COUNT])
+{
+    if (!ledger) return;
+    ledger_expose(ledger, phase, EXCHANGE_GATHER, PART_DP, tally->gather_s);
+    ledger_expose(ledger, phase, EXCHANGE_SCATTER, PART_DP, tally->scatter_s);
+    for (enum part part = PART_TP; part < PART_COUNT; part++)
+        ledger_expose(ledger, phase, EXCHANGE_ACTIVATION, part, tally->comm_s[part]);
+    double slowed_s = tally->compute_s - ledger_compute_s(ledger, phase);
+    double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
+    // Sums in another order differ in their last bits.
+    if (slowed_s < 1e-12 * tally->compute_s) slowed_s = 0;
+    if (host_s < 1e-12 * tally->compute_s) host_s = 0;
+    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_CONTENTION,
+                                             .what = "contention",
+                                             .phase = phase,
+                                             .count = 1,
+                                             .s = slowed_s,
+                                             .exposed_s = slowed_s});
+    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_HOST,
+                                             .what = "host launches",
+                                             .phase = phase,
+                                             .count = 1,
+                                             .s = host_s,
+                                             .exposed_s = host_s});
+}
+
 static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
 {
     const struct stack *stack = memo->context->compute.stack;
@@ -365,8 +463,10 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(memo, overlap, &tallies[phase]);
+        overlap_activations(memo, overlap, (enum phase)phase, &tallies[phase]);
         write_phase(stack, &tallies[phase], price.phase_s[phase]);
+        note_overlap(memo->context->ledger, (enum phase)phase, &tallies[phase],
+                     price.phase_s[phase]);
     }
     return price;
 }

@@ -54,6 +54,15 @@ struct fabrics {
 MUST_CHECK const struct fabrics *fabrics_load(struct arena *arena, struct err *err);
 MUST_CHECK const struct fabrics *fabrics_read(struct arena *arena, const struct json *object,
                                               struct err *err);
+// Its kind, and for rows of a kind that do not begin at 0 the speed: "nvswitch from 400 GB/s".
+const char *fabric_name(struct arena *arena, const struct fabric *fabric);
+// The members of a row and of its protocols, as the reader takes them, and the key of a protocol.
+const struct json_field *fabric_fields(void);
+const struct json_field *fabric_protocol_fields(void);
+const char *protocol_name(enum protocol protocol);
+#define FABRIC_GROUP_RATIO_LOW 1e-3
+// A copy whose numbers may be changed without changing the original's.
+struct fabrics *fabrics_copy(struct arena *arena, const struct fabrics *fabrics);
 // The row for a link of this kind and speed; NULL if the kind is unknown.
 const struct fabric *fabrics_find(const struct fabrics *fabrics, const char *kind,
                                   double link_bytes_per_s);
@@ -75,6 +84,7 @@ const char *algorithm_name(enum algorithm algorithm);
 struct collective_cost {
     double s;
     enum algorithm algorithm;
+    enum protocol protocol;
     double latency_s, bandwidth_s;  // the two parts of `s`
 };
 
@@ -84,10 +94,19 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
                                         const struct group_shape *group, enum collective collective,
                                         double bytes, double network_scale);
 
+// Where the rows of a token go: to `rows` experts, which lie in `open_groups` of `group_count`
+// groups of neighbouring experts; no groups (0 or all of them open): anywhere.
+struct routing {
+    int rows;
+    int group_count, open_groups;
+};
+
 // An all-to-all of the rows of experts by a library that sends a token once to each node and there
-// once to each rank, however many of its `rows_per_token` experts sit on it (DeepEP, Zhao et al.
-// 2025; Megatron-Core's flex dispatcher). With k rows spread evenly over n ranks of N nodes it
-// reaches n (1 - (1 - 1/n)^k) ranks and N (1 - (1 - 1/N)^k) nodes. `bytes` are those of all rows.
+// once to each rank, however many of its experts sit on it (DeepEP, Zhao et al. 2025;
+// Megatron-Core's flex dispatcher). With k rows spread evenly over n ranks of N nodes it reaches
+// n (1 - (1 - 1/n)^k) ranks and N (1 - (1 - 1/N)^k) nodes; fewer where a token opens only some
+// groups (DeepSeek-V3, arXiv 2412.19437, 2.1.2). `bytes` are those of all rows.
 struct collective_cost dispatch_price(const struct fabrics *fabrics,
-                                      const struct group_shape *group, int rows_per_token,
-                                      double bytes, double network_scale);
+                                      const struct group_shape *group,
+                                      const struct routing *routing, double bytes,
+                                      double network_scale);

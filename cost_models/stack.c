@@ -13,6 +13,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("schedules")},
     {JSON_ANY("zero_stages")},
     {JSON_ANY("zero_stages_with_pipeline")},
+    {JSON_ANY("zero_stages_grouped")},
     {JSON_ANY("recompute")},
     {JSON_ANY("recompute_classes")},
     {JSON_ANY("attention")},
@@ -38,6 +39,11 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, grouped_gemm_fused)},
     {JSON_F64(struct stack, permute_passes, 0, 8)},
     {JSON_F64(struct stack, route_kernels, 0, 64)},
+    {JSON_F64(struct stack, expert_host_s, 0, 1)},
+    {JSON_F64(struct stack, expert_stash_ratio, 0, 1)},
+    {JSON_F64(struct stack, expert_graph_host_ratio, 0, 1)},
+    {JSON_BOOL(struct stack, expert_graph)},
+    {JSON_BOOL(struct stack, expert_fusion)},
     {JSON_BOOL(struct stack, dispatch_once)},
     {JSON_F64(struct stack, cast_bytes, 0, 64)},
     {JSON_F64(struct stack, cast_kernels, 0, 16)},
@@ -47,6 +53,8 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, gradient_passes, 0, 16)},
     {JSON_F64(struct stack, overlap_ratio, 0, 1)},
     {JSON_F64(struct stack, tp_overlap_ratio, 0, 1)},
+    {JSON_F64(struct stack, ep_overlap_ratio, 0, 1)},
+    {JSON_F64(struct stack, expert_comm_units, 0, 1024)},
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
@@ -55,6 +63,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
+    {JSON_BOOL(struct stack, broadcast_gather)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
     {JSON_BOOL(struct stack, dummy_gradient)},
@@ -72,6 +81,18 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("provenance")},
     {0},
 };
+
+const struct json_field *stack_fields(void)
+{
+    return FIELDS;
+}
+
+struct stack *stack_copy(struct arena *arena, const struct stack *stack)
+{
+    struct stack *copy = ARENA_NEW(arena, struct stack, 1);
+    *copy = *stack;
+    return copy;
+}
 
 static const char *schedule_text(int bit)
 {
@@ -127,6 +148,7 @@ static const struct mask_field {
     {"zero_stages", offsetof(struct stack, zero_stages), 0, 4, NULL, false},
     {"zero_stages_with_pipeline", offsetof(struct stack, zero_stages_with_pipeline), 0, 4, NULL,
      true},
+    {"zero_stages_grouped", offsetof(struct stack, zero_stages_grouped), 0, 4, NULL, true},
     {"recompute", offsetof(struct stack, recompute), 0, RECOMPUTE_COUNT, recompute_text, false},
     {"recompute_classes", offsetof(struct stack, recompute_classes), OP_CLASS_NONE + 1,
      OP_CLASS_COUNT, class_text, true},

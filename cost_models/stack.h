@@ -13,12 +13,14 @@ struct stack {
     unsigned schedules;                  // bit per enum schedule_kind; none without a pipeline
     unsigned zero_stages;                // bits 0..3
     unsigned zero_stages_with_pipeline;  // those it can combine with pp > 1
-    unsigned recompute;                  // bit per enum recompute
-    unsigned recompute_classes;          // bit per enum op_class that it can redo selectively
-    unsigned attention;                  // bit per enum attention
-    unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none: as
-                              // any run. Scripts that still train in fp16 are older than the
-                              // kernels, or leave them to a flag
+    unsigned zero_stages_grouped;  // those for which shards of one node are a common choice, so
+                                   // that the search tries them unasked; any other group is pinned
+    unsigned recompute;            // bit per enum recompute
+    unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
+    unsigned attention;            // bit per enum attention
+    unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none:
+                              // as any run. Scripts that still train in fp16 are older than
+                              // the kernels, or leave them to a flag
     unsigned axes;            // bit per enum axis with a degree above 1
     unsigned cp_kinds;        // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
@@ -50,29 +52,50 @@ struct stack {
                             // a combine: 1, and 1 more where they are sorted again by expert
                             // behind the all-to-all
     double route_kernels;   // kernels between the router's product and the dispatch
-    double cast_bytes;      // memory traffic of quantising one element of an operand in 16 bits,
-                            // its transpose and the search for its maximum included
-    double cast_kernels;    // that quantise one operand
+    double expert_host_s;   // host time of one pass through a mixture beside its launches: the wait
+                            // for the rows an expert has, the dispatcher, automatic
+                            // differentiation of as many products
+    double expert_stash_ratio;       // where they are replayed: share of copying kept rows to paged
+                                     // buffers and back that nothing hides
+    double expert_graph_host_ratio;  // share of the host's work left where expert_graph replays
+                                     // attention and router alone: in 16 bits on such a device
+    bool expert_graph;    // narrow experts on a device whose matrix units take block scales leave
+                          // the rows an expert has on the device: a layer is replayed from a
+                          // graph, without the host (full-iteration graphs of the MXFP8 mixtures
+                          // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
+    bool expert_fusion;   // there, what stands between the products of narrow experts (activation,
+                          // bias, quantisation) runs inside one grouped kernel a product, which
+                          // fills the device as one GEMM does (cuDNN's grouped GEMM with GLU and
+                          // quantisation, Transformer Engine's NVTE_CUTEDSL_FUSED_GROUPED_MLP)
+    double cast_bytes;    // memory traffic of quantising one element of an operand in 16 bits,
+                          // its transpose and the search for its maximum included
+    double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
-    bool narrow_gathers;      // tp gathers operands of narrow products after they are quantised
-    bool cached_weight_cast;  // weights are quantised once a step, not in every micro-batch
-    bool delayed_scaling;     // scales come from maxima of earlier steps, which are all-reduced
-                              // once a step
-    double gradient_passes;   // times a step that the whole gradient is walked over beside
-                              // the update: zeroing, unscaling, copying
-    double overlap_ratio;     // share of gradient and parameter communication that proceeds
-                              // while compute runs
-    double tp_overlap_ratio;  // share of tp's gathers and scatters hidden behind GEMMs when
-                              // OVERLAP_TP; an all-reduce is in one piece and hides nothing
-    double contention_ratio;  // slow-down of compute by communication beside it
-    double network_scale;     // on the fabric's efficiency
-    double step_overhead_s;   // data loading, logging, host work, once a step
-    double reduce_bytes;      // of a gradient element while it is reduced: 4 or 2
-    bool merge_contractions;  // q,k,v and gate,up as one GEMM
+    bool narrow_gathers;       // tp gathers operands of narrow products after they are quantised
+    bool cached_weight_cast;   // weights are quantised once a step, not in every micro-batch
+    bool delayed_scaling;      // scales come from maxima of earlier steps, which are all-reduced
+                               // once a step
+    double gradient_passes;    // times a step that the whole gradient is walked over beside
+                               // the update: zeroing, unscaling, copying
+    double overlap_ratio;      // share of gradient and parameter communication that proceeds
+                               // while compute runs
+    double tp_overlap_ratio;   // share of tp's gathers and scatters hidden behind GEMMs when
+                               // OVERLAP_TP; an all-reduce is in one piece and hides nothing
+    double ep_overlap_ratio;   // share of the exchanges of experts hidden behind compute when
+                               // OVERLAP_EP
+    double expert_comm_units;  // multiprocessors that such an exchange takes from the compute
+                               // beside it
+    double contention_ratio;   // slow-down of compute by communication beside it
+    double network_scale;      // on the fabric's efficiency
+    double step_overhead_s;    // data loading, logging, host work, once a step
+    double reduce_bytes;       // of a gradient element while it is reduced: 4 or 2
+    bool merge_contractions;   // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary
+    bool broadcast_gather;            // updated parameters come from each of their owners in turn,
+                                      // a broadcast each, instead of in one all-gather
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
                                       // and gathered there
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
@@ -103,6 +126,11 @@ MUST_CHECK const struct stack *stack_load(struct arena *arena, const char *name,
 MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json *object,
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
+
+// The members of the file, as its reader takes them.
+const struct json_field *stack_fields(void);
+// A copy whose numbers may be changed without changing the original's.
+struct stack *stack_copy(struct arena *arena, const struct stack *stack);
 
 // ERR_USAGE where the stack runs no products in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,

@@ -48,6 +48,7 @@ struct price_context {
     struct compute_context compute;  // of the slowest device in use
     const struct fabrics *fabrics;
     const struct cluster *cluster;
+    struct ledger *ledger;  // step_price writes its prices there; NULL: nowhere
 };
 
 // One micro-batch through one block (cost_models/block.c). What `overlap` names is hidden as far as

@@ -181,7 +181,9 @@ struct op {
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
     int top_k;       // OP_ROUTE
-    enum op_class class;  // for selective recompute
+    int group_count, open_groups;  // of it: the chosen lie in so many groups of neighbouring
+                                   // experts; 0 = anywhere
+    enum op_class class;           // for selective recompute
 };
 
 enum block_role { BLOCK_EMBEDDING, BLOCK_LAYER, BLOCK_HEAD };

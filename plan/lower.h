@@ -42,7 +42,7 @@ struct instr {
     int kernel;  // 0: begins a kernel; else 1 + the instruction that began the kernel it is part of
     int64_t kept_bytes;  // of those read and written, what a fused kernel keeps in registers
     struct gemm gemm;    // contractions
-    int64_t batch, heads, kv_heads, head_dim, seq, kv_seq, window;  // attention, softmax
+    int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
     bool causal;
     int merge;  // see struct op; instructions that may be one kernel
     // communication

@@ -60,14 +60,16 @@ static int free_layers(int layers, int modules, int virtual_count, int virtual_s
 {
     bool is_first = virtual_stage == 0, is_last = virtual_stage == virtual_count - 1;
     if (layers % virtual_count == 0) return layers / virtual_count;
-    // A last stage of one unit is the head with its module.
-    if (modules && (layers + 2) / virtual_count == 1) {
+    int first_units = modules ? 0 : 1, last_units = 1 + modules;
+    int units = layers + first_units + last_units;
+    int each = units / virtual_count, left = units % virtual_count;
+    // Where that is more than a share, the last stage is the head with its module.
+    if (modules && each < last_units + modules) {
         int others = free_layers(layers - modules, 0, virtual_count, virtual_stage);
         return others + (is_last ? modules : 0);
     }
-    int units = layers + 2, each = units / virtual_count, left = units % virtual_count;
     int place = is_last ? virtual_count - 1 : virtual_count - 2 - virtual_stage;
-    return each + (place < left) - is_first - is_last;
+    return each + (place < left) - is_first * first_units - is_last * last_units;
 }
 
 static int pinned_layers(const struct parallel *parallel, int stage, int chunk)

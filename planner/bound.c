@@ -1,6 +1,7 @@
 #include "planner/bound.h"
 
 #include "cost_models/parameters.h"
+#include "topologies/kernels.h"
 
 #include <assert.h>
 #include <math.h>
@@ -86,7 +87,10 @@ static double highest_flop_per_s(const struct search_request *request)
         if (precision_bytes((enum precision)i) < 2) continue;
         highest = fmax(highest, peak * fmax(forward_ratio, backward_ratio));
     }
-    return highest;
+    if (!device->kernels) return highest;
+    double scale = fmax(stack->gemm_scale,
+                        fmax(stack->attention_forward_scale, stack->attention_backward_scale));
+    return fmax(highest, device->kernels->flop_per_s_most * scale);
 }
 
 // Of one micro-batch on all stages, were each kernel as fast as the fastest.

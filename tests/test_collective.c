@@ -142,14 +142,15 @@ static void a_dispatch_sends_a_token_once_to_a_place(void **state)
 {
     struct group_shape group = group_of(load(*state, "dgx-h100-x16"), 32, 1);
     double bytes = 512e6;
+    struct routing eight = {.rows = 8}, single = {.rows = 1};
     double between_s = 3.599548 / 8 * 0.75 * bytes / (50e9 * 0.83);
-    struct collective_cost cost = dispatch_price(shipped(*state), &group, 8, bytes, 1);
+    struct collective_cost cost = dispatch_price(shipped(*state), &group, &eight, bytes, 1);
     assert_true(fabs(cost.bandwidth_s / between_s - 1) < 1e-6);
     double inside_s = 7.177604 / 8 * 0.875 * bytes / (450e9 * 0.811);
-    cost = dispatch_price(shipped(*state), &group, 8, bytes, 100);
+    cost = dispatch_price(shipped(*state), &group, &eight, bytes, 100);
     assert_true(fabs(cost.bandwidth_s / inside_s - 1) < 1e-6);
     // One row a token is a plain exchange, but for the kernels.
-    struct collective_cost one = dispatch_price(shipped(*state), &group, 1, bytes, 1);
+    struct collective_cost one = dispatch_price(shipped(*state), &group, &single, bytes, 1);
     struct collective_cost plain =
         collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 1);
     assert_true(fabs(one.bandwidth_s / plain.bandwidth_s / (0.7 / 0.83) - 1) < 1e-9);

@@ -227,27 +227,27 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "60:35: $.provenance[0].kind: expected measured, published, fitted, "
+    {"hearsay", "68:35: $.provenance[0].kind: expected measured, published, fitted, "
                 "datasheet or estimated, found \"rumour\""},
-    {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
+    {"cp_kinds", "12:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
-    {"negative_scale", "23:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
-    {"no_attention", "9:16: $.attention: expected at least one"},
-    {"no_provenance", "24:16: $.host_op_s: expected an entry for \"host_op_s\" in "
+    {"negative_scale", "24:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
+    {"no_attention", "10:16: $.attention: expected at least one"},
+    {"no_provenance", "25:16: $.host_op_s: expected an entry for \"host_op_s\" in "
                       "provenance, found none"},
-    {"overlap", "14:14: $.overlap: expected none or some of "
+    {"overlap", "15:14: $.overlap: expected none or some of "
                 "grad-reduce,param-gather,tp,pp,cp,ep, found \"grad-reduce,tensor\""},
-    {"overlap_default", "15:22: $.overlap_default: expected a subset of overlap"},
-    {"unknown_key", "19:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
-    {"recompute_classes", "8:24: $.recompute_classes: expected some where recompute has selective "
+    {"overlap_default", "16:22: $.overlap_default: expected a subset of overlap"},
+    {"unknown_key", "20:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
+    {"recompute_classes", "9:24: $.recompute_classes: expected some where recompute has selective "
                           "and none elsewhere"},
-    {"unknown_pass", "16:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
+    {"unknown_pass", "17:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
                      "latency-hiding, streams, early-stop, found \"unrolling\""},
-    {"unknown_product", "17:20: $.fp8_products[0]: expected one of forward, backward, weight, "
+    {"unknown_product", "18:20: $.fp8_products[0]: expected one of forward, backward, weight, "
                         "found \"update\""},
-    {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
+    {"unknown_recompute", "8:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "65:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "73:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},

@@ -123,6 +123,39 @@ static void the_ends_may_hold_no_layer(void **state)
           (const int[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
 }
 
+// Layers of each stage where the one before the head is a prediction module, without it.
+static void check_module(int pp, int vpp, const int *layers)
+{
+    enum { COUNT = 62 };
+    struct model model;
+    struct chunk_span spans[SPANS_MAX];
+    struct err err = {0};
+    struct graph graph = *make(&model, COUNT);
+    struct block blocks[] = {model.blocks[0], model.blocks[1], model.blocks[2], model.blocks[1]};
+    blocks[3].mtp = true;
+    graph.blocks = blocks;
+    graph.sequence[COUNT] = 3;
+    struct parallel parallel = pipeline(pp, vpp);
+    assert_true(stages_split(&graph, &parallel, spans, &err));
+    for (int stage = 0; stage < pp; stage++) {
+        int count = -(stage == 0) - 2 * (stage == pp - 1);
+        for (int chunk = 0; chunk < vpp; chunk++)
+            count += spans[stage * vpp + chunk].count;
+        assert_int_equal(count, layers[stage]);
+    }
+}
+
+// DeepSeek-V3 as Megatron-Bridge lays it out (recipes/deepseek/deepseek_v3.py).
+static void a_module_leaves_the_last_stage_two_layers_short(void **state)
+{
+    (void)state;
+    check_module(4, 1, (const int[]){16, 16, 16, 13});
+    check_module(4, 4, (const int[]){16, 16, 16, 13});
+    check_module(2, 8, (const int[]){32, 29});
+    check_module(8, 1, (const int[]){8, 8, 8, 8, 8, 8, 8, 5});
+    check_module(16, 1, (const int[]){4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1});
+}
+
 static void errors_name_what_would_work(void **state)
 {
     (void)state;
@@ -152,6 +185,7 @@ int main(void)
         cmocka_unit_test(every_block_is_in_one_span_and_no_stage_is_much_larger),
         cmocka_unit_test(pinned_layers_are_kept_and_spread_over_chunks),
         cmocka_unit_test(the_ends_may_hold_no_layer),
+        cmocka_unit_test(a_module_leaves_the_last_stage_two_layers_short),
         cmocka_unit_test(errors_name_what_would_work),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

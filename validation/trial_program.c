@@ -1,4 +1,5 @@
 #include "plan/program.h"
+#include "simulator/closed_form.h"
 #include "validation/trial.h"
 
 #include <assert.h>
@@ -26,9 +27,9 @@ struct trial_program *trial_program_new(struct arena *arena, const struct trial 
     return program;
 }
 
-double trial_program_step_s(struct trial_program *program, struct arena *scratch,
-                            const struct device *device, const struct stack *stack,
-                            const struct fabrics *fabrics)
+// Prices at other constants; they lie in the program's arena.
+static const struct step_price *price_at(struct trial_program *program, const struct device *device,
+                                         const struct stack *stack, const struct fabrics *fabrics)
 {
     for (int i = 0; i < program->cluster.node_group_count; i++) {
         program->cluster.nodes[i].device = device;
@@ -40,10 +41,26 @@ double trial_program_step_s(struct trial_program *program, struct arena *scratch
         .fabrics = fabrics,
         .cluster = &program->cluster,
     };
+    return step_price(program->arena, &context, program->program);
+}
+
+double trial_program_step_s(struct trial_program *program, struct arena *scratch,
+                            const struct device *device, const struct stack *stack,
+                            const struct fabrics *fabrics)
+{
     struct arena_mark mark = arena_mark(program->arena);
-    const struct step_price *price = step_price(program->arena, &context, program->program);
+    const struct step_price *price = price_at(program, device, stack, fabrics);
     const struct engine_options options = {0};
     double step_s = simulate_step(program->arena, scratch, price, &options)->cost.step_s;
+    arena_reset(program->arena, mark);
+    return step_s;
+}
+
+double trial_program_closed_form_s(struct trial_program *program, const struct device *device,
+                                   const struct stack *stack, const struct fabrics *fabrics)
+{
+    struct arena_mark mark = arena_mark(program->arena);
+    double step_s = closed_form(price_at(program, device, stack, fabrics)).step_s;
     arena_reset(program->arena, mark);
     return step_s;
 }

@@ -16,6 +16,8 @@ enum norm_place {
 // A mixture of experts in place of the mlp; count 0 = none.
 struct experts {
     int64_t count, top_k;
+    int64_t group_count,
+        open_groups;     // a token's experts lie in so many of the groups; 0 = anywhere
     int64_t ffn;         // of one expert
     int64_t shared_ffn;  // of all shared experts together, which run as one mlp; 0 = none
     bool shared_gate;    // times sigmoid of a projection to one number (qwen2_moe)

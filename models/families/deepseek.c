@@ -207,6 +207,8 @@ static struct decoder describe(const char *model_type, const struct deepseek *re
                    .value_dim = record->v_head_dim},
         .experts = {.count = record->n_routed_experts,
                     .top_k = record->num_experts_per_tok,
+                    .group_count = record->n_group,
+                    .open_groups = record->topk_group,
                     .ffn = record->moe_intermediate_size,
                     .shared_ffn = record->moe_intermediate_size * record->n_shared_experts,
                     .route_scale = record->routed_scaling_factor},
