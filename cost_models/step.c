@@ -110,19 +110,6 @@ static double reduce_s(const struct price_context *context, const struct program
     return total_s + messages_s(context, mesh, &message);
 }
 
-static void note_update(const struct price_context *context, const char *what, double s,
-                        double bytes)
-{
-    struct ledger_line line = {.entry = ENTRY_UPDATE,
-                               .what = what,
-                               .count = 1,
-                               .s = s,
-                               .exposed_s = s,
-                               .bytes = bytes,
-                               .bound = BOUND_MEMORY};
-    ledger_add(context->ledger, &line);
-}
-
 static struct chunk_price once_a_step(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk)
@@ -177,9 +164,9 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double walked_s = stream_s(&context->compute, walked_bytes);
     enum optimizer optimizer = program->workload.optimizer;
     price.update_s = update_s(&context->compute, optimizer, kept_states);
-    note_update(context, "optimizer", price.update_s,
-                update_bytes(&context->compute, optimizer, kept_states));
-    note_update(context, "gradient passes", walked_s, walked_bytes);
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", price.update_s,
+                    update_bytes(&context->compute, optimizer, kept_states));
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;
 }
@@ -195,7 +182,9 @@ static void add_casts(const struct price_context *context, const struct program 
         int scales;
         double cast_s = use->count * weight_cast_s(&context->compute,
                                                    program->blocks[use->block_program], &scales);
-        note_update(context, "weight casts", cast_s, 0);
+        double cast_bytes = use->count * context->compute.stack->cast_bytes *
+                            (double)program->blocks[use->block_program]->linear_elements;
+        ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "weight casts", cast_s, cast_bytes);
         price->update_s += cast_s;
         scale_count += (double)use->count * scales;
     }
@@ -232,7 +221,12 @@ static struct chunk_price price_chunk(const struct price_context *context,
             }
         }
     }
+    struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
+        double more_s = price.phase_s[phase][PART_COMPUTE] - before.phase_s[phase][PART_COMPUTE];
+        ledger_add_time(context->ledger, ENTRY_TASK, phase, "host tasks", more_s, 0);
+    }
     return price;
 }
 
