@@ -120,7 +120,8 @@ static enum part part_of(enum axis parent)
 static double reduced_bytes(const struct price_context *context, const struct instr *instr)
 {
     double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
-    return (double)instr->bytes * context->compute.stack->reduce_bytes / width;
+    return (double)instr->bytes *
+           stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
 // Operands of narrow products are quantised before they are gathered.

@@ -18,8 +18,11 @@ struct stack {
     unsigned recompute;            // bit per enum recompute
     unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
     unsigned attention;            // bit per enum attention
-    unsigned axes;                 // bit per enum axis with a degree above 1
-    unsigned cp_kinds;             // bit per enum cp_kind
+    unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none:
+                              // as any run. Scripts that still train in fp16 are older than
+                              // the kernels, or leave them to a flag
+    unsigned axes;            // bit per enum axis with a degree above 1
+    unsigned cp_kinds;        // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;
@@ -101,15 +104,20 @@ struct stack {
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
                                    // for the global norm: it steps, and takes the step back in
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
-    bool dummy_gradient;           // keeps a gradient of every distinct weight shape in backward
+    bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
+                                   // of a layer's weights
+    bool score_buffer;             // unfused attention keeps a buffer as large as its scores
+    bool fp32_weights;             // where weights are stored in shards, the shards are the master
+                                   // copy, which is narrowed when it is gathered
     int64_t bucket_bytes;          // of gradient reduction
     double bucket_bytes_per_rank;  // and no less than this for every rank that reduces, so that
                                    // latency does not outgrow bandwidth; 0 = does not grow
     // memory
     double gradient_bytes;            // of a kept gradient element: 4 or 2
+    double fp16_gradient_bytes;       // the same in fp16 runs; 0 = the same
     double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none
     double moment_bytes;              // of one moment of the optimizer: 4 or 2
-    double logits_bytes_per_element;  // alive on the last stage: logits, their fp32 copy, gradient
+    double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
     double reserve_ratio;             // allocator slack over activations, not part of "allocated"
     struct provenance *provenance;
@@ -130,6 +138,14 @@ struct stack *stack_copy(struct arena *arena, const struct stack *stack);
 // ERR_USAGE where the stack runs no products in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
+
+// Products with parameters that run narrower than 16 bits: bit per enum phase.
+unsigned stack_narrow_products(const struct stack *stack, enum precision precision);
+// Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
+bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
+// Bytes of a gradient element as it is kept, and as it is reduced.
+double stack_gradient_bytes(const struct stack *stack, enum precision precision);
+double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

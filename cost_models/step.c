@@ -119,8 +119,10 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct parameter_sums sums = parameter_sums(program, chunk);
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
+    double width = stack_gradient_bytes(stack, program->workload.precision);
+    double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * stack->reduce_bytes;
+        double bytes = sums.partial[i].elements * reduce_bytes;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -138,7 +140,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned shard = program->storage[kind].gradient_axes;
         if (shard && price.gradient_reduce_s <= 0) continue;
-        bucketed_bytes += sums.elements[kind] * stack->reduce_bytes / mesh_size(mesh, shard);
+        bucketed_bytes += sums.elements[kind] * reduce_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -158,7 +160,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
-    double walked_bytes = kept_gradients * stack->gradient_bytes * stack->gradient_passes;
+    double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
     enum optimizer optimizer = program->workload.optimizer;
     price.update_s = update_s(&context->compute, optimizer, kept_states);
@@ -280,7 +282,8 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double bytes = (double)program->tied.elements * context->compute.stack->reduce_bytes /
+    double width = stack_reduce_bytes(context->compute.stack, program->workload.precision);
+    double bytes = (double)program->tied.elements * width /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     struct message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, stages, bytes, 1};
     return group_s(context, &pair, &message);

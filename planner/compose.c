@@ -450,12 +450,14 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
 
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
 {
-    // What is stored depends neither on what is redone nor, but for where it puts chunks, on the
-    // schedule: the blocks that the group's bound needs anyway answer for all.
+    // What is stored depends not on what is redone, and of the schedule on where it puts chunks and
+    // whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
     struct parallel stored = *parallel, whole = *parallel;
-    bool linear =
-        schedule_row(parallel->schedule)->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
-    if (linear && parallel->vpp == 1) stored.schedule = SCHEDULE_1F1B;
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
+    if (linear && parallel->vpp == 1) {
+        stored.schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+    }
     stored.recompute = whole.recompute = RECOMPUTE_NONE;
     stored.recompute_classes = whole.recompute_classes = 0;
     stored.recompute_layers = -1;
