@@ -62,6 +62,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
+    {JSON_BOOL(struct stack, accumulates_whole)},
     {JSON_BOOL(struct stack, broadcast_gather)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
@@ -419,6 +420,13 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
         *why = REFUSALS[i](stack, parallel, arena);
     return !*why;
+}
+
+bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
+                       int64_t global_batch)
+{
+    if (!stack->accumulates_whole || parallel->zero < 2) return false;
+    return parallel_micro_batch_count(parallel, global_batch) > 1;
 }
 
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
