@@ -154,6 +154,8 @@ static void a_module_leaves_the_last_stage_two_layers_short(void **state)
     check_module(2, 8, (const int[]){32, 29});
     check_module(8, 1, (const int[]){8, 8, 8, 8, 8, 8, 8, 5});
     check_module(16, 1, (const int[]){4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1});
+    // 62 layers with the module and two passes through the head are 64 units, of which 4 are left.
+    check_module(5, 1, (const int[]){13, 13, 13, 13, 9});
 }
 
 static void errors_name_what_would_work(void **state)
