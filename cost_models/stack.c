@@ -63,6 +63,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
+    {JSON_BOOL(struct stack, accumulates_whole)},
     {JSON_BOOL(struct stack, broadcast_gather)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
@@ -467,6 +468,13 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision)
 {
     bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
     return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
+}
+
+bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
+                       int64_t global_batch)
+{
+    if (!stack->accumulates_whole || parallel->zero < 2) return false;
+    return parallel_micro_batch_count(parallel, global_batch) > 1;
 }
 
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

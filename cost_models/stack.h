@@ -94,6 +94,8 @@ struct stack {
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary
+    bool accumulates_whole;           // gradients of sharded parameters (ZeRO 2 and 3) are kept
+                                      // whole until the last micro-batch, which scatters their sum
     bool broadcast_gather;            // updated parameters come from each of their owners in turn,
                                       // a broadcast each, instead of in one all-gather
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
@@ -147,6 +149,10 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
                          enum precision precision);
+
+// struct parallel's `accumulates`: with a single micro-batch there is nothing to add up.
+bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
+                       int64_t global_batch);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3".

@@ -105,6 +105,9 @@ struct parallel {
     int vpp;                 // model chunks a stage
     int micro_batch;         // sequences
     int zero;                // 0..3
+    bool accumulates;        // ZeRO 2 and 3: gradients of the micro-batches are added up whole and
+                             // scattered once a step, not in every micro-batch; follows from the
+                             // stack and the batch (cost_models/stack.h), no choice of its own
     int zero_group;          // ranks a shard group spans; 0 = all of dp (and cp)
     enum recompute recompute;
     unsigned recompute_classes;  // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SHARDING_COUNT = 4, REDO_MAX = 16 };
+enum { SHARDING_COUNT = 5, REDO_MAX = 16 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -33,7 +33,7 @@ struct chunk_phases {
 struct once_key {
     const struct division *division;
     const struct graph *graph;
-    int number;  // ZeRO, or the micro-batch
+    int number;  // ZeRO, negative where it scatters gradients once a step; or the micro-batch
     int sp, axis_count, cp_kind;
     struct {
         int32_t size, stride;
@@ -110,6 +110,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
 static int sharding_of(const struct composer *composer, const struct parallel *parallel)
 {
     if (parallel->zero == 0 && composer->group.zero_group > 0) return SHARDING_COUNT - 1;
+    if (parallel->accumulates) return parallel->zero == 3 ? 3 : 0;
     return parallel->zero < 2 ? 0 : parallel->zero - 1;
 }
 
@@ -302,7 +303,8 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
 static const struct step_price *once_of(struct composer *composer, const struct parallel *parallel,
                                         const struct division *division)
 {
-    struct once_key key = once_key(composer, parallel, division->base, parallel->zero);
+    int zero = parallel->accumulates ? -parallel->zero : parallel->zero;
+    struct once_key key = once_key(composer, parallel, division->base, zero);
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];

@@ -41,7 +41,7 @@ struct sharded {
     const struct block_work *work;  // NULL: nothing is added
 };
 
-enum { SHARDING_COUNT = 3 };  // ZeRO 0 and 1, 2, 3
+enum { SHARDING_COUNT = 4 };  // ZeRO 0 and 1, 2, 3, 3 that scatters once a step
 
 // The program itself is not kept.
 struct lower_entry {
@@ -295,6 +295,7 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
 
 static int sharding_of(const struct parallel *parallel)
 {
+    if (parallel->accumulates) return parallel->zero == 3 ? SHARDING_COUNT - 1 : 0;
     return parallel->zero < 2 ? 0 : parallel->zero - 1;
 }
 
