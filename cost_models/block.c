@@ -49,6 +49,7 @@ struct tally {
     double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
+    double hiding_s;             // of compute that these are hidden behind
     double kernel_count;
     double host_s;  // beside launching kernels
 };
@@ -240,6 +241,10 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
         if (gathers) slowed_s += hide(&tally->gather_s, tally->gather_s * hidden_ratio);
         if (scatters) slowed_s += hide(&tally->scatter_s, tally->scatter_s * hidden_ratio);
     }
+    for (int phase = first; phase <= last && window_s > 0; phase++) {
+        struct tally *tally = &tallies[phase];
+        tally->hiding_s = slowed_s * (tally->compute_s + tally->recompute_s) / window_s;
+    }
     tallies[last].compute_s += slowed_s * stack->contention_ratio;
 }
 
@@ -265,13 +270,14 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
 }
 
 // Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
-// it. Experts that are cut (etp) gather and scatter rows as well, which waits. Returns by how much
-// compute takes longer.
+// it, and while no parameters do. Experts that are cut (etp) gather and scatter rows as well, which
+// waits. Returns by how much compute takes longer.
 static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
 {
     const struct stack *stack = compute->stack;
     double window_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
-    double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, window_s);
+    double left_s = fmax(0, window_s - tally->hiding_s);
+    double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, left_s);
     tally->comm_s[PART_EP] -= hidden_s;
     double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
     return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
