@@ -270,13 +270,13 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
 }
 
 // Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
-// it, and while no parameters do. Experts that are cut (etp) gather and scatter rows as well, which
-// waits. Returns by how much compute takes longer.
+// it, and behind what no parameters are hidden behind. Experts that are cut (etp) gather and
+// scatter rows as well, which waits. Returns by how much compute takes longer.
 static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
 {
     const struct stack *stack = compute->stack;
-    double window_s = stack->overlap_ratio * (tally->compute_s + tally->recompute_s);
-    double left_s = fmax(0, window_s - tally->hiding_s);
+    double window_s = tally->compute_s + tally->recompute_s;
+    double left_s = fmin(stack->overlap_ratio * window_s, window_s - tally->hiding_s);
     double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, left_s);
     tally->comm_s[PART_EP] -= hidden_s;
     double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
