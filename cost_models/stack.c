@@ -54,6 +54,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, overlap_ratio, 0, 1)},
     {JSON_F64(struct stack, tp_overlap_ratio, 0, 1)},
     {JSON_F64(struct stack, ep_overlap_ratio, 0, 1)},
+    {JSON_BOOL(struct stack, ep_overlap_interleaved)},
     {JSON_F64(struct stack, expert_comm_units, 0, 1024)},
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},

@@ -72,25 +72,28 @@ struct stack {
     double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
-    bool narrow_gathers;       // tp gathers operands of narrow products after they are quantised
-    bool cached_weight_cast;   // weights are quantised once a step, not in every micro-batch
-    bool delayed_scaling;      // scales come from maxima of earlier steps, which are all-reduced
-                               // once a step
-    double gradient_passes;    // times a step that the whole gradient is walked over beside
-                               // the update: zeroing, unscaling, copying
-    double overlap_ratio;      // share of gradient and parameter communication that proceeds
-                               // while compute runs
-    double tp_overlap_ratio;   // share of tp's gathers and scatters hidden behind GEMMs when
-                               // OVERLAP_TP; an all-reduce is in one piece and hides nothing
-    double ep_overlap_ratio;   // share of the exchanges of experts hidden behind compute when
-                               // OVERLAP_EP
-    double expert_comm_units;  // multiprocessors that such an exchange takes from the compute
-                               // beside it
-    double contention_ratio;   // slow-down of compute by communication beside it
-    double network_scale;      // on the fabric's efficiency
-    double step_overhead_s;    // data loading, logging, host work, once a step
-    double reduce_bytes;       // of a gradient element while it is reduced: 4 or 2
-    bool merge_contractions;   // q,k,v and gate,up as one GEMM
+    bool narrow_gathers;          // tp gathers operands of narrow products after they are quantised
+    bool cached_weight_cast;      // weights are quantised once a step, not in every micro-batch
+    bool delayed_scaling;         // scales come from maxima of earlier steps, which are all-reduced
+                                  // once a step
+    double gradient_passes;       // times a step that the whole gradient is walked over beside
+                                  // the update: zeroing, unscaling, copying
+    double overlap_ratio;         // share of gradient and parameter communication that proceeds
+                                  // while compute runs
+    double tp_overlap_ratio;      // share of tp's gathers and scatters hidden behind GEMMs when
+                                  // OVERLAP_TP; an all-reduce is in one piece and hides nothing
+    double ep_overlap_ratio;      // share of the exchanges of experts hidden behind compute when
+                                  // OVERLAP_EP
+    bool ep_overlap_interleaved;  // in a pipeline only where a stage has several chunks
+                                  // (Megatron-Core: overlap_moe_expert_parallel_comm wants a
+                                  // virtual pipeline)
+    double expert_comm_units;     // multiprocessors that such an exchange takes from the compute
+                                  // beside it
+    double contention_ratio;      // slow-down of compute by communication beside it
+    double network_scale;         // on the fabric's efficiency
+    double step_overhead_s;       // data loading, logging, host work, once a step
+    double reduce_bytes;          // of a gradient element while it is reduced: 4 or 2
+    bool merge_contractions;      // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary

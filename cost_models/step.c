@@ -289,6 +289,13 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     return group_s(context, &pair, &message);
 }
 
+unsigned step_overlap(const struct stack *stack, const struct parallel *parallel)
+{
+    unsigned overlap = passes_overlap(parallel);
+    bool has_partner = !stack->ep_overlap_interleaved || parallel_interleaves(parallel);
+    return has_partner ? overlap : overlap & ~(unsigned)OVERLAP_EP;
+}
+
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel)
 {
     return stack->post_validation && !schedule_row(parallel->schedule)->backward_fused;
@@ -299,7 +306,7 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
 {
     const struct stack *stack = context->compute.stack;
     const struct parallel *parallel = &program->parallel;
-    unsigned overlap = passes_overlap(parallel);
+    unsigned overlap = step_overlap(stack, parallel);
     const struct mesh *mesh = &program->mesh;
     struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
     for (int i = 0; i < program->block_count; i++) {

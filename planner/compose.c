@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SHARDING_COUNT = 5, REDO_MAX = 16 };
+enum { SHARDING_COUNT = 5, REDO_MAX = 16, HIDING_COUNT = 2 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -62,7 +62,7 @@ struct composer {
     const struct step_price *hop;  // NULL: not asked yet
     int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
     int redo_count;
-    struct variant variants[SHARDING_COUNT][REDO_MAX];
+    struct variant variants[HIDING_COUNT][SHARDING_COUNT][REDO_MAX];
     // of the division at hand
     const struct division *division;
     struct chunk_phases phases[SHARDING_COUNT][REDO_MAX];
@@ -98,11 +98,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
     composer->hop = NULL;
     composer->division = NULL;
-    for (int i = 0; i < SHARDING_COUNT; i++) {
-        for (int redo = 0; redo < composer->redo_count; redo++) {
-            composer->variants[i][redo].known = false;
-        }
-    }
+    memset(composer->variants, 0, sizeof composer->variants);
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
@@ -131,10 +127,17 @@ static int redo_of(struct composer *composer, const struct parallel *parallel)
     return composer->redo_count++;
 }
 
+// What the pipeline leaves of the plan's overlap: the exchanges of experts hidden or not.
+static int hiding_of(const struct composer *composer, const struct parallel *parallel)
+{
+    return (step_overlap(composer->request->stack, parallel) & OVERLAP_EP) != 0;
+}
+
 static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
                                         int redo)
 {
-    struct variant *variant = &composer->variants[sharding_of(composer, parallel)][redo];
+    int sharding = sharding_of(composer, parallel), hiding = hiding_of(composer, parallel);
+    struct variant *variant = &composer->variants[hiding][sharding][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -372,6 +375,7 @@ double composer_probe(struct composer *composer, const struct parallel *parallel
 {
     struct parallel whole = *parallel;
     whole.zero = whole.zero_group = 0;
+    whole.vpp = 2;  // what is hidden in any of its pipelines
     const struct memo_block *block = memo_block(composer->memo, composer->graph, kind,
                                                 &composer->mesh[0], &whole, RECOMPUTE_NONE);
     return block_s(block);

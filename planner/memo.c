@@ -32,6 +32,7 @@ struct lower_key {
 struct price_key {
     const struct lower_entry *source;
     int sharding, axis_count;
+    unsigned overlap;
     struct axis_key axes[MESH_AXIS_MAX];  // those that the program communicates over
 };
 
@@ -366,11 +367,12 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
 }
 
 static struct price_key price_key(const struct lower_entry *source, const struct sharded *sharded,
-                                  const struct mesh *mesh)
+                                  const struct mesh *mesh, unsigned overlap)
 {
     struct price_key key;
     memset(&key, 0, sizeof key);
     key.source = source;
+    key.overlap = overlap;
     key.sharding = (int)(sharded - source->sharded);
     unsigned axes = block_work_axes(source->work);
     if (sharded->work) axes |= block_work_axes(sharded->work);
@@ -390,14 +392,15 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);
-    struct price_key key = price_key(source, sharded, mesh);
+    unsigned overlap = step_overlap(memo->context.compute.stack, parallel);
+    struct price_key key = price_key(source, sharded, mesh, overlap);
     struct price_entry *entry = index_find(&memo->priced, &key);
     if (!entry) {
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
         memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
         entry->block.light = sharded->light;
-        entry->block.price = block_work_price(&memo->context, mesh, source->work, sharded->work,
-                                              passes_overlap(parallel));
+        entry->block.price =
+            block_work_price(&memo->context, mesh, source->work, sharded->work, overlap);
         index_put(memo->arena, &memo->priced, entry);
     }
     return &entry->block;
