@@ -132,8 +132,8 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
                         const struct band *left_out, const char *date, struct err *err)
 {
     const char *source =
-        arena_print(arena, "fit of %s to %d rows of %d families (%s, tier %s)", date,
-                    result->row_count, result->family_count, arguments->rows, arguments->tiers);
+        arena_print(arena, "fit of %s to %s (%s, tier %s)", date, fit_rows_text(arena, result),
+                    arguments->rows, arguments->tiers);
     if (!fit_files_write(arena, result, arguments->folder, source, err)) return false;
     if (!left_out) return true;
     struct json_writer writer = {.arena = arena};
@@ -151,8 +151,8 @@ static void print(struct arena *arena, const struct arguments *arguments,
         fputs(fit_json_text(arena, result), stdout);
         return;
     }
-    printf("%d constants fitted to %d rows of %d families, tier %s%s\n\n", result->constant_count,
-           result->row_count, result->family_count, arguments->tiers,
+    printf("%d constants fitted to %s, tier %s%s\n\n", result->constant_count,
+           fit_rows_text(arena, result), arguments->tiers,
            result->converged ? "" : " (not converged)");
     printf("%s\n%s", fit_constants_text(arena, result), fit_errors_text(arena, result));
     if (left_out) printf("\n%s", fit_coverage_text(arena, residuals, left_out));

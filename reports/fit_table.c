@@ -63,6 +63,12 @@ static const char *signed_percent(struct arena *arena, double ratio)
     return arena_print(arena, "%+.1f%%", fabs(ratio) < 0.0005 ? 0.0 : 100 * ratio);
 }
 
+char *fit_rows_text(struct arena *arena, const struct fit_result *result)
+{
+    return arena_print(arena, "%d rows of %d %s", result->row_count, result->family_count,
+                       result->family_count == 1 ? "family" : "families");
+}
+
 static int compare_moved(const void *a, const void *b)
 {
     const struct fit_constant *const *left = a, *const *right = b;

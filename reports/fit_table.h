@@ -4,6 +4,8 @@
 
 // What `fit` prints.
 
+// What was fitted to: "596 rows of 34 families".
+char *fit_rows_text(struct arena *arena, const struct fit_result *result);
 // The constants with priors and how far they moved, those that moved most first.
 char *fit_constants_text(struct arena *arena, const struct fit_result *result);
 // Errors before and after, and with families, sources and devices left out, by family and by kind:

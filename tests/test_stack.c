@@ -227,7 +227,7 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "70:35: $.provenance[0].kind: expected measured, published, fitted, "
+    {"hearsay", "71:35: $.provenance[0].kind: expected measured, published, fitted, "
                 "datasheet or estimated, found \"rumour\""},
     {"cp_kinds", "12:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
@@ -247,7 +247,7 @@ static const struct {
                         "found \"update\""},
     {"unknown_recompute", "8:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "75:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "76:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
