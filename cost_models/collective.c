@@ -359,6 +359,23 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
     return best;
 }
 
+struct collective_cost broadcast_price(const struct fabrics *fabrics,
+                                       const struct group_shape *group, double bytes,
+                                       double network_scale)
+{
+    assert(bytes >= 0 && network_scale > 0);
+    if (group->rank_count == 1 || bytes <= 0) return (struct collective_cost){0};
+    struct paths paths = paths_of(fabrics, group, network_scale);
+    // A gather leaves out of each link what its reader has.
+    double gathered_bytes = bytes * paths.rank_count / (paths.rank_count - 1);
+    struct collective_cost best = IMPOSSIBLE;
+    for (enum protocol protocol = PROTOCOL_LL; protocol < PROTOCOL_COUNT; protocol++) {
+        if (!protocol_runs(&paths, protocol)) continue;
+        keep_faster(&best, price_ring(&paths, COLLECTIVE_ALL_GATHER, gathered_bytes, protocol));
+    }
+    return best;
+}
+
 struct collective_cost dispatch_price(const struct fabrics *fabrics,
                                       const struct group_shape *group,
                                       const struct routing *routing, double bytes,

@@ -94,6 +94,12 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
                                         const struct group_shape *group, enum collective collective,
                                         double bytes, double network_scale);
 
+// One rank's `bytes` to all others. NCCL passes them round a ring and has no other algorithm for it
+// (src/graph/tuning.cc): all of them over every link.
+struct collective_cost broadcast_price(const struct fabrics *fabrics,
+                                       const struct group_shape *group, double bytes,
+                                       double network_scale);
+
 // Where the rows of a token go: to `rows` experts, which lie in `open_groups` of `group_count`
 // groups of neighbouring experts; no groups (0 or all of them open): anywhere.
 struct routing {

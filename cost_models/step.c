@@ -32,9 +32,12 @@ static double group_s(const struct price_context *context, const struct group_sh
         [ENTRY_TIED] = "tied gradients",   [ENTRY_NORM] = "gradient norm",
     };
     double each_bytes = message->bytes / message->count;
+    const struct stack *stack = context->compute.stack;
     struct collective_cost cost =
-        collective_price(context->fabrics, group, message->collective, each_bytes,
-                         context->compute.stack->network_scale);
+        message->entry == ENTRY_GATHER && stack->broadcast_gather
+            ? broadcast_price(context->fabrics, group, each_bytes, stack->network_scale)
+            : collective_price(context->fabrics, group, message->collective, each_bytes,
+                               stack->network_scale);
     double all_s = message->count * cost.s;
     if (!context->ledger) return all_s;
     struct ledger_line line = {
@@ -150,9 +153,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
         if (!storage->optimizer_axes || storage->weight_axes) continue;
         double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
         int count = is_combined ? price.bucket_count : sums.tensor_count[kind];
-        // A broadcast passes all ranks, as a gather of what one of them owns does.
-        int owners = mesh_size(mesh, storage->optimizer_axes);
-        if (stack->broadcast_gather && count < owners) count = owners;
+        if (stack->broadcast_gather) count = mesh_size(mesh, storage->optimizer_axes);
         struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
                                  bytes, count};
         price.parameter_gather_s += messages_s(context, mesh, &gather);

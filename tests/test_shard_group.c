@@ -26,7 +26,8 @@ static void every_owner_broadcasts_its_own(void **state)
     double whole_s = gather_s(*state, false, 0), each_s = gather_s(*state, true, 0);
     assert_true(each_s > 1.5 * whole_s);
     double node_s = gather_s(*state, false, 8), each_in_node_s = gather_s(*state, true, 8);
-    assert_true(each_in_node_s >= node_s && each_in_node_s < 1.05 * node_s);
+    // Every link passes all of a broadcast, and of a gather all but what its reader owns.
+    assert_true(each_in_node_s > 1.1 * node_s && each_in_node_s < 1.2 * node_s);
     assert_true(each_in_node_s < 0.3 * each_s);
 }
 
