@@ -10,6 +10,9 @@
 
 enum { GROUP_MAX = 16, PRICE_MAX = 48 };
 
+// Collectives that can be sent piece by piece beside the kernels that make or need the pieces.
+static const unsigned CHUNKED = 1u << COLLECTIVE_ALL_GATHER | 1u << COLLECTIVE_REDUCE_SCATTER;
+
 // Groups and collectives that this call has already looked up: a layer repeats few of them.
 struct memo {
     const struct price_context *context;
@@ -117,7 +120,8 @@ static enum part part_of(enum axis parent)
 static double reduced_bytes(const struct price_context *context, const struct instr *instr)
 {
     double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
-    return (double)instr->bytes * context->compute.stack->reduce_bytes / width;
+    return (double)instr->bytes *
+           stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
 // Operands of narrow products are quantised before they are gathered.
@@ -150,17 +154,6 @@ static void add_streamed(const struct mesh *mesh, const struct instr *instr, str
     ring->part = part_of(instr->parent);
 }
 
-// What of a collective its price depends on.
-struct exchange {
-    enum phase phase;
-    enum exchange_kind kind;
-    enum part part;
-    enum collective collective;
-    struct routing routing;
-    unsigned axes;
-    double bytes;
-};
-
 static struct exchange exchange_of(const struct price_context *context,
                                    const struct block_program *program, const struct instr *instr)
 {
@@ -183,31 +176,12 @@ static struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
-// `count` messages alike, of which `exposed_s` is what is left of `s` by now.
 static void note_exchange(struct memo *memo, const struct exchange *exchange, double count,
                           const struct collective_cost *cost, double exposed_s)
 {
-    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
-    struct ledger *ledger = memo->context->ledger;
-    if (!ledger) return;
-    const struct group_shape *group = find_group(memo, exchange->axes);
-    struct ledger_line line = {
-        .entry = ENTRY_EXCHANGE,
-        .what = PAYLOADS[exchange->kind],
-        .phase = exchange->phase,
-        .count = count,
-        .s = count * cost->s,
-        .exposed_s = exposed_s,
-        .bytes = exchange->bytes,
-        .collective = exchange->collective,
-        .exchange = exchange->kind,
-        .part = exchange->part,
-        .axes = exchange->axes,
-        .rank_count = group->rank_count,
-        .node_count = group->node_count,
-        .cost = *cost,
-    };
-    ledger_add(ledger, &line);
+    if (!memo->context->ledger) return;
+    ledger_add_exchange(memo->context->ledger, exchange, find_group(memo, exchange->axes), count,
+                        cost, exposed_s);
 }
 
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
@@ -222,8 +196,7 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
                                            : &tally->comm_s[exchange->part]) += s;
     bool is_dispatch = exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->part == PART_EP;
     if (is_dispatch) tally->dispatch_s += s;
-    bool is_chunked = exchange->collective == COLLECTIVE_ALL_GATHER ||
-                      exchange->collective == COLLECTIVE_REDUCE_SCATTER;
+    bool is_chunked = CHUNKED >> exchange->collective & 1;
     bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->part == PART_TP;
     if (is_tp && is_chunked) tally->chunked_s += s;
 }
@@ -352,7 +325,7 @@ struct block_work {
 
 // What a graph takes off the host, and what it costs where it replays a whole layer of experts.
 static void add_graph(const struct compute_context *context, const struct block_program *program,
-                      struct tally *tallies)
+                      struct ledger *ledger, struct tally *tallies)
 {
     double left_ratio = compute_host_ratio(context, program);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
@@ -363,6 +336,8 @@ static void add_graph(const struct compute_context *context, const struct block_
     double stash_s = context->stack->expert_stash_ratio * compute_stash_s(context, program);
     tallies[PHASE_FORWARD].compute_s += stash_s;
     tallies[PHASE_BACKWARD].compute_s += stash_s;
+    ledger_add_time(ledger, ENTRY_OPERATOR, PHASE_FORWARD, "expert stash", stash_s, 0);
+    ledger_add_time(ledger, ENTRY_OPERATOR, PHASE_BACKWARD, "expert stash", stash_s, 0);
 }
 
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
@@ -388,7 +363,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
-    add_graph(&context->compute, program, work->tallies);
+    add_graph(&context->compute, program, context->ledger, work->tallies);
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,
@@ -427,34 +402,6 @@ static void memo_start(struct memo *memo, const struct price_context *context,
     memo->group_count = memo->price_count = 0;
 }
 
-// What hiding has left of the exchanges of a phase, and what it and the host have cost.
-static void note_overlap(struct ledger *ledger, enum phase phase, const struct tally *tally,
-                         const double phase_s[PART_COUNT])
-{
-    if (!ledger) return;
-    ledger_expose(ledger, phase, EXCHANGE_GATHER, PART_DP, tally->gather_s);
-    ledger_expose(ledger, phase, EXCHANGE_SCATTER, PART_DP, tally->scatter_s);
-    for (enum part part = PART_TP; part < PART_COUNT; part++)
-        ledger_expose(ledger, phase, EXCHANGE_ACTIVATION, part, tally->comm_s[part]);
-    double slowed_s = tally->compute_s - ledger_compute_s(ledger, phase);
-    double host_s = phase_s[PART_COMPUTE] - tally->compute_s;
-    // Sums in another order differ in their last bits.
-    if (slowed_s < 1e-12 * tally->compute_s) slowed_s = 0;
-    if (host_s < 1e-12 * tally->compute_s) host_s = 0;
-    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_CONTENTION,
-                                             .what = "contention",
-                                             .phase = phase,
-                                             .count = 1,
-                                             .s = slowed_s,
-                                             .exposed_s = slowed_s});
-    ledger_add(ledger, &(struct ledger_line){.entry = ENTRY_HOST,
-                                             .what = "host launches",
-                                             .phase = phase,
-                                             .count = 1,
-                                             .s = host_s,
-                                             .exposed_s = host_s});
-}
-
 static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
 {
     const struct stack *stack = memo->context->compute.stack;
@@ -462,10 +409,17 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(memo, overlap, (enum phase)phase, &tallies[phase]);
-        write_phase(stack, &tallies[phase], price.phase_s[phase]);
-        note_overlap(memo->context->ledger, (enum phase)phase, &tallies[phase],
-                     price.phase_s[phase]);
+        struct tally *tally = &tallies[phase];
+        overlap_activations(memo, overlap, (enum phase)phase, tally);
+        write_phase(stack, tally, price.phase_s[phase]);
+        struct phase_end end = {
+            .gather_s = tally->gather_s,
+            .scatter_s = tally->scatter_s,
+            .comm_s = tally->comm_s,
+            .compute_s = tally->compute_s,
+            .with_host_s = price.phase_s[phase][PART_COMPUTE],
+            .hidden = {[PART_TP] = CHUNKED, [PART_EP] = 1u << COLLECTIVE_ALL_TO_ALL}};
+        ledger_end_phase(memo->context->ledger, (enum phase)phase, &end);
     }
     return price;
 }

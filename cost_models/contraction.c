@@ -100,8 +100,7 @@ static const struct tensor *parameter_of(const struct block_program *program,
 
 static unsigned narrow_products(const struct compute_context *context)
 {
-    if (context->precision == PRECISION_FP8) return context->stack->fp8_products;
-    return context->precision == PRECISION_FP4 ? context->stack->fp4_products : 0;
+    return stack_narrow_products(context->stack, context->precision);
 }
 
 // Products of activations, the router's and the head's stay in 16 bits, as in Transformer Engine.
@@ -188,8 +187,9 @@ struct compute_cost contraction_price(const struct compute_context *context,
     own.precision = product_precision(context, program, instr, parameter);
     const struct tensor *result =
         &program->block->tensors[program->block->ops[instr->op].outputs[0]];
-    bool accumulates =
-        context->stack->fp32_gradient_accumulation && result->role == TENSOR_PARAMETER_GRADIENT;
+    bool accumulates = context->stack->fp32_gradient_accumulation &&
+                       stack_gradient_bytes(context->stack, context->precision) > 2 &&
+                       result->role == TENSOR_PARAMETER_GRADIENT;
     unsigned traits = (accumulates ? (unsigned)GEMM_ACCUMULATES : 0) |
                       (is_grouped(parameter) ? (unsigned)GEMM_GROUPED : 0);
     bool is_split = traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;

@@ -2,6 +2,7 @@
 #include "cost_models/contraction.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 struct ledger ledger_new(struct arena *arena)
@@ -95,36 +96,92 @@ void ledger_add_operator(struct ledger *ledger, const struct compute_context *co
         .flop = instr->flop,
         .bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes),
         .bound = cost->bound,
+        .measured = cost->measured != NULL,
         .part = instr->recompute ? PART_RECOMPUTE : PART_COMPUTE,
     };
     if (instr->kind == OP_CONTRACT) describe_contraction(context, program, instr, &line);
     ledger_add(ledger, &line);
 }
 
-static bool is_exchange(const struct ledger_line *line, enum phase phase, enum exchange_kind kind,
-                        enum part part)
+void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
+                     double s, double bytes)
 {
-    return line->entry == ENTRY_EXCHANGE && line->phase == phase && line->exchange == kind &&
-           line->part == part;
+    struct ledger_line line = {.entry = entry,
+                               .what = what,
+                               .phase = phase,
+                               .count = 1,
+                               .s = s,
+                               .exposed_s = s,
+                               .bytes = bytes,
+                               .bound = bytes > 0 ? BOUND_MEMORY : BOUND_LAUNCH};
+    ledger_add(ledger, &line);
 }
 
-void ledger_expose(struct ledger *ledger, enum phase phase, enum exchange_kind kind, enum part part,
-                   double exposed_s)
+void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
+                         const struct group_shape *group, double count,
+                         const struct collective_cost *cost, double exposed_s)
 {
-    if (!ledger) return;
-    double all_s = 0;
+    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
+    struct ledger_line line = {
+        .entry = ENTRY_EXCHANGE,
+        .what = PAYLOADS[exchange->kind],
+        .phase = exchange->phase,
+        .count = count,
+        .s = count * cost->s,
+        .exposed_s = exposed_s,
+        .bytes = exchange->bytes,
+        .collective = exchange->collective,
+        .exchange = exchange->kind,
+        .part = exchange->part,
+        .axes = exchange->axes,
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .cost = *cost,
+    };
+    ledger_add(ledger, &line);
+}
+
+// Exchanges of the block that is being priced which are hidden together.
+struct hideable {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    unsigned collectives;  // bit per enum collective
+};
+
+static bool hides(const struct hideable *hideable, const struct ledger_line *line)
+{
+    return line->entry == ENTRY_EXCHANGE && line->phase == hideable->phase &&
+           line->exchange == hideable->kind && line->part == hideable->part &&
+           hideable->collectives >> line->collective & 1;
+}
+
+static double exposed_of(const struct ledger *ledger, const struct hideable *hideable)
+{
+    double exposed_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
-        if (is_exchange(&ledger->lines[i], phase, kind, part)) all_s += ledger->lines[i].exposed_s;
+        if (hides(hideable, &ledger->lines[i])) exposed_s += ledger->lines[i].exposed_s;
     }
-    assert(exposed_s <= all_s * (1 + 1e-9) && "every exchange is written down");
-    if (all_s <= 0) return;
+    return exposed_s;
+}
+
+// So that `left_s` of them stay exposed, hides what is over from those of some `collectives`.
+static void hide(struct ledger *ledger, struct hideable hideable, unsigned collectives,
+                 double left_s)
+{
+    double hidden_s = exposed_of(ledger, &hideable) - left_s;
+    hideable.collectives = collectives;
+    double exposed_s = exposed_of(ledger, &hideable);
+    assert(fabs(hidden_s) <= exposed_s * (1 + 1e-9) && "every exchange is written down");
     for (int i = ledger->first; i < ledger->count; i++) {
         struct ledger_line *line = &ledger->lines[i];
-        if (is_exchange(line, phase, kind, part)) line->exposed_s *= exposed_s / all_s;
+        if (hides(&hideable, line) && exposed_s > 0)
+            line->exposed_s *= fmax(0, 1 - hidden_s / exposed_s);
     }
 }
 
-double ledger_compute_s(const struct ledger *ledger, enum phase phase)
+// Seconds of operators of this phase of the block, first work without redone.
+static double compute_of(const struct ledger *ledger, enum phase phase)
 {
     double sum_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
@@ -133,4 +190,24 @@ double ledger_compute_s(const struct ledger *ledger, enum phase phase)
         if (is_own) sum_s += line->s;
     }
     return sum_s;
+}
+
+void ledger_end_phase(struct ledger *ledger, enum phase phase, const struct phase_end *end)
+{
+    if (!ledger) return;
+    const unsigned all = ~0u;
+    hide(ledger, (struct hideable){phase, EXCHANGE_GATHER, PART_DP, all}, all, end->gather_s);
+    hide(ledger, (struct hideable){phase, EXCHANGE_SCATTER, PART_DP, all}, all, end->scatter_s);
+    for (enum part part = PART_TP; part < PART_COUNT; part++) {
+        unsigned hidden = end->hidden[part] ? end->hidden[part] : all;
+        hide(ledger, (struct hideable){phase, EXCHANGE_ACTIVATION, part, all}, hidden,
+             end->comm_s[part]);
+    }
+    double slowed_s = end->compute_s - compute_of(ledger, phase);
+    double host_s = end->with_host_s - end->compute_s;
+    // Sums in another order differ in their last bits.
+    if (slowed_s < 1e-12 * end->compute_s) slowed_s = 0;
+    if (host_s < 1e-12 * end->compute_s) host_s = 0;
+    ledger_add_time(ledger, ENTRY_CONTENTION, phase, "contention", slowed_s, 0);
+    ledger_add_time(ledger, ENTRY_HOST, phase, "host launches", host_s, 0);
 }

@@ -11,6 +11,8 @@ enum entry {
     ENTRY_EXCHANGE,    // activations, or parameters and gradients of ZeRO 2 and 3
     ENTRY_CONTENTION,  // what compute loses to communication beside it
     ENTRY_HOST,        // what the device waits for the host to launch
+    // in every micro-batch, of a class of chunks
+    ENTRY_TASK,  // what the host takes between tasks
     // once a step, of a class of chunks
     ENTRY_REDUCE,  // gradient_reduce_s
     ENTRY_GATHER,  // parameter_gather_s
@@ -23,8 +25,17 @@ enum entry {
     ENTRY_COUNT
 };
 
-// What of an exchange is hidden together: the seconds of one of these, phase and part.
+// A collective of a micro-batch: what its price depends on, and what it is hidden together with.
 enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
+struct exchange {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    enum collective collective;
+    struct routing routing;  // of a dispatch that sends a token once to a place
+    unsigned axes;
+    double bytes;
+};
 
 struct ledger_line {
     enum entry entry;
@@ -46,6 +57,7 @@ struct ledger_line {
     double bytes;               // of operators read and written, what a fused kernel keeps left
                                 // out; of a collective the payload of one message
     enum bound bound;
+    bool measured;  // the device's table of kernels has it; then what it is bound by is not known
     // collectives
     enum collective collective;  // COLLECTIVE_NONE: no collective
     enum exchange_kind exchange;
@@ -75,9 +87,23 @@ void ledger_add(struct ledger *ledger, const struct ledger_line *line);
 void ledger_add_operator(struct ledger *ledger, const struct compute_context *context,
                          const struct block_program *program, const struct instr *instr,
                          const struct compute_cost *cost);
-// What of the exchanges of this kind, phase and part is left after hiding, in the block that is
-// being priced: each keeps its share.
-void ledger_expose(struct ledger *ledger, enum phase phase, enum exchange_kind kind, enum part part,
-                   double exposed_s);
-// Seconds of operators of this phase of the block, first work without redone.
-double ledger_compute_s(const struct ledger *ledger, enum phase phase);
+// Seconds that are neither an instruction's nor communication; `bytes` 0: not bound by memory.
+void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
+                     double s, double bytes);
+// `count` messages alike, of whose seconds `exposed_s` is what is left by now.
+void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
+                         const struct group_shape *group, double count,
+                         const struct collective_cost *cost, double exposed_s);
+
+// What a phase of a block comes to in the end.
+struct phase_end {
+    double gather_s, scatter_s;   // of parameters and their gradients, exposed
+    const double *comm_s;         // [part] of activations, exposed
+    double compute_s;             // of operators without redone ones, contention included
+    double with_host_s;           // compute with what it waits for the host
+    unsigned hidden[PART_COUNT];  // activations: bit per enum collective that hiding takes from;
+                                  // 0 = all
+};
+// What is hidden is taken from the exchanges, of each in proportion; contention and the wait for
+// the host are lines of their own.
+void ledger_end_phase(struct ledger *ledger, enum phase phase, const struct phase_end *end);

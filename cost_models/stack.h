@@ -18,8 +18,11 @@ struct stack {
     unsigned recompute;            // bit per enum recompute
     unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
     unsigned attention;            // bit per enum attention
-    unsigned axes;                 // bit per enum axis with a degree above 1
-    unsigned cp_kinds;             // bit per enum cp_kind
+    unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none:
+                              // as any run. Scripts that still train in fp16 are older than
+                              // the kernels, or leave them to a flag
+    unsigned axes;            // bit per enum axis with a degree above 1
+    unsigned cp_kinds;        // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;
@@ -69,28 +72,33 @@ struct stack {
     double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
-    bool narrow_gathers;       // tp gathers operands of narrow products after they are quantised
-    bool cached_weight_cast;   // weights are quantised once a step, not in every micro-batch
-    bool delayed_scaling;      // scales come from maxima of earlier steps, which are all-reduced
-                               // once a step
-    double gradient_passes;    // times a step that the whole gradient is walked over beside
-                               // the update: zeroing, unscaling, copying
-    double overlap_ratio;      // share of gradient and parameter communication that proceeds
-                               // while compute runs
-    double tp_overlap_ratio;   // share of tp's gathers and scatters hidden behind GEMMs when
-                               // OVERLAP_TP; an all-reduce is in one piece and hides nothing
-    double ep_overlap_ratio;   // share of the exchanges of experts hidden behind compute when
-                               // OVERLAP_EP
-    double expert_comm_units;  // multiprocessors that such an exchange takes from the compute
-                               // beside it
-    double contention_ratio;   // slow-down of compute by communication beside it
-    double network_scale;      // on the fabric's efficiency
-    double step_overhead_s;    // data loading, logging, host work, once a step
-    double reduce_bytes;       // of a gradient element while it is reduced: 4 or 2
-    bool merge_contractions;   // q,k,v and gate,up as one GEMM
+    bool narrow_gathers;          // tp gathers operands of narrow products after they are quantised
+    bool cached_weight_cast;      // weights are quantised once a step, not in every micro-batch
+    bool delayed_scaling;         // scales come from maxima of earlier steps, which are all-reduced
+                                  // once a step
+    double gradient_passes;       // times a step that the whole gradient is walked over beside
+                                  // the update: zeroing, unscaling, copying
+    double overlap_ratio;         // share of gradient and parameter communication that proceeds
+                                  // while compute runs
+    double tp_overlap_ratio;      // share of tp's gathers and scatters hidden behind GEMMs when
+                                  // OVERLAP_TP; an all-reduce is in one piece and hides nothing
+    double ep_overlap_ratio;      // share of the exchanges of experts hidden behind compute when
+                                  // OVERLAP_EP
+    bool ep_overlap_interleaved;  // in a pipeline only where a stage has several chunks
+                                  // (Megatron-Core: overlap_moe_expert_parallel_comm wants a
+                                  // virtual pipeline)
+    double expert_comm_units;     // multiprocessors that such an exchange takes from the compute
+                                  // beside it
+    double contention_ratio;      // slow-down of compute by communication beside it
+    double network_scale;         // on the fabric's efficiency
+    double step_overhead_s;       // data loading, logging, host work, once a step
+    double reduce_bytes;          // of a gradient element while it is reduced: 4 or 2
+    bool merge_contractions;      // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary
+    bool accumulates_whole;           // gradients of sharded parameters (ZeRO 2 and 3) are kept
+                                      // whole until the last micro-batch, which scatters their sum
     bool broadcast_gather;            // updated parameters come from each of their owners in turn,
                                       // a broadcast each, instead of in one all-gather
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
@@ -98,15 +106,20 @@ struct stack {
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
                                    // for the global norm: it steps, and takes the step back in
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
-    bool dummy_gradient;           // keeps a gradient of every distinct weight shape in backward
+    bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
+                                   // of a layer's weights
+    bool score_buffer;             // unfused attention keeps a buffer as large as its scores
+    bool fp32_weights;             // where weights are stored in shards, the shards are the master
+                                   // copy, which is narrowed when it is gathered
     int64_t bucket_bytes;          // of gradient reduction
     double bucket_bytes_per_rank;  // and no less than this for every rank that reduces, so that
                                    // latency does not outgrow bandwidth; 0 = does not grow
     // memory
     double gradient_bytes;            // of a kept gradient element: 4 or 2
+    double fp16_gradient_bytes;       // the same in fp16 runs; 0 = the same
     double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none
     double moment_bytes;              // of one moment of the optimizer: 4 or 2
-    double logits_bytes_per_element;  // alive on the last stage: logits, their fp32 copy, gradient
+    double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
     double reserve_ratio;             // allocator slack over activations, not part of "allocated"
     struct provenance *provenance;
@@ -128,9 +141,21 @@ struct stack *stack_copy(struct arena *arena, const struct stack *stack);
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
 
+// Products with parameters that run narrower than 16 bits: bit per enum phase.
+unsigned stack_narrow_products(const struct stack *stack, enum precision precision);
+// Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
+bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
+// Bytes of a gradient element as it is kept, and as it is reduced.
+double stack_gradient_bytes(const struct stack *stack, enum precision precision);
+double stack_reduce_bytes(const struct stack *stack, enum precision precision);
+
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
                          enum precision precision);
+
+// struct parallel's `accumulates`: with a single micro-batch there is nothing to add up.
+bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
+                       int64_t global_batch);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3".

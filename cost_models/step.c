@@ -110,19 +110,6 @@ static double reduce_s(const struct price_context *context, const struct program
     return total_s + messages_s(context, mesh, &message);
 }
 
-static void note_update(const struct price_context *context, const char *what, double s,
-                        double bytes)
-{
-    struct ledger_line line = {.entry = ENTRY_UPDATE,
-                               .what = what,
-                               .count = 1,
-                               .s = s,
-                               .exposed_s = s,
-                               .bytes = bytes,
-                               .bound = BOUND_MEMORY};
-    ledger_add(context->ledger, &line);
-}
-
 static struct chunk_price once_a_step(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk)
@@ -132,8 +119,10 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct parameter_sums sums = parameter_sums(program, chunk);
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
+    double width = stack_gradient_bytes(stack, program->workload.precision);
+    double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * stack->reduce_bytes;
+        double bytes = sums.partial[i].elements * reduce_bytes;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -151,7 +140,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned shard = program->storage[kind].gradient_axes;
         if (shard && price.gradient_reduce_s <= 0) continue;
-        bucketed_bytes += sums.elements[kind] * stack->reduce_bytes / mesh_size(mesh, shard);
+        bucketed_bytes += sums.elements[kind] * reduce_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -171,13 +160,13 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
-    double walked_bytes = kept_gradients * stack->gradient_bytes * stack->gradient_passes;
+    double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
     enum optimizer optimizer = program->workload.optimizer;
     price.update_s = update_s(&context->compute, optimizer, kept_states);
-    note_update(context, "optimizer", price.update_s,
-                update_bytes(&context->compute, optimizer, kept_states));
-    note_update(context, "gradient passes", walked_s, walked_bytes);
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", price.update_s,
+                    update_bytes(&context->compute, optimizer, kept_states));
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;
 }
@@ -193,7 +182,9 @@ static void add_casts(const struct price_context *context, const struct program 
         int scales;
         double cast_s = use->count * weight_cast_s(&context->compute,
                                                    program->blocks[use->block_program], &scales);
-        note_update(context, "weight casts", cast_s, 0);
+        double cast_bytes = use->count * context->compute.stack->cast_bytes *
+                            (double)program->blocks[use->block_program]->linear_elements;
+        ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "weight casts", cast_s, cast_bytes);
         price->update_s += cast_s;
         scale_count += (double)use->count * scales;
     }
@@ -230,7 +221,12 @@ static struct chunk_price price_chunk(const struct price_context *context,
             }
         }
     }
+    struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
+        double more_s = price.phase_s[phase][PART_COMPUTE] - before.phase_s[phase][PART_COMPUTE];
+        ledger_add_time(context->ledger, ENTRY_TASK, phase, "host tasks", more_s, 0);
+    }
     return price;
 }
 
@@ -286,10 +282,18 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double bytes = (double)program->tied.elements * context->compute.stack->reduce_bytes /
+    double width = stack_reduce_bytes(context->compute.stack, program->workload.precision);
+    double bytes = (double)program->tied.elements * width /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
     struct message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, stages, bytes, 1};
     return group_s(context, &pair, &message);
+}
+
+unsigned step_overlap(const struct stack *stack, const struct parallel *parallel)
+{
+    unsigned overlap = passes_overlap(parallel);
+    bool has_partner = !stack->ep_overlap_interleaved || parallel_interleaves(parallel);
+    return has_partner ? overlap : overlap & ~(unsigned)OVERLAP_EP;
 }
 
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel)
@@ -302,7 +306,7 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
 {
     const struct stack *stack = context->compute.stack;
     const struct parallel *parallel = &program->parallel;
-    unsigned overlap = passes_overlap(parallel);
+    unsigned overlap = step_overlap(stack, parallel);
     const struct mesh *mesh = &program->mesh;
     struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
     for (int i = 0; i < program->block_count; i++) {

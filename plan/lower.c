@@ -144,9 +144,12 @@ static int64_t flat_bytes(const struct lowering *low, enum parameter_kind kind)
     return elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
 }
 
+// Whether micro-batches find the weights (ZeRO 3) or leave their gradients (2 and 3) in shards.
 static bool is_sharded(const struct lowering *low, int zero, enum parameter_kind kind)
 {
-    return low->request->parallel->zero >= zero && shard_axes(low, kind) != 0;
+    const struct parallel *parallel = low->request->parallel;
+    if (zero == 2 && parallel->accumulates) return false;
+    return parallel->zero >= zero && shard_axes(low, kind) != 0;
 }
 
 // Without the combine pass each parameter is a collective of its own.
@@ -393,6 +396,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     struct lowering low = start(arena, request, &made);
     place_sources(&low);
     list_parameters(&low);
+    lowering_weights(&low);
     lower_forward(&low);
     lower_backward(&low);
     lower_weights(&low);

@@ -145,6 +145,11 @@ void parallel_default_order(struct parallel *parallel)
     memcpy(parallel->order, ORDER, sizeof ORDER);
 }
 
+bool parallel_interleaves(const struct parallel *parallel)
+{
+    return parallel->degree[AXIS_PP] == 1 || parallel->vpp > 1;
+}
+
 int64_t parallel_rank_count(const struct parallel *parallel)
 {
     int64_t count = 1;

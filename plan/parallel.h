@@ -105,6 +105,9 @@ struct parallel {
     int vpp;                 // model chunks a stage
     int micro_batch;         // sequences
     int zero;                // 0..3
+    bool accumulates;        // ZeRO 2 and 3: gradients of the micro-batches are added up whole and
+                             // scattered once a step, not in every micro-batch; follows from the
+                             // stack and the batch (cost_models/stack.h), no choice of its own
     int zero_group;          // ranks a shard group spans; 0 = all of dp (and cp)
     enum recompute recompute;
     unsigned recompute_classes;  // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone
@@ -125,4 +128,7 @@ struct parallel {
 // The default order: tp, cp, dp, pp, innermost first.
 void parallel_default_order(struct parallel *parallel);
 int64_t parallel_rank_count(const struct parallel *parallel);  // dp * tp * cp * pp
+// Whether no stage waits for its neighbour between the two micro-batches it could work on together:
+// there is one stage, or each has several chunks.
+bool parallel_interleaves(const struct parallel *parallel);
 int64_t parallel_micro_batch_count(const struct parallel *parallel, int64_t global_batch);

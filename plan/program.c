@@ -175,7 +175,7 @@ struct storage program_storage(const struct mesh *mesh, const struct parallel *p
     unsigned axes = mesh_shard_axes(mesh, parallel, kind);
     return (struct storage){
         .weight_axes = parallel->zero >= 3 ? axes : 0,
-        .gradient_axes = parallel->zero >= 2 ? axes : 0,
+        .gradient_axes = parallel->zero >= 2 && !parallel->accumulates ? axes : 0,
         .optimizer_axes = parallel->zero >= 1 ? axes : 0,
     };
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SHARDING_COUNT = 4, REDO_MAX = 16 };
+enum { SHARDING_COUNT = 5, REDO_MAX = 16, HIDING_COUNT = 2 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -33,7 +33,7 @@ struct chunk_phases {
 struct once_key {
     const struct division *division;
     const struct graph *graph;
-    int number;  // ZeRO, or the micro-batch
+    int number;  // ZeRO, negative where it scatters gradients once a step; or the micro-batch
     int sp, axis_count, cp_kind;
     struct {
         int32_t size, stride;
@@ -62,7 +62,7 @@ struct composer {
     const struct step_price *hop;  // NULL: not asked yet
     int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
     int redo_count;
-    struct variant variants[SHARDING_COUNT][REDO_MAX];
+    struct variant variants[HIDING_COUNT][SHARDING_COUNT][REDO_MAX];
     // of the division at hand
     const struct division *division;
     struct chunk_phases phases[SHARDING_COUNT][REDO_MAX];
@@ -98,11 +98,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
     composer->hop = NULL;
     composer->division = NULL;
-    for (int i = 0; i < SHARDING_COUNT; i++) {
-        for (int redo = 0; redo < composer->redo_count; redo++) {
-            composer->variants[i][redo].known = false;
-        }
-    }
+    memset(composer->variants, 0, sizeof composer->variants);
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
@@ -110,6 +106,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
 static int sharding_of(const struct composer *composer, const struct parallel *parallel)
 {
     if (parallel->zero == 0 && composer->group.zero_group > 0) return SHARDING_COUNT - 1;
+    if (parallel->accumulates) return parallel->zero == 3 ? 3 : 0;
     return parallel->zero < 2 ? 0 : parallel->zero - 1;
 }
 
@@ -130,10 +127,17 @@ static int redo_of(struct composer *composer, const struct parallel *parallel)
     return composer->redo_count++;
 }
 
+// What the pipeline leaves of the plan's overlap: the exchanges of experts hidden or not.
+static int hiding_of(const struct composer *composer, const struct parallel *parallel)
+{
+    return (step_overlap(composer->request->stack, parallel) & OVERLAP_EP) != 0;
+}
+
 static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
                                         int redo)
 {
-    struct variant *variant = &composer->variants[sharding_of(composer, parallel)][redo];
+    int sharding = sharding_of(composer, parallel), hiding = hiding_of(composer, parallel);
+    struct variant *variant = &composer->variants[hiding][sharding][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -302,7 +306,8 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
 static const struct step_price *once_of(struct composer *composer, const struct parallel *parallel,
                                         const struct division *division)
 {
-    struct once_key key = once_key(composer, parallel, division->base, parallel->zero);
+    int zero = parallel->accumulates ? -parallel->zero : parallel->zero;
+    struct once_key key = once_key(composer, parallel, division->base, zero);
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
@@ -370,6 +375,7 @@ double composer_probe(struct composer *composer, const struct parallel *parallel
 {
     struct parallel whole = *parallel;
     whole.zero = whole.zero_group = 0;
+    whole.vpp = 2;  // what is hidden in any of its pipelines
     const struct memo_block *block = memo_block(composer->memo, composer->graph, kind,
                                                 &composer->mesh[0], &whole, RECOMPUTE_NONE);
     return block_s(block);
@@ -446,12 +452,14 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
 
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
 {
-    // What is stored depends neither on what is redone nor, but for where it puts chunks, on the
-    // schedule: the blocks that the group's bound needs anyway answer for all.
+    // What is stored depends not on what is redone, and of the schedule on where it puts chunks and
+    // whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
     struct parallel stored = *parallel, whole = *parallel;
-    bool linear =
-        schedule_row(parallel->schedule)->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
-    if (linear && parallel->vpp == 1) stored.schedule = SCHEDULE_1F1B;
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
+    if (linear && parallel->vpp == 1) {
+        stored.schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+    }
     stored.recompute = whole.recompute = RECOMPUTE_NONE;
     stored.recompute_classes = whole.recompute_classes = 0;
     stored.recompute_layers = -1;

@@ -32,6 +32,7 @@ struct lower_key {
 struct price_key {
     const struct lower_entry *source;
     int sharding, axis_count;
+    unsigned overlap;
     struct axis_key axes[MESH_AXIS_MAX];  // those that the program communicates over
 };
 
@@ -41,7 +42,7 @@ struct sharded {
     const struct block_work *work;  // NULL: nothing is added
 };
 
-enum { SHARDING_COUNT = 3 };  // ZeRO 0 and 1, 2, 3
+enum { SHARDING_COUNT = 4 };  // ZeRO 0 and 1, 2, 3, 3 that scatters once a step
 
 // The program itself is not kept.
 struct lower_entry {
@@ -231,31 +232,6 @@ static void sum_parameters(struct memo *memo, const struct block_program *progra
     copy_parameters(memo->arena, light);
 }
 
-// The working memory of a block, asked of a program that holds nothing else: what it depends on
-// (the stack keeps placeholders for some weights) is the memory model's affair.
-static int64_t transient_bytes(const struct memo *memo, struct block_program *program,
-                               const struct mesh *mesh, const struct parallel *parallel,
-                               enum schedule_kind schedule)
-{
-    struct block_use use = {0, 1};
-    struct program_chunk chunk = {.uses = &use, .use_count = 1};
-    int class_of = 0;
-    struct program alone = {
-        .cluster = memo->request->cluster,
-        .workload = memo->request->workload,
-        .parallel = *parallel,
-        .mesh = *mesh,
-        .blocks = &program,
-        .block_count = 1,
-        .chunks = &chunk,
-        .chunk_class_count = 1,
-        .class_of = &class_of,
-        .shape = {1, 1, 1, 0},
-    };
-    alone.parallel.schedule = schedule;
-    return memory_of_stage(&alone, memo->request->stack, 0).transient_bytes;
-}
-
 static bool is_loss(const struct instr *instr)
 {
     if (instr->collective != COLLECTIVE_NONE) return false;
@@ -283,18 +259,16 @@ static void keep_loss(struct arena *arena, const struct block_program *program,
            (size_t)program->buffer_count * sizeof *light->buffers);
 }
 
-static struct block_program *lighten(struct memo *memo, struct block_program *program,
-                                     const struct mesh *mesh, const struct parallel *parallel)
+static struct block_program *lighten(struct memo *memo, const struct block_program *program)
 {
     struct arena *arena = memo->arena;
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
     sum_parameters(memo, program, light);
     keep_loss(arena, program, light);
-    if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
-    light->backward_transient_bytes =
-        transient_bytes(memo, program, mesh, parallel, SCHEDULE_1F1B);  // W follows B
-    light->parted_transient_bytes = transient_bytes(memo, program, mesh, parallel, SCHEDULE_ZB_H1);
+    light->weights = ARENA_NEW(arena, struct weight, program->weight_count);
+    for (int i = 0; i < program->weight_count; i++)
+        light->weights[i] = program->weights[i];
     return light;
 }
 
@@ -322,6 +296,7 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
 
 static int sharding_of(const struct parallel *parallel)
 {
+    if (parallel->accumulates) return parallel->zero == 3 ? SHARDING_COUNT - 1 : 0;
     return parallel->zero < 2 ? 0 : parallel->zero - 1;
 }
 
@@ -336,7 +311,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
     entry->work = block_work(memo->arena, &memo->context, mesh, program);
-    struct block_program *light = lighten(memo, program, mesh, &whole);
+    struct block_program *light = lighten(memo, program);
     entry->sharded[key->sharding].light = light;
     // Without the combine pass each parameter is sharded by itself.
     const struct block_program *kept = pass_is_on(parallel, PASS_COMBINE) ? light : program;
@@ -392,11 +367,12 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
 }
 
 static struct price_key price_key(const struct lower_entry *source, const struct sharded *sharded,
-                                  const struct mesh *mesh)
+                                  const struct mesh *mesh, unsigned overlap)
 {
     struct price_key key;
     memset(&key, 0, sizeof key);
     key.source = source;
+    key.overlap = overlap;
     key.sharding = (int)(sharded - source->sharded);
     unsigned axes = block_work_axes(source->work);
     if (sharded->work) axes |= block_work_axes(sharded->work);
@@ -416,14 +392,15 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);
-    struct price_key key = price_key(source, sharded, mesh);
+    unsigned overlap = step_overlap(memo->context.compute.stack, parallel);
+    struct price_key key = price_key(source, sharded, mesh, overlap);
     struct price_entry *entry = index_find(&memo->priced, &key);
     if (!entry) {
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
         memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
         entry->block.light = sharded->light;
-        entry->block.price = block_work_price(&memo->context, mesh, source->work, sharded->work,
-                                              passes_overlap(parallel));
+        entry->block.price =
+            block_work_price(&memo->context, mesh, source->work, sharded->work, overlap);
         index_put(memo->arena, &memo->priced, entry);
     }
     return &entry->block;

@@ -67,6 +67,9 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
     };
     memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
     memcpy(parallel.order, mesh->order, sizeof parallel.order);
+    const struct search_request *request = space->request;
+    parallel.accumulates =
+        stack_accumulates(request->stack, &parallel, request->workload.global_batch);
     return parallel;
 }
 

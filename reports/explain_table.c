@@ -6,12 +6,12 @@
 #include <string.h>
 
 // Widest cells, chosen so that no table is wider than 100 columns.
-enum { LINES = 20, NAME_WIDTH = 15, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVALS = 10 };
+enum { LINES = 20, NAME_WIDTH = 14, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVALS = 10 };
 
 static const char *phase_text(const struct ledger_line *line)
 {
     static const char *const PHASES[] = {"fwd", "bwd", "wgt"};
-    if (line->block < 0) return "step";
+    if (line->block < 0 && line->entry != ENTRY_TASK) return "step";
     return line->recompute ? "redo" : PHASES[line->phase];
 }
 
@@ -54,9 +54,11 @@ static const char *shape_text(struct arena *arena, const struct ledger_line *lin
                        (long long)instr->head_dim);
 }
 
+// What has flop or bytes to say how fast it was.
 static bool is_work(const struct ledger_line *line)
 {
-    return line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE;
+    bool may_be = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE;
+    return may_be && (line->instr || line->bytes > 0);
 }
 
 static const char *bound_text(const struct ledger_line *line)
@@ -64,14 +66,16 @@ static const char *bound_text(const struct ledger_line *line)
     static const char *const BOUNDS[BOUND_COUNT] = {"compute", "memory", "launch"};
     if (line->collective != COLLECTIVE_NONE)
         return line->cost.latency_s > line->cost.bandwidth_s ? "latency" : "bytes";
-    if (line->entry == ENTRY_HOST) return BOUNDS[BOUND_LAUNCH];
+    if (line->entry == ENTRY_HOST || line->entry == ENTRY_TASK) return BOUNDS[BOUND_LAUNCH];
+    if (line->measured) return "table";
     return is_work(line) ? BOUNDS[line->bound] : "-";
 }
 
 static const char *rate_text(struct arena *arena, const struct account_line *line)
 {
     if (!is_work(line->price) || line->s <= 0) return "-";
-    bool computes = line->price->bound == BOUND_COMPUTE;
+    const struct ledger_line *price = line->price;
+    bool computes = price->measured ? line->flop > 0 : price->bound == BOUND_COMPUTE;
     return scaled(arena, (computes ? line->flop : line->bytes) / line->s, computes ? "F" : "B");
 }
 
@@ -194,7 +198,7 @@ static char *sum_text(struct arena *arena, const struct account *account)
     sum_row(&table, "operators", account->operators_s, account->step_s);
     sum_row(&table, "exposed communication", account->communication_s, account->step_s);
     if (account->stage_count > 1)
-        sum_row(&table, "waiting for other stages", account->waiting_s, account->step_s);
+        sum_row(&table, "waiting for other stages", fmax(account->waiting_s, 0), account->step_s);
     sum_row(&table, "overhead", account->overhead_s, account->step_s);
     sum_row(&table, "step", account->step_s, account->step_s);
     return table_text(&table);
@@ -239,8 +243,12 @@ static char *sensitivity_text(struct arena *arena, const struct sensitivity *sen
         text = arena_print(arena, "%s... %d more above %.3f\n", text, sensitivity->count - shown,
                            SENSITIVITY_LEAST);
     }
-    return arena_print(arena, "%s%d constants have no influence: %.1g in sum\n", text,
-                       sensitivity->idle_count, sensitivity->idle_elasticity);
+    return arena_print(
+        arena,
+        "%s%d constants have no influence: %.1g in sum\n"
+        "Elasticity at +-1 %%, choices kept; +10 %%: the step priced again (-: at its "
+        "limit already).\n",
+        text, sensitivity->idle_count, sensitivity->idle_elasticity);
 }
 
 static char *rivals_text(struct arena *arena, const struct rivals *rivals)

@@ -28,7 +28,9 @@ struct account {
     struct account_line *lines;  // by falling `s`, then in the order of the program; lines alike
     int count;                   // (name, phase, shape) are put together
     double operators_s, communication_s;  // sums of lines
-    double waiting_s;  // below 1e-7 of the step it is the rounding of the events, and 0
+    double waiting_s;  // the rest. May be below 0 by the rounding of tasks to nanoseconds, and
+                       // where steps run into each other by the hop before the first forward,
+                       // which this stage waits for at the end of the step before
     double overhead_s;
 };
 

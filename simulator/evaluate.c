@@ -134,7 +134,8 @@ struct price_context evaluation_context(const struct evaluation_request *request
 bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
               struct evaluation *evaluation, struct err *err)
 {
-    const struct parallel *parallel = &request->parallel;
+    struct parallel chosen = request->parallel;
+    const struct parallel *parallel = &chosen;
     const struct workload *workload = &request->workload;
     const struct stack *stack = request->stack;
     const char *why = NULL;
@@ -144,6 +145,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
+    chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);
     struct program *program = program_lower(arena, graph, request->cluster, workload, parallel,
                                             stack->merge_contractions);

@@ -42,13 +42,18 @@ static double play_s(struct arena *scratch, const struct step_price *price)
     return step_s;
 }
 
-// Byte by byte: what only seems different is played once more than needed.
+static bool same_bytes(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
+// Byte by byte, padding and all: what only seems different is played once more than needed.
 static bool same_price(const struct step_price *a, const struct step_price *b)
 {
     struct step_price one = *a, other = *b;
     one.classes = other.classes = NULL;
-    if (memcmp(&one, &other, sizeof one) != 0) return false;
-    return memcmp(a->classes, b->classes, (size_t)a->class_count * sizeof *a->classes) == 0;
+    return same_bytes(&one, &other, sizeof one) &&
+           same_bytes(a->classes, b->classes, (size_t)a->class_count * sizeof *a->classes);
 }
 
 // Whether any price changes when the constants from `first` to `end` do.

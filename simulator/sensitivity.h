@@ -35,7 +35,9 @@ double bench_step_s(const struct bench_plan *plan, struct arena *scratch, int co
 
 struct sensitivity_row {
     const struct constant *constant;
-    double elasticity;      // d ln step / d ln constant, by central differences at +-1 %
+    // d ln step / d ln constant, by central differences at +-1 %. Where the step jumps in between
+    // (a bucket more, another algorithm) it says little, and +-10 % say more.
+    double elasticity;
     bool can_grow;          // false: the constant is as large as its reader accepts
     double more_s, less_s;  // what +10 % and -10 % add to the step
 };

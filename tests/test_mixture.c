@@ -279,6 +279,25 @@ static void exchanges_of_rows_hide_behind_compute(void **state)
     assert_true(beside.phase_s[PHASE_FORWARD][PART_EP] == apart.phase_s[PHASE_FORWARD][PART_EP]);
 }
 
+// Two micro-batches meet on a stage where there is no other or where it has several chunks.
+static void exchanges_hide_only_where_micro_batches_meet(void **state)
+{
+    static const struct {
+        int pp, vpp;
+        bool wants_chunks, is_hidden;
+    } CASES[] = {{1, 1, true, true}, {4, 1, true, false}, {4, 2, true, true}, {4, 1, false, true}};
+    struct priced of = mixture(*state, "dgx-h100", 8, 1, false);
+    struct stack stack = *of.stack;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        of.parallel.degree[AXIS_PP] = CASES[i].pp;
+        of.parallel.vpp = CASES[i].vpp;
+        of.parallel.overlap = OVERLAP_EP | OVERLAP_GRAD_REDUCE;
+        stack.ep_overlap_interleaved = CASES[i].wants_chunks;
+        unsigned overlap = step_overlap(&stack, &of.parallel);
+        assert_int_equal(overlap, CASES[i].is_hidden ? of.parallel.overlap : OVERLAP_GRAD_REDUCE);
+    }
+}
+
 // In an fp8 run the groups are narrow and the router's product is not.
 static void experts_are_narrow_and_the_router_is_not(void **state)
 {
@@ -423,6 +442,7 @@ int main(void)
         cmocka_unit_test(what_stands_between_grouped_products_is_fused_into_them),
         cmocka_unit_test(replayed_experts_copy_the_rows_they_keep),
         cmocka_unit_test(exchanges_of_rows_hide_behind_compute),
+        cmocka_unit_test(exchanges_hide_only_where_micro_batches_meet),
         cmocka_unit_test(experts_are_narrow_and_the_router_is_not),
         cmocka_unit_test(experts_communicate_over_their_own_axes),
         cmocka_unit_test(rows_split_by_sequence_reach_their_experts_at_once),

@@ -174,6 +174,31 @@ static void a_worse_figure_is_named(void **state)
     unlink(path);
 }
 
+// The figure of this key for rows of which this share lay in their bands.
+static double coverage_figure(const char *key, double now, double left_out)
+{
+    struct accuracy accuracy = {.has_left_out = true};
+    struct accuracy_line *all = &accuracy.groups[ACCURACY_ALL];
+    all->now = (struct score){.banded_count = 100, .covered_ratio = now};
+    all->left_out = (struct score){.banded_count = 100, .covered_ratio = left_out};
+    struct headline headline = headline_of(&accuracy);
+    for (int i = 0; i < headline.count; i++) {
+        if (strcmp(headline.figures[i].key, key) == 0) return headline.figures[i].value;
+    }
+    fail_msg("no figure %s", key);
+    return 0;
+}
+
+static void bands_may_hold_more_of_what_they_were_made_from(void **state)
+{
+    (void)state;
+    assert_near(coverage_figure("coverage_lack", 0.99, 0.9), 0);
+    assert_near(coverage_figure("coverage_lack", 0.80, 0.9), 0.05);
+    assert_near(coverage_figure("left_out_coverage_miss", 0.9, 0.99), 0.04);
+    assert_near(coverage_figure("left_out_coverage_miss", 0.9, 0.75), 0.1);
+    assert_near(coverage_figure("left_out_coverage_miss", 0.5, 0.9), 0);
+}
+
 static void other_figures_than_the_committed_ones_are_an_error(void **state)
 {
     struct headline headline = headline_with(0, 0);
@@ -197,6 +222,7 @@ int main(void)
         cmocka_unit_test(left_out_files_come_back),
         cmocka_unit_test(wrong_left_out_files_are_refused),
         cmocka_unit_test(a_worse_figure_is_named),
+        cmocka_unit_test(bands_may_hold_more_of_what_they_were_made_from),
         cmocka_unit_test(other_figures_than_the_committed_ones_are_an_error),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

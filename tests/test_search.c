@@ -181,6 +181,8 @@ static void composed_prices_and_memory_are_those_of_the_whole_program(void **sta
         struct search_request request = random_search(&arena, &draw);
         struct stack any = *request.stack;
         if (any.schedules) any.schedules = (1u << SCHEDULE_KIND_COUNT) - 1;
+        any.accumulates_whole = i % 2 == 0;
+        any.zero_stages = any.zero_stages_with_pipeline = (1u << 4) - 1;
         request.stack = &any;
         check_composed(&arena, &request, 37);
         arena_free(&arena);

@@ -30,6 +30,51 @@ static void every_owner_broadcasts_its_own(void **state)
     assert_true(each_in_node_s < 0.3 * each_s);
 }
 
+// Zero 3 with the gradients of all micro-batches added up whole: weights are gathered as often as
+// ever, gradients are scattered once a step and kept whole till then.
+static void whole_gradients_are_scattered_once_a_step(void **state)
+{
+    struct priced in_shards, whole;
+    struct priced *both[] = {&in_shards, &whole};
+    for (int i = 0; i < 2; i++) {
+        *both[i] = priced_start(*state, "llama-2-7b", "dgx-h100-x16", "fsdp2");
+        both[i]->parallel.zero = 3;
+        both[i]->parallel.accumulates = i == 1;
+        both[i]->parallel.overlap = 0;
+        both[i]->parallel.passes &= ~(1u << PASS_BUCKETS);
+        priced_finish(both[i]);
+    }
+    const struct chunk_price *each = &in_shards.price->classes[0], *once = &whole.price->classes[0];
+    assert_true(each->phase_s[PHASE_WEIGHT][PART_DP] > 0 && each->gradient_reduce_s == 0);
+    assert_true(once->phase_s[PHASE_WEIGHT][PART_DP] == 0);
+    assert_true(once->phase_s[PHASE_FORWARD][PART_DP] == each->phase_s[PHASE_FORWARD][PART_DP]);
+    assert_true(once->phase_s[PHASE_BACKWARD][PART_DP] == each->phase_s[PHASE_BACKWARD][PART_DP]);
+    double bytes = 4.0 * (double)graph_parameter_count(whole.graph);
+    unsigned axes = mesh_axes_of(&whole.program->mesh, AXIS_DP);
+    struct group_shape group = mesh_group(&whole.program->mesh, whole.cluster, axes);
+    double scatter_s =
+        collective_price(whole.fabrics, &group, COLLECTIVE_REDUCE_SCATTER, bytes, 1).s;
+    assert_true(fabs(once->gradient_reduce_s / scatter_s - 1) < 1e-6);
+    int64_t kept = memory_of_stage(whole.program, whole.stack, 0).gradients_bytes;
+    int64_t shard = memory_of_stage(in_shards.program, in_shards.stack, 0).gradients_bytes;
+    assert_true(fabs((double)kept / bytes - 1) < 1e-6);
+    assert_true(fabs((double)shard * 128 / bytes - 1) < 1e-6);
+}
+
+static void one_micro_batch_has_nothing_to_add_up(void **state)
+{
+    struct err err = {0};
+    const struct stack *stack = stack_load(*state, "fsdp2", &err);
+    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 2, .zero = 3};
+    parallel.degree[AXIS_DP] = 8;
+    assert_true(stack_accumulates(stack, &parallel, 32));
+    assert_false(stack_accumulates(stack, &parallel, 16));
+    parallel.zero = 1;
+    assert_false(stack_accumulates(stack, &parallel, 32));
+    parallel.zero = 3;
+    assert_false(stack_accumulates(stack_load(*state, "fsdp", &err), &parallel, 32));
+}
+
 static int group_chosen(struct arena *arena, const char *stack, int zero)
 {
     struct err err = {0};
@@ -63,6 +108,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_owner_broadcasts_its_own),
+        cmocka_unit_test(whole_gradients_are_scattered_once_a_step),
+        cmocka_unit_test(one_micro_batch_has_nothing_to_add_up),
         cmocka_unit_test(a_stack_says_for_what_its_users_shard_in_nodes),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -131,17 +131,20 @@ static void approximate(void *context, const double *z, const bool *wanted, doub
     }
 }
 
-// Whether a group of the row's ranks may run over this row of the fabrics.
-static bool uses_fabric(const struct fit *fit, const struct cluster *cluster, int fabric)
+// Whether a group of the row's ranks may run over this row of the fabrics. A network that the
+// source does not state was assumed, so that the run teaches nothing about networks.
+static bool uses_fabric(const struct fit *fit, const struct fit_row *row, int fabric)
 {
     const struct fabrics *fabrics = fit->machines.fabrics;
+    const struct cluster *cluster = row->trial->cluster;
     const struct node_group *node = &cluster->nodes[0];
-    const struct fabric *row = &fabrics->rows[fabric];
+    const struct fabric *of = &fabrics->rows[fabric];
+    if (fabrics_find(fabrics, node->intra.kind, node->intra.bandwidth_bytes_per_s) == of)
+        return true;
     // The share of one rank, as the price of a group asks for it.
     double network = node->nics.count * node->nics.bandwidth_bytes_per_s / node->gpus;
-    return fabrics_find(fabrics, node->intra.kind, node->intra.bandwidth_bytes_per_s) == row ||
-           (cluster->node_count > 1 &&
-            fabrics_find(fabrics, cluster->network.kind, network) == row);
+    return cluster->node_count > 1 && row->trial->row->network_stated &&
+           fabrics_find(fabrics, cluster->network.kind, network) == of;
 }
 
 static bool depends(void *context, int row, int parameter)
@@ -153,11 +156,12 @@ static bool depends(void *context, int row, int parameter)
     case CONSTANT_DEVICE:
         return at->device == of->owner_index;
     case CONSTANT_STACK:
-        return at->stack == of->owner_index;
+        return at->stack == of->owner_index &&
+               (!of->term->of_network || at->trial->row->network_stated);
     case CONSTANT_FABRIC:
         break;
     }
-    return uses_fabric(fit, at->trial->cluster, of->owner_index);
+    return uses_fabric(fit, at, of->owner_index);
 }
 
 static int family_size(const struct fit *fit, const char *family)

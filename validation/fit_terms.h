@@ -11,6 +11,8 @@ struct fit_term {
     const char *keys[6];  // move together
     double spread;        // how far an estimated value is trusted to be off: standard deviation of
                           // its log. Published and measured ones are trusted more.
+    bool of_network;      // of the links between nodes: runs on a network that their source does
+                          // not state teach nothing about it
 };
 
 // Copies whose constants are moved.
