@@ -3,6 +3,7 @@
 # make test     unit, transcript and style tests, from a bare Debian on
 # make check    test under sanitizers, clang, clang-tidy, clang-format, a short fuzz
 # make bench    speed
+# make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
 # make install  to DESTDIR/PREFIX
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -13,8 +14,8 @@ JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
 FOLDERS = core topologies models plan cost_models simulator planner validation executor reports cli
-DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices models models/zoo plan \
-                  cost_models cost_models/stacks))
+DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels models \
+                  models/zoo plan cost_models cost_models/stacks))
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
@@ -34,8 +35,8 @@ SCRIPTS = $(sort $(wildcard tests/*.t))
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check bench install clean deps check_deps test_programs check_sanitized \
-        check_clang check_tidy check_format check_fuzz FORCE
+.PHONY: all demo test check accuracy bench install clean deps check_deps test_programs \
+        check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
 all: $(BUILD)/meshwright
@@ -112,6 +113,17 @@ check_fuzz: check_deps
 	build/fuzz/fuzz_json -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -timeout=5 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/data topologies models/zoo \
 	    cost_models/stacks
+
+# Fails when a headline figure is worse than the committed one; the other tiers get a line each.
+RUNS = tests/validation
+LEFT_OUT = $(addprefix --left-out ,$(wildcard $(RUNS)/left_out.json))
+HEADLINE = $(if $(UPDATE),--headline-out $(RUNS)/headline.json --plot docs/accuracy.svg, \
+             --headline $(RUNS)/headline.json)
+accuracy: deps
+	@$(QUIET_MAKE) all
+	@$(BUILD)/meshwright validate $(RUNS)/c21.jsonl --rates
+	@echo
+	@$(BUILD)/meshwright validate $(RUNS)/published.jsonl $(LEFT_OUT) $(HEADLINE)
 
 bench: deps
 	@$(QUIET_MAKE) $(BENCHES)

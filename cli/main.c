@@ -18,6 +18,8 @@ static const struct command COMMANDS[] = {
     {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},
+    {"validate", validate_command, "score predictions against published runs"},
+    {"fit", fit_command, "fit the constants of devices and stacks to published runs"},
     {0},
 };
 

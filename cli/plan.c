@@ -6,6 +6,7 @@
 #include "planner/batch.h"
 #include "planner/explain.h"
 #include "reports/ablation_table.h"
+#include "reports/explain_table.h"
 #include "reports/plan_json.h"
 #include "reports/plan_table.h"
 #include "reports/why_table.h"
@@ -16,7 +17,7 @@
 struct output {
     const char *path;
     const char *why;
-    bool ablation, json;
+    bool ablation, explain, json;
 };
 
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
@@ -69,6 +70,22 @@ static bool answer_ablation(struct arena *arena, const struct evaluation_request
     return done;
 }
 
+static bool answer_explain(struct arena *arena, const struct search_request *search_request,
+                           const struct search_result *result,
+                           const struct evaluation_request *request,
+                           const struct evaluation *evaluation, struct err *err)
+{
+    struct arena scratch = {0};
+    struct explain explain = {
+        .account = account_make(arena, &scratch, request, evaluation),
+        .sensitivity = sensitivity_make(arena, &scratch, request, evaluation),
+    };
+    bool done = rivals_find(arena, &scratch, search_request, result, &explain.rivals, err);
+    arena_free(&scratch);
+    if (done) fputs(explain_text(arena, &explain), stdout);
+    return done;
+}
+
 static bool write_plan(struct arena *arena, const struct search_request *request,
                        const struct search_result *result, const struct candidate *candidate,
                        const struct output *output, struct err *err)
@@ -97,7 +114,9 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         printf("Wrote %s.   Next: meshwright simulate %s --trace trace.json\n", output->path,
                output->path);
     }
-    return !output->ablation || answer_ablation(arena, &evaluation_request, err);
+    if (output->ablation && !answer_ablation(arena, &evaluation_request, err)) return false;
+    return !output->explain ||
+           answer_explain(arena, request, result, &evaluation_request, &evaluation, err);
 }
 
 static int answer_nothing(struct arena *arena, const struct search_request *request,
@@ -156,11 +175,13 @@ int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 9] = {0};
+    struct option options[PLAN_OPTION_COUNT + 10] = {0};
     int count = plan_options(&arguments, options);
     const struct option rows[] = {
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
         {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},
+        {"--explain", OPTION_FLAG, &output.explain,
+         "every operator, collective and constant: seconds and influence", NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "the table on stdout, the best plan in a file", NULL, 0, 0},
         {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
         {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},
@@ -168,10 +189,11 @@ int plan_command(int argc, char **argv, struct err *err)
     memcpy(options + count, rows, sizeof rows);
     if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (output.json && output.ablation) {
-        err_set(
-            err, ERR_USAGE,
-            "--ablation: --json prints the plan alone; `simulate PLAN --ablation --json` has it");
+    if (output.json && (output.ablation || output.explain)) {
+        const char *option = output.ablation ? "--ablation" : "--explain";
+        err_set(err, ERR_USAGE,
+                "%s: --json prints the plan alone; `simulate PLAN %s --json` has it", option,
+                option);
         return exit_status(err);
     }
 

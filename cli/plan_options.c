@@ -1,6 +1,7 @@
 #include "cli/plan_options.h"
 #include "plan/passes.h"
 #include "planner/choice.h"
+#include "topologies/kernels.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -105,6 +106,8 @@ static int put_search(struct plan_arguments *a, struct option *options)
         {"Search", OPTION_GROUP, NULL, "what is wanted of it", NULL, 0, 0},
         {"--stack", OPTION_TEXT, &a->stack, "software that will run it: a file or a shipped name",
          "NAME", 0, 0},
+        {"--kernels", OPTION_TEXT, &a->kernels,
+         "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
         {"--objective", OPTION_CHOICE, &a->objective, "(default time)", "time|cost|memory", 0, 0},
         {"--top", OPTION_INT, &a->top, "plans to show, best first (default 5)", "N", 1, 100},
         {"--exhaustive", OPTION_FLAG, &a->exhaustive, "price every plan; the answer is the same",
@@ -274,6 +277,15 @@ static enum objective objective_from_name(const char *name)
     return strcmp(name, "memory") == 0 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
 }
 
+bool plan_kernels(struct arena *arena, const char *name, const struct cluster **cluster,
+                  struct err *err)
+{
+    if (!name) return true;
+    const struct kernel_table *table = kernels_load(arena, name, err);
+    *cluster = table ? cluster_with_kernels(arena, *cluster, table, err) : NULL;
+    return *cluster != NULL;
+}
+
 bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
                   struct search_request *request, struct err *err)
 {
@@ -285,6 +297,7 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
     if (arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err)) return false;
     if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return false;
     request->cluster = cluster;
+    if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
     request->stack = stack_load(arena, arguments->stack, err);
     request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
     if (!request->fabrics || !fabrics_cover(request->fabrics, cluster, err)) return false;

@@ -7,7 +7,7 @@
 
 struct plan_arguments {
     const char *model, *cluster;
-    const char *stack;
+    const char *stack, *kernels;
     int64_t nodes, gpus;            // 0 = as the cluster file says
     int64_t seq_len, global_batch;  // 0 = not given
     double tokens;
@@ -24,12 +24,16 @@ struct plan_arguments {
     bool exhaustive;
 };
 
-enum { PLAN_OPTION_COUNT = 48 };
+enum { PLAN_OPTION_COUNT = 49 };
 
 struct plan_arguments plan_arguments_default(void);
 
 // The rows of the table, without the end row. Returns how many were written.
 int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OPTION_COUNT]);
+
+// `--kernels NAME`: the cluster becomes one whose devices use the table; NULL changes nothing.
+MUST_CHECK bool plan_kernels(struct arena *arena, const char *name, const struct cluster **cluster,
+                             struct err *err);
 
 // Loads what the arguments name and fills the request (not `progress`). Notes about defaults taken
 // and near misses in the config go to stderr. False and a set `err`.

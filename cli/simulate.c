@@ -1,7 +1,8 @@
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/plan_options.h"
 #include "plan/plan.h"
 #include "reports/ablation_table.h"
+#include "reports/explain_table.h"
 #include "reports/plan_json.h"
 #include "reports/step_table.h"
 
@@ -9,17 +10,18 @@
 
 struct arguments {
     const char *plan;
-    const char *trace;
-    bool all_ranks, ablation, json;
+    const char *trace, *kernels;
+    bool all_ranks, ablation, explain, json;
 };
 
-static bool load(struct arena *arena, const char *path, struct evaluation_request *request,
-                 struct err *err)
+static bool load(struct arena *arena, const struct arguments *arguments,
+                 struct evaluation_request *request, struct err *err)
 {
-    const struct plan *plan = plan_load(arena, path, err);
+    const struct plan *plan = plan_load(arena, arguments->plan, err);
     if (!plan) return false;
     request->model = plan->model;
     request->cluster = plan->cluster;
+    if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
     request->workload = plan->workload;
     request->parallel = plan->parallel;
     request->stack = stack_read(arena, &plan->stack, err);
@@ -44,13 +46,20 @@ static void unfold(struct arena *arena, const struct parallel *parallel, int64_t
     }
 }
 
+// What was asked for beside the prediction; NULL: not.
+struct more {
+    const struct ablation *ablation;
+    const struct explain *explain;
+};
+
 static void print_json(struct arena *arena, const struct prediction *prediction,
-                       const struct ablation *ablation)
+                       const struct more *more)
 {
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     prediction_write(&writer, "prediction", prediction);
-    if (ablation) ablation_write(&writer, ablation);
+    if (more->ablation) ablation_write(&writer, more->ablation);
+    if (more->explain) explain_write(&writer, more->explain);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
 }
@@ -58,15 +67,20 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
-    if (!load(arena, arguments->plan, &request, err)) return exit_status(err);
+    if (!load(arena, arguments, &request, err)) return exit_status(err);
     request.engine.want_trace = arguments->trace != NULL;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
 
     struct arena scratch = {0};
     struct evaluation evaluation = {0};
     struct ablation ablation = {0};
+    struct explain explain = {0};
     bool done = evaluate(arena, &scratch, &request, &evaluation, err);
     if (done && arguments->ablation) done = ablate(arena, &scratch, &request, &ablation, err);
+    if (done && arguments->explain) {
+        explain.account = account_make(arena, &scratch, &request, &evaluation);
+        explain.sensitivity = sensitivity_make(arena, &scratch, &request, &evaluation);
+    }
     arena_free(&scratch);
     if (!done) {
         // The plan file says what cannot be: a wrong file, not a wrong command line.
@@ -81,11 +95,14 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         return exit_status(err);
     }
     if (arguments->json) {
-        print_json(arena, &evaluation.prediction, arguments->ablation ? &ablation : NULL);
+        const struct more more = {arguments->ablation ? &ablation : NULL,
+                                  arguments->explain ? &explain : NULL};
+        print_json(arena, &evaluation.prediction, &more);
         return 0;
     }
     fputs(step_table_text(arena, &request, &evaluation), stdout);
     if (arguments->ablation) fputs(ablation_text(arena, request.cluster, &ablation), stdout);
+    if (arguments->explain) fputs(explain_text(arena, &explain), stdout);
     return 0;
 }
 
@@ -97,9 +114,13 @@ int simulate_command(int argc, char **argv, struct err *err)
          0},
         {"--trace", OPTION_TEXT, &arguments.trace,
          "write the timeline for Perfetto or chrome://tracing", "FILE", 0, 0},
+        {"--kernels", OPTION_TEXT, &arguments.kernels,
+         "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
         {"--all-ranks", OPTION_FLAG, &arguments.all_ranks, "simulate each rank, not one a stage",
          NULL, 0, 0},
         {"--ablation", OPTION_FLAG, &arguments.ablation, "what each pass gains", NULL, 0, 0},
+        {"--explain", OPTION_FLAG, &arguments.explain,
+         "every operator, collective and constant: seconds and influence", NULL, 0, 0},
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
         {0},
     };

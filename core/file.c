@@ -207,3 +207,19 @@ bool file_write(const char *path, const char *text, size_t bytes, struct err *er
     file_put(&writer, text, bytes);
     return file_commit(&writer, err);
 }
+
+bool file_make_folders(const char *path, struct err *err)
+{
+    struct arena arena = {0};
+    char *folder = arena_copy(&arena, path);
+    bool made = true;
+    for (char *end = folder + 1; made && (end = strchr(end, '/')); end++) {
+        *end = '\0';
+        if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+            made = err_set(err, ERR_SYSTEM, "cannot make folder %s: %s", folder, strerror(errno));
+        }
+        *end = '/';
+    }
+    arena_free(&arena);
+    return made;
+}

@@ -39,9 +39,10 @@ struct text_place {
     int line, column;  // from 1; columns count characters
 };
 
-static struct text_place place_of(const char *text, size_t offset)
+static struct text_place place_of(const struct json_document *document, size_t offset)
 {
-    struct text_place place = {1, 1};
+    const char *text = document->text;
+    struct text_place place = {document->line, 1};
     for (size_t i = json_skip_mark(text); i < offset; i++) {
         place.column += ((unsigned char)text[i] & 0xc0) != 0x80;
         if (text[i] != '\n') continue;
@@ -54,14 +55,21 @@ static struct text_place place_of(const char *text, size_t offset)
 static bool fail_at(const struct json_document *document, size_t offset, const char *why,
                     struct err *err)
 {
-    struct text_place place = place_of(document->text, offset);
+    struct text_place place = place_of(document, offset);
     return err_set(err, ERR_INPUT, "%s:%d:%d: %s", document->path, place.line, place.column, why);
 }
 
 bool json_parse(struct arena *arena, const char *path, const char *text, size_t text_bytes,
                 struct json_document *document, struct err *err)
 {
-    *document = (struct json_document){.path = arena_copy(arena, path), .text_bytes = text_bytes};
+    return json_parse_from(arena, path, 1, text, text_bytes, document, err);
+}
+
+bool json_parse_from(struct arena *arena, const char *path, int line, const char *text,
+                     size_t text_bytes, struct json_document *document, struct err *err)
+{
+    *document = (struct json_document){
+        .path = arena_copy(arena, path), .text_bytes = text_bytes, .line = line};
     if (text_bytes > JSON_BYTES_MAX) {
         return err_set(err, ERR_INPUT, "%s: larger than %zu bytes", path, JSON_BYTES_MAX);
     }
@@ -123,6 +131,12 @@ static size_t value_offset_of(const struct json *value)
     return json_skip_blanks(text, offset + 1);  // past the colon
 }
 
+struct json_span json_span_of(const struct json *value)
+{
+    size_t offset = value_offset_of(value);
+    return (struct json_span){offset, json_skip_value(value->document->text, offset) - offset};
+}
+
 // The path of a value, "$.nodes[1].gpus", appended to what `text` holds.
 static void print_path(const struct json *value, char *text, size_t size)
 {
@@ -144,7 +158,7 @@ static bool fail_from(const struct json *value, size_t offset, const char *why, 
 {
     char path[512];
     print_path(value, path, sizeof path);
-    struct text_place place = place_of(value->document->text, offset);
+    struct text_place place = place_of(value->document, offset);
     return err_set(err, ERR_INPUT, "%s:%d:%d: %s: %s", value->document->path, place.line,
                    place.column, path, why);
 }

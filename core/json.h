@@ -19,6 +19,7 @@ struct json_document {
     const char *path;  // as given; "-" never means stdin
     const char *text;
     size_t text_bytes;
+    int line;            // of the file, where the text starts; from 1
     struct cJSON *root;  // a copy in the arena, children side by side
 };
 
@@ -74,6 +75,9 @@ MUST_CHECK bool json_load(struct arena *arena, const char *path, struct json_doc
 // The same from memory; `path` names it in errors. `text` need not end in NUL.
 MUST_CHECK bool json_parse(struct arena *arena, const char *path, const char *text,
                            size_t text_bytes, struct json_document *document, struct err *err);
+// The same for a text that starts at this line of its file (JSON lines).
+MUST_CHECK bool json_parse_from(struct arena *arena, const char *path, int line, const char *text,
+                                size_t text_bytes, struct json_document *document, struct err *err);
 struct json json_root(const struct json_document *document);
 
 // Strict reading of an object: unknown, missing, duplicate and mistyped keys and values out of
@@ -101,6 +105,12 @@ const char *json_text(const struct json *value, struct err *err);
 double json_f64(const struct json *value, double low, double high, struct err *err);
 int64_t json_i64(const struct json *value, double low, double high, struct err *err);
 bool json_bool(const struct json *value, struct err *err);
+
+// Where the value's text stands in its document.
+struct json_span {
+    size_t offset, bytes;
+};
+struct json_span json_span_of(const struct json *value);
 
 // An error at this value: "path:line:column: $.a.b[1]: " and the formatted rest. Returns false.
 bool json_fail(const struct json *value, struct err *err, const char *format, ...)

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct json_field FILE_FIELDS[] = {{JSON_ANY("bands")}, {0}};
+static const struct json_field FILE_FIELDS[] = {{JSON_ANY("bands")}, {JSON_ANY("pairs")}, {0}};
 
 static const struct json_field BAND_FIELDS[] = {
     {JSON_TEXT(struct band, device)},
@@ -19,7 +19,15 @@ static const struct json_field BAND_FIELDS[] = {
     {0},
 };
 
-enum { KIND_COUNT = 3, CONFIDENCE_COUNT = 3 };
+static const struct json_field PAIRS_FIELDS[] = {
+    {JSON_F64(struct band_pairs, difference_ratio, 0, 100)},
+    {JSON_INT(struct band_pairs, pair_count, 1, 1e9)},
+    {JSON_F64(struct band_pairs, right_ratio, 0, 1)},
+    {JSON_TEXT(struct band_pairs, source)},
+    {0},
+};
+
+enum { KIND_COUNT = 3 };
 static const char *const KINDS[KIND_COUNT] = {"dense", "dense-narrow", "mixture"};
 static const char *const CONFIDENCES[CONFIDENCE_COUNT] = {"validated", "extrapolated", "datasheet"};
 
@@ -60,50 +68,148 @@ static void read_band(const struct json *row, struct band *band, struct err *err
     if (!err->kind) band->confidence = (enum confidence)confidence;
 }
 
+static void check_kinds(const struct json *rows, const struct bands *bands, struct err *err)
+{
+    for (int i = 0; i < KIND_COUNT && !err->kind; i++) {
+        if (bands_find(bands, "*", "*", KINDS[i], false)) continue;
+        json_fail(rows, err, "needs a row for device \"*\", stack \"*\", kind \"%s\", datasheet",
+                  KINDS[i]);
+    }
+}
+
+static void read_bands(struct arena *arena, const struct json *rows, struct bands *bands,
+                       struct err *err)
+{
+    bands->count = json_count(rows, err);
+    if (err->kind) return;
+    bands->rows = ARENA_NEW(arena, struct band, bands->count);
+    for (int i = 0; i < bands->count && !err->kind; i++) {
+        struct json row = json_item(rows, i);
+        read_band(&row, &bands->rows[i], err);
+    }
+    check_kinds(rows, bands, err);
+}
+
+// Differences grow, and the last row, which has none, takes the rest.
+static void read_pairs(struct arena *arena, const struct json *rows, struct bands *bands,
+                       struct err *err)
+{
+    bands->pairs_count = json_count(rows, err);
+    if (err->kind) return;
+    bands->pairs = ARENA_NEW(arena, struct band_pairs, bands->pairs_count);
+    double before = 0;
+    for (int i = 0; i < bands->pairs_count && !err->kind; i++) {
+        struct json row = json_item(rows, i);
+        struct band_pairs *pairs = &bands->pairs[i];
+        json_read(&row, PAIRS_FIELDS, pairs, err);
+        bool last = i == bands->pairs_count - 1;
+        bool fine = last ? pairs->difference_ratio == 0 : pairs->difference_ratio > before;
+        before = pairs->difference_ratio;
+        if (err->kind || fine) continue;
+        struct json at = json_get(&row, "difference_ratio", err);
+        json_fail(&at, err,
+                  last ? "expected 0 (any) in the last row, found %g"
+                       : "expected more than in the row before, found %g",
+                  before);
+    }
+}
+
+const struct bands *bands_read(struct arena *arena, const struct json *root, struct err *err)
+{
+    struct bands *bands = ARENA_NEW(arena, struct bands, 1);
+    json_read(root, FILE_FIELDS, bands, err);
+    struct json rows = json_get(root, "bands", err), pairs = json_get(root, "pairs", err);
+    if (!err->kind) read_bands(arena, &rows, bands, err);
+    if (!err->kind) read_pairs(arena, &pairs, bands, err);
+    return err->kind ? NULL : bands;
+}
+
 const struct bands *bands_load(struct arena *arena, struct err *err)
 {
     const char *path = file_find_data(arena, "cost_models", "bands", "band", err);
     struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
     if (!path || !json_load(arena, path, document, err)) return NULL;
     struct json root = json_root(document);
-    struct bands *bands = ARENA_NEW(arena, struct bands, 1);
-    json_read(&root, FILE_FIELDS, bands, err);
-    struct json rows = json_get(&root, "bands", err);
-    bands->count = json_count(&rows, err);
-    if (err->kind) return NULL;
-    bands->rows = ARENA_NEW(arena, struct band, bands->count);
-    for (int i = 0; i < bands->count; i++) {
-        struct json row = json_item(&rows, i);
-        read_band(&row, &bands->rows[i], err);
-    }
-    for (int i = 0; i < KIND_COUNT && !err->kind; i++) {
-        if (bands_find(bands, "*", "*", KINDS[i])) continue;
-        json_fail(&rows, err, "needs a row for device \"*\", stack \"*\" and kind \"%s\"",
-                  KINDS[i]);
-    }
-    return err->kind ? NULL : bands;
+    return bands_read(arena, &root, err);
 }
 
-// 3: both are named, 2: the device, 1: the stack, 0: neither; -1: another pair, or another kind.
-static int match(const struct band *band, const char *device, const char *stack, const char *kind)
+static void write_band(struct json_writer *writer, const struct band *band)
 {
-    if (strcmp(band->kind, kind) != 0) return -1;
-    bool any_device = strcmp(band->device, "*") == 0, any_stack = strcmp(band->stack, "*") == 0;
-    if (!any_device && strcmp(band->device, device) != 0) return -1;
-    if (!any_stack && strcmp(band->stack, stack) != 0) return -1;
-    return (any_device ? 0 : 2) + (any_stack ? 0 : 1);
+    json_open_flat(writer, NULL, '{');
+    json_put_text(writer, "device", band->device);
+    json_put_text(writer, "stack", band->stack);
+    json_put_text(writer, "kind", band->kind);
+    json_put_text(writer, "confidence", confidence_name(band->confidence));
+    json_put_f64(writer, "low_ratio", band->low_ratio);
+    json_put_f64(writer, "high_ratio", band->high_ratio);
+    json_put_i64(writer, "row_count", band->row_count);
+    json_put_i64(writer, "family_count", band->family_count);
+    json_put_text(writer, "source", band->source);
+    json_close(writer, '}');
+}
+
+void bands_write(struct json_writer *writer, const struct bands *bands)
+{
+    json_open(writer, NULL, '{');
+    json_open(writer, "bands", '[');
+    for (int i = 0; i < bands->count; i++) {
+        write_band(writer, &bands->rows[i]);
+    }
+    json_close(writer, ']');
+    json_open(writer, "pairs", '[');
+    for (int i = 0; i < bands->pairs_count; i++) {
+        json_open_flat(writer, NULL, '{');
+        json_put_f64(writer, "difference_ratio", bands->pairs[i].difference_ratio);
+        json_put_i64(writer, "pair_count", bands->pairs[i].pair_count);
+        json_put_f64(writer, "right_ratio", bands->pairs[i].right_ratio);
+        json_put_text(writer, "source", bands->pairs[i].source);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+// The row of just these names; of device "*" there are datasheet rows and others.
+static const struct band *named(const struct bands *bands, const char *device, const char *stack,
+                                const char *kind, bool datasheet)
+{
+    for (int i = 0; i < bands->count; i++) {
+        const struct band *band = &bands->rows[i];
+        bool is_datasheet = band->confidence == CONFIDENCE_DATASHEET;
+        if (is_datasheet == datasheet && strcmp(band->kind, kind) == 0 &&
+            strcmp(band->device, device) == 0 && strcmp(band->stack, stack) == 0) {
+            return band;
+        }
+    }
+    return NULL;
+}
+
+static const struct band *wider(const struct band *a, const struct band *b)
+{
+    if (!a || !b) return a ? a : b;
+    return a->high_ratio / a->low_ratio >= b->high_ratio / b->low_ratio ? a : b;
 }
 
 const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
-                              const char *kind)
+                              const char *kind, bool calibrated)
 {
-    const struct band *best = NULL;
-    int best_match = -1;
-    for (int i = 0; i < bands->count; i++) {
-        int found = match(&bands->rows[i], device, stack, kind);
-        if (found <= best_match) continue;
-        best_match = found;
-        best = &bands->rows[i];
+    bool is_any = strcmp(device, "*") == 0;
+    const struct band *pair = is_any ? NULL : named(bands, device, stack, kind, false);
+    if (pair) return pair;
+    const struct band *by_device = is_any ? NULL : named(bands, device, "*", kind, false);
+    const struct band *found = NULL;
+    if (by_device || calibrated) found = wider(by_device, named(bands, "*", stack, kind, false));
+    if (!found && calibrated) found = named(bands, "*", "*", kind, false);
+    if (!found) found = named(bands, "*", stack, kind, true);
+    return found ? found : named(bands, "*", "*", kind, true);
+}
+
+const struct band_pairs *bands_pairs(const struct bands *bands, double difference_ratio)
+{
+    for (int i = 0; i < bands->pairs_count; i++) {
+        const struct band_pairs *pairs = &bands->pairs[i];
+        bool last = pairs->difference_ratio == 0;
+        if (last || difference_ratio <= pairs->difference_ratio) return pairs;
     }
-    return best;
+    return NULL;
 }

@@ -1,36 +1,65 @@
 #pragma once
-#include "core/json.h"
+#include "core/json_write.h"
 
 // How far measured steps lay from predicted ones: the ratios measured / predicted between which 90
 // % of the published runs fell, each predicted by constants fitted without its family.
 // cost_models/bands.json, written by `meshwright fit`; every row says from which runs it comes.
 
 // What a prediction rests on. Validated: runs of this device with this stack, of this kind, were
-// measured (20 or more). Extrapolated: the device was measured, with another stack or kind or in
-// too few runs. Datasheet: no run of this device was ever compared; its constants are from
-// documents.
+// measured (BAND_VALIDATED_ROWS or more). Extrapolated: the device was measured, with another stack
+// or kind or in too few runs. Datasheet: no run of this device was ever compared; its constants are
+// from documents.
 enum confidence { CONFIDENCE_VALIDATED, CONFIDENCE_EXTRAPOLATED, CONFIDENCE_DATASHEET };
+enum { CONFIDENCE_COUNT = 3 };
 const char *confidence_name(enum confidence confidence);
 
+enum { BAND_VALIDATED_ROWS = 20 };
+
+// A band holds 1: where a group of runs is off on one side, its band reaches from there to the
+// number that is printed.
 struct band {
     const char *device, *stack;  // "*" = any
     const char *kind;            // "dense", "dense-narrow" (fp8, fp4) or "mixture" (of experts)
     enum confidence confidence;  // of predictions that take this row
     double low_ratio, high_ratio;
-    int row_count, family_count;  // measured runs behind it, and how many sources they came from
+    int row_count, family_count;  // measured runs of this device, stack and kind, and how many
+                                  // sources they came from; both may be 0
+    const char *source;
+};
+
+// Plans of one published sweep err alike, so which of two is faster is known better than how fast
+// either is: of the pairs predicted up to this far apart (and further than the row before says), so
+// many were measured in the predicted order.
+struct band_pairs {
+    double difference_ratio;  // slower over faster, less 1; 0 = any larger one
+    int pair_count;
+    double right_ratio;
     const char *source;
 };
 
 struct bands {
     struct band *rows;
     int count;
+    struct band_pairs *pairs;  // by difference, the unlimited one last
+    int pairs_count;
 };
 
+// Reads the shipped file. NULL and a set `err` if it is wrong; every kind needs a row for device
+// "*", stack "*" and "datasheet". Lives as long as `arena`.
 MUST_CHECK const struct bands *bands_load(struct arena *arena, struct err *err);
+MUST_CHECK const struct bands *bands_read(struct arena *arena, const struct json *root,
+                                          struct err *err);
+// The object that `bands_read` reads.
+void bands_write(struct json_writer *writer, const struct bands *bands);
 
-// The most particular row for this kind. A device or stack that no row names takes the widest row
-// that covers it.
+// The row of this device and stack. Where they were not measured together, the wider one of the
+// device's and the stack's. A device that no row names was never measured in a run and takes a
+// datasheet row, of its stack or of any; if the constants of its kernels are measured
+// (`calibrated`), an extrapolated one of device "*". NULL only if no row is of this kind.
 const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
-                              const char *kind);
+                              const char *kind, bool calibrated);
 // "mixture" for a model with experts, else by the width of the products.
 const char *band_kind(int64_t expert_count, bool narrow);
+
+// Of the pairs predicted this far apart; NULL where bands hold no pairs.
+const struct band_pairs *bands_pairs(const struct bands *bands, double difference_ratio);

@@ -1,5 +1,5 @@
 #include "cost_models/contraction.h"
-#include "cost_models/step.h"
+#include "cost_models/ledger.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,6 +9,9 @@
 // communication hides behind compute, then what the host cannot launch in time.
 
 enum { GROUP_MAX = 16, PRICE_MAX = 48 };
+
+// Collectives that can be sent piece by piece beside the kernels that make or need the pieces.
+static const unsigned CHUNKED = 1u << COLLECTIVE_ALL_GATHER | 1u << COLLECTIVE_REDUCE_SCATTER;
 
 // Groups and collectives that this call has already looked up: a layer repeats few of them.
 struct memo {
@@ -23,7 +26,8 @@ struct memo {
         enum collective collective;
         int rows;
         unsigned axes;
-        double bytes, s;
+        double bytes;
+        struct collective_cost cost;
     } prices[PRICE_MAX];
 };
 
@@ -62,37 +66,30 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
 
 // `routing` of a dispatch that sends a token once to a place, the same in all of a block; without
 // rows for every other collective.
-static double price_s(struct memo *memo, enum collective collective, const struct routing *routing,
-                      unsigned axes, double bytes)
+static struct collective_cost cost_of(struct memo *memo, enum collective collective,
+                                      const struct routing *routing, unsigned axes, double bytes)
 {
     for (int i = 0; i < memo->price_count; i++) {
         if (memo->prices[i].collective == collective && memo->prices[i].rows == routing->rows &&
             memo->prices[i].axes == axes && memo->prices[i].bytes == bytes) {
-            return memo->prices[i].s;
+            return memo->prices[i].cost;
         }
     }
     const struct price_context *context = memo->context;
     const struct group_shape *group = find_group(memo, axes);
     double scale = context->compute.stack->network_scale;
-    double s = routing->rows
-                   ? dispatch_price(context->fabrics, group, routing, bytes, scale).s
-                   : collective_price(context->fabrics, group, collective, bytes, scale).s;
+    struct collective_cost cost =
+        routing->rows ? dispatch_price(context->fabrics, group, routing, bytes, scale)
+                      : collective_price(context->fabrics, group, collective, bytes, scale);
     if (memo->price_count < PRICE_MAX) {
         int at = memo->price_count++;
         memo->prices[at].collective = collective;
         memo->prices[at].rows = routing->rows;
         memo->prices[at].axes = axes;
         memo->prices[at].bytes = bytes;
-        memo->prices[at].s = s;
+        memo->prices[at].cost = cost;
     }
-    return s;
-}
-
-static double collective_s(struct memo *memo, enum collective collective, unsigned axes,
-                           double bytes)
-{
-    static const struct routing NONE = {0};
-    return price_s(memo, collective, &NONE, axes, bytes);
+    return cost;
 }
 
 // Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
@@ -119,11 +116,12 @@ static enum part part_of(enum axis parent)
     return PARTS[parent];
 }
 
-// Gradients travel in the width in which the stack keeps them, parameters in the run's.
+// Gradients travel in the width in which the stack reduces them, parameters in the run's.
 static double reduced_bytes(const struct price_context *context, const struct instr *instr)
 {
     double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
-    return (double)instr->bytes * context->compute.stack->gradient_bytes / width;
+    return (double)instr->bytes *
+           stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
 // Operands of narrow products are quantised before they are gathered.
@@ -156,18 +154,6 @@ static void add_streamed(const struct mesh *mesh, const struct instr *instr, str
     ring->part = part_of(instr->parent);
 }
 
-// What of a collective its price depends on.
-enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
-struct exchange {
-    enum phase phase;
-    enum exchange_kind kind;
-    enum part part;
-    enum collective collective;
-    struct routing routing;
-    unsigned axes;
-    double bytes;
-};
-
 static struct exchange exchange_of(const struct price_context *context,
                                    const struct block_program *program, const struct instr *instr)
 {
@@ -190,18 +176,27 @@ static struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
+static void note_exchange(struct memo *memo, const struct exchange *exchange, double count,
+                          const struct collective_cost *cost, double exposed_s)
+{
+    if (!memo->context->ledger) return;
+    ledger_add_exchange(memo->context->ledger, exchange, find_group(memo, exchange->axes), count,
+                        cost, exposed_s);
+}
+
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
 {
     struct tally *tally = &tallies[exchange->phase];
-    double s =
-        price_s(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
+    struct collective_cost cost =
+        cost_of(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
+    double s = cost.s;
+    note_exchange(memo, exchange, 1, &cost, s);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
     bool is_dispatch = exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->part == PART_EP;
     if (is_dispatch) tally->dispatch_s += s;
-    bool is_chunked = exchange->collective == COLLECTIVE_ALL_GATHER ||
-                      exchange->collective == COLLECTIVE_REDUCE_SCATTER;
+    bool is_chunked = CHUNKED >> exchange->collective & 1;
     bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->part == PART_TP;
     if (is_tp && is_chunked) tally->chunked_s += s;
 }
@@ -210,11 +205,28 @@ static void add_compute(const struct price_context *context, const struct block_
                         const struct instr *instr, struct tally *tally)
 {
     struct compute_cost cost = compute_price(&context->compute, program, instr);
+    ledger_add_operator(context->ledger, &context->compute, program, instr, &cost);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
     if (attends) tally->rings[instr->recompute].attention_s += cost.s;
     tally->kernel_count += cost.kernel_count;
     tally->host_s += cost.host_s;
+}
+
+// The device waits where the host launches more slowly: between the larger of the two and their
+// sum, because a long kernel lets the host get ahead and a row of short ones behind it does not. A
+// 3-norm fits 95 published runs of one node at micro-batches of 1 to 8 (vTrain; left over are 5.8 %
+// against 6.6 with a 6-norm, 90 % of them below 10.2 against 14.1, other constants fitted to both).
+static double host_wait_s(double device_s, double host_s)
+{
+    if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
+    double large = fmax(device_s, host_s), ratio = fmin(device_s, host_s) / large;
+    return large * cbrt(1 + ratio * ratio * ratio) - device_s;
+}
+
+static double host_s_of(const struct stack *stack, const struct tally *tally)
+{
+    return tally->kernel_count * stack->host_op_s + tally->host_s;
 }
 
 static double hide(double *exposed_s, double most_s)
@@ -225,7 +237,8 @@ static double hide(double *exposed_s, double most_s)
 }
 
 // Parameters are gathered ahead and gradients scattered behind, while the phases from `first` to
-// `last` compute; what does not fit is exposed. Compute beside communication is slower.
+// `last` compute or wait for the host; what does not fit is exposed. Without the wait, work that is
+// redone in it would seem to win time. Compute beside communication is slower.
 static void overlap_parameters(const struct stack *stack, unsigned overlap, struct tally *tallies,
                                int first, int last)
 {
@@ -233,7 +246,8 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
     bool gathers = overlap & OVERLAP_PARAM_GATHER, scatters = overlap & OVERLAP_GRAD_REDUCE;
     for (int phase = first; phase <= last; phase++) {
         const struct tally *tally = &tallies[phase];
-        window_s += tally->compute_s + tally->recompute_s;
+        double busy_s = tally->compute_s + tally->recompute_s;
+        window_s += busy_s + host_wait_s(busy_s, host_s_of(stack, tally));
         wanted_s += (gathers ? tally->gather_s : 0) + (scatters ? tally->scatter_s : 0);
     }
     if (wanted_s <= 0) return;
@@ -249,14 +263,22 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
 
 // A piece is sent on while attention works on it; what the work on one piece does not cover is
 // waited for, in every step. Returns the seconds that are covered.
-static double overlap_ring(struct memo *memo, unsigned overlap, const struct ring *ring,
-                           struct tally *tally)
+static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase,
+                           const struct ring *ring, struct tally *tally)
 {
     if (ring->step_count == 0) return 0;
-    double send_s = collective_s(memo, COLLECTIVE_SEND_RECV, ring->axes, ring->step_bytes);
+    struct exchange exchange = {.phase = phase,
+                                .part = ring->part,
+                                .collective = COLLECTIVE_SEND_RECV,
+                                .axes = ring->axes,
+                                .bytes = ring->step_bytes};
+    struct collective_cost send =
+        cost_of(memo, exchange.collective, &exchange.routing, exchange.axes, exchange.bytes);
     double piece_s = ring->attention_s / (ring->step_count + 1);
-    double hidden_s = overlap & OVERLAP_CP ? fmin(send_s, piece_s) : 0;
-    tally->comm_s[ring->part] += ring->step_count * (send_s - hidden_s);
+    double hidden_s = overlap & OVERLAP_CP ? fmin(send.s, piece_s) : 0;
+    double exposed_s = ring->step_count * (send.s - hidden_s);
+    note_exchange(memo, &exchange, ring->step_count, &send, exposed_s);
+    tally->comm_s[ring->part] += exposed_s;
     return ring->step_count * hidden_s;
 }
 
@@ -273,11 +295,12 @@ static double overlap_dispatch(const struct compute_context *compute, struct tal
     return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
 }
 
-static void overlap_activations(struct memo *memo, unsigned overlap, struct tally *tally)
+static void overlap_activations(struct memo *memo, unsigned overlap, enum phase phase,
+                                struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
-    double slowed_s = overlap_ring(memo, overlap, &tally->rings[0], tally) +
-                      overlap_ring(memo, overlap, &tally->rings[1], tally);
+    double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], tally) +
+                      overlap_ring(memo, overlap, phase, &tally->rings[1], tally);
     if (overlap & OVERLAP_TP) {
         double window_s = tally->compute_s + tally->recompute_s;
         hide(&tally->comm_s[PART_TP], fmin(stack->tp_overlap_ratio * tally->chunked_s, window_s));
@@ -287,17 +310,6 @@ static void overlap_activations(struct memo *memo, unsigned overlap, struct tall
     tally->compute_s += slowed_s;
 }
 
-// The device waits where the host launches more slowly: between the larger of the two and their
-// sum, because a long kernel lets the host get ahead and a row of short ones behind it does not. A
-// 3-norm fits 95 published runs of one node at micro-batches of 1 to 8 (vTrain; left over are 5.8 %
-// against 6.6 with a 6-norm, 90 % of them below 10.2 against 14.1, other constants fitted to both).
-static double host_wait_s(double device_s, double host_s)
-{
-    if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
-    double large = fmax(device_s, host_s), ratio = fmin(device_s, host_s) / large;
-    return large * cbrt(1 + ratio * ratio * ratio) - device_s;
-}
-
 static void write_phase(const struct stack *stack, struct tally *tally, double phase_s[PART_COUNT])
 {
     double device_s = tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s;
@@ -305,7 +317,7 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
     }
-    double host_s = tally->kernel_count * stack->host_op_s + tally->host_s;
+    double host_s = host_s_of(stack, tally);
     phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(device_s, host_s);
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
@@ -320,7 +332,7 @@ struct block_work {
 
 // What a graph takes off the host, and what it costs where it replays a whole layer of experts.
 static void add_graph(const struct compute_context *context, const struct block_program *program,
-                      struct tally *tallies)
+                      struct ledger *ledger, struct tally *tallies)
 {
     double left_ratio = compute_host_ratio(context, program);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
@@ -331,6 +343,8 @@ static void add_graph(const struct compute_context *context, const struct block_
     double stash_s = context->stack->expert_stash_ratio * compute_stash_s(context, program);
     tallies[PHASE_FORWARD].compute_s += stash_s;
     tallies[PHASE_BACKWARD].compute_s += stash_s;
+    ledger_add_time(ledger, ENTRY_OPERATOR, PHASE_FORWARD, "expert stash", stash_s, 0);
+    ledger_add_time(ledger, ENTRY_OPERATOR, PHASE_BACKWARD, "expert stash", stash_s, 0);
 }
 
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
@@ -356,7 +370,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
-    add_graph(&context->compute, program, work->tallies);
+    add_graph(&context->compute, program, context->ledger, work->tallies);
 }
 
 struct block_work *block_work(struct arena *arena, const struct price_context *context,
@@ -402,8 +416,17 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        overlap_activations(memo, overlap, &tallies[phase]);
-        write_phase(stack, &tallies[phase], price.phase_s[phase]);
+        struct tally *tally = &tallies[phase];
+        overlap_activations(memo, overlap, (enum phase)phase, tally);
+        write_phase(stack, tally, price.phase_s[phase]);
+        struct phase_end end = {
+            .gather_s = tally->gather_s,
+            .scatter_s = tally->scatter_s,
+            .comm_s = tally->comm_s,
+            .compute_s = tally->compute_s,
+            .with_host_s = price.phase_s[phase][PART_COMPUTE],
+            .hidden = {[PART_TP] = CHUNKED, [PART_EP] = 1u << COLLECTIVE_ALL_TO_ALL}};
+        ledger_end_phase(memo->context->ledger, (enum phase)phase, &end);
     }
     return price;
 }

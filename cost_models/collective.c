@@ -118,10 +118,11 @@ static double ring_latency_s(const struct paths *paths, enum protocol protocol, 
     return latency_s;
 }
 
-static struct collective_cost cost_of(enum algorithm algorithm, double latency_s,
-                                      double bandwidth_s)
+static struct collective_cost cost_of(enum algorithm algorithm, enum protocol protocol,
+                                      double latency_s, double bandwidth_s)
 {
-    return (struct collective_cost){latency_s + bandwidth_s, algorithm, latency_s, bandwidth_s};
+    return (struct collective_cost){latency_s + bandwidth_s, algorithm, protocol, latency_s,
+                                    bandwidth_s};
 }
 
 // Once around for a gather or a scatter, twice for an all-reduce.
@@ -141,7 +142,7 @@ static struct collective_cost price_ring(const struct paths *paths, enum collect
     double sent_bytes = rounds * (paths->rank_count - 1) / paths->rank_count * bytes;
     double latency_s = base_latency_s(paths, protocol) +
                        ring_latency_s(paths, protocol, intra_steps, network_steps);
-    return cost_of(ALGORITHM_RING, latency_s, sent_bytes / bus);
+    return cost_of(ALGORITHM_RING, protocol, latency_s, sent_bytes / bus);
 }
 
 // NCCL's double binary tree: a chain inside the node, a tree between nodes, up and down.
@@ -162,7 +163,7 @@ static struct collective_cost price_tree(const struct paths *paths, enum collect
     }
     double bus =
         fmin(intra_bus_bytes_per_s(paths, protocol), network_bus_bytes_per_s(paths, protocol));
-    return cost_of(ALGORITHM_TREE, latency_s, 2 * bytes / (ratio * bus));
+    return cost_of(ALGORITHM_TREE, protocol, latency_s, 2 * bytes / (ratio * bus));
 }
 
 // Reduce-scatter in the node, the collective between nodes on every rank's part, all-gather in the
@@ -179,7 +180,7 @@ static struct collective_cost price_hierarchical(const struct paths *paths,
         rounds * (nodes - 1) / nodes * bytes / network_bus_bytes_per_s(paths, protocol);
     double latency_s = (rounds + 1) * base_latency_s(paths, protocol) +
                        ring_latency_s(paths, protocol, rounds * (ranks - 1), rounds * (nodes - 1));
-    return cost_of(ALGORITHM_HIERARCHICAL, latency_s, bandwidth_s);
+    return cost_of(ALGORITHM_HIERARCHICAL, protocol, latency_s, bandwidth_s);
 }
 
 // The switch adds up: in one node NVLS, whose published bus bandwidth is counted as a ring's;
@@ -200,14 +201,14 @@ static struct collective_cost price_in_network(const struct paths *paths,
     double around = 2 * (paths->rank_count - 1) / paths->rank_count * bytes;
     if (!paths->network) {
         double bus = paths->intra_bytes_per_s * fabric->reduce_efficiency_ratio;
-        return cost_of(ALGORITHM_IN_NETWORK, latency_s, around / bus);
+        return cost_of(ALGORITHM_IN_NETWORK, PROTOCOL_SIMPLE, latency_s, around / bus);
     }
     double steps = 2 * (paths->ranks_per_node - 1);
     double bus = paths->ranks_per_node * paths->network_bytes_per_s *
                  fabric->reduce_efficiency_ratio * paths->network_scale;
     latency_s += ring_latency_s(paths, PROTOCOL_SIMPLE, steps, 0);
     double in_node_s = around / intra_bus_bytes_per_s(paths, PROTOCOL_SIMPLE);
-    return cost_of(ALGORITHM_IN_NETWORK, latency_s, fmax(in_node_s, bytes / bus));
+    return cost_of(ALGORITHM_IN_NETWORK, PROTOCOL_SIMPLE, latency_s, fmax(in_node_s, bytes / bus));
 }
 
 // The first message takes a step of the protocol; what each further peer adds to it is the wire's
@@ -307,7 +308,7 @@ static struct collective_cost price_all_to_all(const struct paths *paths,
             peers_latency_s(paths->network, paths->network_latency_ratio, peers, protocol);
     }
     double latency_s = base_latency_s(paths, protocol) + fmax(intra_latency_s, network_latency_s);
-    return cost_of(ALGORITHM_DIRECT, latency_s, fmax(intra_s, network_s));
+    return cost_of(ALGORITHM_DIRECT, protocol, latency_s, fmax(intra_s, network_s));
 }
 
 // One message to the neighbour; in a group over several nodes some neighbour is in another node.
@@ -322,7 +323,7 @@ static struct collective_cost price_send(const struct paths *paths, double bytes
     double latency_s =
         base_latency_s(paths, protocol) + (paths->network ? ring_latency_s(paths, protocol, 0, 1)
                                                           : ring_latency_s(paths, protocol, 1, 0));
-    return cost_of(ALGORITHM_DIRECT, latency_s, bytes / (bytes_per_s * ratio));
+    return cost_of(ALGORITHM_DIRECT, protocol, latency_s, bytes / (bytes_per_s * ratio));
 }
 
 static void keep_faster(struct collective_cost *best, struct collective_cost cost)

@@ -54,6 +54,15 @@ struct fabrics {
 MUST_CHECK const struct fabrics *fabrics_load(struct arena *arena, struct err *err);
 MUST_CHECK const struct fabrics *fabrics_read(struct arena *arena, const struct json *object,
                                               struct err *err);
+// Its kind, and for rows of a kind that do not begin at 0 the speed: "nvswitch from 400 GB/s".
+const char *fabric_name(struct arena *arena, const struct fabric *fabric);
+// The members of a row and of its protocols, as the reader takes them, and the key of a protocol.
+const struct json_field *fabric_fields(void);
+const struct json_field *fabric_protocol_fields(void);
+const char *protocol_name(enum protocol protocol);
+#define FABRIC_GROUP_RATIO_LOW 1e-3
+// A copy whose numbers may be changed without changing the original's.
+struct fabrics *fabrics_copy(struct arena *arena, const struct fabrics *fabrics);
 // The row for a link of this kind and speed; NULL if the kind is unknown.
 const struct fabric *fabrics_find(const struct fabrics *fabrics, const char *kind,
                                   double link_bytes_per_s);
@@ -75,6 +84,7 @@ const char *algorithm_name(enum algorithm algorithm);
 struct collective_cost {
     double s;
     enum algorithm algorithm;
+    enum protocol protocol;
     double latency_s, bandwidth_s;  // the two parts of `s`
 };
 

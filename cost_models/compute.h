@@ -1,6 +1,7 @@
 #pragma once
 #include "cost_models/stack.h"
 #include "plan/lower.h"
+#include "topologies/kernels.h"
 
 // Seconds of one operator on one device under one stack. Formulas (costmodel study, section 3.1):
 //   GEMM: over tiles 256x128 .. 64x64 and split-K 1, 2, 4 the fastest of
@@ -23,13 +24,18 @@
 // quantised where they first occur: x in forward, its gradient in backward, the weight once a step
 // or in every forward; each as one more walk over memory of cast_bytes an element.
 
+// A GEMM or an attention that the device's table of measured kernels has (topologies/kernels.h)
+// takes the seconds of its row over the stack's scale, which is between a kernel alone and one in
+// training, and the gap.
+
 enum bound { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LAUNCH, BOUND_COUNT };
 
 struct compute_cost {
     double s;
     enum bound bound;
-    double kernel_count;  // that the host launches; 0 for views and inside a fused kernel
-    double host_s;        // of the host beside launching
+    double kernel_count;            // that the host launches; 0 for views and inside a fused kernel
+    double host_s;                  // of the host beside launching
+    const struct kernel *measured;  // the row of the device's table that says so; NULL: the formula
 };
 
 // GEMMs that were priced lately, on one device and stack: a search meets the same ones again and
@@ -58,6 +64,8 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
+// 16 bits where the device has them, whatever the run's products are in.
+enum precision attention_precision(const struct device *device);
 // Whether products are narrow and the matrix units take block scales.
 bool compute_takes_block_scales(const struct compute_context *context);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
@@ -72,8 +80,12 @@ double compute_host_ratio(const struct compute_context *context,
 double compute_stash_s(const struct compute_context *context, const struct block_program *program);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);
+// Of two kinds of work of one kernel that overlap, but not wholly.
+double overlapped_s(double a_s, double b_s);
 // Bytes read and written at the rate of element-wise kernels.
 double stream_s(const struct compute_context *context, double bytes);
 // Reading and writing parameters, gradients and state of `elements` parameters in one update; the
 // gradient a second time, for its norm.
+double update_bytes(const struct compute_context *context, enum optimizer optimizer,
+                    double elements);
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements);

@@ -3,21 +3,21 @@
 #include "cost_models/stack.h"
 #include "topologies/device.h"
 
-// Every number of a device, a stack and the fabrics that prices depend on, in one list, so that
-// whoever varies them (fitting, sensitivity) needs no list of its own. What a plan could not change
-// without being another machine (memory_bytes, multiprocessor_count) and what is counted in
-// bytes of memory only (reserve_bytes) is in it too, marked.
+// Every number of a device, a stack and the fabrics that prices may depend on, in one list, so that
+// whoever varies them (fitting, sensitivity) needs no list of its own. It is made from the tables
+// that the files are read by, so that a new number of a file is in it. Whole numbers of the files
+// (memory_bytes, multiprocessor_count, bucket_bytes, ...) are not: they are counts, not rates.
 
 enum constant_owner { CONSTANT_DEVICE, CONSTANT_STACK, CONSTANT_FABRIC };
 
 struct constant {
     enum constant_owner owner;
-    const char *owner_name;               // of the device, the stack, or the fabric's kind
-    const char *key;                      // dotted, as in the file: "efficiency.gemm_ratio.bf16"
-    double *value;                        // in the structs that the list was made of
-    double low, high;                     // what the file's reader accepts
-    const struct provenance *provenance;  // of the key or of the nearest object around it; NULL:
-                                          // the file gives none
+    const char *owner_name;  // of the device, the stack, the row of the fabrics (fabric_name)
+    const char *key;         // dotted, as in the file: "efficiency.gemm_ratio.bf16"; of a group's
+                             // efficiency with its ranks: "group_efficiency.8"
+    double *value;           // in the structs that the list was made of
+    double low, high;        // what the file's reader accepts
+    const struct provenance *provenance;  // of the key or of the nearest object around it
 };
 
 struct constant_list {
@@ -25,19 +25,12 @@ struct constant_list {
     int count;
 };
 
-// The structs are the caller's own copies (stack_copy, fabrics_copy, device_copy), because values
-// may be set through the list. Integers of the files (bucket_bytes, ...) are not listed. Any of the
-// three may be NULL. Lives in `arena`.
+// The structs are the caller's own copies (device_copy, stack_copy, fabrics_copy), because values
+// may be set through the list. What a device does not have (a precision, a power that is unknown)
+// is left out. Any of the three may be NULL. Lives in `arena`.
 struct constant_list constants_list(struct arena *arena, struct device *device, struct stack *stack,
                                     struct fabrics *fabrics);
-// NULL if there is none.
+// `owner_name` NULL: the first with this key. NULL if there is none.
 struct constant *constants_find(const struct constant_list *list, enum constant_owner owner,
-                                const char *key);
-
-// Copies whose numbers may be changed without changing the original's.
-struct device *device_copy(struct arena *arena, const struct device *device);
-struct stack *stack_copy(struct arena *arena, const struct stack *stack);
-struct fabrics *fabrics_copy(struct arena *arena, const struct fabrics *fabrics);
-// The cluster with every device of this name replaced by `device` (shared, not copied).
-struct cluster *cluster_with_device(struct arena *arena, const struct cluster *cluster,
-                                    const struct device *device);
+                                const char *owner_name, const char *key);
+const char *constant_owner_name(enum constant_owner owner);  // "device", "stack", "fabric"

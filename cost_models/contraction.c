@@ -1,5 +1,7 @@
 #include "cost_models/contraction.h"
+#include "cost_models/measured.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What runs for a contraction: joined with its neighbours or alone, one GEMM or a group of them,
@@ -35,22 +37,26 @@ static void gemm_join(struct gemm *sum, const struct gemm *next, enum phase phas
     }
 }
 
-// The GEMM that runs for this instruction; false when an earlier one does its work.
-static bool joined_gemm(const struct compute_context *context, const struct block_program *program,
-                        const struct instr *instr, struct gemm *gemm)
+int contraction_joined(const struct compute_context *context, const struct block_program *program,
+                       const struct instr *instr,
+                       const struct instr *joined[CONTRACTION_JOINED_MAX], struct gemm *gemm)
 {
+    int count = 0;
     *gemm = instr->gemm;
-    if (!merge_of(context, program, instr)) return true;
+    joined[count++] = instr;
+    if (!merge_of(context, program, instr)) return count;
     // Of redone forward work the op is still a forward one.
     enum phase phase = program->block->ops[instr->op].phase;
     int end = program->phase_first[instr->phase + 1];
     for (int i = program->phase_first[instr->phase]; i < end; i++) {
         const struct instr *other = &program->instrs[i];
         if (other == instr || !is_together(context, program, instr, other)) continue;
-        if (other < instr) return false;
+        if (other < instr) return 0;
         gemm_join(gemm, &other->gemm, phase);
+        assert(count < CONTRACTION_JOINED_MAX);
+        joined[count++] = other;
     }
-    return true;
+    return count;
 }
 
 static int merge_of_producer(const struct compute_context *context,
@@ -94,8 +100,7 @@ static const struct tensor *parameter_of(const struct block_program *program,
 
 static unsigned narrow_products(const struct compute_context *context)
 {
-    if (context->precision == PRECISION_FP8) return context->stack->fp8_products;
-    return context->precision == PRECISION_FP4 ? context->stack->fp4_products : 0;
+    return stack_narrow_products(context->stack, context->precision);
 }
 
 // Products of activations, the router's and the head's stay in 16 bits, as in Transformer Engine.
@@ -174,19 +179,26 @@ struct compute_cost contraction_price(const struct compute_context *context,
                                       const struct instr *instr)
 {
     struct gemm gemm;
-    if (!joined_gemm(context, program, instr, &gemm)) return (struct compute_cost){0};
+    const struct instr *joined[CONTRACTION_JOINED_MAX];
+    if (!contraction_joined(context, program, instr, joined, &gemm))
+        return (struct compute_cost){0};
     const struct tensor *parameter = parameter_of(program, instr);
     struct compute_context own = *context;
     own.precision = product_precision(context, program, instr, parameter);
     const struct tensor *result =
         &program->block->tensors[program->block->ops[instr->op].outputs[0]];
-    bool accumulates =
-        context->stack->fp32_gradient_accumulation && result->role == TENSOR_PARAMETER_GRADIENT;
+    bool accumulates = context->stack->fp32_gradient_accumulation &&
+                       stack_gradient_bytes(context->stack, context->precision) > 2 &&
+                       result->role == TENSOR_PARAMETER_GRADIENT;
     unsigned traits = (accumulates ? (unsigned)GEMM_ACCUMULATES : 0) |
                       (is_grouped(parameter) ? (unsigned)GEMM_GROUPED : 0);
     bool is_split = traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
     struct compute_cost cost = {.kernel_count = is_split ? (double)gemm.batch : 1};
     cost.s = gemm_s(&own, &gemm, traits, &cost.bound);
+    cost.measured = measured_gemm(&own, &gemm, traits, program->block->ops[instr->op].phase);
+    if (cost.measured) {
+        cost.s = cost.measured->s / context->stack->gemm_scale + context->device->launch_latency_s;
+    }
     if (precision_bytes(own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, &gemm, &operand_count);

@@ -6,6 +6,12 @@
 struct compute_cost contraction_price(const struct compute_context *context,
                                       const struct block_program *program,
                                       const struct instr *instr);
+// The GEMM that runs for this instruction and the contractions that it does the work of, itself
+// first; returns how many, 0 when an earlier one does its work.
+enum { CONTRACTION_JOINED_MAX = 8 };
+int contraction_joined(const struct compute_context *context, const struct block_program *program,
+                       const struct instr *instr,
+                       const struct instr *joined[CONTRACTION_JOINED_MAX], struct gemm *gemm);
 // Whether this product runs in fp8 or fp4.
 bool contraction_is_narrow(const struct compute_context *context,
                            const struct block_program *program, const struct instr *instr);

@@ -38,7 +38,7 @@ static const struct json_field PROTOCOL_NAMES[] = {
 
 static const struct json_field GROUP_FIELDS[] = {
     {JSON_INT(struct group_efficiency, rank_count, 2, 1e6)},
-    {JSON_F64(struct group_efficiency, ratio, 1e-3, 1)},
+    {JSON_F64(struct group_efficiency, ratio, FABRIC_GROUP_RATIO_LOW, 1)},
     {0},
 };
 
@@ -46,6 +46,44 @@ static const struct json_field FILE_FIELDS[] = {
     {JSON_ANY("fabrics")},
     {0},
 };
+
+const char *fabric_name(struct arena *arena, const struct fabric *fabric)
+{
+    double least = fabric->link_bytes_per_s_least;
+    if (least == 0) return fabric->kind;
+    return arena_print(arena, "%s from %g GB/s", fabric->kind, least / 1e9);
+}
+
+const struct json_field *fabric_fields(void)
+{
+    return FABRIC_FIELDS;
+}
+
+const struct json_field *fabric_protocol_fields(void)
+{
+    return PROTOCOL_FIELDS;
+}
+
+const char *protocol_name(enum protocol protocol)
+{
+    return PROTOCOL_NAMES[protocol].key;
+}
+
+struct fabrics *fabrics_copy(struct arena *arena, const struct fabrics *fabrics)
+{
+    struct fabrics *copy = ARENA_NEW(arena, struct fabrics, 1);
+    copy->count = fabrics->count;
+    copy->rows = ARENA_NEW(arena, struct fabric, fabrics->count);
+    for (int i = 0; i < fabrics->count; i++) {
+        struct fabric *row = &copy->rows[i];
+        *row = fabrics->rows[i];
+        size_t bytes = (size_t)row->group_efficiency_count * sizeof *row->group_efficiency;
+        row->group_efficiency =
+            ARENA_NEW(arena, struct group_efficiency, row->group_efficiency_count);
+        if (bytes > 0) memcpy(row->group_efficiency, fabrics->rows[i].group_efficiency, bytes);
+    }
+    return copy;
+}
 
 static void read_protocols(const struct json *at, struct fabric *fabric, struct err *err)
 {

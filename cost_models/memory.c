@@ -3,17 +3,30 @@
 
 #include <assert.h>
 
-enum { WEIGHT_MAX = 64 };
+enum { SHAPE_MAX = 64 };
+
+// The distinct shapes of a stage's weights.
+struct shapes {
+    struct {
+        enum dim last;
+        int64_t elements;
+    } list[SHAPE_MAX];
+    int count;
+};
 
 // What one stage holds while its worst micro-batch runs.
 struct holding {
     struct parameter_sums sums;    // parameters, local under the compute layout
+    double linear_elements;        // of them, what narrow products read
     double saved_bytes;            // of all micro-batches in flight and waiting, logits apart
     double layer_transient_bytes;  // the worst block but the head
     double head_transient_bytes;   // of the head, logits apart
-    double logits_bytes;
+    double logits_bytes;           // of all micro-batches
+    double loss_bytes;             // of them, what is gone when the layers run backward
+    struct shapes shapes;
     double gathered_bytes;   // of the widest block's weights, those that are stored in shards
     double scattered_bytes;  // and of its gradients
+    double score_bytes;      // of unfused attention
     double boundary_bytes;   // what a neighbouring stage sends
 };
 
@@ -60,82 +73,72 @@ static double backward_bytes(const struct block_program *block, bool parted)
     return (double)bytes;
 }
 
-// Two moments of the last stage are not the same: its head with all copies of the logits, and a
-// layer's backward, when they are gone but for those of other micro-batches.
-static void hold_head(const struct block_program *block, const struct stack *stack,
-                      double weight_bytes, bool parted, struct chunk_bytes *bytes,
+// Of the equal experts of a rank one stands for all.
+static void add_shapes(const struct block_program *block, struct shapes *shapes)
+{
+    for (int i = 0; i < block->weight_count; i++) {
+        const struct weight *weight = &block->weights[i];
+        int64_t elements = weight->elements / weight->expert_count;
+        int k = 0;
+        while (k < shapes->count &&
+               (shapes->list[k].elements != elements || shapes->list[k].last != weight->last))
+            k++;
+        assert(k < SHAPE_MAX);
+        if (k < shapes->count) continue;
+        shapes->list[k].elements = elements;
+        shapes->list[k].last = weight->last;
+        shapes->count++;
+    }
+}
+
+// Layers of Transformer Engine, whose attention is fused; with unfused attention a layer is
+// Megatron-LM's own (--transformer-impl local).
+static bool shares_placeholders(const struct stack *stack, const struct block_program *block)
+{
+    return stack->dummy_gradient && block->block->role == BLOCK_LAYER && block->score_bytes == 0;
+}
+
+// Autograd hands each weight gradient on in the precision of the weight: a tensor of its own where
+// it is added to the kept one afterwards, an empty one where the GEMM has done so. Gradients that
+// are scattered are counted with what is scattered; that of the embedding comes when a micro-batch
+// has nothing else left.
+static double made_gradient_bytes(const struct program *program, const struct stack *stack,
+                                  const struct block_program *block)
+{
+    bool is_made = stack->dummy_gradient ? !shares_placeholders(stack, block)
+                                         : !stack->fp32_gradient_accumulation;
+    if (!is_made || block->block->role == BLOCK_EMBEDDING ||
+        !schedule_row(program->parallel.schedule)->backward_fused)
+        return 0;
+    int64_t most = 0;
+    for (int i = 0; i < block->weight_count; i++) {
+        const struct weight *weight = &block->weights[i];
+        bool is_scattered = program->storage[weight->kind].gradient_axes != 0;
+        if (!is_scattered && weight->elements > most) most = weight->elements;
+    }
+    return (double)most * parameter_weight_bytes(program->workload.precision);
+}
+
+// Three moments of the last stage are not the same: the loss with all copies of the logits; the
+// head's weight gradient, when one gradient of the logits is left; and a layer's backward, when
+// that is gone, too, but for those of other micro-batches.
+static void hold_head(const struct program *program, const struct stack *stack,
+                      const struct block_program *block, struct chunk_bytes *bytes,
                       struct holding *holding)
 {
     struct logits logits = logits_of(block);
     double kept = logits.saved ? logits.bytes : 0;
-    double elements = logits.bytes / weight_bytes;
+    double elements = logits.bytes / parameter_weight_bytes(program->workload.precision);
+    double loss = elements * stack->logits_bytes_per_element;
     bytes->saved += (double)block->saved_bytes - kept;
     bytes->logits += kept;
     bytes->waiting += (double)block->held_bytes;
-    holding->logits_bytes += elements * stack->logits_bytes_per_element;
-    double transient =
-        larger((double)block->forward_transient_bytes, backward_bytes(block, parted));
-    double others = transient - logits.gradient_bytes - (logits.bytes - kept);
+    holding->logits_bytes += loss;
+    holding->loss_bytes += loss;
+    double others = (double)block->beside_logits_bytes;
+    double product = logits.gradient_bytes + made_gradient_bytes(program, stack, block);
+    others += larger(product - loss, 0);
     holding->head_transient_bytes = larger(holding->head_transient_bytes, others);
-}
-
-// The mark of the forward contraction that reads a parameter; 0: it is a GEMM of its own.
-static int merge_of(const struct block *block, int tensor)
-{
-    for (int i = 0; i < block->op_count; i++) {
-        const struct op *op = &block->ops[i];
-        if (op->phase != PHASE_FORWARD || op->kind != OP_CONTRACT) continue;
-        for (int k = 0; k < op->input_count; k++) {
-            if (op->inputs[k] == tensor) return op->merge;
-        }
-    }
-    return 0;
-}
-
-// The matrices of a layer as the stack stores them: those whose contractions it merges are one.
-struct weights {
-    struct {
-        int merge;
-        int64_t elements;
-    } list[WEIGHT_MAX];
-    int count;
-};
-
-static void add_weight(struct weights *weights, int merge, int64_t elements)
-{
-    int i = 0;
-    while (i < weights->count && (merge == 0 || weights->list[i].merge != merge))
-        i++;
-    if (i == weights->count) {
-        assert(i < WEIGHT_MAX);
-        weights->list[weights->count++].merge = merge;
-        weights->list[i].elements = 0;
-    }
-    weights->list[i].elements += elements;
-}
-
-// Transformer Engine's fused weight gradients keep a placeholder of every distinct weight shape
-// (costmodel study, section 5).
-static double placeholder_bytes(const struct block_program *block, const struct stack *stack,
-                                double weight_bytes)
-{
-    struct weights weights;
-    weights.count = 0;
-    for (int i = 0; i < block->parameter_count; i++) {
-        const struct parameter *parameter = &block->parameters[i];
-        if (!parameter->decayed) continue;
-        int merge = stack->merge_contractions ? merge_of(block->block, parameter->tensor) : 0;
-        add_weight(&weights, merge, parameter->elements);
-    }
-    double bytes = 0;
-    for (int i = 0; i < weights.count; i++) {
-        bool is_new = true;
-        for (int k = 0; k < i && is_new; k++) {
-            is_new = weights.list[k].elements != weights.list[i].elements;
-        }
-        if (is_new) bytes += (double)weights.list[i].elements * weight_bytes;
-    }
-    return bytes;
 }
 
 // What a block gathers and scatters: experts may be stored whole where dense parameters are not.
@@ -154,6 +157,20 @@ static void hold_shards(const struct program *program, const struct block_progra
     holding->scattered_bytes = larger(holding->scattered_bytes, scattered);
 }
 
+// Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
+// what else is read in 16 bits (module/linear.py and layernorm_linear.py).
+static double kept_bytes(const struct program *program, const struct stack *stack,
+                         const struct block_program *block)
+{
+    double bytes = (double)block->saved_bytes;
+    enum precision precision = program->workload.precision;
+    unsigned products = stack_narrow_products(stack, precision);
+    if (!(products >> PHASE_WEIGHT & 1) || block->block->role != BLOCK_LAYER) return bytes;
+    double ratio = precision_bytes(precision) / 2;
+    return bytes - (1 - ratio) * (double)block->weight_read_bytes +
+           ratio * (double)block->shared_read_bytes;
+}
+
 static void hold_block(const struct program *program, const struct stack *stack,
                        const struct block_use *use, struct chunk_bytes *bytes,
                        struct holding *holding)
@@ -163,15 +180,17 @@ static void hold_block(const struct program *program, const struct stack *stack,
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
     hold_shards(program, block, weight_bytes, holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
+    holding->score_bytes = larger(holding->score_bytes, (double)block->score_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
-        return hold_head(block, stack, weight_bytes, parted, bytes, holding);
+        return hold_head(program, stack, block, bytes, holding);
     }
-    bytes->saved += (double)block->saved_bytes * use->count;
+    bytes->saved += kept_bytes(program, stack, block) * use->count;
+    if (block->block->role == BLOCK_LAYER)
+        holding->linear_elements += (double)block->linear_elements * use->count;
     bytes->waiting += (double)block->held_bytes * use->count;
-    double backward = backward_bytes(block, parted);
-    bool has_placeholders = stack->dummy_gradient && block->block->role == BLOCK_LAYER;
-    if (has_placeholders) backward += placeholder_bytes(block, stack, weight_bytes);
+    if (shares_placeholders(stack, block) && !parted) add_shapes(block, &holding->shapes);
+    double backward = backward_bytes(block, parted) + made_gradient_bytes(program, stack, block);
     double transient = larger((double)block->forward_transient_bytes, backward);
     holding->layer_transient_bytes = larger(holding->layer_transient_bytes, transient);
 }
@@ -277,12 +296,47 @@ static struct holding holding_of(const struct program *program, const struct sta
 }
 
 // Two blocks' weights, one in use and one gathered ahead; one block's gradients on their way to the
-// shard; a message from each neighbour.
-static double buffer_bytes(const struct program *program, const struct holding *holding)
+// shard; a message from each neighbour. Transformer Engine keeps one placeholder for the gradients
+// of all weights of a shape for good (get_dummy_wgrad of its module/base.py), Megatron-LM the
+// operand that its product of queries and keys does not add (matmul_input_buffer of its attention).
+static double buffer_bytes(const struct program *program, const struct stack *stack,
+                           const struct holding *holding)
 {
     double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
+    if (stack->score_buffer) bytes += holding->score_bytes;
+    double weight_bytes = parameter_weight_bytes(program->workload.precision);
+    for (int i = 0; i < holding->shapes.count; i++)
+        bytes += (double)holding->shapes.list[i].elements * weight_bytes;
     return bytes;
+}
+
+// Weights that are quantised once a step are kept so, and transposed as well where the gradient of
+// the input is narrow (Transformer Engine, get_weight_workspace of module/base.py).
+static double narrow_weight_bytes(const struct program *program, const struct stack *stack,
+                                  const struct holding *holding)
+{
+    enum precision precision = program->workload.precision;
+    unsigned products = stack_narrow_products(stack, precision);
+    bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
+    if (!products || !stack->cached_weight_cast || is_sharded) return 0;
+    int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
+    return copies * holding->linear_elements * precision_bytes(precision);
+}
+
+static double stored_weight_bytes(const struct program *program, const struct stack *stack,
+                                  const struct holding *holding)
+{
+    enum precision precision = program->workload.precision;
+    const struct parameter_sums *sums = &holding->sums;
+    double elements = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        unsigned axes = program->storage[kind].weight_axes;
+        if (!stack_keeps_narrow_weights(stack, precision, axes != 0)) continue;
+        elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
+    }
+    return elements * parameter_weight_bytes(precision) +
+           narrow_weight_bytes(program, stack, holding);
 }
 
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
@@ -292,20 +346,19 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
     const struct parameter_sums *sums = &holding.sums;
-    double weights = parameter_stored(program, sums, offsetof(struct storage, weight_axes));
     double gradients = parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
     double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
     double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     double transient =
-        larger(holding.layer_transient_bytes - holding.logits_bytes, holding.head_transient_bytes);
+        larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {
-        .weights_bytes = (int64_t)(weights * parameter_weight_bytes(precision)),
-        .gradients_bytes = (int64_t)(gradients * stack->gradient_bytes),
+        .weights_bytes = (int64_t)stored_weight_bytes(program, stack, &holding),
+        .gradients_bytes = (int64_t)(gradients * stack_gradient_bytes(stack, precision)),
         .optimizer_bytes = (int64_t)(states * state_bytes),
         .activations_bytes = (int64_t)holding.saved_bytes,
         .transient_bytes = (int64_t)larger(transient, 0),
         .logits_bytes = (int64_t)holding.logits_bytes,
-        .buffers_bytes = (int64_t)buffer_bytes(program, &holding),
+        .buffers_bytes = (int64_t)buffer_bytes(program, stack, &holding),
     };
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +

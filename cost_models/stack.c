@@ -13,9 +13,11 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("schedules")},
     {JSON_ANY("zero_stages")},
     {JSON_ANY("zero_stages_with_pipeline")},
+    {JSON_ANY("zero_stages_grouped")},
     {JSON_ANY("recompute")},
     {JSON_ANY("recompute_classes")},
     {JSON_ANY("attention")},
+    {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
     {JSON_ANY("cp_kinds")},
     {JSON_BOOL(struct stack, cp_zigzag)},
@@ -31,6 +33,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, attention_flop_per_s_most, 0, 1e18)},
     {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
     {JSON_F64(struct stack, host_op_s, 0, 1)},
+    {JSON_F64(struct stack, host_task_s, 0, 1)},
     {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
     {JSON_F64(struct stack, grouped_gemm_ratio, 0.05, 1)},
     {JSON_BOOL(struct stack, grouped_gemm_fused)},
@@ -56,16 +59,21 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
+    {JSON_F64(struct stack, reduce_bytes, 1, 8)},
     {JSON_BOOL(struct stack, merge_contractions)},
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
+    {JSON_BOOL(struct stack, broadcast_gather)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
     {JSON_BOOL(struct stack, dummy_gradient)},
+    {JSON_OPT_BOOL(struct stack, fp32_weights)},
+    {JSON_OPT_BOOL(struct stack, score_buffer)},
     {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
     {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},
     {JSON_F64(struct stack, gradient_bytes, 1, 8)},
+    {JSON_OPT_F64(struct stack, fp16_gradient_bytes, 1, 8)},
     {JSON_F64(struct stack, master_bytes, 0, 8)},
     {JSON_F64(struct stack, moment_bytes, 1, 8)},
     {JSON_F64(struct stack, logits_bytes_per_element, 2, 16)},
@@ -74,6 +82,18 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("provenance")},
     {0},
 };
+
+const struct json_field *stack_fields(void)
+{
+    return FIELDS;
+}
+
+struct stack *stack_copy(struct arena *arena, const struct stack *stack)
+{
+    struct stack *copy = ARENA_NEW(arena, struct stack, 1);
+    *copy = *stack;
+    return copy;
+}
 
 static const char *schedule_text(int bit)
 {
@@ -129,10 +149,13 @@ static const struct mask_field {
     {"zero_stages", offsetof(struct stack, zero_stages), 0, 4, NULL, false},
     {"zero_stages_with_pipeline", offsetof(struct stack, zero_stages_with_pipeline), 0, 4, NULL,
      true},
+    {"zero_stages_grouped", offsetof(struct stack, zero_stages_grouped), 0, 4, NULL, true},
     {"recompute", offsetof(struct stack, recompute), 0, RECOMPUTE_COUNT, recompute_text, false},
     {"recompute_classes", offsetof(struct stack, recompute_classes), OP_CLASS_NONE + 1,
      OP_CLASS_COUNT, class_text, true},
     {"attention", offsetof(struct stack, attention), 0, ATTENTION_COUNT, attention_text, false},
+    {"fp16_attention", offsetof(struct stack, fp16_attention), 0, ATTENTION_COUNT, attention_text,
+     true},
     {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true},
     {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true},
     {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true},
@@ -211,6 +234,10 @@ static void check(const struct stack *stack, const struct json *object, struct e
         struct json at = json_get(object, "recompute_classes", err);
         json_fail(&at, err, "expected some where recompute has selective and none elsewhere");
     }
+    if (!err->kind && stack->fp16_attention & ~stack->attention) {
+        struct json at = json_get(object, "fp16_attention", err);
+        json_fail(&at, err, "expected a subset of attention");
+    }
     if (!err->kind && stack->overlap_default & ~stack->overlap) {
         struct json at = json_get(object, "overlap_default", err);
         json_fail(&at, err, "expected a subset of overlap");
@@ -222,6 +249,7 @@ const struct stack *stack_read(struct arena *arena, const struct json *object, s
     struct stack *stack = ARENA_NEW(arena, struct stack, 1);
     json_read(object, FIELDS, stack, err);
     for (int i = 0; i < MASK_COUNT && !err->kind; i++) {
+        if (!json_has(object, MASKS[i].key)) continue;  // optional
         *mask_of(stack, &MASKS[i]) = read_mask(object, &MASKS[i], err);
     }
     if (!err->kind) stack->overlap = read_overlap(object, "overlap", err);
@@ -275,6 +303,16 @@ static void write_any(struct json_writer *writer, const struct stack *stack, con
     }
 }
 
+static bool has_any(const struct stack *stack, const char *key)
+{
+    bool found = false;
+    for (int i = 0; i < MASK_COUNT; i++) {
+        bool is_set = *mask_of((struct stack *)stack, &MASKS[i]) != 0;
+        found = found || (is_set && strcmp(MASKS[i].key, key) == 0);
+    }
+    return found;
+}
+
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack)
 {
     json_open(writer, key, '{');
@@ -285,15 +323,18 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
             json_put_text(writer, field->key, *(const char *const *)member);
             break;
         case JSON_TYPE_BOOL:
+            if (field->optional && !*(const bool *)member) break;
             json_put_bool(writer, field->key, *(const bool *)member);
             break;
         case JSON_TYPE_F64:
+            if (field->optional && *(const double *)member == 0) break;
             json_put_f64(writer, field->key, *(const double *)member);
             break;
         case JSON_TYPE_I64:
             json_put_i64(writer, field->key, *(const int64_t *)member);
             break;
         case JSON_TYPE_ANY:
+            if (field->optional && !has_any(stack, field->key)) break;
             write_any(writer, stack, field->key);
             break;
         case JSON_TYPE_INT:
@@ -403,6 +444,30 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
         *why = REFUSALS[i](stack, parallel, arena);
     return !*why;
+}
+
+unsigned stack_narrow_products(const struct stack *stack, enum precision precision)
+{
+    if (precision == PRECISION_FP8) return stack->fp8_products;
+    return precision == PRECISION_FP4 ? stack->fp4_products : 0;
+}
+
+bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded)
+{
+    bool is_cast_late = sharded && stack->fp32_weights && precision != PRECISION_FP32;
+    return !is_cast_late;
+}
+
+double stack_gradient_bytes(const struct stack *stack, enum precision precision)
+{
+    bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
+    return is_own ? stack->fp16_gradient_bytes : stack->gradient_bytes;
+}
+
+double stack_reduce_bytes(const struct stack *stack, enum precision precision)
+{
+    bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
+    return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
 }
 
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

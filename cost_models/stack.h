@@ -13,11 +13,16 @@ struct stack {
     unsigned schedules;                  // bit per enum schedule_kind; none without a pipeline
     unsigned zero_stages;                // bits 0..3
     unsigned zero_stages_with_pipeline;  // those it can combine with pp > 1
-    unsigned recompute;                  // bit per enum recompute
-    unsigned recompute_classes;          // bit per enum op_class that it can redo selectively
-    unsigned attention;                  // bit per enum attention
-    unsigned axes;                       // bit per enum axis with a degree above 1
-    unsigned cp_kinds;                   // bit per enum cp_kind
+    unsigned zero_stages_grouped;  // those for which shards of one node are a common choice, so
+                                   // that the search tries them unasked; any other group is pinned
+    unsigned recompute;            // bit per enum recompute
+    unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
+    unsigned attention;            // bit per enum attention
+    unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none:
+                              // as any run. Scripts that still train in fp16 are older than
+                              // the kernels, or leave them to a flag
+    unsigned axes;            // bit per enum axis with a degree above 1
+    unsigned cp_kinds;        // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;
@@ -38,6 +43,8 @@ struct stack {
                                   // its outputs once, less what the fusion pass saves where the
                                   // stack has it (plan/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
+    double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
+                                  // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
     double grouped_gemm_ratio;  // rate of a grouped GEMM (experts) over one GEMM of the same tiles
     bool grouped_gemm_fused;    // one kernel for all experts; else one an expert
@@ -85,24 +92,32 @@ struct stack {
     double contention_ratio;      // slow-down of compute by communication beside it
     double network_scale;         // on the fabric's efficiency
     double step_overhead_s;       // data loading, logging, host work, once a step
+    double reduce_bytes;          // of a gradient element while it is reduced: 4 or 2
     bool merge_contractions;      // q,k,v and gate,up as one GEMM
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary
+    bool broadcast_gather;            // updated parameters come from each of their owners in turn,
+                                      // a broadcast each, instead of in one all-gather
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
                                       // and gathered there
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
                                    // for the global norm: it steps, and takes the step back in
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
-    bool dummy_gradient;           // keeps a gradient of every distinct weight shape in backward
+    bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
+                                   // of a layer's weights
+    bool score_buffer;             // unfused attention keeps a buffer as large as its scores
+    bool fp32_weights;             // where weights are stored in shards, the shards are the master
+                                   // copy, which is narrowed when it is gathered
     int64_t bucket_bytes;          // of gradient reduction
     double bucket_bytes_per_rank;  // and no less than this for every rank that reduces, so that
                                    // latency does not outgrow bandwidth; 0 = does not grow
     // memory
     double gradient_bytes;            // of a kept gradient element: 4 or 2
+    double fp16_gradient_bytes;       // the same in fp16 runs; 0 = the same
     double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none
     double moment_bytes;              // of one moment of the optimizer: 4 or 2
-    double logits_bytes_per_element;  // alive on the last stage: logits, their fp32 copy, gradient
+    double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
     double reserve_ratio;             // allocator slack over activations, not part of "allocated"
     struct provenance *provenance;
@@ -115,9 +130,22 @@ MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
 
+// The members of the file, as its reader takes them.
+const struct json_field *stack_fields(void);
+// A copy whose numbers may be changed without changing the original's.
+struct stack *stack_copy(struct arena *arena, const struct stack *stack);
+
 // ERR_USAGE where the stack runs no products in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
+
+// Products with parameters that run narrower than 16 bits: bit per enum phase.
+unsigned stack_narrow_products(const struct stack *stack, enum precision precision);
+// Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
+bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
+// Bytes of a gradient element as it is kept, and as it is reduced.
+double stack_gradient_bytes(const struct stack *stack, enum precision precision);
+double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,

@@ -1,5 +1,6 @@
 #include "cost_models/step.h"
 #include "cost_models/contraction.h"
+#include "cost_models/ledger.h"
 #include "cost_models/parameters.h"
 #include "plan/passes.h"
 
@@ -13,13 +14,52 @@ static unsigned data_axes(const struct mesh *mesh)
     return mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
 }
 
-static double collective_s(const struct price_context *context, const struct mesh *mesh,
-                           enum collective collective, unsigned axes, double bytes)
+// `count` messages alike over one group.
+struct message {
+    enum entry entry;
+    enum collective collective;
+    unsigned axes;
+    double bytes;  // of all
+    int count;
+};
+
+static double group_s(const struct price_context *context, const struct group_shape *group,
+                      const struct message *message)
 {
-    if (mesh_size(mesh, axes) == 1 || bytes <= 0) return 0;
-    struct group_shape group = mesh_group(mesh, context->cluster, axes);
-    double network_scale = context->compute.stack->network_scale;
-    return collective_price(context->fabrics, &group, collective, bytes, network_scale).s;
+    static const char *const WHAT[ENTRY_COUNT] = {
+        [ENTRY_REDUCE] = "gradients",      [ENTRY_GATHER] = "parameters",
+        [ENTRY_SMALL] = "small gradients", [ENTRY_HOP] = "to the next stage",
+        [ENTRY_TIED] = "tied gradients",   [ENTRY_NORM] = "gradient norm",
+    };
+    double each_bytes = message->bytes / message->count;
+    struct collective_cost cost =
+        collective_price(context->fabrics, group, message->collective, each_bytes,
+                         context->compute.stack->network_scale);
+    double all_s = message->count * cost.s;
+    if (!context->ledger) return all_s;
+    struct ledger_line line = {
+        .entry = message->entry,
+        .what = WHAT[message->entry],
+        .count = message->count,
+        .s = all_s,
+        .exposed_s = all_s,
+        .bytes = each_bytes,
+        .collective = message->collective,
+        .axes = message->axes,
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .cost = cost,
+    };
+    ledger_add(context->ledger, &line);
+    return all_s;
+}
+
+static double messages_s(const struct price_context *context, const struct mesh *mesh,
+                         const struct message *message)
+{
+    if (mesh_size(mesh, message->axes) == 1 || message->bytes <= 0) return 0;
+    struct group_shape group = mesh_group(mesh, context->cluster, message->axes);
+    return group_s(context, &group, message);
 }
 
 static int bucket_count_of(const struct stack *stack, const struct parallel *parallel, double bytes,
@@ -43,14 +83,6 @@ static int piece_count_of(const struct price_context *context, const struct prog
     return bucket_count_of(context->compute.stack, &program->parallel, bytes, rank_count);
 }
 
-// The same payload in pieces: each pays its own latency.
-static double bucketed_s(const struct price_context *context, const struct mesh *mesh,
-                         enum collective collective, unsigned axes, double bytes, int count)
-{
-    if (bytes <= 0) return 0;
-    return count * collective_s(context, mesh, collective, axes, bytes / count);
-}
-
 // Gradients partial over the data axes. Where storage is split over some of them, they are
 // scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
 // replicas of the shards.
@@ -61,14 +93,21 @@ static double reduce_s(const struct price_context *context, const struct program
     const struct storage *storage = &program->storage[kind];
     int count = piece_count_of(context, program, bytes, tensor_count, mesh_size(mesh, axes));
     unsigned shard = storage->optimizer_axes & axes;
+    struct message message = {.entry = ENTRY_REDUCE, .count = count};
     double total_s = 0;
     if (shard) {
-        total_s += bucketed_s(context, mesh, COLLECTIVE_REDUCE_SCATTER, shard, bytes, count);
+        message.collective = COLLECTIVE_REDUCE_SCATTER;
+        message.axes = shard;
+        message.bytes = bytes;
+        total_s += messages_s(context, mesh, &message);
         bytes /= mesh_size(mesh, shard);
     } else {
         bytes /= mesh_size(mesh, storage->gradient_axes);
     }
-    return total_s + bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, axes & ~shard, bytes, count);
+    message.collective = COLLECTIVE_ALL_REDUCE;
+    message.axes = axes & ~shard;
+    message.bytes = bytes;
+    return total_s + messages_s(context, mesh, &message);
 }
 
 static struct chunk_price once_a_step(const struct price_context *context,
@@ -80,8 +119,10 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct parameter_sums sums = parameter_sums(program, chunk);
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     struct chunk_price price = {0};
+    double width = stack_gradient_bytes(stack, program->workload.precision);
+    double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
     for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * stack->gradient_bytes;
+        double bytes = sums.partial[i].elements * reduce_bytes;
         enum parameter_kind kind = sums.partial[i].kind;
         unsigned data = sums.partial[i].axes &
                         (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
@@ -89,15 +130,17 @@ static struct chunk_price once_a_step(const struct price_context *context,
         int tensors = sums.partial[i].tensor_count;
         price.gradient_reduce_s += reduce_s(context, program, kind, data, bytes, tensors);
         int count = is_combined || tensors < 1 ? 1 : tensors;
-        price.small_reduce_s +=
-            bucketed_s(context, mesh, COLLECTIVE_ALL_REDUCE, others, bytes, count);
+        struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, others, bytes, count};
+        price.small_reduce_s += messages_s(context, mesh, &small);
     }
-    // Where every micro-batch has reduced its gradients, no more than the replicas' sum is left.
+    // Where every micro-batch has reduced its gradients, no more than the replicas' sum of the
+    // shards is left, which goes out in pieces all the same.
     double bucketed_bytes = 0;
     int bucketed_tensors = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        if (program->storage[kind].gradient_axes) continue;
-        bucketed_bytes += sums.elements[kind] * stack->gradient_bytes;
+        unsigned shard = program->storage[kind].gradient_axes;
+        if (shard && price.gradient_reduce_s <= 0) continue;
+        bucketed_bytes += sums.elements[kind] * reduce_bytes / mesh_size(mesh, shard);
         bucketed_tensors += sums.tensor_count[kind];
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
@@ -107,15 +150,24 @@ static struct chunk_price once_a_step(const struct price_context *context,
         if (!storage->optimizer_axes || storage->weight_axes) continue;
         double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
         int count = is_combined ? price.bucket_count : sums.tensor_count[kind];
-        price.parameter_gather_s +=
-            bucketed_s(context, mesh, COLLECTIVE_ALL_GATHER, storage->optimizer_axes, bytes, count);
+        // A broadcast passes all ranks, as a gather of what one of them owns does.
+        int owners = mesh_size(mesh, storage->optimizer_axes);
+        if (stack->broadcast_gather && count < owners) count = owners;
+        struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
+                                 bytes, count};
+        price.parameter_gather_s += messages_s(context, mesh, &gather);
     }
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
-    price.update_s = update_s(&context->compute, program->workload.optimizer, kept_states) +
-                     stream_s(&context->compute,
-                              kept_gradients * stack->gradient_bytes * stack->gradient_passes);
+    double walked_bytes = kept_gradients * width * stack->gradient_passes;
+    double walked_s = stream_s(&context->compute, walked_bytes);
+    enum optimizer optimizer = program->workload.optimizer;
+    price.update_s = update_s(&context->compute, optimizer, kept_states);
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", price.update_s,
+                    update_bytes(&context->compute, optimizer, kept_states));
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
+    price.update_s += walked_s;
     return price;
 }
 
@@ -128,15 +180,28 @@ static void add_casts(const struct price_context *context, const struct program 
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_use *use = &chunk->uses[u];
         int scales;
-        price->update_s += use->count * weight_cast_s(&context->compute,
-                                                      program->blocks[use->block_program], &scales);
+        double cast_s = use->count * weight_cast_s(&context->compute,
+                                                   program->blocks[use->block_program], &scales);
+        double cast_bytes = use->count * context->compute.stack->cast_bytes *
+                            (double)program->blocks[use->block_program]->linear_elements;
+        ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "weight casts", cast_s, cast_bytes);
+        price->update_s += cast_s;
         scale_count += (double)use->count * scales;
     }
     if (!context->compute.stack->delayed_scaling) return;
     const struct mesh *mesh = &program->mesh;
     unsigned stage_axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
-    price->small_reduce_s +=
-        collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, stage_axes, scale_count * sizeof(float));
+    struct message maxima = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, stage_axes,
+                             scale_count * sizeof(float), 1};
+    price->small_reduce_s += messages_s(context, mesh, &maxima);
+}
+
+// W sends and receives nothing.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
+{
+    if (stage_count == 1) return;
+    chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
+    chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
 }
 
 static struct chunk_price price_chunk(const struct price_context *context,
@@ -156,6 +221,12 @@ static struct chunk_price price_chunk(const struct price_context *context,
             }
         }
     }
+    struct chunk_price before = price;
+    step_add_host(context->compute.stack, program->shape.stage_count, &price);
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
+        double more_s = price.phase_s[phase][PART_COMPUTE] - before.phase_s[phase][PART_COMPUTE];
+        ledger_add_time(context->ledger, ENTRY_TASK, phase, "host tasks", more_s, 0);
+    }
     return price;
 }
 
@@ -170,23 +241,33 @@ static unsigned copy_axes(const struct mesh *mesh, const struct layout *layout)
     return axes;
 }
 
+static double output_hop_s(const struct price_context *context, const struct mesh *mesh,
+                           const struct block_program *block)
+{
+    double bytes = (double)block->output_bytes;
+    unsigned copies = 0;
+    if (context->compute.stack->pipeline_scatter) copies = copy_axes(mesh, &block->output_layout);
+    struct message send = {ENTRY_HOP, COLLECTIVE_SEND_RECV, mesh_axes_of(mesh, AXIS_PP),
+                           bytes / mesh_size(mesh, copies), 1};
+    struct message gather = {ENTRY_HOP, COLLECTIVE_ALL_GATHER, copies, bytes, 1};
+    return messages_s(context, mesh, &send) + messages_s(context, mesh, &gather);
+}
+
+// Every hop is as long as that of the largest output, which alone is written down.
 static double hop_s(const struct price_context *context, const struct program *program)
 {
     const struct mesh *mesh = &program->mesh;
-    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
+    struct price_context quiet = *context;
+    quiet.ledger = NULL;
     double worst_s = 0;
-    for (int i = 0; stages && i < program->block_count; i++) {
-        const struct block_program *block = program->blocks[i];
-        double bytes = (double)block->output_bytes;
-        unsigned copies = 0;
-        if (context->compute.stack->pipeline_scatter) {
-            copies = copy_axes(mesh, &block->output_layout);
-        }
-        double one_s = collective_s(context, mesh, COLLECTIVE_SEND_RECV, stages,
-                                    bytes / mesh_size(mesh, copies)) +
-                       collective_s(context, mesh, COLLECTIVE_ALL_GATHER, copies, bytes);
-        worst_s = fmax(worst_s, one_s);
+    const struct block_program *worst = NULL;
+    for (int i = 0; mesh_axes_of(mesh, AXIS_PP) && i < program->block_count; i++) {
+        double one_s = output_hop_s(&quiet, mesh, program->blocks[i]);
+        if (one_s <= worst_s) continue;
+        worst_s = one_s;
+        worst = program->blocks[i];
     }
+    if (worst && context->ledger) worst_s = output_hop_s(context, mesh, worst);
     return worst_s;
 }
 
@@ -201,11 +282,11 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
     pair.rank_count = 2;
     pair.node_count = in_one_node ? 1 : 2;
     pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double bytes = (double)program->tied.elements * context->compute.stack->gradient_bytes /
+    double width = stack_reduce_bytes(context->compute.stack, program->workload.precision);
+    double bytes = (double)program->tied.elements * width /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
-    return collective_price(context->fabrics, &pair, COLLECTIVE_ALL_REDUCE, bytes,
-                            context->compute.stack->network_scale)
-        .s;
+    struct message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, stages, bytes, 1};
+    return group_s(context, &pair, &message);
 }
 
 unsigned step_overlap(const struct stack *stack, const struct parallel *parallel)
@@ -229,13 +310,17 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
     const struct mesh *mesh = &program->mesh;
     struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
     for (int i = 0; i < program->block_count; i++) {
+        ledger_turn_to(context->ledger, i, -1);
         blocks[i] = block_price(context, mesh, program->blocks[i], overlap);
     }
     struct chunk_price *classes = ARENA_NEW(arena, struct chunk_price, program->chunk_class_count);
     for (int i = 0; i < program->chunk_class_count; i++) {
+        ledger_turn_to(context->ledger, -1, i);
         classes[i] = price_chunk(context, program, &program->chunks[i], blocks);
     }
+    ledger_turn_to(context->ledger, -1, -1);
     unsigned all_axes = (1u << mesh->axis_count) - 1;
+    struct message norm = {ENTRY_NORM, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float), 1};
     struct step_price *price = ARENA_NEW(arena, struct step_price, 1);
     *price = (struct step_price){
         .shape = program->shape,
@@ -249,7 +334,7 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
         .overlap_ratio = stack->overlap_ratio,
         .tied_reduce_s = tied_reduce_s(context, program),
-        .norm_s = collective_s(context, mesh, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float)),
+        .norm_s = messages_s(context, mesh, &norm),
         .post_validated = step_post_validated(stack, parallel),
         .overhead_s = stack->step_overhead_s,
     };

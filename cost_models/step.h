@@ -48,6 +48,7 @@ struct price_context {
     struct compute_context compute;  // of the slowest device in use
     const struct fabrics *fabrics;
     const struct cluster *cluster;
+    struct ledger *ledger;  // step_price writes its prices there; NULL: nowhere
 };
 
 // One micro-batch through one block (cost_models/block.c). What `overlap` names is hidden as far as
@@ -72,6 +73,9 @@ struct block_price block_work_price(const struct price_context *context, const s
 
 // What of the plan's overlap takes place on this stack, with these passes and in this pipeline.
 unsigned step_overlap(const struct stack *stack, const struct parallel *parallel);
+// Adds what the host of a stage needs for each forward and backward of a chunk; nothing where there
+// is one stage.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk);
 // Whether the steps of such a plan run into each other, see post_validated.
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,

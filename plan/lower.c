@@ -393,6 +393,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     struct lowering low = start(arena, request, &made);
     place_sources(&low);
     list_parameters(&low);
+    lowering_weights(&low);
     lower_forward(&low);
     lower_backward(&low);
     lower_weights(&low);

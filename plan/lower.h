@@ -15,7 +15,8 @@
 // an all-to-all made is kept for backward as well, beside the original where backward reads both:
 // what is saved is what backward reads of what forward made. An all-reduce works in place. Sums of
 // several row-parallel products are added up before their one reduction, also where biases stand
-// between them. Activations of fp8 and fp4 runs are kept in two bytes. Gradients of block outputs
+// between them. Activations of fp8 and fp4 runs are counted in two bytes; of those that
+// narrow products read block_program tells how many. Gradients of block outputs
 // arrive in the layout of the output.
 
 struct buffer {  // a local tensor
@@ -41,7 +42,7 @@ struct instr {
     int kernel;  // 0: begins a kernel; else 1 + the instruction that began the kernel it is part of
     int64_t kept_bytes;  // of those read and written, what a fused kernel keeps in registers
     struct gemm gemm;    // contractions
-    int64_t batch, heads, kv_heads, head_dim, seq, kv_seq, window;  // attention, softmax
+    int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
     bool causal;
     int merge;  // see struct op; instructions that may be one kernel
     // communication
@@ -80,6 +81,16 @@ struct parameter {  // one of the block's parameters as one rank holds it
     struct layout layout;
 };
 
+// A matrix as the stack stores it: those of contractions that it merges are one, and those of a
+// rank's experts are one of this size each.
+struct weight {
+    enum parameter_kind kind;
+    int merge;         // see struct op; 0: a product of its own
+    enum dim last;     // up and down of an MLP have as many elements, but not one shape
+    int64_t elements;  // local, of all its experts
+    int expert_count;  // local; 1 of what is no expert
+};
+
 struct block_program {
     const struct block *block;  // differentiated
     struct instr *instrs;
@@ -89,16 +100,24 @@ struct block_program {
     int buffer_count;
     struct parameter *parameters;
     int parameter_count;
-    int64_t parameter_elements;       // sum over parameters
-    int64_t linear_elements;          // of those that plain products read, neither the router's nor
-    int linear_count;                 // tied ones: what fp8 and fp4 quantise
-    int64_t saved_bytes;              // alive from the end of forward to backward, one micro-batch;
-                                      // block inputs count here, block outputs in the next block
+    int64_t parameter_elements;  // sum over parameters
+    struct weight *weights;      // the matrices and tables among them, but the router's
+    int weight_count;
+    int64_t linear_elements;  // of those that plain products read, neither the router's nor
+    int linear_count;         // tied ones: what fp8 and fp4 quantise
+    int64_t saved_bytes;      // alive from the end of forward to backward, one micro-batch;
+                              // block inputs count here, block outputs in the next block
+    // Of those what weight gradients of the plain products read, alone and beside others: where
+    // such products are narrow, that is kept as they read it.
+    int64_t weight_read_bytes, shared_read_bytes;
     int64_t forward_transient_bytes;  // peak above saved while forward runs
     int64_t
         backward_transient_bytes;  // peak above saved while backward runs (recomputed included),
                                    // each weight gradient right after its input gradient
-    int64_t output_bytes;          // block outputs as sent to the next stage
+    int64_t score_bytes;  // of the largest scores that a softmax reads; 0: attention is fused
+    int64_t beside_logits_bytes;  // of a head: the same for either, without the logits and their
+                                  // gradient, of which software keeps more or fewer copies
+    int64_t output_bytes;         // block outputs as sent to the next stage
     struct layout output_layout;
     int64_t held_bytes;              // alive between B and W where a schedule parts them
     int64_t parted_transient_bytes;  // there: the larger of the peak above saved while B runs and

@@ -62,14 +62,29 @@ static struct lifetimes lifetimes_of(struct lowering *low, const struct order *o
     return of;
 }
 
-// Peaks of live bytes in the times [0, forward_end), [forward_end, backward_end) and from there on.
+// By buffer: the scores over the vocabulary and their gradient.
+static bool *logits_of(struct lowering *low)
+{
+    const struct block_program *program = low->program;
+    bool *is_logits = ARENA_NEW(low->arena, bool, program->buffer_count);
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE) continue;
+        if (instr->kind == OP_LOSS) is_logits[instr->inputs[0]] = true;
+        if (instr->kind == OP_LOSS_BACKWARD) is_logits[instr->outputs[0]] = true;
+    }
+    return is_logits;
+}
+
+// Peaks of live bytes, but for those of `apart` (may be NULL), in the times [0, forward_end),
+// [forward_end, backward_end) and from there on.
 static void find_peaks(struct lowering *low, const struct order *order, const struct lifetimes *of,
-                       int64_t peak_bytes[PHASE_COUNT])
+                       const bool *apart, int64_t peak_bytes[PHASE_COUNT])
 {
     const struct block_program *program = low->program;
     int64_t *change_bytes = ARENA_NEW(low->arena, int64_t, program->instr_count + 1);
     for (int b = 0; b < program->buffer_count; b++) {
-        if (program->buffers[b].external) continue;
+        if (program->buffers[b].external || (apart && apart[b])) continue;
         assert(of->birth[b] <= of->death[b] && of->death[b] <= program->instr_count);
         change_bytes[of->birth[b]] += program->buffers[b].bytes;
         change_bytes[of->death[b]] -= program->buffers[b].bytes;
@@ -185,9 +200,66 @@ static bool is_saved(const struct block_program *program, int buffer)
     return is_kept && !is_output;
 }
 
+// The gradient of a weight that plain products read, or a move of what it reads.
+static bool is_weight_work(const struct lowering *low, const struct instr *instr)
+{
+    const struct block *block = low->block;
+    if (instr->phase != PHASE_WEIGHT || instr->recompute) return false;
+    if (instr->collective) return instr->inner == 0;
+    if (instr->kind != OP_CONTRACT) return false;
+    const struct tensor *result = &block->tensors[block->ops[instr->op].outputs[0]];
+    bool is_router = tensor_find_dim(result, DIM_GATE) >= 0;
+    return result->role == TENSOR_PARAMETER_GRADIENT && !is_router;
+}
+
+static void count_weight_reads(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    bool *alone = ARENA_NEW(low->arena, bool, program->buffer_count);
+    bool *shared = ARENA_NEW(low->arena, bool, program->buffer_count);
+    for (int i = program->phase_first[PHASE_BACKWARD]; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        bool *read = is_weight_work(low, instr) ? alone : shared;
+        for (int k = 0; k < instr->input_count; k++)
+            read[instr->inputs[k]] = true;
+    }
+    for (int b = 0; b < program->buffer_count; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        if (!buffer->saved || !alone[b]) continue;
+        *(shared[b] ? &program->shared_read_bytes : &program->weight_read_bytes) += buffer->bytes;
+    }
+}
+
+static int64_t score_bytes(const struct block_program *program)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE || instr->kind != OP_SOFTMAX) continue;
+        int64_t found = program->buffers[instr->inputs[0]].bytes;
+        if (found > bytes) bytes = found;
+    }
+    return bytes;
+}
+
 static int64_t above(int64_t peak_bytes, int64_t base_bytes)
 {
     return peak_bytes > base_bytes ? peak_bytes - base_bytes : 0;
+}
+
+static int64_t beside_logits_bytes(struct lowering *low, const struct order *order,
+                                   const struct lifetimes *of)
+{
+    const struct block_program *program = low->program;
+    if (program->block->role != BLOCK_HEAD) return 0;
+    const bool *is_logits = logits_of(low);
+    int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;
+    for (int b = 0; b < program->buffer_count; b++) {
+        if (program->buffers[b].saved && is_logits[b]) saved_bytes -= program->buffers[b].bytes;
+    }
+    find_peaks(low, order, of, is_logits, peak_bytes);
+    bool is_forward = peak_bytes[PHASE_FORWARD] > peak_bytes[PHASE_BACKWARD];
+    return above(peak_bytes[is_forward ? PHASE_FORWARD : PHASE_BACKWARD], saved_bytes);
 }
 
 void lowering_memory(struct lowering *low)
@@ -203,16 +275,19 @@ void lowering_memory(struct lowering *low)
         if (buffer->saved) program->saved_bytes += buffer->bytes;
     }
     program->held_bytes = held_bytes(program);
+    program->score_bytes = score_bytes(program);
+    count_weight_reads(low);
 
     int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;
-    find_peaks(low, &order, &of, peak_bytes);
+    find_peaks(low, &order, &of, NULL, peak_bytes);
     int64_t backward_bytes = above(peak_bytes[PHASE_BACKWARD], saved_bytes);
     int64_t weight_bytes = above(peak_bytes[PHASE_WEIGHT], program->held_bytes);
     program->parted_transient_bytes = backward_bytes > weight_bytes ? backward_bytes : weight_bytes;
 
     order = fused_order(low);
     of = lifetimes_of(low, &order);
-    find_peaks(low, &order, &of, peak_bytes);
+    find_peaks(low, &order, &of, NULL, peak_bytes);
     program->forward_transient_bytes = above(peak_bytes[PHASE_FORWARD], saved_bytes);
     program->backward_transient_bytes = above(peak_bytes[PHASE_BACKWARD], saved_bytes);
+    program->beside_logits_bytes = beside_logits_bytes(low, &order, &of);
 }

@@ -150,6 +150,7 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     instr->heads = size[DIM_HEAD];
     instr->kv_heads = size[DIM_KV_HEAD] ? size[DIM_KV_HEAD] : size[DIM_HEAD];
     instr->head_dim = size[DIM_HEAD_DIM];
+    instr->value_dim = size[DIM_VALUE_DIM] ? size[DIM_VALUE_DIM] : size[DIM_HEAD_DIM];
     instr->seq = size[DIM_SEQ];
     instr->kv_seq = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
     instr->window = op->window;

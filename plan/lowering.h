@@ -103,3 +103,6 @@ void lowering_stop_early(struct lowering *low);
 
 // plan/lower_memory.c: lifetimes and the sums that follow from them.
 void lowering_memory(struct lowering *low);
+
+// plan/lower_weights.c: the parameters of the program as matrices.
+void lowering_weights(struct lowering *low);

@@ -1,6 +1,7 @@
 #include "planner/bound.h"
 
 #include "cost_models/parameters.h"
+#include "topologies/kernels.h"
 
 #include <assert.h>
 #include <math.h>
@@ -86,7 +87,10 @@ static double highest_flop_per_s(const struct search_request *request)
         if (precision_bytes((enum precision)i) < 2) continue;
         highest = fmax(highest, peak * fmax(forward_ratio, backward_ratio));
     }
-    return highest;
+    if (!device->kernels) return highest;
+    double scale = fmax(stack->gemm_scale,
+                        fmax(stack->attention_forward_scale, stack->attention_backward_scale));
+    return fmax(highest, device->kernels->flop_per_s_most * scale);
 }
 
 // Of one micro-batch on all stages, were each kernel as fast as the fastest.
@@ -129,7 +133,10 @@ double bound_bytes(const struct search_request *request, const struct bound_fact
         kept[zero] = tails->zero_most >= zero ? shards : whole;
     }
     double bytes =
-        kept[3] * parameter_weight_bytes(precision) + kept[2] * stack->gradient_bytes +
+        kept[2] * stack_gradient_bytes(stack, precision) +
         kept[1] * stack_state_bytes(request->stack, request->workload.optimizer, precision);
+    if (stack_keeps_narrow_weights(stack, precision, tails->zero_most >= 3)) {
+        bytes += kept[3] * parameter_weight_bytes(precision);
+    }
     return bytes / stages + (double)stack->reserve_bytes;
 }

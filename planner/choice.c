@@ -299,6 +299,16 @@ bool pins_allow(const struct pins *pins, enum choice choice, int64_t value)
     return true;
 }
 
+bool pins_describe_pipeline(const struct pins *pins)
+{
+    static const enum choice PIPELINE[] = {CHOICE_PP, CHOICE_SCHEDULE, CHOICE_MICRO_BATCH};
+    for (size_t i = 0; i < sizeof PIPELINE / sizeof *PIPELINE; i++) {
+        struct int_range range = pins_get(pins, PIPELINE[i]);
+        if (!range.set || range.low != range.high) return false;
+    }
+    return true;
+}
+
 bool pins_allow_all(const struct pins *pins, const struct parallel *parallel, enum choice *broken)
 {
     for (int i = 0; i < CHOICE_COUNT; i++) {

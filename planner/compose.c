@@ -126,17 +126,12 @@ static int redo_of(struct composer *composer, const struct parallel *parallel)
     return composer->redo_count++;
 }
 
-// What the pipeline leaves of the plan's overlap: the exchanges of experts hidden or not.
-static int hiding_of(const struct composer *composer, const struct parallel *parallel)
-{
-    return (step_overlap(composer->request->stack, parallel) & OVERLAP_EP) != 0;
-}
-
 static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
                                         int redo)
 {
-    int sharding = sharding_of(composer, parallel), hiding = hiding_of(composer, parallel);
-    struct variant *variant = &composer->variants[hiding][sharding][redo];
+    // Exchanges of experts are hidden in some pipelines of a group and not in others.
+    bool hides = step_overlap(composer->request->stack, parallel) & OVERLAP_EP;
+    struct variant *variant = &composer->variants[hides][sharding_of(composer, parallel)][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -325,6 +320,7 @@ static struct step_price steady_price(struct composer *composer, const struct pa
         struct chunk_price *class = &composer->classes[i];
         *class = (struct chunk_price){.bucket_count = 1};
         memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
+        step_add_host(composer->request->stack, division->stage_count, class);
     }
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
@@ -449,12 +445,14 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
 
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
 {
-    // What is stored depends neither on what is redone nor, but for where it puts chunks, on the
-    // schedule: the blocks that the group's bound needs anyway answer for all.
+    // What is stored depends not on what is redone, and of the schedule on where it puts chunks and
+    // whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
     struct parallel stored = *parallel, whole = *parallel;
-    bool linear =
-        schedule_row(parallel->schedule)->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
-    if (linear && parallel->vpp == 1) stored.schedule = SCHEDULE_1F1B;
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
+    if (linear && parallel->vpp == 1) {
+        stored.schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+    }
     stored.recompute = whole.recompute = RECOMPUTE_NONE;
     stored.recompute_classes = whole.recompute_classes = 0;
     stored.recompute_layers = -1;

@@ -56,7 +56,7 @@ static const char *sentence(struct arena *arena, const char *what, const struct 
         cause = arena_print(arena, ", most of it %s: +%s", term->name,
                             units_seconds(arena, term->other_s - term->winner_s));
     }
-    return arena_print(arena, "%s is %s %s (%s against %s)%s; %s against %s of memory", what,
+    return arena_print(arena, "%s is %s %s (%s against %s)%s; %s against %s reserved", what,
                        units_ratio(arena, fabs(ratio)), ratio >= 0 ? "slower" : "faster",
                        units_seconds(arena, other->cost.step_s),
                        units_seconds(arena, winner->cost.step_s), cause,
@@ -72,7 +72,7 @@ static void explain_other(struct arena *arena, const char *what, const struct se
     explanation->other = explanation->fits ? forced->best[0] : forced->closest;
     if (!explanation->fits) {
         explanation->reason =
-            arena_print(arena, "%s does not fit: it needs at least %s, %s too much", what,
+            arena_print(arena, "%s does not fit: it needs at least %s reserved, %s too much", what,
                         units_bytes(arena, (double)forced->closest.memory.reserved_bytes),
                         units_bytes(arena, (double)forced->shortfall_bytes));
         explanation->text = explanation->reason;

@@ -232,31 +232,6 @@ static void sum_parameters(struct memo *memo, const struct block_program *progra
     copy_parameters(memo->arena, light);
 }
 
-// The working memory of a block, asked of a program that holds nothing else: what it depends on
-// (the stack keeps placeholders for some weights) is the memory model's affair.
-static int64_t transient_bytes(const struct memo *memo, struct block_program *program,
-                               const struct mesh *mesh, const struct parallel *parallel,
-                               enum schedule_kind schedule)
-{
-    struct block_use use = {0, 1};
-    struct program_chunk chunk = {.uses = &use, .use_count = 1};
-    int class_of = 0;
-    struct program alone = {
-        .cluster = memo->request->cluster,
-        .workload = memo->request->workload,
-        .parallel = *parallel,
-        .mesh = *mesh,
-        .blocks = &program,
-        .block_count = 1,
-        .chunks = &chunk,
-        .chunk_class_count = 1,
-        .class_of = &class_of,
-        .shape = {1, 1, 1, 0},
-    };
-    alone.parallel.schedule = schedule;
-    return memory_of_stage(&alone, memo->request->stack, 0).transient_bytes;
-}
-
 static bool is_loss(const struct instr *instr)
 {
     if (instr->collective != COLLECTIVE_NONE) return false;
@@ -284,18 +259,16 @@ static void keep_loss(struct arena *arena, const struct block_program *program,
            (size_t)program->buffer_count * sizeof *light->buffers);
 }
 
-static struct block_program *lighten(struct memo *memo, struct block_program *program,
-                                     const struct mesh *mesh, const struct parallel *parallel)
+static struct block_program *lighten(struct memo *memo, const struct block_program *program)
 {
     struct arena *arena = memo->arena;
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
     sum_parameters(memo, program, light);
     keep_loss(arena, program, light);
-    if (program->block->role == BLOCK_HEAD) return light;  // its logits are counted apart
-    light->backward_transient_bytes =
-        transient_bytes(memo, program, mesh, parallel, SCHEDULE_1F1B);  // W follows B
-    light->parted_transient_bytes = transient_bytes(memo, program, mesh, parallel, SCHEDULE_ZB_H1);
+    light->weights = ARENA_NEW(arena, struct weight, program->weight_count);
+    for (int i = 0; i < program->weight_count; i++)
+        light->weights[i] = program->weights[i];
     return light;
 }
 
@@ -337,7 +310,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
     entry->work = block_work(memo->arena, &memo->context, mesh, program);
-    struct block_program *light = lighten(memo, program, mesh, &whole);
+    struct block_program *light = lighten(memo, program);
     entry->sharded[key->sharding].light = light;
     // Without the combine pass each parameter is sharded by itself.
     const struct block_program *kept = pass_is_on(parallel, PASS_COMBINE) ? light : program;

@@ -63,7 +63,7 @@ static bool try_free(struct arena *arena, const struct search_request *request,
     if (!any || !scan_best(arena, &freed, &best)) return false;
     const char *options = options_text(arena, &request->pins, &best.parallel, choices, count);
     remedy->step_s = best.cost.step_s;
-    remedy->text = arena_print(arena, "%s needs %s (%s)", options,
+    remedy->text = arena_print(arena, "%s needs %s reserved (%s)", options,
                                units_bytes(arena, (double)best.memory.reserved_bytes),
                                time_text(arena, best.cost.step_s, result->closest.cost.step_s));
     return true;
@@ -116,7 +116,7 @@ static bool try_nodes(struct arena *arena, const struct search_request *request,
         if (!cluster_set_nodes(&larger, nodes, &refused)) return false;
         if (!scan_best(arena, &more, &best)) continue;
         remedy->step_s = best.cost.step_s;
-        remedy->text = arena_print(arena, "%lld GPUs (--nodes %lld) need %s each",
+        remedy->text = arena_print(arena, "%lld GPUs (--nodes %lld) need %s reserved each",
                                    (long long)larger.rank_count, (long long)nodes,
                                    units_bytes(arena, (double)best.memory.reserved_bytes));
         return true;

@@ -224,12 +224,13 @@ static struct parallel lightest(const struct scan *scan, const struct scan_group
     return space_parallel(scan->space, group->group, &tail, redo, redo->layers_low);
 }
 
-// Balanced stages are searched where nobody pinned them.
+// Balanced stages are searched where nobody pinned them, and nobody describes a pipeline that runs.
 void group_enter(struct scan *scan, struct scan_group *group)
 {
     struct parallel parallel = lightest(scan, group, &group->tails->tails[0]);
     composer_group(scan->composer, &parallel);
-    bool may_balance = parallel.degree[AXIS_PP] > 1 && parallel.stage_layers_count == 0;
+    bool may_balance = parallel.degree[AXIS_PP] > 1 && parallel.stage_layers_count == 0 &&
+                       !pins_describe_pipeline(&scan->request->search->pins);
     group->balance = may_balance ? composer_balance(scan->composer, &parallel) : NULL;
 }
 

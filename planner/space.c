@@ -79,12 +79,18 @@ static struct space_values recomputes_of(const struct search_request *request,
     return values;
 }
 
-// The first attention that the stack has is the better one; the other is for pins.
+// The first attention that the stack has is the better one; the other is for pins, and for runs
+// that are described and known to have it.
 static struct space_values attentions_of(const struct search_request *request)
 {
     struct space_values all = allowed_values(&request->pins, CHOICE_ATTENTION, ATTENTION_COUNT);
+    const struct stack *stack = request->stack;
+    bool is_described = request->workload.precision == PRECISION_FP16 && stack->fp16_attention &&
+                        pins_describe_pipeline(&request->pins);
+    unsigned wanted = is_described ? stack->fp16_attention : stack->attention;
+    if (pins_get(&request->pins, CHOICE_ATTENTION).set) wanted = stack->attention;
     for (int i = 0; i < all.count; i++) {
-        if (!(request->stack->attention >> all.values[i] & 1)) continue;
+        if (!(wanted >> all.values[i] & 1)) continue;
         all.values[0] = all.values[i];
         break;
     }

@@ -247,7 +247,12 @@ static int node_group(const struct build *build, const struct space_mesh *mesh)
     const struct search_request *request = build->space->request;
     unsigned zeros = request->stack->zero_stages;
     if (mesh->degree[AXIS_PP] > 1) zeros = request->stack->zero_stages_with_pipeline;
-    if (!(zeros >> 3 & 1) || !pins_allow(&request->pins, CHOICE_ZERO, 3)) return 0;
+    bool is_common = false;
+    for (int zero = 1; zero <= 3; zero++) {
+        bool grouped = zeros & request->stack->zero_stages_grouped & 1u << zero;
+        is_common |= grouped && pins_allow(&request->pins, CHOICE_ZERO, zero);
+    }
+    if (!is_common) return 0;
     int node = request->cluster->nodes[0].gpus;
     int cp = mesh->degree[AXIS_CP], dp = mesh->degree[AXIS_DP];
     int inside = mesh->degree[AXIS_TP] * cp;

@@ -181,10 +181,11 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
     bool taken = false;
     for (int z = 0; z < space->zeros.count; z++) {
         tail.zero = space->zeros.values[z];
-        // A shard group asks for sharding, one that nobody pinned for that of parameters; without
-        // ranks to shard over, the first stage of ZeRO that is left stands for all.
+        // A shard group asks for sharding, one that nobody pinned for what the stack's users shard
+        // so; without ranks to shard over, the first stage of ZeRO that is left stands for all.
         bool pointless = tail.zero == 0 && mesh->zero_group > 0 && space->zeros.count > 1;
-        bool unasked = mesh->zero_group > 0 && !group_pinned && tail.zero != 3;
+        bool unasked = mesh->zero_group > 0 && !group_pinned &&
+                       !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         if (pointless || unasked || (!sharded && taken)) continue;
         taken |= add_redos(build, tail, layers_most);
     }

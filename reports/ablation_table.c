@@ -28,7 +28,7 @@ static char *without_text(struct arena *arena, const struct cluster *cluster,
                           const struct ablation *ablation)
 {
     struct table table = table_new(arena, "lrrr");
-    static const char *const HEADER[] = {"one pass off", "step", "it gains", "memory"};
+    static const char *const HEADER[] = {"one pass off", "step", "it gains", "reserved"};
     struct ablation_row plan = {.step_s = ablation->step_s,
                                 .reserved_bytes = ablation->reserved_bytes};
     table_row(&table, HEADER);
@@ -45,7 +45,7 @@ static char *waterfall_text(struct arena *arena, const struct cluster *cluster,
                             const struct ablation *ablation)
 {
     struct table table = table_new(arena, "lrrr");
-    static const char *const HEADER[] = {"one pass more", "step", "it gains", "memory"};
+    static const char *const HEADER[] = {"one pass more", "step", "it gains", "reserved"};
     table_row(&table, HEADER);
     for (int i = 0; i < ablation->waterfall_count; i++) {
         const struct ablation_row *row = &ablation->waterfall[i];

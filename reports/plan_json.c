@@ -22,32 +22,48 @@ static void write_breakdown(struct json_writer *writer, const struct cost *cost)
     json_close(writer, '}');
 }
 
-static void write_money(struct json_writer *writer, const struct money *money)
+static void write_amounts(struct json_writer *writer, const struct money *money)
 {
-    json_open(writer, "money", '{');
     json_put_f64(writer, "gpu_hours", money->gpu_hours);
     json_put_f64(writer, "train_s", money->train_s);
     json_put_f64(writer, "total", money->total);
     json_put_f64(writer, "per_billion_tokens", money->per_billion_tokens);
-    if (money->currency) {
-        json_put_text(writer, "currency", money->currency);
+}
+
+static void write_money(struct json_writer *writer, const struct prediction *prediction)
+{
+    json_open(writer, "money", '{');
+    write_amounts(writer, &prediction->money);
+    if (prediction->money.currency) {
+        json_put_text(writer, "currency", prediction->money.currency);
     } else {
         json_put_null(writer, "currency");
+    }
+    if (prediction->band) {
+        json_open(writer, "low", '{');
+        write_amounts(writer, &prediction->money_low);
+        json_close(writer, '}');
+        json_open(writer, "high", '{');
+        write_amounts(writer, &prediction->money_high);
+        json_close(writer, '}');
     }
     json_close(writer, '}');
 }
 
 static void write_band(struct json_writer *writer, const struct prediction *prediction)
 {
-    if (!prediction->band) return;
+    const struct band *band = prediction->band;
+    if (!band) return;
     json_put_f64(writer, "step_s_low", prediction->step_s_low);
     json_put_f64(writer, "step_s_high", prediction->step_s_high);
+    json_put_text(writer, "confidence", confidence_name(band->confidence));
     json_open(writer, "band", '{');
-    json_put_text(writer, "device", prediction->band->device);
-    json_put_text(writer, "stack", prediction->band->stack);
-    json_put_text(writer, "kind", prediction->band->kind);
-    json_put_i64(writer, "row_count", prediction->band->row_count);
-    json_put_text(writer, "source", prediction->band->source);
+    json_put_text(writer, "device", band->device);
+    json_put_text(writer, "stack", band->stack);
+    json_put_text(writer, "kind", band->kind);
+    json_put_i64(writer, "row_count", band->row_count);
+    json_put_i64(writer, "family_count", band->family_count);
+    json_put_text(writer, "source", band->source);
     json_close(writer, '}');
 }
 
@@ -65,7 +81,7 @@ void prediction_write(struct json_writer *writer, const char *key,
     json_put_i64(writer, "peak_bytes", prediction->peak_bytes);
     json_put_i64(writer, "reserved_bytes", prediction->reserved_bytes);
     write_breakdown(writer, &prediction->cost);
-    write_money(writer, &prediction->money);
+    write_money(writer, prediction);
     json_close(writer, '}');
 }
 
@@ -145,7 +161,9 @@ static void write_stages(struct json_writer *writer, const struct plan_document 
     json_close(writer, ']');
 }
 
-static void write_alternatives(struct json_writer *writer, const struct search_result *search)
+// The plans differ in their choices alone, so that one band holds for all of them.
+static void write_alternatives(struct json_writer *writer, const struct search_result *search,
+                               const struct band *band)
 {
     json_open(writer, "alternatives", '[');
     for (int i = 1; i < search->best_count; i++) {
@@ -153,6 +171,10 @@ static void write_alternatives(struct json_writer *writer, const struct search_r
         json_open(writer, NULL, '{');
         parallel_write(writer, "parallel", &candidate->parallel);
         json_put_f64(writer, "step_s", candidate->cost.step_s);
+        if (band) {
+            json_put_f64(writer, "step_s_low", candidate->cost.step_s * band->low_ratio);
+            json_put_f64(writer, "step_s_high", candidate->cost.step_s * band->high_ratio);
+        }
         json_put_i64(writer, "peak_bytes", candidate->memory.peak_bytes);
         json_put_i64(writer, "reserved_bytes", candidate->memory.reserved_bytes);
         json_close(writer, '}');
@@ -174,6 +196,32 @@ static const char *status_text(enum search_status status)
     return "";
 }
 
+static void write_kernels(struct json_writer *writer, const struct measured_use *use)
+{
+    json_open(writer, "kernels", '{');
+    json_put_text(writer, "table", use->table->name);
+    json_put_text(writer, "date", use->table->date);
+    json_put_text(writer, "source", use->table->provenance[0].source);
+    json_put_i64(writer, "row_count", use->row_count);
+    json_put_i64(writer, "price_count", use->price_count);
+    json_put_i64(writer, "kernel_count", use->kernel_count);
+    json_close(writer, '}');
+}
+
+// The measured kernels that this plan needs, and no others.
+static void write_cluster(struct json_writer *writer, const struct plan_document *document)
+{
+    const struct measured_use *use = &document->evaluation->measured;
+    const struct cluster *cluster = document->request->cluster;
+    if (use->table) {
+        struct err err = {0};
+        const struct kernel_table *table = kernels_select(writer->arena, use->table, use->used);
+        cluster = cluster_with_kernels(writer->arena, cluster, table, &err);
+        assert(cluster);  // that the table came from
+    }
+    cluster_write(writer, "cluster", cluster);
+}
+
 static void write_provenance(struct json_writer *writer, const struct plan_document *document)
 {
     const struct search_result *search = document->search;
@@ -185,6 +233,8 @@ static void write_provenance(struct json_writer *writer, const struct plan_docum
     json_put_f64(writer, "considered_count", search->considered_count);
     json_put_f64(writer, "priced_count", search->priced_count);
     json_close(writer, '}');
+    const struct measured_use *use = &document->evaluation->measured;
+    if (use->table) write_kernels(writer, use);
     json_close(writer, '}');
 }
 
@@ -202,14 +252,14 @@ char *plan_document_text(struct arena *arena, const struct plan_document *docume
     json_put_i64(&writer, "mtp_parameter_count", graph->mtp_parameter_count);
     json_put_copy(&writer, "config", &request->model->config);
     json_close(&writer, '}');
-    cluster_write(&writer, "cluster", request->cluster);
+    write_cluster(&writer, document);
     stack_write(&writer, "stack", request->stack);
     workload_write(&writer, "workload", &request->workload);
     parallel_write(&writer, "parallel", &request->parallel);
     write_stages(&writer, document);
     write_memory(&writer, document);
     prediction_write(&writer, "prediction", &document->evaluation->prediction);
-    write_alternatives(&writer, document->search);
+    write_alternatives(&writer, document->search, document->evaluation->prediction.band);
     write_provenance(&writer, document);
     json_close(&writer, '}');
     return writer.text;

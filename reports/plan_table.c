@@ -1,6 +1,7 @@
 #include "reports/plan_table.h"
 #include "core/table.h"
 #include "planner/explain.h"
+#include "reports/band_text.h"
 
 #include <string.h>
 
@@ -79,9 +80,11 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
     return arena_print(arena, "%d GPUs of %s", cluster->rank_count, text);
 }
 
-static double gib(int64_t bytes)
+// Gibibytes, with a decimal where there are few.
+static const char *gib_text(struct arena *arena, int64_t bytes)
 {
-    return (double)bytes / (1024.0 * 1024.0 * 1024.0);
+    double gib = (double)bytes / (1024.0 * 1024.0 * 1024.0);
+    return arena_print(arena, gib < 9.95 ? "%.1f" : "%.0f", gib);
 }
 
 // The term that costs the loser most over the winner, as a share of the winner's step.
@@ -106,7 +109,6 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
 {
     const struct candidate *candidate = &result->best[i];
     const struct candidate *winner = &result->best[0];
-    double device_gib = gib(cluster_device_bytes(request->cluster));
     double mfu = best->prediction.mfu_ratio * best->prediction.step_s / candidate->cost.step_s *
                  (double)parallel_rank_count(&winner->parallel) /
                  (double)parallel_rank_count(&candidate->parallel);
@@ -119,7 +121,9 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
         parallel_text(arena, &candidate->parallel),
         arena_print(arena, "%.4g", candidate->cost.step_s),
         arena_print(arena, "%.1f%%", 100 * mfu),
-        arena_print(arena, "%.0f/%.0f", gib(candidate->memory.reserved_bytes), device_gib),
+        gib_text(arena, candidate->memory.peak_bytes),
+        arena_print(arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
+                    gib_text(arena, cluster_device_bytes(request->cluster))),
         i == 0 ? "-" : lost_to(arena, &candidate->cost, &winner->cost),
         more,
     };
@@ -149,7 +153,7 @@ static const char *rejected(struct arena *arena, const struct search_request *re
                             const struct search_result *result)
 {
     if (result->dropped[DROP_MEMORY] <= 0) return "";
-    return arena_print(arena, "   at least %s of %s need more than %s\n",
+    return arena_print(arena, "   at least %s of %s need more than %s reserved\n",
                        units_count(arena, result->dropped[DROP_MEMORY]),
                        units_count(arena, result->considered_count),
                        units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
@@ -157,28 +161,41 @@ static const char *rejected(struct arena *arena, const struct search_request *re
 
 static const char *band_sentence(struct arena *arena, const struct prediction *prediction)
 {
-    const struct band *band = prediction->band;
-    if (!band) return "";
-    const char *device = strcmp(band->device, "*") == 0 ? "any device" : band->device;
-    const char *stack = strcmp(band->stack, "*") == 0 ? "any stack" : band->stack;
-    return arena_print(
-        arena, "      90 %% band %s to %s: the errors on %d measured %s runs (%s, %s)\n",
-        units_seconds(arena, prediction->step_s_low), units_seconds(arena, prediction->step_s_high),
-        band->row_count, band->kind, device, stack);
+    const char *text = band_text(arena, prediction);
+    return *text ? arena_print(arena, "      %s\n", text) : "";
 }
 
-// Time and money for the tokens asked for; the price only where the cluster file has one.
+// " (37.2 to 51.0)" for an amount at the two ends of the band.
+static const char *between(struct arena *arena, const struct prediction *prediction,
+                           const char *low, const char *high)
+{
+    return prediction->band ? arena_print(arena, " (%s to %s)", low, high) : "";
+}
+
+// Time and money for the tokens asked for, with their bands; the price only where the cluster file
+// has one.
 static const char *money_sentence(struct arena *arena, const struct search_request *request,
-                                  const struct money *money)
+                                  const struct prediction *prediction)
 {
     if (request->workload.tokens <= 0) return "";
-    const char *days = arena_print(arena, "      %s tokens take %.1f days, %s GPU-hours",
-                                   units_count(arena, request->workload.tokens),
-                                   money->train_s / 86400, units_count(arena, money->gpu_hours));
+    const struct money *money = &prediction->money, *low = &prediction->money_low,
+                       *high = &prediction->money_high;
+    const char *days =
+        arena_print(arena, "      %s tokens take %.1f days%s, %s GPU-hours%s",
+                    units_count(arena, request->workload.tokens), money->train_s / 86400,
+                    between(arena, prediction, arena_print(arena, "%.1f", low->train_s / 86400),
+                            arena_print(arena, "%.1f", high->train_s / 86400)),
+                    units_count(arena, money->gpu_hours),
+                    between(arena, prediction, units_count(arena, low->gpu_hours),
+                            units_count(arena, high->gpu_hours)));
     if (!money->currency || money->total <= 0) return arena_print(arena, "%s\n", days);
-    return arena_print(arena, "%s, %s %s (%.0f %s per 1B tokens)\n", days,
-                       units_count(arena, money->total), money->currency, money->per_billion_tokens,
-                       money->currency);
+    return arena_print(
+        arena, "%s\n      %s %s%s, %.0f %s%s per 1B tokens\n", days,
+        units_count(arena, money->total), money->currency,
+        between(arena, prediction, units_count(arena, low->total), units_count(arena, high->total)),
+        money->per_billion_tokens, money->currency,
+        between(arena, prediction, arena_print(arena, "%.0f", low->per_billion_tokens),
+                arena_print(arena, "%.0f", high->per_billion_tokens)));
 }
 
 const char *model_text(struct arena *arena, const char *name, const struct graph *graph)
@@ -193,9 +210,9 @@ const char *model_text(struct arena *arena, const char *name, const struct graph
 char *plan_table_text(struct arena *arena, const struct search_request *request,
                       const struct search_result *result, const struct evaluation *best)
 {
-    static const char *const HEADER[] = {"#",       "layout",  "step s", "MFU",
-                                         "mem GiB", "lost to", "vs #1"};
-    struct table table = table_new(arena, "rlrrrlr");
+    static const char *const HEADER[] = {"#",         "layout",   "step s",  "MFU",
+                                         "alloc GiB", "reserved", "lost to", "vs #1"};
+    struct table table = table_new(arena, "rlrrrrlr");
     table_row(&table, HEADER);
     for (int i = 0; i < result->best_count; i++) {
         add_row(&table, arena, request, result, best, i);
@@ -203,18 +220,19 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     const struct prediction *prediction = &best->prediction;
     return arena_print(
         arena,
-        "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%sBest: %s: %s a step\n%s"
+        "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%s%sBest: %s: %s a step\n%s"
         "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), units_count(arena, result->considered_count),
         table_text(&table), rejected(arena, request, result),
+        band_overlap_text(arena, result, prediction),
         parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
         band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
-        units_ratio(arena, prediction->mfu_ratio),
-        money_sentence(arena, request, &prediction->money), certainty(arena, result));
+        units_ratio(arena, prediction->mfu_ratio), money_sentence(arena, request, prediction),
+        certainty(arena, result));
 }
 
 char *plan_nothing_text(struct arena *arena, const struct search_request *request,
@@ -223,9 +241,11 @@ char *plan_nothing_text(struct arena *arena, const struct search_request *reques
     const struct memory_parts *memory = &result->closest.memory;
     char *text = arena_print(
         arena,
-        "nothing fits: the closest plan (%s) needs %s of %s, %s too much on stage %d "
+        "nothing fits: the closest plan (%s) needs %s allocated, %s reserved of %s, %s "
+        "too much on stage %d "
         "(weights %s, gradients %s, optimizer %s, activations %s)",
         parallel_text(arena, &result->closest.parallel),
+        units_bytes(arena, (double)memory->peak_bytes),
         units_bytes(arena, (double)memory->reserved_bytes),
         units_bytes(arena, (double)cluster_device_bytes(request->cluster)),
         units_bytes(arena, (double)result->shortfall_bytes), result->closest.worst_stage,

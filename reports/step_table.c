@@ -1,5 +1,6 @@
 #include "reports/step_table.h"
 #include "core/table.h"
+#include "reports/band_text.h"
 #include "reports/plan_table.h"
 
 static void add_part(struct table *table, const char *name, double seconds, double step_s)
@@ -69,14 +70,15 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
-        "MFU %s\n\n%s\n%sStage %d needs most: %s allocated + %s reserve = %s of %s.\n",
+        "MFU %s\n%s%s\n%s\n%sStage %d needs most: %s allocated + %s reserve = %s reserved of %s.\n",
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
         (long long)request->workload.global_batch, precision_name(request->workload.precision),
         request->stack->name, parallel_text(arena, &request->parallel),
         units_seconds(arena, prediction->step_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
-        units_ratio(arena, prediction->mfu_ratio), breakdown_text(arena, &prediction->cost),
+        units_ratio(arena, prediction->mfu_ratio), band_text(arena, prediction),
+        prediction->band ? "\n" : "", breakdown_text(arena, &prediction->cost),
         memory_text(arena, evaluation), evaluation->worst_stage,
         units_bytes(arena, (double)worst->peak_bytes),
         units_bytes(arena, (double)worst->reserve_bytes),

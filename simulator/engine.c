@@ -30,6 +30,7 @@ struct engine {
     double *slow_most;                            // [stage]
     double chain_s;                               // slowest pipeline's longest chain
     int64_t *stage_busy_ns;                       // [stage], the busiest rank
+    struct stage_waits *waits;                    // [stage]
 };
 
 static void make_ranks(struct arena *scratch, struct engine *engine)
@@ -131,6 +132,9 @@ static void run_pipelines(struct arena *scratch, struct engine *engine)
             engine->busy_ns += own->busy_ns;
             engine->blocked_ns += own->blocked_ns;
             engine->gather_wait_ns += own->gather_wait_ns;
+            double each_s = 1e-9 / engine->pipeline_count;
+            engine->waits[stage].blocked_s += (double)own->blocked_ns * each_s;
+            engine->waits[stage].gather_s += (double)own->gather_wait_ns * each_s;
             engine->slow_sum[stage] += slowdown[stage];
             if (slowdown[stage] > engine->slow_most[stage])
                 engine->slow_most[stage] = slowdown[stage];
@@ -189,6 +193,7 @@ static int64_t reduce_all(struct engine *engine)
         if (reduced_ns < end->walk_ns) reduced_ns = end->walk_ns;
         int64_t small_ns = stage_once(engine, stage).small_ns;
         end->exposed_ns[PART_DP] = reduced_ns - end->walk_ns;
+        engine->waits[stage].reduce_s = (double)end->exposed_ns[PART_DP] * 1e-9;
         end->exposed_ns[PART_TP] = small_ns;
         end->reduce_ns = reduced_ns + small_ns;
         add_spans(engine, stage, ENGINE_SMALL_REDUCE, STREAM_TP, reduced_ns, end->reduce_ns);
@@ -200,6 +205,7 @@ static int64_t reduce_all(struct engine *engine)
         for (int i = 0; i < 2; i++) {
             pair[i]->reduce_ns = start_ns + tied_ns;
             pair[i]->exposed_pp_ns = tied_ns;
+            engine->waits[i ? stage_count - 1 : 0].tied_s = (double)tied_ns * 1e-9;
             add_spans(engine, i ? stage_count - 1 : 0, ENGINE_TIED_REDUCE, STREAM_DP, start_ns,
                       start_ns + tied_ns);
         }
@@ -366,8 +372,10 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     struct simulation *simulation = ARENA_NEW(arena, struct simulation, 1);
     int stage_count = price->shape.stage_count;
     simulation->stage_busy_s = ARENA_NEW(arena, double, stage_count);
+    simulation->stage_waits = ARENA_NEW(arena, struct stage_waits, stage_count);
     struct arena_mark mark = arena_mark(scratch);
     struct engine engine = {.price = price, .options = options};
+    engine.waits = simulation->stage_waits;
     engine.walk = walk_new(scratch, price);
     make_ranks(scratch, &engine);
     engine.ends = ARENA_NEW(scratch, struct stage_end, stage_count);

@@ -28,11 +28,18 @@ enum engine_task {
     ENGINE_TASK_KIND_COUNT
 };
 
+// What a rank of one stage waits for beside its tasks, mean over the stage's ranks. Its gradient
+// and parameter communication as far as compute does not hide it, and blocking hops.
+struct stage_waits {
+    double blocked_s, gather_s, reduce_s, tied_s;
+};
+
 struct simulation {
     struct cost cost;
     struct trace trace;  // empty unless asked for
     int64_t event_count;
-    double *stage_busy_s;    // compute of each stage
+    double *stage_busy_s;  // compute of each stage
+    struct stage_waits *stage_waits;
     double critical_path_s;  // lower bound: one micro-batch up and down, or the busiest stage
 };
 

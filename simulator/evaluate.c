@@ -2,7 +2,8 @@
 #include "models/match.h"
 #include "plan/passes.h"
 
-#include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 // Megatron pads the vocabulary so that every tensor rank holds a multiple of 128 rows.
 static const int64_t VOCAB_MULTIPLE = 128;
@@ -42,6 +43,60 @@ static double hardware_flop(const struct program *program)
     return stage_flop * ranks_per_stage * program->shape.micro_batch_count;
 }
 
+// Were the rates of its kernels measured on the device itself?
+static bool is_calibrated(const struct device *device, enum precision precision)
+{
+    char gemm[64];
+    snprintf(gemm, sizeof gemm, "efficiency.gemm_ratio.%s", precision_name(precision));
+    const char *const keys[] = {
+        gemm,
+        "efficiency.attention_forward_ratio",
+        "efficiency.attention_backward_ratio",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct provenance *entry = device_provenance(device, keys[i]);
+        if (!entry || entry->kind != PROVENANCE_MEASURED) return false;
+    }
+    return true;
+}
+
+// The band of the slowest device, which paces the others; where another is known less well, that
+// one decides. No published run mixed devices or computed in fp32, so that such a plan is like one
+// of a stack never measured with the device.
+static const struct band *find_band(const struct evaluation_request *request, int64_t expert_count,
+                                    const struct device *slowest)
+{
+    enum precision precision = request->workload.precision;
+    const struct cluster *cluster = request->cluster;
+    const char *kind = band_kind(expert_count, precision_bytes(precision) < 2);
+    const char *stack = precision_bytes(precision) > 2 ? "*" : request->stack->name;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        if (strcmp(cluster->nodes[i].device->name, slowest->name) != 0) stack = "*";
+    }
+    const struct band *found =
+        bands_find(request->bands, slowest->name, stack, kind, is_calibrated(slowest, precision));
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct device *device = cluster->nodes[i].device;
+        const struct band *other =
+            bands_find(request->bands, device->name, stack, kind, is_calibrated(device, precision));
+        if (other->confidence > found->confidence) found = other;
+    }
+    return found;
+}
+
+static void add_band(const struct evaluation_request *request, const struct evaluation *evaluation,
+                     const struct device *device, struct prediction *out)
+{
+    out->bands = request->bands;
+    out->band = find_band(request, evaluation->graph->expert_count, device);
+    double low_ratio = out->band->low_ratio, high_ratio = out->band->high_ratio;
+    double tokens = request->workload.tokens;
+    out->step_s_low = out->step_s * low_ratio;
+    out->step_s_high = out->step_s * high_ratio;
+    out->money_low = money_of(request->cluster, out->tokens_per_s / low_ratio, tokens);
+    out->money_high = money_of(request->cluster, out->tokens_per_s / high_ratio, tokens);
+}
+
 static struct prediction predict(const struct evaluation_request *request,
                                  const struct evaluation *evaluation, const struct device *device)
 {
@@ -60,14 +115,20 @@ static struct prediction predict(const struct evaluation_request *request,
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
-    if (request->bands) {
-        out.band = bands_find(
-            request->bands, device->name, request->stack->name,
-            band_kind(evaluation->graph->expert_count, precision_bytes(workload->precision) < 2));
-        out.step_s_low = out.step_s * out.band->low_ratio;
-        out.step_s_high = out.step_s * out.band->high_ratio;
-    }
+    if (request->bands) add_band(request, evaluation, device, &out);
     return out;
+}
+
+struct price_context evaluation_context(const struct evaluation_request *request)
+{
+    enum precision precision = request->workload.precision;
+    return (struct price_context){
+        .compute = {.device = cluster_slowest_device(request->cluster, precision),
+                    .stack = request->stack,
+                    .precision = precision},
+        .fabrics = request->fabrics,
+        .cluster = request->cluster,
+    };
 }
 
 bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
@@ -83,18 +144,14 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
-    const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
-    struct price_context context = {
-        .compute = {.device = device, .stack = stack, .precision = workload->precision},
-        .fabrics = request->fabrics,
-        .cluster = request->cluster,
-    };
+    struct price_context context = evaluation_context(request);
     struct program *program = program_lower(arena, graph, request->cluster, workload, parallel,
                                             stack->merge_contractions);
     struct step_price *price = step_price(arena, &context, program);
     evaluation->graph = graph;
     evaluation->program = program;
     evaluation->price = price;
+    evaluation->measured = measured_use_of(arena, &context.compute, program);
     evaluation->simulation = simulate_step(arena, scratch, price, &request->engine);
     int stage_count = program->shape.stage_count;
     evaluation->stage_memory = ARENA_NEW(arena, struct memory_parts, stage_count);
@@ -102,6 +159,6 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
         evaluation->stage_memory[stage] = memory_of_stage(program, stack, stage);
     }
     memory_worst(program, stack, &evaluation->worst_stage);
-    evaluation->prediction = predict(request, evaluation, device);
+    evaluation->prediction = predict(request, evaluation, context.compute.device);
     return true;
 }

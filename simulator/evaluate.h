@@ -1,5 +1,6 @@
 #pragma once
 #include "cost_models/band.h"
+#include "cost_models/measured.h"
 #include "cost_models/memory.h"
 #include "cost_models/money.h"
 #include "models/import.h"
@@ -22,15 +23,18 @@ struct evaluation_request {
 // plan.json's "prediction"; ratios and rates are per GPU where they say so.
 struct prediction {
     double step_s;
-    double step_s_low, step_s_high;  // 90 % of the measured runs fell between; 0 without bands
+    // 90 % of the measured runs fell between; 0 without bands. The band also says what the
+    // prediction rests on (cost_models/band.h).
+    double step_s_low, step_s_high;
     const struct band *band;
+    const struct bands *bands;  // that it was taken from
     double tokens_per_s, tokens_per_s_per_gpu;
     double model_flop_per_s_per_gpu;     // graph_model_flop: recompute never counted
     double hardware_flop_per_s_per_gpu;  // what the matrix units really do, recompute included
     double mfu_ratio;                    // model flop over the dense peak of the precision
     struct cost cost;
-    struct money money;
-    int64_t peak_bytes, reserved_bytes;  // worst rank
+    struct money money, money_low, money_high;  // the latter at the ends of the band
+    int64_t peak_bytes, reserved_bytes;  // worst rank: allocated, and with the stack's reserve
 };
 
 struct evaluation {
@@ -40,6 +44,7 @@ struct evaluation {
     const struct simulation *simulation;
     struct memory_parts *stage_memory;  // one a stage
     int worst_stage;                    // of the largest reserved_bytes
+    struct measured_use measured;       // kernels that were measured, of the slowest device in use
     struct prediction prediction;
 };
 
@@ -48,6 +53,9 @@ struct evaluation {
 // only where the stack trains with it.
 struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
                                const struct stack *stack, const struct parallel *parallel);
+
+// The context in which the step of this request is priced.
+struct price_context evaluation_context(const struct evaluation_request *request);
 
 // ERR_USAGE when the choices do not divide or the stack cannot run them. Everything returned lives
 // in `arena`; `scratch` is reset.

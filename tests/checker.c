@@ -199,6 +199,37 @@ static void check_parts(const cJSON *parts, const char *name, double whole,
     }
 }
 
+// A plan may have no band, but not a part of one.
+static void check_band(const cJSON *prediction, double step_s, struct checker_result *result)
+{
+    const cJSON *band = checker_get(prediction, "band"), *money = checker_get(prediction, "money");
+    double low = checker_number(prediction, "step_s_low", NAN);
+    double high = checker_number(prediction, "step_s_high", NAN);
+    const char *confidence = checker_word(prediction, "confidence");
+    if (!band && !*confidence && isnan(low) && isnan(high)) return;
+    if (!(low <= step_s && step_s <= high)) {
+        checker_violate(result, "a step of %g s outside its band, %g to %g", step_s, low, high);
+    }
+    bool any = strcmp(checker_word(band, "device"), "*") == 0;
+    bool any_stack = strcmp(checker_word(band, "stack"), "*") == 0;
+    double rows = checker_number(band, "row_count", NAN);
+    bool known = strcmp(confidence, "validated") == 0      ? !any && !any_stack && rows >= 20
+                 : strcmp(confidence, "extrapolated") == 0 ? rows >= 0
+                 : strcmp(confidence, "datasheet") == 0    ? any
+                                                           : false;
+    if (!known) checker_violate(result, "a band of %g runs is called \"%s\"", rows, confidence);
+    if (!*checker_word(band, "source")) checker_violate(result, "a band without a source");
+    const char *const ends[] = {"low", "high"};
+    const double ratios[] = {low / step_s, high / step_s};
+    for (int i = 0; i < 2; i++) {
+        double train_s = checker_number(money, "train_s", NAN) * ratios[i];
+        double found = checker_number(checker_get(money, ends[i]), "train_s", NAN);
+        if (fabs(found - train_s) <= 1e-9 * train_s) continue;
+        checker_violate(result, "%g s to train at the %s end of the band, not %g", found, ends[i],
+                        train_s);
+    }
+}
+
 static void check_prediction(const cJSON *plan, struct checker_result *result)
 {
     const cJSON *prediction = checker_get(plan, "prediction"),
@@ -216,9 +247,7 @@ static void check_prediction(const cJSON *plan, struct checker_result *result)
         double found = checker_number(checker_get(plan, "memory"), shared[i], NAN);
         if (predicted != found) checker_violate(result, "two values of %s", shared[i]);
     }
-    double low = checker_number(prediction, "step_s_low", step_s);
-    double high = checker_number(prediction, "step_s_high", step_s);
-    if (low > high) checker_violate(result, "step_s_low %g is above step_s_high %g", low, high);
+    check_band(prediction, step_s, result);
 }
 
 struct checker_result checker_check(const char *json)

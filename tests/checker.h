@@ -14,7 +14,9 @@
 //   - memory is the sum of its parts and that of the worst stage; memory.fits is true exactly when
 //     reserved_bytes <= the device's memory, and reserved_bytes is no less than a recount of weight
 //     and optimizer bytes from the Hugging Face config
-//   - the parts of the breakdown sum to step_s, mfu is between 0 and 1, low <= step <= high
+//   - the parts of the breakdown sum to step_s, mfu is between 0 and 1
+//   - the step lies in its band, which has a source; a band is called validated only with 20 runs
+//     of the device and the stack, and time and money have the same band
 // Promise R2: no plan ever breaks one of these.
 
 struct checker_result {

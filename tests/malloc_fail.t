@@ -63,4 +63,6 @@ else
     number=$((number + 1))
     echo "ok $number - plan survives each failing allocation # SKIP plan is not built"
 fi
+loop "validate survives each failing allocation" headline.json \
+    validate tests/data/runs.jsonl --family kempner --headline-out "$folder/headline.json"
 echo "1..$number"

@@ -133,21 +133,24 @@ static void stages_that_wait_for_each_other_are_seen(void **state)
 static const char *shipped_plan(struct arena *arena)
 {
     struct err err = {0};
-    struct evaluation_request request = {
-        .workload = {.seq_len = 4096, .global_batch = 256, .precision = PRECISION_BF16},
-        .parallel = {.degree = {2, 2, 4, 1, 4, 4},
-                     .sp = true,
-                     .vpp = 1,
-                     .micro_batch = 1,
-                     .zero = 1,
-                     .recompute_layers = -1,
-                     .schedule = SCHEDULE_ZB_H1,
-                     .cp_kind = CP_ULYSSES}};
+    struct evaluation_request request = {.workload = {.seq_len = 4096,
+                                                      .global_batch = 256,
+                                                      .precision = PRECISION_BF16,
+                                                      .tokens = 1e12},
+                                         .parallel = {.degree = {2, 2, 4, 1, 4, 4},
+                                                      .sp = true,
+                                                      .vpp = 1,
+                                                      .micro_batch = 1,
+                                                      .zero = 1,
+                                                      .recompute_layers = -1,
+                                                      .schedule = SCHEDULE_ZB_H1,
+                                                      .cp_kind = CP_ULYSSES}};
     parallel_default_order(&request.parallel);
     request.model = model_load(arena, "mixtral-8x7b", NULL, NULL, &err);
     request.cluster = cluster_load(arena, "dgx-h100-x8", &err);
     request.stack = stack_load(arena, "megatron-core", &err);
     request.fabrics = fabrics_load(arena, &err);
+    request.bands = bands_load(arena, &err);
     assert_string_equal(err.text, "");
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
     struct arena scratch = {0};
@@ -194,6 +197,13 @@ static const struct spoiling SPOILINGS[] = {
     {"prediction", "step_s", 1e9, NULL, "the parts of the step"},
     {"prediction", "peak_bytes", 1, NULL, "two values of peak_bytes"},
     {"prediction", "mfu_ratio", 2, NULL, "mfu_ratio is 2"},
+    {"prediction", "step_s_low", 1e9, NULL, "outside its band, 1e+09 to"},
+    {"prediction", "step_s_high", 1e-9, NULL, "outside its band"},
+    {"prediction", "confidence", 0, "validated", "runs is called \"validated\""},
+    {"prediction", "confidence", 0, "datasheet", "runs is called \"datasheet\""},
+    {"prediction", "confidence", 0, "sure", "runs is called \"sure\""},
+    {"prediction", "band", 5, NULL, "a band"},
+    {"prediction", "money", 5, NULL, "to train at the low end of the band"},
 };
 enum { SPOILING_COUNT = sizeof SPOILINGS / sizeof *SPOILINGS };
 

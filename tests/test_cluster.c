@@ -43,8 +43,9 @@ static void check_error(struct arena *arena, const char *name, enum err_kind kin
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"device_hearsay", "26:44: $.nodes[0].device.provenance[0].kind: expected measured, published, "
-                       "datasheet or estimated, found \"hearsay\""},
+    {"device_hearsay",
+     "26:44: $.nodes[0].device.provenance[0].kind: expected measured, published, fitted, "
+     "datasheet or estimated, found \"hearsay\""},
     {"device_kind", "6:15: $.nodes[0].device.kind: expected gpu, npu or cpu, found \"tpu\""},
     {"device_no_peak",
      "15:23: $.nodes[0].device.efficiency.gemm_ratio: found a ratio for bf16, which has "

@@ -60,7 +60,7 @@ static void a_started_wave_is_paid_for(void **state)
     struct gemm full = {1, 256, 128 * 108, 16384}, over = {1, 256, 128 * 109, 16384};
     double full_s = gemm_s(&context, &full, 0, &bound);
     double over_s = gemm_s(&context, &over, 0, &bound);
-    assert_true(over_s > 1.1 * full_s && over_s < 2 * full_s);
+    assert_true(over_s > 1.05 * full_s && over_s < 2 * full_s);
 }
 
 static void no_gemm_beats_the_peak_or_the_memory(void **state)
@@ -93,7 +93,14 @@ static void accumulating_in_fp32_costs_traffic(void **state)
     double plain_s = gemm_s(&context, &gemm, 0, &bound);
     double added_s = gemm_s(&context, &gemm, GEMM_ACCUMULATES, &bound);
     assert_int_equal(bound, BOUND_MEMORY);
-    assert_true(added_s > 3 * plain_s && added_s < 4.1 * plain_s);
+    assert_true(added_s > 2 * plain_s && added_s < 4.1 * plain_s);
+    // Of a product that the matrix units bound it costs some 5 %, as measured on A100 and B200
+    // (topologies/kernels): the traffic does not hide wholly.
+    struct gemm weight = {1, 8192, 28672, 4096};
+    plain_s = gemm_s(&context, &weight, 0, &bound);
+    added_s = gemm_s(&context, &weight, GEMM_ACCUMULATES, &bound);
+    assert_int_equal(bound, BOUND_COMPUTE);
+    assert_true(added_s > 1.03 * plain_s && added_s < 1.09 * plain_s);
 }
 
 static void a_head_dimension_that_is_no_multiple_of_8_is_slow(void **state)

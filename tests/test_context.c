@@ -8,7 +8,7 @@
 
 enum { SEQ = 32768, RANKS = 4 };
 
-static struct stack *stack_copy(struct arena *arena)
+static struct stack *own_stack(struct arena *arena)
 {
     struct stack *stack = ARENA_NEW(arena, struct stack, 1);
     *stack = *stack_load(arena, "megatron-core", &(struct err){0});
@@ -49,7 +49,7 @@ static struct compute_cost attention_cost(const struct priced *of, enum op_kind 
 // Without pieces and zig-zag the last rank has 2 - 1/4 of the mean, nothing with it.
 static void the_last_rank_has_most_of_causal_attention(void **state)
 {
-    struct stack *stack = stack_copy(*state);
+    struct stack *stack = own_stack(*state);
     struct priced of = context(*state, CP_ALL_GATHER, 1, stack);
     double gap_s = of.context.compute.device->launch_latency_s;
     double even_s = attention_cost(&of, OP_ATTENTION).s - gap_s;
@@ -70,7 +70,7 @@ static void the_last_rank_has_most_of_causal_attention(void **state)
 // The pairs of the last quarter of the queries over a quarter of all, counted one by one.
 static void a_window_evens_out_what_the_ranks_do(void **state)
 {
-    struct stack *stack = stack_copy(*state);
+    struct stack *stack = own_stack(*state);
     struct priced of = context(*state, CP_ALL_GATHER, 1, stack);
     double gap_s = of.context.compute.device->launch_latency_s;
     static const int64_t WINDOWS[] = {1024, 8192, 20000, 30000};
@@ -94,7 +94,7 @@ static void a_window_evens_out_what_the_ranks_do(void **state)
 // results of 8192 x 4096 bf16 are added up, reading two and writing one.
 static void a_ring_works_on_small_pieces(void **state)
 {
-    struct stack *stack = stack_copy(*state);
+    struct stack *stack = own_stack(*state);
     struct priced ring = context(*state, CP_RING, 1, stack);
     struct priced whole = context(*state, CP_ALL_GATHER, 1, stack);
     const struct device *device = ring.context.compute.device;
@@ -135,7 +135,7 @@ static void a_ring_waits_for_what_a_piece_does_not_cover(void **state)
     static const double NETWORK_SCALES[] = {1, 0.2, 0.05};
     bool was_hidden = false, was_exposed = false;
     for (int i = 0; i < 3; i++) {
-        struct stack *stack = stack_copy(*state);
+        struct stack *stack = own_stack(*state);
         stack->network_scale = NETWORK_SCALES[i];
         struct priced of = context(*state, CP_RING, 8, stack);  // a rank of cp on each node
         double piece = (double)SEQ / RANKS * 8 / 8 * 128 * 2;
@@ -157,7 +157,7 @@ static void a_ring_waits_for_what_a_piece_does_not_cover(void **state)
 // Redone attention streams its keys again beside the gradient's, each beside its own work.
 static void a_redone_ring_goes_round_twice(void **state)
 {
-    struct stack *stack = stack_copy(*state);
+    struct stack *stack = own_stack(*state);
     struct priced of = context(*state, CP_RING, 8, stack);
     double once_s = exposed_s(&of, PHASE_BACKWARD, 0), forward_s = exposed_s(&of, PHASE_FORWARD, 0);
     of.parallel.recompute = RECOMPUTE_FULL;
@@ -170,7 +170,7 @@ static void a_redone_ring_goes_round_twice(void **state)
 // quarter of 32 and 8 heads.
 static void what_is_not_streamed_is_exposed(void **state)
 {
-    struct stack *stack = stack_copy(*state);
+    struct stack *stack = own_stack(*state);
     struct priced gathered = context(*state, CP_ALL_GATHER, 8, stack);
     double all_s = exposed_s(&gathered, PHASE_FORWARD, 0);
     assert_true(all_s > 0 && exposed_s(&gathered, PHASE_FORWARD, OVERLAP_CP) == all_s);

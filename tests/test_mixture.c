@@ -35,6 +35,10 @@ static void a_grouped_gemm_fills_the_device_with_all_its_groups(void **state)
 {
     struct priced of = mixture(*state, "dgx-h100", 1, 1, false);
     priced_finish(&of);
+    // Without traffic, which is more where each group has a weight of its own.
+    struct device device = *of.context.compute.device;
+    device.memory_bandwidth_bytes_per_s = 1e30;
+    of.context.compute.device = &device;
     const struct compute_context *context = &of.context.compute;
     enum bound bound;
     struct gemm groups = {8, 1024, 14336, 4096}, one = {1, 8192, 14336, 4096};
@@ -61,11 +65,19 @@ static void a_grouped_gemm_of_few_rows_reads_every_weight(void **state)
     double bytes = 8 * 2.0 * (4096.0 * 14336 + 16 * 4096 + 16 * 14336);
     double memory_s = bytes / (3.35e12 * device->efficiency.gemm_memory_ratio);
     assert_int_equal(bound, BOUND_MEMORY);
-    assert_true(fabs((s - device->launch_latency_s) / memory_s - 1) < 1e-9);
+    assert_true(s - device->launch_latency_s > memory_s && s < 1.3 * memory_s);
+    // As if matrix units took no time.
+    struct device quick = *device;
+    quick.peak_flop_per_s[PRECISION_BF16] = 1e30;
+    struct compute_context without = of.context.compute;
+    without.device = &quick;
+    double least_s = gemm_s(&without, &few, GEMM_GROUPED, &bound) - device->launch_latency_s;
+    assert_true(fabs(least_s / memory_s - 1) < 1e-9);
     // A side that is no multiple of 8 slows batched products of activations, not groups.
     struct gemm odd = {8, 4099, 14336, 4096}, even = {8, 4104, 14336, 4096};
     double odd_s = gemm_s(&of.context.compute, &odd, GEMM_GROUPED, &bound);
-    assert_true(odd_s == gemm_s(&of.context.compute, &even, GEMM_GROUPED, &bound));
+    double even_s = gemm_s(&of.context.compute, &even, GEMM_GROUPED, &bound);
+    assert_true(odd_s <= even_s && odd_s > 0.998 * even_s);
 }
 
 // On 8 ranks with ep 8 one expert each has 2/8 of 8 * 4096 tokens; alone all 8 experts share 8192
@@ -203,7 +215,7 @@ static void what_stands_between_grouped_products_is_fused_into_them(void **state
         enum bound bound;
         double ratio = gemm_s(&apart, &groups, GEMM_GROUPED, &bound) /
                        gemm_s(&fused, &groups, GEMM_GROUPED, &bound);
-        assert_true(i == 0 ? ratio > 1.9 : ratio == 1);
+        assert_true(i == 0 ? ratio > 1.6 : ratio == 1);
     }
 }
 

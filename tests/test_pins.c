@@ -235,6 +235,24 @@ static void pinned_stages_are_kept(void **state)
     }
 }
 
+// The head of this model weighs as much as four layers. A question gets stages that allow for that;
+// a run that is described gets those that its software makes by itself.
+static void the_stages_of_a_described_run_are_even(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-3-8b", "dgx-h100", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 2);
+    struct search_result result = search(arena, &request);
+    assert_int_equal(result.best[0].parallel.stage_layers_count, 2);
+    assert_true(result.best[0].parallel.stage_layers[0] > 16);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    result = search(arena, &request);
+    assert_int_equal(result.best[0].parallel.stage_layers_count, 0);
+}
+
 static void stages_that_do_not_add_up_are_refused(void **state)
 {
     struct arena *arena = *state;
@@ -415,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_pin_never_gives_a_faster_plan),
         cmocka_unit_test(any_whole_number_of_gpus_has_a_plan),
         cmocka_unit_test(pinned_stages_are_kept),
+        cmocka_unit_test(the_stages_of_a_described_run_are_even),
         cmocka_unit_test(stages_that_do_not_add_up_are_refused),
         cmocka_unit_test(a_shard_group_that_does_not_divide_names_those_that_do),
         cmocka_unit_test(a_fully_pinned_plan_is_answered_also_when_it_does_not_fit),

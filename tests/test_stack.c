@@ -227,27 +227,27 @@ static void a_schedule_counts_only_in_a_pipeline(void **state)
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
-    {"hearsay", "66:35: $.provenance[0].kind: expected measured, published, fitted, "
+    {"hearsay", "70:35: $.provenance[0].kind: expected measured, published, fitted, "
                 "datasheet or estimated, found \"rumour\""},
-    {"cp_kinds", "11:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
+    {"cp_kinds", "12:15: $.cp_kinds: expected some where axes has cp and none elsewhere"},
     {"missing_key", "1:1: $: missing \"host_op_s\""},
-    {"negative_scale", "23:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
-    {"no_attention", "9:16: $.attention: expected at least one"},
-    {"no_provenance", "24:16: $.host_op_s: expected an entry for \"host_op_s\" in "
+    {"negative_scale", "24:25: $.element_wise_scale: must be between 0.05 and 4, found -0.7"},
+    {"no_attention", "10:16: $.attention: expected at least one"},
+    {"no_provenance", "25:16: $.host_op_s: expected an entry for \"host_op_s\" in "
                       "provenance, found none"},
-    {"overlap", "14:14: $.overlap: expected none or some of "
+    {"overlap", "15:14: $.overlap: expected none or some of "
                 "grad-reduce,param-gather,tp,pp,cp,ep, found \"grad-reduce,tensor\""},
-    {"overlap_default", "15:22: $.overlap_default: expected a subset of overlap"},
-    {"unknown_key", "19:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
-    {"recompute_classes", "8:24: $.recompute_classes: expected some where recompute has selective "
+    {"overlap_default", "16:22: $.overlap_default: expected a subset of overlap"},
+    {"unknown_key", "20:3: $.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
+    {"recompute_classes", "9:24: $.recompute_classes: expected some where recompute has selective "
                           "and none elsewhere"},
-    {"unknown_pass", "16:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
+    {"unknown_pass", "17:24: $.passes[1]: expected one of attention, fusion, buckets, combine, "
                      "latency-hiding, streams, early-stop, found \"unrolling\""},
-    {"unknown_product", "17:20: $.fp8_products[0]: expected one of forward, backward, weight, "
+    {"unknown_product", "18:20: $.fp8_products[0]: expected one of forward, backward, weight, "
                         "found \"update\""},
-    {"unknown_recompute", "7:25: $.recompute[1]: expected one of none, selective, full, found "
+    {"unknown_recompute", "8:25: $.recompute[1]: expected one of none, selective, full, found "
                           "\"block\""},
-    {"wrong_provenance", "71:13: $.provenance[5].key: this stack has no constant called "
+    {"wrong_provenance", "75:13: $.provenance[5].key: this stack has no constant called "
                          "\"host_op\""},
     {"zero_stage", "5:22: $.zero_stages[1]: must be between 0 and 3, found 4"},
     {"zero_with_pipeline", "6:32: $.zero_stages_with_pipeline: expected a subset of zero_stages"},
@@ -262,6 +262,37 @@ static void each_bad_file_gets_its_message(void **state)
         assert_string_equal(err.text, arena_print(*state, "%s:%s", path, BAD_FILES[i].message));
         assert_int_equal(err.kind, ERR_INPUT);
     }
+}
+
+// What only some stacks say is written back as it was read, and left out where nothing was said.
+static void optional_facts_are_read_and_written(void **state)
+{
+    const struct stack *core = load(*state, "megatron-core");
+    assert_int_equal(core->fp16_attention, 1u << ATTENTION_UNFUSED);
+    assert_true(core->fp16_gradient_bytes == 2 && !core->fp32_weights);
+    assert_true(stack_gradient_bytes(core, PRECISION_FP16) == 2);
+    assert_true(stack_gradient_bytes(core, PRECISION_BF16) == 4);
+    assert_non_null(strstr(text_of(*state, core), "fp16_attention"));
+    const struct stack *fsdp = load(*state, "fsdp2");
+    assert_true(fsdp->fp32_weights && !fsdp->fp16_attention);
+    assert_true(stack_keeps_narrow_weights(fsdp, PRECISION_BF16, false));
+    assert_false(stack_keeps_narrow_weights(fsdp, PRECISION_BF16, true));
+    assert_true(stack_keeps_narrow_weights(fsdp, PRECISION_FP32, true));
+    assert_true(stack_gradient_bytes(fsdp, PRECISION_FP16) == fsdp->gradient_bytes);
+    assert_null(strstr(text_of(*state, fsdp), "fp16_attention"));
+}
+
+static void fp16_runs_have_no_attention_that_the_stack_lacks(void **state)
+{
+    struct stack stack = *load(*state, "megatron-2021");
+    stack.fp16_attention = 1u << ATTENTION_FLASH;
+    struct err err = {0};
+    struct json_document document;
+    const char *text = text_of(*state, &stack);
+    assert_true(json_parse(*state, "stack.json", text, strlen(text), &document, &err));
+    struct json root = json_root(&document);
+    assert_null(stack_read(*state, &root, &err));
+    assert_non_null(strstr(err.text, "$.fp16_attention: expected a subset of attention"));
 }
 
 static void an_unknown_stack_is_answered_with_the_nearest(void **state)
@@ -300,6 +331,8 @@ int main(void)
         cmocka_unit_test(a_stack_without_narrow_products_does_not_train_in_them),
         cmocka_unit_test(a_schedule_counts_only_in_a_pipeline),
         cmocka_unit_test(each_bad_file_gets_its_message),
+        cmocka_unit_test(optional_facts_are_read_and_written),
+        cmocka_unit_test(fp16_runs_have_no_attention_that_the_stack_lacks),
         cmocka_unit_test(an_unknown_stack_is_answered_with_the_nearest),
         cmocka_unit_test(optimizer_state_is_as_wide_as_the_stack_keeps_it),
     };

@@ -107,6 +107,65 @@ static void overlap_hides_the_stated_share_of_tp(void **state)
     assert_true(block_s(&hidden) < block_s(&plain));
 }
 
+// FSDP keeps gradients in fp32 and sends them in the dtype of the parameters.
+static void gradients_travel_in_the_width_of_their_reduction(void **state)
+{
+    double scatter_s[2];
+    for (int i = 0; i < 2; i++) {
+        struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g-x16", "fsdp");
+        struct stack *stack = ARENA_NEW(*state, struct stack, 1);
+        *stack = *of.stack;
+        stack->reduce_bytes = i ? 4 : 2;
+        of.stack = stack;
+        of.parallel.zero = 3;
+        of.parallel.overlap = 0;
+        priced_finish(&of);
+        scatter_s[i] = layer_price(&of).phase_s[PHASE_WEIGHT][PART_DP];
+    }
+    assert_true(scatter_s[1] > 1.8 * scatter_s[0] && scatter_s[1] < 2 * scatter_s[0]);
+}
+
+// The host's share of a forward and of a backward; W sends nothing, and one stage has no schedule.
+static void a_stage_loses_time_between_tasks(void **state)
+{
+    for (int pp = 1; pp <= 4; pp += 3) {
+        double phase_s[2][PHASE_COUNT];
+        for (int i = 0; i < 2; i++) {
+            struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "megatron-core");
+            struct stack *stack = ARENA_NEW(*state, struct stack, 1);
+            *stack = *of.stack;
+            stack->host_task_s = i * 1e-3;
+            of.stack = stack;
+            of.parallel.degree[AXIS_PP] = pp;
+            priced_finish(&of);
+            for (int phase = 0; phase < PHASE_COUNT; phase++)
+                phase_s[i][phase] = of.price->classes[0].phase_s[phase][PART_COMPUTE];
+        }
+        double wanted_s = pp > 1 ? 1e-3 : 0;
+        assert_true(fabs(phase_s[1][PHASE_FORWARD] - phase_s[0][PHASE_FORWARD] - wanted_s) < 1e-12);
+        assert_true(fabs(phase_s[1][PHASE_BACKWARD] - phase_s[0][PHASE_BACKWARD] - wanted_s) <
+                    1e-12);
+        assert_true(phase_s[1][PHASE_WEIGHT] == phase_s[0][PHASE_WEIGHT]);
+    }
+}
+
+// Hybrid sharding: what is left once a step is the sum of a node's shards over the nodes, in pieces
+// that backward hides; of whole shards nothing is left.
+static void replicas_of_shards_are_summed_in_pieces(void **state)
+{
+    for (int group = 0; group <= 8; group += 8) {
+        struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g-x16", "fsdp");
+        of.parallel.zero = 3;
+        of.parallel.zero_group = group;
+        priced_finish(&of);
+        const struct chunk_price *chunk = &of.price->classes[0];
+        double shard_bytes = 2.0 * (double)graph_parameter_count(of.graph) / 8;
+        double pieces = ceil(shard_bytes / (double)of.stack->bucket_bytes);
+        assert_true((chunk->gradient_reduce_s > 0) == (group > 0));
+        assert_true(fabs(chunk->bucket_count - (group ? pieces : 1)) <= 1);
+    }
+}
+
 // What userbuffers hide is sent piece by piece; without sequence parallelism nothing is.
 static void an_all_reduce_of_tp_is_not_hidden(void **state)
 {
@@ -270,7 +329,8 @@ static void tied_tables_on_two_stages_are_added_up(void **state)
 {
     struct priced of = pipelined(*state, "megatron-2021", true);
     assert_true(of.program->tied.elements > 0);
-    double bytes = 4.0 * (double)of.program->tied.elements;
+    // Gradients of fp16 runs are kept, and travel, in fp16.
+    double bytes = 2.0 * (double)of.program->tied.elements;
     assert_true(of.price->tied_reduce_s > bytes / 25e9);
     assert_true(of.price->tied_reduce_s < 2 * bytes / 25e9);
     struct priced one_stage = korthikanti_22b(*state, true);
@@ -315,7 +375,7 @@ static double group_s(const struct priced *of, unsigned axes, enum collective co
 }
 
 // ZeRO 3: gathered for forward, again for backward, scattered behind the weight gradients; 2 bytes
-// a weight, 4 a gradient.
+// a weight and a gradient.
 static void a_full_shard_gathers_twice_and_scatters_once_a_micro_batch(void **state)
 {
     struct priced of = with_zero(*state, 3);
@@ -323,7 +383,7 @@ static void a_full_shard_gathers_twice_and_scatters_once_a_micro_batch(void **st
     struct block_price layer = layer_price(&of);
     unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_DP);
     double gather_s = group_s(&of, axes, COLLECTIVE_ALL_GATHER, 2 * LAYER);
-    double scatter_s = group_s(&of, axes, COLLECTIVE_REDUCE_SCATTER, 4 * LAYER);
+    double scatter_s = group_s(&of, axes, COLLECTIVE_REDUCE_SCATTER, 2 * LAYER);
     assert_true(fabs(layer.phase_s[PHASE_FORWARD][PART_DP] / gather_s - 1) < 1e-6);
     assert_true(fabs(layer.phase_s[PHASE_BACKWARD][PART_DP] / gather_s - 1) < 1e-6);
     assert_true(fabs(layer.phase_s[PHASE_WEIGHT][PART_DP] / scatter_s - 1) < 1e-6);
@@ -365,11 +425,11 @@ static void hybrid_shards_move_known_bytes(void **state)
     assert_int_equal(mesh_size(mesh, shard), 8);
     assert_int_equal(mesh_group(mesh, of.cluster, shard).node_count, 1);
     double all = (double)graph_parameter_count(of.graph);
-    double across_s = group_s(&of, replicas, COLLECTIVE_ALL_REDUCE, 4 * all / 8);
+    double across_s = group_s(&of, replicas, COLLECTIVE_ALL_REDUCE, 2 * all / 8);
     const struct chunk_price *chunk = &of.price->classes[0];
     assert_true(fabs(chunk->gradient_reduce_s / across_s - 1) < 1e-6);
     struct block_price layer = layer_price(&of);
-    double inside_s = group_s(&of, shard, COLLECTIVE_REDUCE_SCATTER, 4 * LAYER);
+    double inside_s = group_s(&of, shard, COLLECTIVE_REDUCE_SCATTER, 2 * LAYER);
     assert_true(fabs(layer.phase_s[PHASE_WEIGHT][PART_DP] / inside_s - 1) < 1e-6);
     assert_true(chunk->parameter_gather_s == 0);
 }
@@ -409,6 +469,9 @@ int main(void)
         cmocka_unit_test(full_recompute_repeats_forward_and_tp_communication),
         cmocka_unit_test(overlap_hides_the_stated_share_of_tp),
         cmocka_unit_test(an_all_reduce_of_tp_is_not_hidden),
+        cmocka_unit_test(replicas_of_shards_are_summed_in_pieces),
+        cmocka_unit_test(a_stage_loses_time_between_tasks),
+        cmocka_unit_test(gradients_travel_in_the_width_of_their_reduction),
         cmocka_unit_test(zero_moves_the_reduction_into_the_micro_batch),
         cmocka_unit_test(parameters_hide_behind_compute_as_far_as_it_lasts),
         cmocka_unit_test(gradients_in_buckets_cost_more_latency),

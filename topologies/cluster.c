@@ -1,6 +1,7 @@
 #include "topologies/cluster.h"
 #include "core/file.h"
 #include "core/units.h"
+#include "topologies/kernels.h"
 
 #include <assert.h>
 #include <string.h>
@@ -276,6 +277,28 @@ int cluster_node_of(const struct cluster *cluster, int rank)
     return first_node + (rank - first_rank) / group->gpus;
 }
 
+struct cluster *cluster_with_kernels(struct arena *arena, const struct cluster *cluster,
+                                     const struct kernel_table *table, struct err *err)
+{
+    struct cluster *out = ARENA_NEW(arena, struct cluster, 1);
+    *out = *cluster;
+    out->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    bool has_device = false;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        out->nodes[i] = cluster->nodes[i];
+        if (strcmp(cluster->nodes[i].device->name, table->device) != 0) continue;
+        struct device *device = ARENA_NEW(arena, struct device, 1);
+        *device = *cluster->nodes[i].device;
+        device->kernels = table;
+        out->nodes[i].device = device;
+        has_device = true;
+    }
+    if (has_device) return out;
+    err_set(err, ERR_USAGE, "kernel table %s was measured on %s, which cluster %s has none of",
+            table->name, table->device, cluster->name);
+    return NULL;
+}
+
 static bool groups_equal(const struct node_group *a, const struct node_group *b)
 {
     return a->gpus == b->gpus && a->gpus_per_host == b->gpus_per_host &&
@@ -336,4 +359,17 @@ bool cluster_check_precision(const struct cluster *cluster, enum precision preci
                        precision_name(precision), device->name, known);
     }
     return true;
+}
+
+struct cluster *cluster_with_device(struct arena *arena, const struct cluster *cluster,
+                                    const struct device *device)
+{
+    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
+    *copy = *cluster;
+    copy->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        copy->nodes[i] = cluster->nodes[i];
+        if (strcmp(copy->nodes[i].device->name, device->name) == 0) copy->nodes[i].device = device;
+    }
+    return copy;
 }

@@ -93,6 +93,15 @@ MUST_CHECK bool cluster_set_nodes(struct cluster *cluster, int64_t nodes, struct
 // last one keeps its GPUs and NICs. ERR_USAGE when there are fewer.
 MUST_CHECK bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err);
 
+// A copy with every device of this one's name replaced by it (shared, not copied).
+struct cluster *cluster_with_device(struct arena *arena, const struct cluster *cluster,
+                                    const struct device *device);
+
+// A copy in which every device of the name that the table was measured on uses the table. NULL and
+// ERR_USAGE when there is none. Lives in `arena`.
+MUST_CHECK struct cluster *cluster_with_kernels(struct arena *arena, const struct cluster *cluster,
+                                                const struct kernel_table *table, struct err *err);
+
 // The node of a rank (0 .. node_count - 1), its group, and the host-wide facts follow from that.
 int cluster_node_of(const struct cluster *cluster, int rank);
 const struct node_group *cluster_group_of(const struct cluster *cluster, int rank);

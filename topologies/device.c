@@ -1,5 +1,6 @@
 #include "topologies/device.h"
 #include "core/file.h"
+#include "topologies/kernels.h"
 #include "topologies/provenance.h"
 
 #include <assert.h>
@@ -16,29 +17,47 @@ static const struct json_field DEVICE_FIELDS[] = {
     {JSON_F64(struct device, memory_bandwidth_bytes_per_s, 1, 1e15)},
     {JSON_INT(struct device, multiprocessor_count, 1, 1e6)},
     {JSON_I64(struct device, cache_bytes, 0, 1e12)},
+    {JSON_OPT_F64(struct device, exponential_per_s, 1, 1e18)},
     {JSON_F64(struct device, launch_latency_s, 0, 1)},
     {JSON_OPT_F64(struct device, idle_power_w, 1e-3, 1e5)},
     {JSON_OPT_F64(struct device, busy_power_w, 1e-3, 1e5)},
     {JSON_ANY("efficiency")},
+    {JSON_OPT_ANY("kernels")},
     {JSON_ANY("provenance")},
     {0},
 };
 
-// Ratios are shares of a peak: above 1 the peak would be wrong, at 0 a kernel would never end.
-#define RATIO_LOW 1e-4
-
+// Ratios are shares of a peak: above 1 the peak would be wrong.
 static const struct json_field EFFICIENCY_FIELDS[] = {
     {JSON_ANY("gemm_ratio")},
     {JSON_F64(struct device_efficiency, gemm_tile_exponent, 0, 4)},
     {JSON_F64(struct device_efficiency, gemm_k_ramp, 0, 1e6)},
     {JSON_F64(struct device_efficiency, gemm_wave_smooth_ratio, 0, 1)},
-    {JSON_F64(struct device_efficiency, gemm_memory_ratio, RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, memory_ratio, RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_forward_ratio, RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_backward_ratio, RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, gemm_memory_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, memory_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_forward_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_F64(struct device_efficiency, attention_backward_ratio, DEVICE_RATIO_LOW, 1)},
     {JSON_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
+    {JSON_OPT_F64(struct device_efficiency, attention_tail_ratio, 0, 10)},
     {0},
 };
+
+const struct json_field *device_fields(void)
+{
+    return DEVICE_FIELDS;
+}
+
+const struct json_field *device_efficiency_fields(void)
+{
+    return EFFICIENCY_FIELDS;
+}
+
+struct device *device_copy(struct arena *arena, const struct device *device)
+{
+    struct device *copy = ARENA_NEW(arena, struct device, 1);
+    *copy = *device;
+    return copy;
+}
 
 const char *precision_name(enum precision precision)
 {
@@ -135,6 +154,20 @@ static void check_precisions(const struct device *device, const struct json *pea
     if (supported_count == 0) json_fail(peak, err, "a device needs the peak of one precision");
 }
 
+static void read_kernels(struct arena *arena, const struct json *object, struct device *device,
+                         struct err *err)
+{
+    if (err->kind || !json_has(object, "kernels")) return;
+    struct json at = json_get(object, "kernels", err);
+    struct kernel_table *table = kernels_read(arena, &at, err);
+    if (!table) return;
+    if (strcmp(table->device, device->name) != 0) {
+        json_fail(&at, err, "table %s was measured on %s, not on %s", table->name, table->device,
+                  device->name);
+    }
+    device->kernels = table;
+}
+
 static struct device *read_object(struct arena *arena, const struct json *object, struct err *err)
 {
     struct device *device = ARENA_NEW(arena, struct device, 1);
@@ -145,12 +178,13 @@ static struct device *read_object(struct arena *arena, const struct json *object
         json_fail(&kind, err, "expected gpu, npu or cpu, found \"%s\"", device->kind);
     }
     struct json peak = json_get(object, "peak_flop_per_s", err);
-    read_precisions(&peak, 1, 1e18, device->peak_flop_per_s, err);
+    read_precisions(&peak, 1, DEVICE_PEAK_HIGH, device->peak_flop_per_s, err);
     struct json efficiency = json_get(object, "efficiency", err);
     json_read(&efficiency, EFFICIENCY_FIELDS, &device->efficiency, err);
     struct json ratio = json_get(&efficiency, "gemm_ratio", err);
-    read_precisions(&ratio, RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
+    read_precisions(&ratio, DEVICE_RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
     if (!err->kind) check_precisions(device, &peak, &ratio, err);
+    read_kernels(arena, object, device, err);
     if (err->kind) return NULL;
     struct provenance_list list = provenance_read(arena, object, "device", err);
     device->provenance = list.entries;
@@ -201,6 +235,9 @@ static void write_efficiency(struct json_writer *writer, const struct device_eff
     json_put_f64(writer, "attention_forward_ratio", efficiency->attention_forward_ratio);
     json_put_f64(writer, "attention_backward_ratio", efficiency->attention_backward_ratio);
     json_put_f64(writer, "attention_half_seq", efficiency->attention_half_seq);
+    if (efficiency->attention_tail_ratio > 0) {
+        json_put_f64(writer, "attention_tail_ratio", efficiency->attention_tail_ratio);
+    }
     json_close(writer, '}');
 }
 
@@ -214,10 +251,16 @@ void device_write(struct json_writer *writer, const char *key, const struct devi
     json_put_f64(writer, "memory_bandwidth_bytes_per_s", device->memory_bandwidth_bytes_per_s);
     json_put_i64(writer, "multiprocessor_count", device->multiprocessor_count);
     json_put_i64(writer, "cache_bytes", device->cache_bytes);
+    if (device->exponential_per_s > 0) {
+        json_put_f64(writer, "exponential_per_s", device->exponential_per_s);
+    }
     json_put_f64(writer, "launch_latency_s", device->launch_latency_s);
     if (device->idle_power_w > 0) json_put_f64(writer, "idle_power_w", device->idle_power_w);
     if (device->busy_power_w > 0) json_put_f64(writer, "busy_power_w", device->busy_power_w);
     write_efficiency(writer, &device->efficiency);
+    if (device->kernels && device->kernels->row_count > 0) {
+        kernels_write(writer, "kernels", device->kernels);
+    }
     provenance_write(writer, device->provenance, device->provenance_count);
     json_close(writer, '}');
 }

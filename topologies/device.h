@@ -27,10 +27,14 @@ struct device_efficiency {
     double gemm_memory_ratio;            // share of memory bandwidth inside a memory-bound GEMM
     double memory_ratio;                 // share of memory bandwidth, element-wise kernels
     double attention_forward_ratio;      // of the bf16 peak (fp16 where there is none), fused
-                                         // causal attention, long sequences
+                                         // attention of long sequences, without its exponentials
     double attention_backward_ratio;
-    double attention_half_seq;  // sequence length at which half of the above is reached
+    double attention_half_seq;    // causal sequence length at which half of the above is reached
+    double attention_tail_ratio;  // of half of the longest block of rows that the multiprocessors
+                                  // wait for at the end of an attention; 0: they never do
 };
+
+struct kernel_table;  // topologies/kernels.h
 
 struct device {
     const char *name;
@@ -40,12 +44,23 @@ struct device {
     double memory_bandwidth_bytes_per_s;
     int multiprocessor_count;
     int64_t cache_bytes;                // last level
+    double exponential_per_s;           // of fp32, all multiprocessors; 0 = never waited for
     double launch_latency_s;            // gap between two dependent kernels in one stream
     double idle_power_w, busy_power_w;  // 0 = unknown
     struct device_efficiency efficiency;
+    const struct kernel_table *kernels;  // measured ones that override the formulas; NULL: none
     struct provenance *provenance;
     int provenance_count;
 };
+
+// The members of the file and of its "efficiency", as its reader takes them; numbers a precision
+// ("peak_flop_per_s", "gemm_ratio") are JSON_ANY there. Ratios lie in DEVICE_RATIO_LOW .. 1.
+const struct json_field *device_fields(void);
+const struct json_field *device_efficiency_fields(void);
+#define DEVICE_RATIO_LOW 1e-4  // at 0 a kernel would never end
+#define DEVICE_PEAK_HIGH 1e18
+// A copy whose numbers may be changed without changing the original's.
+struct device *device_copy(struct arena *arena, const struct device *device);
 
 const char *precision_name(enum precision precision);
 bool precision_from_name(const char *name, enum precision *precision);

@@ -92,6 +92,8 @@ static void check_covered(struct arena *arena, const struct provenance_list *lis
         struct json member = json_item(object, i);
         const char *key = arena_print(arena, "%s%s", prefix, json_key(&member));
         if (strcmp(key, "provenance") == 0) continue;
+        // An object with a provenance of its own answers for itself.
+        if (json_is_object(&member) && json_has(&member, "provenance")) continue;
         if (json_is_object(&member)) {
             check_covered(arena, list, &member, arena_print(arena, "%s.", key), err);
         } else if (is_constant(&member) && !provenance_find(list, key)) {
@@ -142,18 +144,22 @@ struct provenance_list provenance_read(struct arena *arena, const struct json *o
     return list;
 }
 
+void provenance_put(struct json_writer *writer, const struct provenance *entry)
+{
+    json_put_text(writer, "key", entry->key);
+    json_put_text(writer, "kind", provenance_kind_name(entry->kind));
+    json_put_text(writer, "source", entry->source);
+    if (entry->kind != PROVENANCE_FITTED) return;
+    json_put_f64(writer, "prior", entry->prior);
+    json_put_f64(writer, "spread", entry->spread);
+}
+
 void provenance_write(struct json_writer *writer, const struct provenance *entries, int count)
 {
     json_open(writer, "provenance", '[');
     for (int i = 0; i < count; i++) {
         json_open_flat(writer, NULL, '{');
-        json_put_text(writer, "key", entries[i].key);
-        json_put_text(writer, "kind", provenance_kind_name(entries[i].kind));
-        json_put_text(writer, "source", entries[i].source);
-        if (entries[i].kind == PROVENANCE_FITTED) {
-            json_put_f64(writer, "prior", entries[i].prior);
-            json_put_f64(writer, "spread", entries[i].spread);
-        }
+        provenance_put(writer, &entries[i]);
         json_close(writer, '}');
     }
     json_close(writer, ']');

@@ -36,6 +36,8 @@ struct provenance_list {
 // errors at their place; `what` ("stack") is for the message. Lives as long as `arena`.
 MUST_CHECK struct provenance_list provenance_read(struct arena *arena, const struct json *object,
                                                   const char *what, struct err *err);
+// The members of one entry, into an object that is open, and all entries.
+void provenance_put(struct json_writer *writer, const struct provenance *entry);
 void provenance_write(struct json_writer *writer, const struct provenance *entries, int count);
 // The entry of this constant or of the nearest object around it; NULL if there is none.
 const struct provenance *provenance_find(const struct provenance_list *list, const char *key);

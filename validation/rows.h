@@ -1,15 +1,14 @@
 #pragma once
-#include "core/json.h"
 #include "plan/parallel.h"
+#include "validation/facts.h"
 
 // Published runs: what was trained, on what, how, and what was measured. One JSON object a line
 // (tests/validation/published.jsonl; the format is described in tests/validation/README.md). Keys
 // that nothing here reads (source, notes, formulas) are kept by the file, not by us.
 
-enum row_models { ROW_DENSE, ROW_MIXTURE };
-
 // How predictions are grouped when errors are reported and bands are made: narrow is fp8 or fp4.
 enum row_kind { ROW_KIND_DENSE, ROW_KIND_DENSE_NARROW, ROW_KIND_MIXTURE, ROW_KIND_COUNT };
+const char *row_kind_name(enum row_kind kind);  // "dense", "dense-narrow", "mixture"
 
 struct row {
     const char *id, *family, *source;
@@ -20,6 +19,10 @@ struct row {
     bool allocated;       // peak_bytes is what the allocator handed out, not what it reserved
     double step_s;        // measured, 0 = not published; derived from tokens/s where only that is
     double peak_bytes;    // measured, 0 = not published
+    double flop_per_s_per_gpu;  // published, as the source counts flops; 0 = not published
+    struct row_facts facts;
+    enum precision precision;  // of the products, from what the row calls its recipe
+    enum row_kind kind;
     struct json_document *document;  // the whole line
     int line;
 };
@@ -33,3 +36,10 @@ struct rows {
 // so is an id that occurs twice.
 MUST_CHECK bool rows_read(struct arena *arena, const char *path, struct rows *rows,
                           struct err *err);
+
+// Rows of these tiers (letters), families (how the name begins), device and stack; NULL: all.
+struct row_filter {
+    const char *tiers, *family, *device, *stack;
+};
+// Drops all other rows, in place; the order stays.
+void rows_keep(struct rows *rows, const struct row_filter *filter);

@@ -1,33 +1,24 @@
 #pragma once
-#include "validation/trial.h"
+#include "core/arena.h"
 
-// Errors of predictions: predicted over measured, less 1.
+// Errors of predictions against measurements: predicted over measured, less 1.
+
+struct estimate {
+    double measured;   // 0: nothing was published, which counts nowhere
+    double predicted;  // 0: a failure, counted as such
+    double low, high;  // the band of the prediction; 0: it has none
+};
 
 struct score {
-    int row_count, failure_count;
+    int row_count;                          // measured and predicted
+    int failure_count;                      // measured, but nothing was predicted
     double mape, median, bias, p90, worst;  // ratios: 0.083 is 8.3 %; median, p90 and worst of the
-                                            // absolute error, bias its signed mean
-    double covered_ratio;                   // rows whose measured step lies in the predicted band
+                                            // absolute error, bias its signed mean; p90 is the
+                                            // smallest error that 90 % of the rows do not exceed
+    double least, most;                     // signed: the worst under- and over-prediction
+    int banded_count;
+    double covered_ratio;  // of the rows with a band: the measured value lies in it
 };
 
-struct score_row {
-    const char *name;  // a family, or a kind
-    struct score score;
-};
-
-// `wanted` picks rows; error of a trial by `error_of` (NaN = not scored), so that live predictions,
-// left-out ones and memory are scored by the same lines.
-struct score score_trials(const struct trials *trials,
-                          bool (*wanted)(const struct trial *trial, const void *context),
-                          double (*error_of)(const struct trial *trial, const void *context),
-                          const void *context);
-
-// Sweeps: rows of one family that train the same model on the same GPUs with the same batch,
-// sequence and precision and differ in how. Pairs whose measured steps differ by more than 3 % and
-// that are predicted in the same order; regret: measured step of the plan predicted best over that
-// of the plan measured best, less 1.
-struct ranking {
-    int sweep_count, pair_count, right_count;
-    double regret_mean, regret_worst;
-};
-struct ranking ranking_of(struct arena *arena, const struct trials *trials);
+// All zero where no row is scored. The order of the estimates does not matter, but for rounding.
+struct score score_of(const struct estimate *estimates, int count);

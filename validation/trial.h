@@ -1,6 +1,7 @@
 #pragma once
 #include "planner/search.h"
 #include "simulator/evaluate.h"
+#include "validation/question.h"
 #include "validation/rows.h"
 
 // A row as the question that `plan` would be asked: a Hugging Face config, a cluster, pins for all
@@ -31,12 +32,28 @@ struct trials {
 MUST_CHECK bool trials_run(struct arena *arena, const struct rows *rows, struct trials *trials,
                            void (*progress)(void *context, int done, int count), void *context,
                            struct err *err);
+// The two halves of it. A trial that could not even be asked has its why_not already.
+void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,
+                struct trials *trials);
+// Reads fabrics and bands and answers all of them.
+MUST_CHECK bool trials_answer(struct arena *arena, struct trials *trials,
+                              void (*progress)(void *context, int done, int count), void *context,
+                              struct err *err);
+// Searches what the pins leave open and predicts the best plan, or the closest where none fits, as
+// `plan` writes it. An earlier answer is replaced, so that a trial can be answered again with
+// another cluster (of other devices) or stack. `bands` may be NULL.
+void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics *fabrics,
+                  const struct bands *bands);
 
 // The same plan at other constants: `device` and `stack` replace those of the trial's cluster and
-// stack; the choices stay those of `trial->parallel`. Seconds of a step. Lowers the program on the
-// first call and keeps it, so that a fit pays only for prices. `scratch` is reset.
+// stack; the choices stay those of `trial->parallel`. The program is lowered by _new, so that a fit
+// pays only for prices. Of an answered trial; lives in `arena`, which the seconds also use and give
+// back. `scratch` is reset.
 struct trial_program;
 struct trial_program *trial_program_new(struct arena *arena, const struct trial *trial);
 double trial_program_step_s(struct trial_program *program, struct arena *scratch,
                             const struct device *device, const struct stack *stack,
                             const struct fabrics *fabrics);
+// The same in closed form: a third of the time, within a percent.
+double trial_program_closed_form_s(struct trial_program *program, const struct device *device,
+                                   const struct stack *stack, const struct fabrics *fabrics);

@@ -1,0 +1,224 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/file.h"
+#include "core/json_write.h"
+#include "core/progress.h"
+#include "reports/fit_table.h"
+#include "validation/fit_files.h"
+#include "validation/left_out.h"
+#include "validation/ranking.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct arguments {
+    const char *rows;
+    const char *tiers;
+    const char *leave_out;
+    const char *date;
+    const char *folder;
+    bool coarse, json;
+};
+
+static void show_progress(void *context, const char *what, int done, int count)
+{
+    progress_show(context, "%s: %d of %d", what, done, count);
+}
+
+// A day, or that of SOURCE_DATE_EPOCH: files do not hold what a clock said.
+static const char *date_of(struct arena *arena, const struct arguments *arguments, struct err *err)
+{
+    const char *epoch = getenv("SOURCE_DATE_EPOCH"), *date = arguments->date;
+    int64_t epoch_s = 0;
+    if (!date && epoch) {
+        bool is_time =
+            units_parse_i64(epoch, "SOURCE_DATE_EPOCH", 0, (int64_t)1 << 40, &epoch_s, err);
+        time_t at = (time_t)epoch_s;
+        struct tm day;
+        if (!is_time || !gmtime_r(&at, &day)) return NULL;
+        return arena_print(arena, "%04d-%02d-%02d", day.tm_year + 1900, day.tm_mon + 1,
+                           day.tm_mday);
+    }
+    if (!date) {
+        err_set(err, ERR_USAGE, "-o: the files name the day of the fit: give --date YYYY-MM-DD");
+        return NULL;
+    }
+    int year, month, day, end = 0;
+    bool is_day = sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3 && !date[end] &&
+                  strlen(date) == 10 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
+    if (is_day) return date;
+    err_set(err, ERR_USAGE, "--date: expected YYYY-MM-DD, found \"%s\"", date);
+    return NULL;
+}
+
+// The words of --leave-out as bits.
+static bool leave_out_of(const char *words, unsigned *bits, struct err *err)
+{
+    *bits = 0;
+    if (strcmp(words, "none") == 0) return true;
+    for (const char *word = words; *word;) {
+        size_t length = strcspn(word, ",");
+        int what = 0;
+        while (what < FIT_LEAVE_COUNT) {
+            const char *name = fit_leave_out_name((enum fit_leave_out)what);
+            if (strlen(name) == length && strncmp(name, word, length) == 0) break;
+            what++;
+        }
+        if (what == FIT_LEAVE_COUNT) {
+            return err_set(err, ERR_USAGE, "--leave-out: none goes with no other word");
+        }
+        *bits |= 1u << what;
+        word += length + (word[length] == ',');
+    }
+    return true;
+}
+
+// Residuals of the rows that were fitted; without those of families and devices there are none.
+static struct residuals residuals_of(struct arena *arena, const struct fit_result *result)
+{
+    struct residuals residuals = {ARENA_NEW(arena, struct residual, result->prediction_count), 0};
+    for (int i = 0; i < result->prediction_count; i++) {
+        const struct fit_prediction *prediction = &result->predictions[i];
+        const struct row *row = prediction->row;
+        bool has_all = prediction->left_out_s[FIT_LEAVE_FAMILY] > 0 &&
+                       prediction->left_out_s[FIT_LEAVE_DEVICE] > 0;
+        if (!prediction->fitted || !has_all) continue;
+        residuals.items[residuals.count++] = (struct residual){
+            .device = row->device,
+            .stack = row->stack,
+            .kind = row_kind_name(row->kind),
+            .family = row->family,
+            .sweep = row_sweep(arena, row),
+            .measured_s = row->step_s,
+            .left_out_s = prediction->left_out_s[FIT_LEAVE_FAMILY],
+            .device_out_s = prediction->left_out_s[FIT_LEAVE_DEVICE],
+        };
+    }
+    return residuals;
+}
+
+static const char *left_out_file(struct arena *arena, const struct fit_result *result,
+                                 const struct residuals *residuals, const struct band *bands,
+                                 const char *source)
+{
+    struct left_out left_out = {source, ARENA_NEW(arena, struct left_out_row, residuals->count), 0};
+    for (int i = 0; i < result->prediction_count; i++) {
+        const struct fit_prediction *prediction = &result->predictions[i];
+        double step_s = prediction->left_out_s[FIT_LEAVE_FAMILY];
+        if (!prediction->fitted || left_out.count == residuals->count) continue;
+        const struct band *band = &bands[left_out.count];
+        left_out.rows[left_out.count++] = (struct left_out_row){
+            .id = prediction->row->id,
+            .family = prediction->row->family,
+            .step_s = step_s,
+            .step_s_low = step_s * band->low_ratio,
+            .step_s_high = step_s * band->high_ratio,
+        };
+    }
+    return left_out_text(arena, &left_out);
+}
+
+static bool write_file(struct arena *arena, const char *folder, const char *name, const char *text,
+                       struct err *err)
+{
+    const char *path = arena_print(arena, "%s/%s", folder, name);
+    return file_make_folders(path, err) && file_write(path, text, strlen(text), err);
+}
+
+static bool write_files(struct arena *arena, const struct arguments *arguments,
+                        const struct fit_result *result, const struct residuals *residuals,
+                        const struct band *left_out, const char *date, struct err *err)
+{
+    const char *source =
+        arena_print(arena, "fit of %s to %d rows of %d families (%s, tier %s)", date,
+                    result->row_count, result->family_count, arguments->rows, arguments->tiers);
+    if (!fit_files_write(arena, result, arguments->folder, source, err)) return false;
+    if (!left_out) return true;
+    struct json_writer writer = {.arena = arena};
+    bands_write(&writer, bands_make(arena, residuals, source));
+    const char *rows = left_out_file(arena, result, residuals, left_out, source);
+    return write_file(arena, arguments->folder, "cost_models/bands.json", writer.text, err) &&
+           write_file(arena, arguments->folder, "tests/validation/left_out.json", rows, err);
+}
+
+static void print(struct arena *arena, const struct arguments *arguments,
+                  const struct fit_result *result, const struct residuals *residuals,
+                  const struct band *left_out)
+{
+    if (arguments->json) {
+        fputs(fit_json_text(arena, result), stdout);
+        return;
+    }
+    printf("%d constants fitted to %d rows of %d families, tier %s%s\n\n", result->constant_count,
+           result->row_count, result->family_count, arguments->tiers,
+           result->converged ? "" : " (not converged)");
+    printf("%s\n%s", fit_constants_text(arena, result), fit_errors_text(arena, result));
+    if (left_out) printf("\n%s", fit_coverage_text(arena, residuals, left_out));
+}
+
+static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
+{
+    struct fit_options options = {
+        .tiers = arguments->tiers,
+        .detail = arguments->coarse ? QUESTION_COARSE : QUESTION_STATED,
+        .progress = show_progress,
+    };
+    bool is_tiers = *options.tiers && strspn(options.tiers, "ABC") == strlen(options.tiers);
+    if (!is_tiers) {
+        err_set(err, ERR_USAGE, "--tiers: expected letters of A, B and C, found \"%s\"",
+                options.tiers);
+        return exit_status(err);
+    }
+    if (!leave_out_of(arguments->leave_out, &options.leave_out, err)) return exit_status(err);
+    const char *date = arguments->folder ? date_of(arena, arguments, err) : NULL;
+    struct rows rows;
+    if (err->kind || !rows_read(arena, arguments->rows, &rows, err)) return exit_status(err);
+    struct progress progress = progress_start();
+    struct fit_result result;
+    options.progress_context = &progress;
+    bool done = fit_run(arena, &rows, &options, &result, err);
+    progress_end(&progress);
+    if (!done) return exit_status(err);
+
+    struct residuals residuals = residuals_of(arena, &result);
+    bool has_bands = residuals.count > 0 && result.family_count > 1;
+    const struct band *left_out = has_bands ? bands_left_out(arena, &residuals) : NULL;
+    if (arguments->folder &&
+        !write_files(arena, arguments, &result, &residuals, left_out, date, err)) {
+        return exit_status(err);
+    }
+    print(arena, arguments, &result, &residuals, left_out);
+    return 0;
+}
+
+int fit_command(int argc, char **argv, struct err *err)
+{
+    struct arguments a = {.tiers = "A", .leave_out = "family,source,device"};
+    const struct option options[] = {
+        {"ROWS", OPTION_TEXT, &a.rows, "published runs, one JSON object a line", NULL, 0, 0},
+        {"--tiers", OPTION_TEXT, &a.tiers, "tiers that are fitted (default A); all are predicted",
+         "AB", 0, 0},
+        {"--leave-out", OPTION_WORDS, &a.leave_out,
+         "what is left out in turn, to predict it unseen (default family,source,device)",
+         "family|source|device|none", 0, 0},
+        {"--coarse", OPTION_FLAG, &a.coarse,
+         "leave overlap, classes of recompute and shard groups to the stack and the search", NULL,
+         0, 0},
+        {"Output", OPTION_GROUP, NULL, "constants and errors on stdout", NULL, 0, 0},
+        {"--json", OPTION_FLAG, &a.json, "instead: constants, and a record a row", NULL, 0, 0},
+        {"-o", OPTION_TEXT, &a.folder,
+         "write devices, stacks, fabrics, bands and left-out predictions below DIR", "DIR", 0, 0},
+        {"--date", OPTION_TEXT, &a.date, "day of the fit, for the files (or SOURCE_DATE_EPOCH)",
+         "YYYY-MM-DD", 0, 0},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, "fit", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+
+    struct arena arena = {0};
+    int status = run(&arena, &a, err);
+    arena_free(&arena);
+    return status;
+}

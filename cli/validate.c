@@ -1,0 +1,153 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "reports/accuracy_plot.h"
+#include "reports/accuracy_table.h"
+#include "reports/gnuplot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// A headline figure that is worse by no more than this is not worth stopping for.
+static const double HEADLINE_MARGIN = 0.003;
+
+struct arguments {
+    const char *rows;
+    const char *tiers;
+    struct row_filter filter;
+    bool coarse, rates, json;
+    int list;
+    const char *left_out, *plot, *headline, *headline_out;
+};
+
+static void show_progress(void *context, int done, int count)
+{
+    progress_show(context, "row %d of %d", done, count);
+}
+
+static bool check_tiers(const char *tiers, struct err *err)
+{
+    if (*tiers && strspn(tiers, "ABC") == strlen(tiers)) return true;
+    return err_set(err, ERR_USAGE, "--tiers: expected letters of A, B and C, found \"%s\"", tiers);
+}
+
+static bool answer_rows(struct arena *arena, const struct arguments *arguments,
+                        struct trials *trials, struct err *err)
+{
+    struct rows rows;
+    if (!rows_read(arena, arguments->rows, &rows, err)) return false;
+    rows_keep(&rows, &arguments->filter);
+    if (rows.count == 0) {
+        return err_set(err, ERR_USAGE, "%s: no row is left by --family, --device and --stack",
+                       arguments->rows);
+    }
+    enum question_detail detail = arguments->coarse ? QUESTION_COARSE : QUESTION_STATED;
+    trials_ask(arena, &rows, detail, trials);
+    struct progress progress = progress_start();
+    bool done = trials_answer(arena, trials, show_progress, &progress, err);
+    progress_end(&progress);
+    return done;
+}
+
+static bool write_plot(struct arena *arena, const struct accuracy *accuracy, const char *path,
+                       struct err *err)
+{
+    char *picture = gnuplot_run(arena, accuracy_plot_script(arena, accuracy), err);
+    return picture && file_write(path, picture, strlen(picture), err);
+}
+
+static int check_headline(struct arena *arena, const struct headline *headline, const char *path,
+                          FILE *stream, struct err *err)
+{
+    struct headline_change changes[HEADLINE_MAX];
+    int count = headline_worse(arena, path, headline, HEADLINE_MARGIN, changes, err);
+    if (count < 0) return exit_status(err);
+    for (int i = 0; i < count; i++) {
+        fprintf(stream, "Worse than %s: %s is %.2f %%, was %.2f %%\n", path, changes[i].words,
+                100 * changes[i].is, 100 * changes[i].was);
+    }
+    if (count == 0) {
+        fprintf(stream, "No headline figure is worse than in %s by more than %.1f points.\n", path,
+                100 * HEADLINE_MARGIN);
+    }
+    return count > 0;
+}
+
+static void print(struct arena *arena, const struct arguments *arguments,
+                  const struct accuracy *accuracy, const struct left_out *left_out)
+{
+    if (arguments->json) {
+        fputs(accuracy_json_text(arena, accuracy, left_out), stdout);
+    } else if (arguments->rates) {
+        fputs(accuracy_rates_text(arena, accuracy->trials), stdout);
+    } else {
+        fputs(accuracy_table_text(arena, accuracy), stdout);
+        if (arguments->list == 0) return;
+        printf("\n%s", accuracy_worst_text(arena, accuracy, arguments->list));
+    }
+}
+
+static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
+{
+    struct trials trials;
+    struct left_out left_out;
+    bool has_left_out = arguments->left_out != NULL;
+    if (!check_tiers(arguments->tiers, err)) return exit_status(err);
+    if (has_left_out && !left_out_read(arena, arguments->left_out, &left_out, err)) {
+        return exit_status(err);
+    }
+    if (!answer_rows(arena, arguments, &trials, err)) return exit_status(err);
+    const struct accuracy *accuracy =
+        accuracy_of(arena, &trials, arguments->tiers, has_left_out ? &left_out : NULL);
+    if (arguments->plot && !write_plot(arena, accuracy, arguments->plot, err)) {
+        return exit_status(err);
+    }
+    struct headline headline = headline_of(accuracy);
+    if (arguments->headline_out) {
+        const char *text = headline_text(arena, &headline);
+        if (!file_write(arguments->headline_out, text, strlen(text), err)) return exit_status(err);
+    }
+    print(arena, arguments, accuracy, has_left_out ? &left_out : NULL);
+    if (!arguments->headline) return 0;
+    FILE *stream = arguments->json ? stderr : stdout;
+    return check_headline(arena, &headline, arguments->headline, stream, err);
+}
+
+int validate_command(int argc, char **argv, struct err *err)
+{
+    struct arguments a = {.tiers = "A"};
+    const struct option options[] = {
+        {"ROWS", OPTION_TEXT, &a.rows, "published runs, one JSON object a line", NULL, 0, 0},
+        {"--tiers", OPTION_TEXT, &a.tiers,
+         "tiers that are reported in full (default A); the others get a line each", "AB", 0, 0},
+        {"--family", OPTION_TEXT, &a.filter.family, "only families whose names begin so", "PREFIX",
+         0, 0},
+        {"--device", OPTION_TEXT, &a.filter.device, "only runs on this device", "NAME", 0, 0},
+        {"--stack", OPTION_TEXT, &a.filter.stack, "only runs of this software", "NAME", 0, 0},
+        {"--coarse", OPTION_FLAG, &a.coarse,
+         "leave overlap, classes of recompute and shard groups to the stack and the search", NULL,
+         0, 0},
+        {"--left-out", OPTION_TEXT, &a.left_out,
+         "score beside it what was predicted without each row's family", "FILE", 0, 0},
+        {"Output", OPTION_GROUP, NULL, "the table on stdout", NULL, 0, 0},
+        {"--list", OPTION_INT, &a.list, "and the N rows predicted worst", "N", 0, 0},
+        {"--rates", OPTION_FLAG, &a.rates, "instead: FLOP/s of the rows that publish them", NULL, 0,
+         0},
+        {"--json", OPTION_FLAG, &a.json, "instead: everything, with a record a row", NULL, 0, 0},
+        {"--plot", OPTION_TEXT, &a.plot, "draw predicted over measured (needs gnuplot)", "FILE.svg",
+         0, 0},
+        {"--headline", OPTION_TEXT, &a.headline,
+         "answer no (exit 1) when a figure is 0.3 points worse than in this file", "FILE", 0, 0},
+        {"--headline-out", OPTION_TEXT, &a.headline_out, "write the figures to this file", "FILE",
+         0, 0},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, "validate", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+
+    struct arena arena = {0};
+    int status = run(&arena, &a, err);
+    arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,122 @@
+#include "cost_models/attention.h"
+#include "cost_models/measured.h"
+
+#include <math.h>
+
+// Work of the rank with most of it over the mean, where ranks hold consecutive queries: the last
+// queries of a causal sequence attend to most keys. 2 - 1/ranks without a window.
+static double causal_imbalance(const struct compute_context *context, const struct instr *instr)
+{
+    if (!instr->causal || instr->kv_seq <= instr->seq || context->stack->cp_zigzag) return 1;
+    double queries = (double)instr->seq, keys = (double)instr->kv_seq;
+    double window = instr->window > 0 ? fmin((double)instr->window, keys) : keys;
+    double all = keys * window - window * window / 2;
+    double before = keys - queries, first = fmin(before, window);
+    double others = before <= window ? before * before / 2 : before * window - first * first / 2;
+    return (all - others) / (all * queries / keys);
+}
+
+// How attention meets its keys: all at once, or block after block as they come round the ring.
+struct rounds {
+    double count;
+    double keys;         // of one kernel
+    double merge_bytes;  // of the sums of the blocks' results, in all rounds
+};
+
+static struct rounds rounds_of(const struct compute_context *context,
+                               const struct block_program *program, const struct instr *instr)
+{
+    struct rounds rounds = {.count = 1, .keys = (double)instr->kv_seq};
+    const struct instr *streamed = streamed_input(program, instr);
+    if (streamed) {
+        // As many ranks as there are pieces of the sequence; zig-zag halves each.
+        rounds.count = streamed->stream_steps + 1;
+        rounds.keys = (double)instr->seq / (instr->causal && context->stack->cp_zigzag ? 2 : 1);
+        double result_bytes = (double)program->buffers[instr->outputs[0]].bytes;
+        rounds.merge_bytes = 3 * result_bytes * streamed->stream_steps;
+    }
+    bool has_window = instr->window > 0 && (double)instr->window < rounds.keys;
+    if (has_window) rounds.keys = (double)instr->window;
+    return rounds;
+}
+
+// Rows of queries that a multiprocessor works on at a time.
+static const double ATTENTION_ROWS = 128;
+
+// Work that could be done while the last blocks of rows end, over all of it: blocks are
+// independent, and multiprocessors without one idle for half of a block in the mean, less where the
+// kernel starts the longest blocks first. The longest block of a causal sequence attends to all
+// keys, the mean one to half of them. What few heads a rank and short sequences lose; on an A100 it
+// takes the error on 12 measured backward kernels from 10.1 to 2.8 %, forward from 14.3 to 5.8 %
+// (topologies/kernels/simumax-a100-pcie.json).
+static double tail_ratio(const struct device *device, const struct instr *instr)
+{
+    double rows = (double)instr->batch * (double)instr->heads * (double)instr->seq;
+    double longest = instr->causal ? 2 : 1, half = device->efficiency.attention_tail_ratio / 2;
+    return half * longest * ATTENTION_ROWS * device->multiprocessor_count / rows;
+}
+
+// The gradients of q and k of wider heads do not stay in the registers of a multiprocessor:
+// backward of 192 wide keys runs at 0.80 of the rate of 128 wide ones on an A100 and at 0.83 on a
+// B200 (topologies/kernels).
+static const int64_t WIDE_HEAD = 128;
+static const double WIDE_BACKWARD_RATIO = 0.8;
+
+// Seconds of one flop: the matrix units wait for the exponentials of the softmax, one a query and
+// key, and these for them, as far as the two do not overlap. The narrower the head, the fewer flops
+// an exponential has. With it the mean error on 90 forward rates of H100 in Shah et al. 2024
+// (arXiv 2407.08608, figure 5, three libraries) falls from 13.2 to 6.8 %.
+static double flop_s(const struct compute_context *context, const struct instr *instr,
+                     bool is_forward)
+{
+    const struct device *device = context->device;
+    const struct device_efficiency *efficiency = &device->efficiency;
+    double peak = device->peak_flop_per_s[attention_precision(device)];
+    double ratio =
+        is_forward ? efficiency->attention_forward_ratio : efficiency->attention_backward_ratio;
+    if (!is_forward && instr->head_dim > WIDE_HEAD) ratio *= WIDE_BACKWARD_RATIO;
+    double scale = is_forward ? context->stack->attention_forward_scale
+                              : context->stack->attention_backward_scale;
+    double matrix_s = 1 / (peak * ratio), exponential_s = 0;
+    if (device->exponential_per_s > 0) {
+        double keys = (double)instr->head_dim, values = (double)instr->value_dim;
+        double flop = 2 * (is_forward ? keys + values : 3 * keys + 2 * values);
+        exponential_s = 1 / (flop * device->exponential_per_s);
+    }
+    return overlapped_s(matrix_s, exponential_s) / scale;
+}
+
+// What a block of rows costs beside its keys: beginning and ending, and of a causal one the pairs
+// of its last tiles that are masked: a third without them (kernels of H100 in Shah et al. 2024,
+// arXiv 2407.08608, figure 5: 150 to 300 keys and not 400 to 500).
+static double half_keys(const struct device *device, const struct instr *instr)
+{
+    return device->efficiency.attention_half_seq / (instr->causal ? 1 : 3);
+}
+
+struct compute_cost attention_price(const struct compute_context *context,
+                                    const struct block_program *program, const struct instr *instr)
+{
+    const struct stack *stack = context->stack;
+    bool is_forward = instr->kind == OP_ATTENTION;
+    double scale = is_forward ? stack->attention_forward_scale : stack->attention_backward_scale;
+    double one_s = flop_s(context, instr, is_forward);
+    double most = stack->attention_flop_per_s_most;
+    if (most > 0) one_s *= fmax(1, 1 / (most * flop_s(context, instr, true)));
+    struct rounds rounds = rounds_of(context, program, instr);
+    double ramp = rounds.keys / (rounds.keys + half_keys(context->device, instr));
+    double flop =
+        instr->flop * causal_imbalance(context, instr) * (1 + tail_ratio(context->device, instr));
+    double compute_s = flop * one_s / ramp;
+    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
+    double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
+    const struct kernel *measured = measured_attention(context, instr);
+    if (measured) busy_s = measured->s / scale;
+    return (struct compute_cost){
+        .s = busy_s + gap_s,
+        .measured = measured,
+        .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
+        .kernel_count = 2 * rounds.count - 1,
+    };
+}

@@ -1,0 +1,213 @@
+#include "cost_models/ledger.h"
+#include "cost_models/contraction.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+struct ledger ledger_new(struct arena *arena)
+{
+    return (struct ledger){.arena = arena, .block = -1, .chunk = -1};
+}
+
+void ledger_turn_to(struct ledger *ledger, int block, int chunk)
+{
+    if (!ledger) return;
+    ledger->block = block;
+    ledger->chunk = chunk;
+    ledger->first = ledger->count;
+}
+
+void ledger_add(struct ledger *ledger, const struct ledger_line *line)
+{
+    if (!ledger || line->s <= 0) return;
+    if (ledger->count == ledger->capacity) {
+        int capacity = ledger->capacity ? 2 * ledger->capacity : 64;
+        struct ledger_line *lines = ARENA_NEW(ledger->arena, struct ledger_line, capacity);
+        if (ledger->count) memcpy(lines, ledger->lines, (size_t)ledger->count * sizeof *lines);
+        ledger->lines = lines;
+        ledger->capacity = capacity;
+    }
+    struct ledger_line *own = &ledger->lines[ledger->count++];
+    *own = *line;
+    own->block = ledger->block;
+    own->chunk = ledger->chunk;
+}
+
+// Bytes of the buffers that contractions which run as one read and write, each counted once.
+static double joined_bytes(const struct block_program *program, const struct instr *const *joined,
+                           int count)
+{
+    enum { BUFFERS = 64 };
+    int seen[BUFFERS], seen_count = 0;
+    double bytes = 0;
+    for (int i = 0; i < count; i++) {
+        const struct instr *instr = joined[i];
+        for (int k = 0; k < instr->input_count + instr->output_count; k++) {
+            int buffer =
+                k < instr->input_count ? instr->inputs[k] : instr->outputs[k - instr->input_count];
+            bool is_known = false;
+            for (int j = 0; j < seen_count; j++)
+                is_known = is_known || seen[j] == buffer;
+            if (is_known) continue;
+            assert(seen_count < BUFFERS);
+            seen[seen_count++] = buffer;
+            bytes += (double)program->buffers[buffer].bytes;
+        }
+    }
+    return bytes;
+}
+
+static void describe_contraction(const struct compute_context *context,
+                                 const struct block_program *program, const struct instr *instr,
+                                 struct ledger_line *line)
+{
+    const struct instr *joined[CONTRACTION_JOINED_MAX];
+    line->joined = contraction_joined(context, program, instr, joined, &line->gemm);
+    line->flop = 0;
+    for (int i = 0; i < line->joined; i++)
+        line->flop += joined[i]->flop;
+    line->bytes = joined_bytes(program, joined, line->joined);
+}
+
+// Backward work goes by the name of the operator that it is the backward of; a sum of gradients
+// belongs to none.
+static const char *name_of(const struct block *block, const struct op *op)
+{
+    bool is_sum = op->kind == OP_ADD && op->phase != PHASE_FORWARD;
+    return is_sum ? op->name : block->ops[op->forward_op].name;
+}
+
+void ledger_add_operator(struct ledger *ledger, const struct compute_context *context,
+                         const struct block_program *program, const struct instr *instr,
+                         const struct compute_cost *cost)
+{
+    if (!ledger || cost->s <= 0) return;
+    struct ledger_line line = {
+        .entry = ENTRY_OPERATOR,
+        .what = name_of(program->block, &program->block->ops[instr->op]),
+        .phase = instr->phase,
+        .recompute = instr->recompute,
+        .count = 1,
+        .s = cost->s,
+        .exposed_s = cost->s,
+        .instr = instr,
+        .joined = 1,
+        .flop = instr->flop,
+        .bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes),
+        .bound = cost->bound,
+        .measured = cost->measured != NULL,
+        .part = instr->recompute ? PART_RECOMPUTE : PART_COMPUTE,
+    };
+    if (instr->kind == OP_CONTRACT) describe_contraction(context, program, instr, &line);
+    ledger_add(ledger, &line);
+}
+
+void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
+                     double s, double bytes)
+{
+    struct ledger_line line = {.entry = entry,
+                               .what = what,
+                               .phase = phase,
+                               .count = 1,
+                               .s = s,
+                               .exposed_s = s,
+                               .bytes = bytes,
+                               .bound = bytes > 0 ? BOUND_MEMORY : BOUND_LAUNCH};
+    ledger_add(ledger, &line);
+}
+
+void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
+                         const struct group_shape *group, double count,
+                         const struct collective_cost *cost, double exposed_s)
+{
+    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
+    struct ledger_line line = {
+        .entry = ENTRY_EXCHANGE,
+        .what = PAYLOADS[exchange->kind],
+        .phase = exchange->phase,
+        .count = count,
+        .s = count * cost->s,
+        .exposed_s = exposed_s,
+        .bytes = exchange->bytes,
+        .collective = exchange->collective,
+        .exchange = exchange->kind,
+        .part = exchange->part,
+        .axes = exchange->axes,
+        .rank_count = group->rank_count,
+        .node_count = group->node_count,
+        .cost = *cost,
+    };
+    ledger_add(ledger, &line);
+}
+
+// Exchanges of the block that is being priced which are hidden together.
+struct hideable {
+    enum phase phase;
+    enum exchange_kind kind;
+    enum part part;
+    unsigned collectives;  // bit per enum collective
+};
+
+static bool hides(const struct hideable *hideable, const struct ledger_line *line)
+{
+    return line->entry == ENTRY_EXCHANGE && line->phase == hideable->phase &&
+           line->exchange == hideable->kind && line->part == hideable->part &&
+           hideable->collectives >> line->collective & 1;
+}
+
+static double exposed_of(const struct ledger *ledger, const struct hideable *hideable)
+{
+    double exposed_s = 0;
+    for (int i = ledger->first; i < ledger->count; i++) {
+        if (hides(hideable, &ledger->lines[i])) exposed_s += ledger->lines[i].exposed_s;
+    }
+    return exposed_s;
+}
+
+// So that `left_s` of them stay exposed, hides what is over from those of some `collectives`.
+static void hide(struct ledger *ledger, struct hideable hideable, unsigned collectives,
+                 double left_s)
+{
+    double hidden_s = exposed_of(ledger, &hideable) - left_s;
+    hideable.collectives = collectives;
+    double exposed_s = exposed_of(ledger, &hideable);
+    assert(fabs(hidden_s) <= exposed_s * (1 + 1e-9) && "every exchange is written down");
+    for (int i = ledger->first; i < ledger->count; i++) {
+        struct ledger_line *line = &ledger->lines[i];
+        if (hides(&hideable, line) && exposed_s > 0)
+            line->exposed_s *= fmax(0, 1 - hidden_s / exposed_s);
+    }
+}
+
+// Seconds of operators of this phase of the block, first work without redone.
+static double compute_of(const struct ledger *ledger, enum phase phase)
+{
+    double sum_s = 0;
+    for (int i = ledger->first; i < ledger->count; i++) {
+        const struct ledger_line *line = &ledger->lines[i];
+        bool is_own = line->entry == ENTRY_OPERATOR && line->phase == phase && !line->recompute;
+        if (is_own) sum_s += line->s;
+    }
+    return sum_s;
+}
+
+void ledger_end_phase(struct ledger *ledger, enum phase phase, const struct phase_end *end)
+{
+    if (!ledger) return;
+    const unsigned all = ~0u;
+    hide(ledger, (struct hideable){phase, EXCHANGE_GATHER, PART_DP, all}, all, end->gather_s);
+    hide(ledger, (struct hideable){phase, EXCHANGE_SCATTER, PART_DP, all}, all, end->scatter_s);
+    for (enum part part = PART_TP; part < PART_COUNT; part++) {
+        unsigned hidden = end->hidden[part] ? end->hidden[part] : all;
+        hide(ledger, (struct hideable){phase, EXCHANGE_ACTIVATION, part, all}, hidden,
+             end->comm_s[part]);
+    }
+    double slowed_s = end->compute_s - compute_of(ledger, phase);
+    double host_s = end->with_host_s - end->compute_s;
+    // Sums in another order differ in their last bits.
+    if (slowed_s < 1e-12 * end->compute_s) slowed_s = 0;
+    if (host_s < 1e-12 * end->compute_s) host_s = 0;
+    ledger_add_time(ledger, ENTRY_CONTENTION, phase, "contention", slowed_s, 0);
+    ledger_add_time(ledger, ENTRY_HOST, phase, "host launches", host_s, 0);
+}

@@ -1,0 +1,323 @@
+#include "validation/band_make.h"
+#include "validation/band_pairs.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Families' worth of the wider group. Chosen on 2026-11-21 by bands_coverage over the 596 published
+// rows of tier A: from 0.5 to 12 all of them cover 90 to 92 % of the rows of families held out, and
+// the bands were narrowest at 6 (mean high over low 2.1 at 0.5, 1.52 at 4, 1.50 at 6, 1.52 at 12).
+static const double CONCENTRATION = 6;
+static const double TAIL = 0.05;
+// Ratios are rounded outward to so many parts.
+static const double ROUNDING = 1000;
+
+enum { ANY = -1, KIND_COUNT = 3, KIND_DENSE = 0, KIND_NARROW = 1, KIND_MIXTURE = 2 };
+
+// A residual with its names as numbers: where they stand among all names of the sample.
+struct point {
+    int device, stack, kind, family;
+    double left_out, device_out;  // log(measured / predicted)
+};
+
+struct names {
+    const char **items;  // sorted
+    int count;
+};
+
+struct sample {
+    struct arena *arena;
+    struct names devices, stacks, families;
+    const char *kinds[KIND_COUNT];
+    struct point *points;
+    int count;
+};
+
+struct group {
+    int device, stack, kind;  // ANY
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// What stands at `offset` of every residual, each once.
+static struct names names_of(struct arena *arena, const struct residuals *residuals, size_t offset)
+{
+    struct names names = {.items = ARENA_NEW(arena, const char *, residuals->count)};
+    for (int i = 0; i < residuals->count; i++) {
+        const char *at = (const char *)&residuals->items[i] + offset;
+        names.items[i] = *(const char *const *)at;
+    }
+    qsort(names.items, (size_t)residuals->count, sizeof *names.items, by_text);
+    for (int i = 0; i < residuals->count; i++) {
+        bool known = names.count && strcmp(names.items[names.count - 1], names.items[i]) == 0;
+        if (!known) names.items[names.count++] = names.items[i];
+    }
+    return names;
+}
+
+static int name_index(const struct names *names, const char *text)
+{
+    const char **found =
+        bsearch(&text, names->items, (size_t)names->count, sizeof *names->items, by_text);
+    assert(found);
+    return (int)(found - names->items);
+}
+
+static int compare(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+// An order that does not depend on the one in which residuals came, so that sums do not either.
+static int by_point(const void *a, const void *b)
+{
+    const struct point *left = a, *right = b;
+    if (left->family != right->family) return left->family - right->family;
+    if (left->device != right->device) return left->device - right->device;
+    if (left->stack != right->stack) return left->stack - right->stack;
+    if (left->kind != right->kind) return left->kind - right->kind;
+    int by_left_out = compare(left->left_out, right->left_out);
+    return by_left_out ? by_left_out : compare(left->device_out, right->device_out);
+}
+
+static struct sample sample_new(struct arena *arena, const struct residuals *residuals)
+{
+    struct sample sample = {
+        .arena = arena,
+        .devices = names_of(arena, residuals, offsetof(struct residual, device)),
+        .stacks = names_of(arena, residuals, offsetof(struct residual, stack)),
+        .families = names_of(arena, residuals, offsetof(struct residual, family)),
+        .kinds = {band_kind(0, false), band_kind(0, true), band_kind(1, false)},
+        .points = ARENA_NEW(arena, struct point, residuals->count),
+        .count = residuals->count,
+    };
+    for (int i = 0; i < residuals->count; i++) {
+        const struct residual *residual = &residuals->items[i];
+        int kind = 0;
+        while (strcmp(sample.kinds[kind], residual->kind) != 0) {
+            kind++;
+            assert(kind < KIND_COUNT);
+        }
+        assert(residual->measured_s > 0 && residual->left_out_s > 0 && residual->device_out_s > 0);
+        sample.points[i] = (struct point){
+            .device = name_index(&sample.devices, residual->device),
+            .stack = name_index(&sample.stacks, residual->stack),
+            .kind = kind,
+            .family = name_index(&sample.families, residual->family),
+            .left_out = log(residual->measured_s / residual->left_out_s),
+            .device_out = log(residual->measured_s / residual->device_out_s),
+        };
+    }
+    qsort(sample.points, (size_t)sample.count, sizeof(struct point), by_point);
+    return sample;
+}
+
+static bool in_group(const struct point *point, struct group group)
+{
+    return (group.device == ANY || group.device == point->device) &&
+           (group.stack == ANY || group.stack == point->stack) &&
+           (group.kind == ANY || group.kind == point->kind);
+}
+
+struct group_count {
+    int rows, families;
+};
+
+// Points are sorted by family, so that those of one family lie together.
+static struct group_count count_group(const struct sample *sample, struct group group)
+{
+    struct group_count count = {0};
+    int family = -1;
+    for (int i = 0; i < sample->count; i++) {
+        if (!in_group(&sample->points[i], group)) continue;
+        count.rows++;
+        if (sample->points[i].family != family) count.families++;
+        family = sample->points[i].family;
+    }
+    return count;
+}
+
+// One step down: what weighed so far keeps c / (n + c), the rows of the group share n / (n + c),
+// every family of the group alike.
+static void narrow(const struct sample *sample, struct group group, double *weights)
+{
+    int families = count_group(sample, group).families;
+    if (families == 0) return;
+    bool is_first = group.device == ANY && group.stack == ANY && group.kind == ANY;
+    double total = families + (is_first ? 0 : CONCENTRATION);
+    for (int i = 0; i < sample->count; i++) {
+        weights[i] *= is_first ? 0 : CONCENTRATION / total;
+    }
+    for (int first = 0, end = 0; first < sample->count; first = end) {
+        int rows = 0;
+        while (end < sample->count && sample->points[end].family == sample->points[first].family) {
+            rows += in_group(&sample->points[end++], group);
+        }
+        for (int i = first; i < end; i++) {
+            if (in_group(&sample->points[i], group)) weights[i] += 1 / (rows * total);
+        }
+    }
+}
+
+struct weighted {
+    double value, weight;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    return compare(((const struct weighted *)a)->value, ((const struct weighted *)b)->value);
+}
+
+// The value at and below which `level` of the weight lies; `values` are sorted, weights sum to 1.
+static double quantile(const struct weighted *values, int count, double level)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++) {
+        sum += values[i].weight;
+        if (sum >= level - 1e-12) return values[i].value;
+    }
+    return values[count - 1].value;
+}
+
+// Sets the ratios of `band` from the residuals, weighed from all of them down to those of `group`.
+static void measure(const struct sample *sample, struct group group, struct band *band)
+{
+    double *weights = ARENA_NEW(sample->arena, double, sample->count);
+    narrow(sample, (struct group){ANY, ANY, ANY}, weights);
+    narrow(sample, (struct group){ANY, ANY, group.kind}, weights);
+    if (group.stack != ANY) narrow(sample, (struct group){ANY, group.stack, group.kind}, weights);
+    if (group.device != ANY) narrow(sample, group, weights);
+
+    bool device_out = band->confidence == CONFIDENCE_DATASHEET;
+    struct weighted *values = ARENA_NEW(sample->arena, struct weighted, sample->count);
+    double squares = 0;
+    for (int i = 0; i < sample->count; i++) {
+        const struct point *point = &sample->points[i];
+        values[i].value = device_out ? point->device_out : point->left_out;
+        values[i].weight = weights[i];
+        squares += weights[i] * weights[i];
+    }
+    double effective = 1 / squares;  // Kish; the weights sum to 1
+    double level = fmin(1, (1 - TAIL) * (effective + 1) / effective);
+    qsort(values, (size_t)sample->count, sizeof *values, by_value);
+    double high = quantile(values, sample->count, level);
+    for (int i = 0; i < sample->count; i++) {
+        values[i].value = -values[i].value;
+    }
+    qsort(values, (size_t)sample->count, sizeof *values, by_value);
+    double low = -quantile(values, sample->count, level);
+    band->low_ratio = fmax(0.01, floor(exp(fmin(low, 0)) * ROUNDING) / ROUNDING);
+    band->high_ratio = fmin(100, ceil(exp(fmax(high, 0)) * ROUNDING) / ROUNDING);
+}
+
+enum { LISTED_FAMILIES = 4 };
+
+// "sc21, vtrain-single and 3 more"
+static const char *families_text(const struct sample *sample, struct group group)
+{
+    int count = count_group(sample, group).families, listed = 0, family = -1;
+    const char *text = "";
+    for (int i = 0; i < sample->count && listed < LISTED_FAMILIES; i++) {
+        const struct point *point = &sample->points[i];
+        if (!in_group(point, group) || point->family == family) continue;
+        family = point->family;
+        text = arena_print(sample->arena, "%s%s%s", text, listed++ ? ", " : "",
+                           sample->families.items[family]);
+    }
+    if (count <= LISTED_FAMILIES) return text;
+    return arena_print(sample->arena, "%s and %d more", text, count - LISTED_FAMILIES);
+}
+
+static const char *source_text(const struct sample *sample, struct group group,
+                               enum confidence confidence, const char *source)
+{
+    bool has_wider_stack = group.device != ANY && group.stack != ANY;
+    const char *wider = has_wider_stack ? "other runs of the stack and all runs" : "all runs";
+    if (count_group(sample, group).rows == 0) {
+        return arena_print(sample->arena, "no such run; %s: %s", wider, source);
+    }
+    const char *unknown = confidence == CONFIDENCE_DATASHEET ? "device" : "family";
+    return arena_print(sample->arena,
+                       "5th to 95th percentile of measured / predicted without its %s, %s, weighed "
+                       "with %s: %s",
+                       unknown, families_text(sample, group), wider, source);
+}
+
+static struct band make_band(const struct sample *sample, struct group group,
+                             enum confidence confidence, const char *source)
+{
+    struct group_count own = count_group(sample, group);
+    struct band band = {
+        .device = group.device == ANY ? "*" : sample->devices.items[group.device],
+        .stack = group.stack == ANY ? "*" : sample->stacks.items[group.stack],
+        .kind = sample->kinds[group.kind],
+        .confidence = confidence,
+        .row_count = own.rows,
+        .family_count = own.families,
+        .source = source_text(sample, group, confidence, source),
+    };
+    measure(sample, group, &band);
+    return band;
+}
+
+// A named device: what it was measured with, and what holds for it with any other stack.
+static void add_device(const struct sample *sample, int device, const char *source,
+                       struct bands *bands)
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        for (int stack = ANY; stack < sample->stacks.count; stack++) {
+            struct group group = {device, stack, kind};
+            int rows = count_group(sample, group).rows;
+            if (stack != ANY && rows == 0) continue;
+            bool validated = stack != ANY && rows >= BAND_VALIDATED_ROWS;
+            bands->rows[bands->count++] = make_band(
+                sample, group, validated ? CONFIDENCE_VALIDATED : CONFIDENCE_EXTRAPOLATED, source);
+        }
+    }
+}
+
+// Devices that no row names, with kernels measured and without. Not knowing more never makes a
+// band narrower.
+static void add_unnamed(const struct sample *sample, const char *source, struct bands *bands)
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        for (int stack = ANY; stack < sample->stacks.count; stack++) {
+            struct group group = {ANY, stack, kind};
+            if (stack != ANY && count_group(sample, group).rows == 0) continue;
+            struct band known = make_band(sample, group, CONFIDENCE_EXTRAPOLATED, source);
+            struct band unknown = make_band(sample, group, CONFIDENCE_DATASHEET, source);
+            unknown.low_ratio = fmin(unknown.low_ratio, known.low_ratio);
+            unknown.high_ratio = fmax(unknown.high_ratio, known.high_ratio);
+            bands->rows[bands->count++] = known;
+            bands->rows[bands->count++] = unknown;
+        }
+    }
+}
+
+static struct bands *make_rows(struct arena *arena, const struct residuals *residuals,
+                               const char *source)
+{
+    assert(residuals->count > 0);
+    struct sample sample = sample_new(arena, residuals);
+    int most = KIND_COUNT * (sample.devices.count + 2) * (sample.stacks.count + 1);
+    struct bands *bands = ARENA_NEW(arena, struct bands, 1);
+    bands->rows = ARENA_NEW(arena, struct band, most);
+    for (int device = 0; device < sample.devices.count; device++) {
+        add_device(&sample, device, source, bands);
+    }
+    add_unnamed(&sample, source, bands);
+    return bands;
+}
+
+const struct bands *bands_make(struct arena *arena, const struct residuals *residuals,
+                               const char *source)
+{
+    struct bands *bands = make_rows(arena, residuals, source);
+    bands->pairs = band_pairs_make(arena, residuals, source, &bands->pairs_count);
+    return bands;
+}

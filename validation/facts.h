@@ -1,0 +1,39 @@
+#pragma once
+#include "core/json.h"
+
+// What a published row states, under the row's own keys; 0 and NULL where it says nothing. The keys
+// are described in tests/validation/README.md.
+
+struct row_latent {
+    int q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+};
+
+struct row_model {
+    const char *name;
+    int layers, hidden, heads, kv_heads, head_dim, vocab;
+    int ffn_hidden, moe_ffn_hidden;
+    bool ffn_gated;
+    const char *attention;  // "mha", "gqa", "mla"
+    int experts, experts_per_token, shared_experts, dense_layers, mtp_layers, sliding_window;
+    struct row_latent mla;
+};
+
+enum row_answer { ROW_UNSTATED, ROW_NO, ROW_YES };
+
+struct row_facts {
+    struct row_model model;
+    int gpus, gpus_per_node, nvlink_domain;
+    double intra_bytes_per_s;
+    double nics_per_host, nic_bytes_per_s;  // 0 = the row does not say
+    int64_t seq_len, global_batch;
+    int micro_batch, tp, cp, pp, ep, dp, vpp;
+    int zero_stage;  // -1 = the row does not say
+    int zero_group;  // ranks that a shard group spans, 0 = all; -1 = the row does not say
+    enum row_answer sp, flash_attention;
+    unsigned overlap_on, overlap_off;  // masks of enum overlap (plan/parallel.h)
+    const char *precision, *schedule, *recompute;
+    const char *software;  // which release of the stack: others may be faster or slower
+};
+
+// Keys that no field names are left alone; a wrong type or range is an error at its place.
+void facts_read(const struct json *object, struct row_facts *facts, struct err *err);

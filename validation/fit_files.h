@@ -1,0 +1,20 @@
+#pragma once
+#include "validation/fit.h"
+
+// Fitted constants as data files. A file keeps its text: only the numbers and the provenance
+// entries of fitted constants change, so that a difference shows what was fitted. An entry says
+// which fit, and after "; prior: " what the value before any run rested on; a later fit replaces
+// the one and keeps the other.
+
+// The text of `document` with the constants of `owner_name` (of this kind) that stand in `object`,
+// a device, a stack or a row of the fabrics: values with four significant digits. `source`: which
+// fit. Lives in `arena`.
+char *fit_edit_text(struct arena *arena, const struct json *object, const struct fit_result *result,
+                    enum constant_owner owner, const char *owner_name, const char *source,
+                    struct err *err);
+
+// Writes every device, every stack and the fabrics that have fitted constants, below `folder` where
+// the source tree has them ("topologies/devices/NAME.json"), from the shipped files. Each file is
+// replaced at once or stays as it was.
+MUST_CHECK bool fit_files_write(struct arena *arena, const struct fit_result *result,
+                                const char *folder, const char *source, struct err *err);

@@ -1,0 +1,144 @@
+#include "models/graph.h"
+#include "planner/choice.h"
+#include "validation/question.h"
+
+#include <ctype.h>
+#include <string.h>
+
+struct workload question_workload(const struct row *row)
+{
+    return (struct workload){
+        .seq_len = row->facts.seq_len,
+        .global_batch = row->facts.global_batch,
+        .precision = row->precision,
+        .optimizer = OPTIMIZER_ADAMW,
+        .expert_imbalance = 1,
+    };
+}
+
+static void pin(struct pins *pins, enum choice choice, int64_t value)
+{
+    pins_set(pins, choice, value, value);
+}
+
+// Zero bubble of one and of two times the memory of 1F1B are the hand-made schedules H1 and H2.
+// Chunks without their number are none.
+static enum schedule_kind schedule_of(const struct row_facts *facts)
+{
+    const char *words = facts->schedule ? facts->schedule : "";
+    if (strcasestr(words, "zb-1p")) return SCHEDULE_ZB_H1;
+    if (strcasestr(words, "zb-2p")) return SCHEDULE_ZB_H2;
+    return strcasestr(words, "interleaved") && facts->vpp > 1 ? SCHEDULE_INTERLEAVED
+                                                              : SCHEDULE_1F1B;
+}
+
+// What sources call the classes of operators that they recompute.
+static const struct {
+    const char *word;
+    enum op_class class;
+} CLASS_WORDS[] = {
+    {"norm", OP_CLASS_NORM},
+    {"layernorm", OP_CLASS_NORM},
+    {"rmsnorm", OP_CLASS_NORM},
+    {"act", OP_CLASS_ACTIVATION},
+    {"moe_act", OP_CLASS_ACTIVATION},
+    {"mlp", OP_CLASS_MLP},
+    {"moe", OP_CLASS_EXPERTS},
+    {"mla_up_proj", OP_CLASS_UP},
+    {"mla up-projection", OP_CLASS_UP},
+    {"core_attn", OP_CLASS_ATTENTION},
+    {"attention core", OP_CLASS_ATTENTION},
+};
+
+static bool add_class(const char *word, size_t length, unsigned *classes)
+{
+    for (size_t i = 0; i < sizeof CLASS_WORDS / sizeof *CLASS_WORDS; i++) {
+        const char *known = CLASS_WORDS[i].word;
+        if (strlen(known) != length || strncasecmp(known, word, length) != 0) continue;
+        *classes |= 1u << CLASS_WORDS[i].class;
+        return true;
+    }
+    return false;
+}
+
+// "selective (norm, act)": the classes between the brackets; 0 where one of them is not known.
+static unsigned stated_classes(const char *words)
+{
+    const char *at = strchr(words, '(');
+    unsigned classes = 0;
+    while (at && *at && *at != ')') {
+        at += 1 + strspn(at + 1, " ");
+        size_t length = strcspn(at, ",+)");
+        const char *next = at + length;
+        while (length > 0 && at[length - 1] == ' ') {
+            length--;
+        }
+        if (!add_class(at, length, &classes)) return 0;
+        at = next;
+    }
+    return classes;
+}
+
+// "full on 5 of 32 layers" is neither full nor none: the search chooses. So it does where the row
+// says nothing.
+static void pin_recompute(struct pins *pins, const struct row_facts *facts,
+                          const struct stack *stack, enum question_detail detail)
+{
+    const char *words = facts->recompute ? facts->recompute : "";
+    enum recompute recompute = RECOMPUTE_COUNT;
+    unsigned classes = 0;
+    if (strncasecmp(words, "none", 4) == 0) recompute = RECOMPUTE_NONE;
+    if (strncasecmp(words, "full", 4) == 0 && !strstr(words, " of ")) recompute = RECOMPUTE_FULL;
+    if (strncasecmp(words, "selective", 9) == 0) {
+        recompute = RECOMPUTE_SELECTIVE;
+        if (detail == QUESTION_STATED) classes = stated_classes(words);
+        if (classes & ~stack->recompute_classes) classes = 0;
+        if (classes == 1u << OP_CLASS_ATTENTION) classes = 0;
+    }
+    if (recompute == RECOMPUTE_COUNT) return;
+    pin(pins, CHOICE_RECOMPUTE, recompute_value(recompute, classes));
+    pin(pins, CHOICE_RECOMPUTE_LAYERS, -1);
+}
+
+static void pin_overlap(struct pins *pins, const struct row_facts *facts, const struct stack *stack)
+{
+    if (!facts->overlap_on && !facts->overlap_off) return;
+    unsigned wanted = (stack->overlap_default | facts->overlap_on) & ~facts->overlap_off;
+    pin(pins, CHOICE_OVERLAP, wanted & stack->overlap);
+}
+
+static void pin_degrees(struct pins *pins, const struct row_facts *facts)
+{
+    const struct {
+        enum choice choice;
+        int value;
+    } degrees[] = {
+        {CHOICE_TP, facts->tp}, {CHOICE_PP, facts->pp}, {CHOICE_CP, facts->cp},
+        {CHOICE_EP, facts->ep}, {CHOICE_DP, facts->dp},
+    };
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
+        pin(pins, degrees[i].choice, degrees[i].value > 1 ? degrees[i].value : 1);
+    }
+}
+
+struct pins question_pins(const struct row *row, const struct stack *stack,
+                          enum question_detail detail)
+{
+    const struct row_facts *facts = &row->facts;
+    struct pins pins = pins_none();
+    pin_degrees(&pins, facts);
+    if (facts->micro_batch) pin(&pins, CHOICE_MICRO_BATCH, facts->micro_batch);
+    if (facts->vpp > 1) pin(&pins, CHOICE_VPP, facts->vpp);
+    if (facts->pp > 1) pin(&pins, CHOICE_SCHEDULE, schedule_of(facts));
+    if (facts->zero_stage >= 0) pin(&pins, CHOICE_ZERO, facts->zero_stage);
+    if (facts->sp && facts->tp > 1) pin(&pins, CHOICE_SP, facts->sp == ROW_YES);
+    pin_recompute(&pins, facts, stack, detail);
+    if (facts->flash_attention) {
+        bool flash = facts->flash_attention == ROW_YES;
+        pin(&pins, CHOICE_ATTENTION, flash ? ATTENTION_FLASH : ATTENTION_UNFUSED);
+    }
+    if (detail == QUESTION_COARSE) return pins;
+    pin_overlap(&pins, facts, stack);
+    if (facts->zero_group >= 0) pin(&pins, CHOICE_ZERO_GROUP, facts->zero_group);
+    return pins;
+}

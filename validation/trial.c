@@ -1,0 +1,161 @@
+#include "validation/trial.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Stacks are read once each; their rows share them.
+struct stacks {
+    const struct stack **items;
+    const char **names;
+    int count;
+};
+
+static const struct stack *load_stack(struct arena *arena, struct stacks *stacks, const char *name,
+                                      struct err *err)
+{
+    for (int i = 0; i < stacks->count; i++) {
+        if (strcmp(stacks->names[i], name) == 0) return stacks->items[i];
+    }
+    const struct stack *stack = stack_load(arena, name, err);
+    if (!stack) return NULL;
+    stacks->names[stacks->count] = name;
+    return stacks->items[stacks->count++] = stack;
+}
+
+static bool parse(struct arena *arena, const char *path, const char *text,
+                  struct json_document *document, struct err *err)
+{
+    return json_parse(arena, path, text, strlen(text), document, err);
+}
+
+static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
+                enum question_detail detail, struct err *err)
+{
+    const struct row *row = trial->row;
+    struct json_document *documents = ARENA_NEW(arena, struct json_document, 2);
+    const char *config_path = arena_print(arena, "%s (config)", row->id);
+    const char *cluster_path = arena_print(arena, "%s (cluster)", row->id);
+    bool parsed = parse(arena, config_path, question_config(arena, row), &documents[0], err) &&
+                  parse(arena, cluster_path, question_cluster(arena, row), &documents[1], err);
+    if (!parsed) return false;
+    struct json config = json_root(&documents[0]), cluster = json_root(&documents[1]);
+    trial->model = model_read(arena, row->model_name, &config, NULL, NULL, err);
+    trial->cluster = err->kind ? NULL : cluster_read(arena, &cluster, err);
+    trial->stack = err->kind ? NULL : load_stack(arena, stacks, row->stack, err);
+    if (err->kind) return false;
+    trial->workload = question_workload(row);
+    trial->pins = question_pins(row, trial->stack, detail);
+    return true;
+}
+
+void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,
+                struct trials *trials)
+{
+    *trials = (struct trials){ARENA_NEW(arena, struct trial, rows->count), rows->count};
+    struct stacks stacks = {
+        .items = ARENA_NEW(arena, const struct stack *, rows->count),
+        .names = ARENA_NEW(arena, const char *, rows->count),
+    };
+    for (int i = 0; i < rows->count; i++) {
+        struct trial *trial = &trials->items[i];
+        struct err err = {0};
+        trial->row = &rows->items[i];
+        trial->kind = trial->row->kind;
+        if (ask(arena, &stacks, trial, detail, &err)) continue;
+        trial->stack = NULL;  // marks what cannot be answered either
+        trial->why_not = arena_copy(arena, err.text);
+    }
+}
+
+static struct parallel copy_parallel(struct arena *arena, const struct parallel *parallel)
+{
+    struct parallel copy = *parallel;
+    int *layers = ARENA_NEW(arena, int, copy.stage_layers_count);
+    if (copy.stage_layers_count) {
+        memcpy(layers, copy.stage_layers, (size_t)copy.stage_layers_count * sizeof *layers);
+    }
+    copy.stage_layers = copy.stage_layers_count ? layers : NULL;
+    return copy;
+}
+
+static bool search(struct arena *arena, const struct trial *trial, const struct fabrics *fabrics,
+                   struct parallel *parallel, struct err *err)
+{
+    struct search_request request = {
+        .model = trial->model,
+        .cluster = trial->cluster,
+        .stack = trial->stack,
+        .fabrics = fabrics,
+        .workload = trial->workload,
+        .pins = trial->pins,
+        .objective = OBJECTIVE_TIME,
+        .top = 1,
+    };
+    struct search_result result = {0};
+    if (!fabrics_cover(fabrics, trial->cluster, err)) return false;
+    if (!search_plans(arena, &request, &result, err)) return false;
+    bool fits = result.status != SEARCH_NOTHING_FITS;
+    *parallel = fits ? result.best[0].parallel : result.closest.parallel;
+    return true;
+}
+
+static bool answer(struct arena *work, const struct trial *trial, const struct fabrics *fabrics,
+                   const struct bands *bands, struct evaluation_request *request,
+                   struct evaluation *evaluation, struct err *err)
+{
+    *request = (struct evaluation_request){
+        .model = trial->model,
+        .cluster = trial->cluster,
+        .stack = trial->stack,
+        .fabrics = fabrics,
+        .bands = bands,
+        .workload = trial->workload,
+    };
+    if (!search(work, trial, fabrics, &request->parallel, err)) return false;
+    struct arena scratch = {0};
+    bool done = evaluate(work, &scratch, request, evaluation, err);
+    arena_free(&scratch);
+    return done;
+}
+
+void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics *fabrics,
+                  const struct bands *bands)
+{
+    trial->answered = false;
+    if (!trial->stack) return;
+    struct arena work = {0};
+    struct evaluation_request request;
+    struct evaluation evaluation = {0};
+    struct err err = {0};
+    if (answer(&work, trial, fabrics, bands, &request, &evaluation, &err)) {
+        trial->answered = true;
+        trial->why_not = NULL;
+        trial->parallel = copy_parallel(arena, &request.parallel);
+        trial->prediction = evaluation.prediction;
+    } else {
+        trial->why_not = arena_copy(arena, err.text);
+    }
+    arena_free(&work);
+}
+
+bool trials_answer(struct arena *arena, struct trials *trials,
+                   void (*progress)(void *context, int done, int count), void *context,
+                   struct err *err)
+{
+    const struct fabrics *fabrics = fabrics_load(arena, err);
+    const struct bands *bands = fabrics ? bands_load(arena, err) : NULL;
+    if (!bands) return false;
+    for (int i = 0; i < trials->count; i++) {
+        trial_answer(arena, &trials->items[i], fabrics, bands);
+        if (progress) progress(context, i + 1, trials->count);
+    }
+    return true;
+}
+
+bool trials_run(struct arena *arena, const struct rows *rows, struct trials *trials,
+                void (*progress)(void *context, int done, int count), void *context,
+                struct err *err)
+{
+    trials_ask(arena, rows, QUESTION_STATED, trials);
+    return trials_answer(arena, trials, progress, context, err);
+}
