@@ -127,17 +127,12 @@ static int redo_of(struct composer *composer, const struct parallel *parallel)
     return composer->redo_count++;
 }
 
-// What the pipeline leaves of the plan's overlap: the exchanges of experts hidden or not.
-static int hiding_of(const struct composer *composer, const struct parallel *parallel)
-{
-    return (step_overlap(composer->request->stack, parallel) & OVERLAP_EP) != 0;
-}
-
 static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
                                         int redo)
 {
-    int sharding = sharding_of(composer, parallel), hiding = hiding_of(composer, parallel);
-    struct variant *variant = &composer->variants[hiding][sharding][redo];
+    // Exchanges of experts are hidden in some pipelines of a group and not in others.
+    bool hides = step_overlap(composer->request->stack, parallel) & OVERLAP_EP;
+    struct variant *variant = &composer->variants[hides][sharding_of(composer, parallel)][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
