@@ -452,9 +452,8 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     struct parallel stored = *parallel, whole = *parallel;
     const struct schedule_row *row = schedule_row(parallel->schedule);
     bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
-    if (linear && parallel->vpp == 1) {
-        stored.schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
-    }
+    enum schedule_kind like = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+    if (linear && parallel->vpp == 1) stored.schedule = like;
     stored.recompute = whole.recompute = RECOMPUTE_NONE;
     stored.recompute_classes = whole.recompute_classes = 0;
     stored.recompute_layers = -1;
