@@ -49,7 +49,7 @@ struct tally {
     double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
     struct ring rings[2];        // of first and of redone work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
-    double hiding_s;             // of compute that these are hidden behind
+    double hiding_s;             // of the phase that these are hidden behind
     double kernel_count;
     double host_s;  // beside launching kernels
 };
@@ -230,6 +230,13 @@ static double host_s_of(const struct stack *stack, const struct tally *tally)
     return tally->kernel_count * stack->host_op_s + tally->host_s;
 }
 
+// While one phase computes or its device waits for the host, transfers may proceed.
+static double window_of(const struct stack *stack, const struct tally *tally)
+{
+    double busy_s = tally->compute_s + tally->recompute_s;
+    return busy_s + host_wait_s(busy_s, host_s_of(stack, tally));
+}
+
 static double hide(double *exposed_s, double most_s)
 {
     double hidden_s = fmin(*exposed_s, most_s);
@@ -247,8 +254,7 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
     bool gathers = overlap & OVERLAP_PARAM_GATHER, scatters = overlap & OVERLAP_GRAD_REDUCE;
     for (int phase = first; phase <= last; phase++) {
         const struct tally *tally = &tallies[phase];
-        double busy_s = tally->compute_s + tally->recompute_s;
-        window_s += busy_s + host_wait_s(busy_s, host_s_of(stack, tally));
+        window_s += window_of(stack, tally);
         wanted_s += (gathers ? tally->gather_s : 0) + (scatters ? tally->scatter_s : 0);
     }
     if (wanted_s <= 0) return;
@@ -261,7 +267,7 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
     }
     for (int phase = first; phase <= last && window_s > 0; phase++) {
         struct tally *tally = &tallies[phase];
-        tally->hiding_s = slowed_s * (tally->compute_s + tally->recompute_s) / window_s;
+        tally->hiding_s = slowed_s * window_of(stack, tally) / window_s;
     }
     tallies[last].compute_s += slowed_s * stack->contention_ratio;
 }
@@ -293,7 +299,7 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
 static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
 {
     const struct stack *stack = compute->stack;
-    double window_s = tally->compute_s + tally->recompute_s;
+    double window_s = window_of(stack, tally);
     double left_s = fmin(stack->overlap_ratio * window_s, window_s - tally->hiding_s);
     double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, left_s);
     tally->comm_s[PART_EP] -= hidden_s;
