@@ -229,10 +229,12 @@ static double step_alone(struct arena *scratch, const struct fit_problem *proble
     double gain = 0;
     for (int i = 0; i < count; i++) {
         assemble(problem, point, a, slope);
-        step[i] = fmax(-STEP_MOST, fmin(STEP_MOST, slope[i] / a[i * count + i]));
-        double one = step[i] == 0 ? 0 : try_step(scratch, problem, point, step);
+        double curvature = a[i * count + i];
+        if (slope[i] * slope[i] / curvature / 2 <= FIT_GAIN_END) continue;
+        step[i] = fmax(-STEP_MOST, fmin(STEP_MOST, slope[i] / curvature));
+        double one = try_step(scratch, problem, point, step);
         step[i] /= 2;
-        if (one == 0 && step[i] != 0) one = try_step(scratch, problem, point, step);
+        if (one == 0) one = try_step(scratch, problem, point, step);
         step[i] = 0;
         gain += one;
     }
