@@ -21,7 +21,8 @@
 // published runs, bands that few families had narrowed held 71 % of the next family's rows.
 //
 // A device without rows takes the same from residuals of predictions that knew no row of their
-// device, and never a narrower band than runs of known devices take.
+// device, the devices weighing alike in place of the families, and never a narrower band than runs
+// of known devices take.
 
 struct residual {
     const char *device, *stack;
