@@ -68,6 +68,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, broadcast_gather)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
+    {JSON_OPT_BOOL(struct stack, searched_zero_bubble)},
     {JSON_BOOL(struct stack, dummy_gradient)},
     {JSON_OPT_BOOL(struct stack, fp32_weights)},
     {JSON_OPT_BOOL(struct stack, score_buffer)},

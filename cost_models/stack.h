@@ -106,6 +106,8 @@ struct stack {
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
                                    // for the global norm: it steps, and takes the step back in
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
+    bool searched_zero_bubble;     // zb-h1 and zb-h2 are what it finds under limits of p and of 2p
+                                   // micro-batches a stage, not the patterns of p and 2p - 1
     bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
                                    // of a layer's weights
     bool score_buffer;             // unfused attention keeps a buffer as large as its scores
