@@ -167,12 +167,10 @@ static bool is_blank(const char *text, size_t bytes)
     return strspn(text, " \t\r") >= bytes;
 }
 
-bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct err *err)
+bool rows_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
+                struct rows *rows, struct err *err)
 {
     *rows = (struct rows){0};
-    size_t bytes = 0;
-    const char *text = file_read(arena, path, ROWS_BYTES_MAX, &bytes, err);
-    if (!text) return false;
     int line_count = 1;
     for (size_t i = 0; i < bytes; i++) {
         line_count += text[i] == '\n';
@@ -191,6 +189,13 @@ bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct 
     if (rows->count == 0) return err_set(err, ERR_INPUT, "%s: holds no row", path);
     check_ids(rows, err);
     return err->kind == ERR_NONE;
+}
+
+bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct err *err)
+{
+    size_t bytes = 0;
+    const char *text = file_read(arena, path, ROWS_BYTES_MAX, &bytes, err);
+    return text && rows_parse(arena, path, text, bytes, rows, err);
 }
 
 static bool is_kept(const struct row *row, const struct row_filter *filter)

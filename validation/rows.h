@@ -36,6 +36,9 @@ struct rows {
 // so is an id that occurs twice.
 MUST_CHECK bool rows_read(struct arena *arena, const char *path, struct rows *rows,
                           struct err *err);
+// The same of a text; `path` is for errors.
+MUST_CHECK bool rows_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
+                           struct rows *rows, struct err *err);
 
 // Rows of these tiers (letters), families (how the name begins), device and stack; NULL: all.
 struct row_filter {
