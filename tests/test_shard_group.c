@@ -12,7 +12,7 @@ static double gather_s(struct arena *arena, bool broadcasts, int group)
     struct stack *stack = ARENA_NEW(arena, struct stack, 1);
     struct priced of = priced_start(arena, "llama-2-7b", "dgx-a100-80g-x128", "internevo");
     *stack = *of.stack;
-    stack->broadcast_gather = broadcasts;
+    stack->owned_tensors = broadcasts;
     of.stack = stack;
     of.parallel.zero = 1;
     of.parallel.zero_group = group;
