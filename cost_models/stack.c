@@ -65,7 +65,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
     {JSON_BOOL(struct stack, accumulates_whole)},
-    {JSON_BOOL(struct stack, broadcast_gather)},
+    {JSON_BOOL(struct stack, owned_tensors)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},
     {JSON_OPT_BOOL(struct stack, searched_zero_bubble)},
