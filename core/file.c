@@ -208,7 +208,8 @@ bool file_write(const char *path, const char *text, size_t bytes, struct err *er
     return file_commit(&writer, err);
 }
 
-bool file_make_folders(const char *path, struct err *err)
+// Makes the folder that `path` stands in, and those above it, where they are missing.
+static bool make_folders(const char *path, struct err *err)
 {
     struct arena arena = {0};
     char *folder = arena_copy(&arena, path);
@@ -222,4 +223,13 @@ bool file_make_folders(const char *path, struct err *err)
     }
     arena_free(&arena);
     return made;
+}
+
+bool file_write_below(const char *folder, const char *name, const char *text, struct err *err)
+{
+    struct arena arena = {0};
+    const char *path = arena_print(&arena, "%s/%s", folder, name);
+    bool done = make_folders(path, err) && file_write(path, text, strlen(text), err);
+    arena_free(&arena);
+    return done;
 }

@@ -11,8 +11,10 @@ MUST_CHECK bool file_write(const char *path, const char *text, size_t bytes, str
 MUST_CHECK char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                            struct err *err);
 bool file_exists(const char *path);
-// Makes the folder that `path` stands in, and those above it, where they are missing.
-MUST_CHECK bool file_make_folders(const char *path, struct err *err);
+
+// Writes `folder`/`name` from a text that ends in NUL; `name` may hold folders, made where missing.
+MUST_CHECK bool file_write_below(const char *folder, const char *name, const char *text,
+                                 struct err *err);
 
 // The same for texts that are too long for memory: open, put any number of times, then commit.
 // Failures stick and are reported by the commit; after a failed open or commit nothing is left to

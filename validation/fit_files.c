@@ -177,13 +177,6 @@ char *fit_edit_text(struct arena *arena, const struct json *object, const struct
     return err->kind ? NULL : apply(&editor);
 }
 
-static bool write_text(struct arena *arena, const char *folder, const char *path, const char *text,
-                       struct err *err)
-{
-    const char *target = arena_print(arena, "%s/%s", folder, path);
-    return file_make_folders(target, err) && file_write(target, text, strlen(text), err);
-}
-
 static bool write_owner(struct arena *arena, const struct fit_result *result,
                         const struct fit_constant *of, const char *folder, const char *source,
                         struct err *err)
@@ -196,8 +189,8 @@ static bool write_owner(struct arena *arena, const struct fit_result *result,
     if (!path || !json_load(arena, path, &document, err)) return false;
     struct json root = json_root(&document);
     const char *text = fit_edit_text(arena, &root, result, of->owner, of->owner_name, source, err);
-    return text && write_text(arena, folder,
-                              arena_print(arena, "%s/%s.json", where, of->owner_name), text, err);
+    const char *name = arena_print(arena, "%s/%s.json", where, of->owner_name);
+    return text && file_write_below(folder, name, text, err);
 }
 
 // Row after row of one file: the text of each edit is parsed again for the next.
@@ -218,7 +211,7 @@ static bool write_fabrics(struct arena *arena, const struct fit_result *result, 
         const char *text = fit_edit_text(arena, &row, result, CONSTANT_FABRIC, name, source, err);
         if (!text || !json_parse(arena, path, text, strlen(text), &document, err)) return false;
     }
-    return !err->kind && write_text(arena, folder, "cost_models/fabrics.json", document.text, err);
+    return !err->kind && file_write_below(folder, "cost_models/fabrics.json", document.text, err);
 }
 
 bool fit_files_write(struct arena *arena, const struct fit_result *result, const char *folder,
