@@ -68,8 +68,6 @@ struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
 // 16 bits where the device has them, whatever the run's products are in.
 enum precision attention_precision(const struct device *device);
-// Whether products are narrow and the matrix units take block scales.
-bool compute_takes_block_scales(const struct compute_context *context);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
                          const struct op *op);

@@ -1,7 +1,6 @@
 #include "validation/question.h"
 
 #include "core/json_write.h"
-#include "planner/choice.h"
 
 #include <string.h>
 
