@@ -80,16 +80,20 @@ static bool leave_out_of(const char *words, unsigned *bits, struct err *err)
     return true;
 }
 
-// Residuals of the rows that were fitted; without those of families and devices there are none.
+// A fitted row that was predicted without its family and without its device.
+static bool has_residual(const struct fit_prediction *prediction)
+{
+    return prediction->fitted && prediction->left_out_s[FIT_LEAVE_FAMILY] > 0 &&
+           prediction->left_out_s[FIT_LEAVE_DEVICE] > 0;
+}
+
 static struct residuals residuals_of(struct arena *arena, const struct fit_result *result)
 {
     struct residuals residuals = {ARENA_NEW(arena, struct residual, result->prediction_count), 0};
     for (int i = 0; i < result->prediction_count; i++) {
         const struct fit_prediction *prediction = &result->predictions[i];
         const struct row *row = prediction->row;
-        bool has_all = prediction->left_out_s[FIT_LEAVE_FAMILY] > 0 &&
-                       prediction->left_out_s[FIT_LEAVE_DEVICE] > 0;
-        if (!prediction->fitted || !has_all) continue;
+        if (!has_residual(prediction)) continue;
         residuals.items[residuals.count++] = (struct residual){
             .device = row->device,
             .stack = row->stack,
@@ -104,6 +108,7 @@ static struct residuals residuals_of(struct arena *arena, const struct fit_resul
     return residuals;
 }
 
+// `bands`: one a residual, in their order.
 static const char *left_out_file(struct arena *arena, const struct fit_result *result,
                                  const struct residuals *residuals, const struct band *bands,
                                  const char *source)
@@ -112,7 +117,7 @@ static const char *left_out_file(struct arena *arena, const struct fit_result *r
     for (int i = 0; i < result->prediction_count; i++) {
         const struct fit_prediction *prediction = &result->predictions[i];
         double step_s = prediction->left_out_s[FIT_LEAVE_FAMILY];
-        if (!prediction->fitted || left_out.count == residuals->count) continue;
+        if (!has_residual(prediction)) continue;
         const struct band *band = &bands[left_out.count];
         left_out.rows[left_out.count++] = (struct left_out_row){
             .id = prediction->row->id,
@@ -171,12 +176,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         .detail = arguments->coarse ? QUESTION_COARSE : QUESTION_STATED,
         .progress = show_progress,
     };
-    bool is_tiers = *options.tiers && strspn(options.tiers, "ABC") == strlen(options.tiers);
-    if (!is_tiers) {
-        err_set(err, ERR_USAGE, "--tiers: expected letters of A, B and C, found \"%s\"",
-                options.tiers);
-        return exit_status(err);
-    }
+    if (!rows_check_tiers(options.tiers, err)) return exit_status(err);
     if (!leave_out_of(arguments->leave_out, &options.leave_out, err)) return exit_status(err);
     const char *date = arguments->folder ? date_of(arena, arguments, err) : NULL;
     struct rows rows;

@@ -271,6 +271,23 @@ static void read_workload(struct arena *arena, const struct plan_arguments *argu
     (void)known;
 }
 
+// What is taken because the pins describe a run, where a search would have chosen.
+static void note_described(const struct search_request *request)
+{
+    enum attention attention;
+    if (search_describes_stages(request)) {
+        fputs("note: --stages not given, taking even ones: --pp, --schedule and --micro-batch "
+              "describe a run\n",
+              stderr);
+    }
+    if (search_describes_attention(request, &attention)) {
+        fprintf(stderr,
+                "note: --attention not given, taking %s: --pp, --schedule and --micro-batch "
+                "describe a run, and in fp16 those of stack %s have it\n",
+                attention_name(attention), request->stack->name);
+    }
+}
+
 static enum objective objective_from_name(const char *name)
 {
     if (strcmp(name, "cost") == 0) return OBJECTIVE_COST;
@@ -305,5 +322,6 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
     request->top = arguments->top;
     request->exhaustive = arguments->exhaustive;
     read_workload(arena, arguments, request);
+    note_described(request);
     return true;
 }

@@ -26,12 +26,6 @@ static void show_progress(void *context, int done, int count)
     progress_show(context, "row %d of %d", done, count);
 }
 
-static bool check_tiers(const char *tiers, struct err *err)
-{
-    if (*tiers && strspn(tiers, "ABC") == strlen(tiers)) return true;
-    return err_set(err, ERR_USAGE, "--tiers: expected letters of A, B and C, found \"%s\"", tiers);
-}
-
 static bool answer_rows(struct arena *arena, const struct arguments *arguments,
                         struct trials *trials, struct err *err)
 {
@@ -93,7 +87,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     struct trials trials;
     struct left_out left_out;
     bool has_left_out = arguments->left_out != NULL;
-    if (!check_tiers(arguments->tiers, err)) return exit_status(err);
+    if (!rows_check_tiers(arguments->tiers, err)) return exit_status(err);
     if (has_left_out && !left_out_read(arena, arguments->left_out, &left_out, err)) {
         return exit_status(err);
     }

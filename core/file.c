@@ -213,9 +213,26 @@ bool file_write(const char *path, const char *text, size_t bytes, struct err *er
     return file_commit(&writer, err);
 }
 
+// Makes the folder that `path` stands in, and those above it, where they are missing.
+static bool make_folders(const char *path, struct err *err)
+{
+    struct arena arena = {0};
+    char *folder = arena_copy(&arena, path);
+    bool made = true;
+    for (char *end = folder + 1; made && (end = strchr(end, '/')); end++) {
+        *end = '\0';
+        if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+            made = err_set(err, ERR_SYSTEM, "cannot make folder %s: %s", folder, strerror(errno));
+        }
+        *end = '/';
+    }
+    arena_free(&arena);
+    return made;
+}
+
 static bool prepare(struct file_writer *writer, const struct file_text *file, struct err *err)
 {
-    if (!file_make_folders(file->path, err) || !file_open(writer, file->path, err)) return false;
+    if (!make_folders(file->path, err) || !file_open(writer, file->path, err)) return false;
     file_put(writer, file->text, strlen(file->text));
     if (!writer->error && !flush(writer)) writer->error = errno;
     if (!writer->error) return true;
@@ -239,20 +256,4 @@ bool file_write_all(const struct file_text *files, int count, struct err *err)
     }
     arena_free(&arena);
     return done;
-}
-
-bool file_make_folders(const char *path, struct err *err)
-{
-    struct arena arena = {0};
-    char *folder = arena_copy(&arena, path);
-    bool made = true;
-    for (char *end = folder + 1; made && (end = strchr(end, '/')); end++) {
-        *end = '\0';
-        if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-            made = err_set(err, ERR_SYSTEM, "cannot make folder %s: %s", folder, strerror(errno));
-        }
-        *end = '/';
-    }
-    arena_free(&arena);
-    return made;
 }

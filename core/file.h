@@ -11,8 +11,6 @@ MUST_CHECK bool file_write(const char *path, const char *text, size_t bytes, str
 MUST_CHECK char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                            struct err *err);
 bool file_exists(const char *path);
-// Makes the folder that `path` stands in, and those above it, where they are missing.
-MUST_CHECK bool file_make_folders(const char *path, struct err *err);
 
 // Files that belong together: folders are made, and none takes its place before all are on disk, so
 // that a full disk or a folder that cannot be written leaves every one as it was.

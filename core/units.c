@@ -109,6 +109,17 @@ char *units_ratio(struct arena *arena, double ratio)
     return arena_print(arena, "%.1f %%", 100 * ratio);
 }
 
+char *units_percent(struct arena *arena, double ratio)
+{
+    return arena_print(arena, "%.1f%%", 100 * ratio);
+}
+
+char *units_signed_percent(struct arena *arena, double ratio)
+{
+    // No minus before a zero.
+    return arena_print(arena, "%+.1f%%", fabs(ratio) < 0.0005 ? 0.0 : 100 * ratio);
+}
+
 // The multiple becomes an exponent of the text, because 1.1 * 1e6 is not always what 1.1e6 reads
 // as.
 static const char *exponent_of(char suffix)

@@ -12,6 +12,9 @@ char *units_flop_per_s(struct arena *arena, double flop_per_s);    // GFLOP/s ..
 char *units_bytes_per_s(struct arena *arena, double bytes_per_s);  // decimal
 char *units_count(struct arena *arena, double count);              // 1,842  16,384  1.01 T
 char *units_ratio(struct arena *arena, double ratio);              // percent with one decimal
+// The same in a column of a table: "43.1%", and "+43.1%" of what is more or less.
+char *units_percent(struct arena *arena, double ratio);
+char *units_signed_percent(struct arena *arena, double ratio);
 
 // Numbers as people type them: 4096, 1e12, 2T, 512k, 1.5M (decimal multiples). False with
 // ERR_USAGE that names `what` when the text is not a number or not whole where it must be.

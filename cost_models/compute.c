@@ -76,6 +76,18 @@ double overlapped_s(double a_s, double b_s)
     return pow(pow(a_s, OVERLAP_EXPONENT) + pow(b_s, OVERLAP_EXPONENT), 1 / OVERLAP_EXPONENT);
 }
 
+// Block scales came to matrix units together with fp4.
+static bool has_block_scales(const struct device *device)
+{
+    return device->peak_flop_per_s[PRECISION_FP4] > 0;
+}
+
+// Whether products are narrow and the matrix units take block scales.
+static bool takes_block_scales(const struct compute_context *context)
+{
+    return precision_bytes(context->precision) < 2 && has_block_scales(context->device);
+}
+
 static double fresh_gemm_s(const struct compute_context *context, const struct gemm *gemm,
                            unsigned traits, enum bound *bound)
 {
@@ -87,7 +99,7 @@ static double fresh_gemm_s(const struct compute_context *context, const struct g
     assert(peak > 0 && "the device has matrix units for the precision");
     bool is_batched = gemm->batch > 1 && !is_grouped;
     if (is_batched && !is_aligned(gemm)) peak *= context->stack->unaligned_gemm_ratio;
-    bool is_fused = context->stack->expert_fusion && compute_takes_block_scales(context);
+    bool is_fused = context->stack->expert_fusion && takes_block_scales(context);
     if (is_grouped && !is_fused) peak *= context->stack->grouped_gemm_ratio;
     double compute_s = tiled_flop(device, gemm) / (peak / device->multiprocessor_count);
     double memory_s = gemm_bytes(gemm, precision, accumulate_fp32) /
@@ -167,21 +179,10 @@ const struct instr *streamed_input(const struct block_program *program, const st
     return NULL;
 }
 
-// Block scales came to matrix units together with fp4.
-static bool has_block_scales(const struct device *device)
-{
-    return device->peak_flop_per_s[PRECISION_FP4] > 0;
-}
-
-bool compute_takes_block_scales(const struct compute_context *context)
-{
-    return precision_bytes(context->precision) < 2 && has_block_scales(context->device);
-}
-
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
                          const struct op *op)
 {
-    return context->stack->expert_fusion && compute_takes_block_scales(context) &&
+    return context->stack->expert_fusion && takes_block_scales(context) &&
            op_rule(op->kind)->element_wise && op_has_dim(block, op, DIM_EXPERT);
 }
 
@@ -262,7 +263,7 @@ double compute_host_ratio(const struct compute_context *context,
         !has_experts(program->block)) {
         return 1;
     }
-    return compute_takes_block_scales(context) ? 0 : stack->expert_graph_host_ratio;
+    return takes_block_scales(context) ? 0 : stack->expert_graph_host_ratio;
 }
 
 static bool is_read_by(const struct block *block, int tensor, enum op_kind kind)

@@ -11,17 +11,22 @@
 //   gap between kernels. fp32-accumulated weight gradients read and write 4 M N bytes more.
 //   The ratio P * ge is that of long work in training, at the clock that the power limit leaves; no
 //   term raises it for short kernels: where a table shows them faster (B200 below 0.5 ms), they
-//   were timed alone, before the limit acted, and published steps do not show it. Experts are a
-//   grouped GEMM: `batch` groups of m rows, whose tiles fill the device together, at the stack's
-//   grouped_gemm_ratio; the traffic holds the weights of every group. Attention: flop at the
-//   device's attention ratio beside one exponential a query and key, overlap as above, * s / (s +
-//   half_seq), and the tail of its last blocks (cost_models/attention.c); unfused: batched GEMMs
-//   (head_dim not a multiple of 8: slower) and softmax at memory speed. Where k and v arrive block
-//   after block (ring), s is the keys of a block, half of them with zig-zag, and every block but
-//   the first adds its result to the sum of the others. Queries split over ranks without zig-zag:
-//   the last rank's keys count, 2 - 1/ranks of the mean when causal. Dispatch and combine move the
-//   rows of experts at memory speed, permute_passes times. Everything else: bytes that fusion
-//   leaves (plan/fusion.h) * element_wise_scale / (memory bandwidth * memory_ratio).
+//   were timed alone, before the limit acted, and published steps do not show it.
+//
+//   Experts are a grouped GEMM: `batch` groups of m rows, whose tiles fill the device together, at
+//   the stack's grouped_gemm_ratio; the traffic holds the weights of every group.
+//
+//   Attention: flop at the device's attention ratio beside one exponential a query and key, overlap
+//   as above, * s / (s + half_seq), and the tail of its last blocks (cost_models/attention.c);
+//   unfused: batched GEMMs (head_dim not a multiple of 8: slower) and softmax at memory speed.
+//   Where k and v arrive block after block (ring), s is the keys of a block, half of them with
+//   zig-zag, and every block but the first adds its result to the sum of the others. Queries split
+//   over ranks without zig-zag: the last rank's keys count, 2 - 1/ranks of the mean when causal.
+//
+//   Dispatch and combine move the rows of experts at memory speed, permute_passes times.
+//
+//   Everything else: bytes that fusion leaves (plan/fusion.h) * element_wise_scale / (memory
+//   bandwidth * memory_ratio).
 // In fp8 and fp4 runs, products of a layer with its parameters are narrow in the phases that the
 // stack names; head, router, embedding and products of activations stay in bf16. Operands are
 // quantised where they first occur: x in forward, its gradient in backward, the weight once a step
@@ -68,8 +73,6 @@ struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
 // 16 bits where the device has them, whatever the run's products are in.
 enum precision attention_precision(const struct device *device);
-// Whether products are narrow and the matrix units take block scales.
-bool compute_takes_block_scales(const struct compute_context *context);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
                          const struct op *op);

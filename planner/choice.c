@@ -310,6 +310,28 @@ bool pins_describe_pipeline(const struct pins *pins)
     return true;
 }
 
+bool search_describes_stages(const struct search_request *request)
+{
+    const struct pins *pins = &request->pins;
+    return pins_describe_pipeline(pins) && pins->stage_layers_count == 0 &&
+           pins->degree[AXIS_PP].low > 1;
+}
+
+bool search_describes_attention(const struct search_request *request, enum attention *attention)
+{
+    const struct pins *pins = &request->pins;
+    bool is_open = !pins_get(pins, CHOICE_ATTENTION).set;
+    bool is_fp16 = request->workload.precision == PRECISION_FP16;
+    if (!is_open || !is_fp16 || !pins_describe_pipeline(pins)) return false;
+    for (int value = 0; value < ATTENTION_COUNT; value++) {
+        if (!(request->stack->fp16_attention >> value & 1)) continue;
+        if (!pins_allow(pins, CHOICE_ATTENTION, value)) continue;
+        *attention = (enum attention)value;
+        return true;
+    }
+    return false;
+}
+
 bool pins_allow_all(const struct pins *pins, const struct parallel *parallel, enum choice *broken)
 {
     for (int i = 0; i < CHOICE_COUNT; i++) {

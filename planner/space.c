@@ -84,11 +84,9 @@ static struct space_values recomputes_of(const struct search_request *request,
 static struct space_values attentions_of(const struct search_request *request)
 {
     struct space_values all = allowed_values(&request->pins, CHOICE_ATTENTION, ATTENTION_COUNT);
-    const struct stack *stack = request->stack;
-    bool is_described = request->workload.precision == PRECISION_FP16 && stack->fp16_attention &&
-                        pins_describe_pipeline(&request->pins);
-    unsigned wanted = is_described ? stack->fp16_attention : stack->attention;
-    if (pins_get(&request->pins, CHOICE_ATTENTION).set) wanted = stack->attention;
+    unsigned wanted = request->stack->attention;
+    enum attention described;
+    if (search_describes_attention(request, &described)) wanted = 1u << described;
     for (int i = 0; i < all.count; i++) {
         if (!(wanted >> all.values[i] & 1)) continue;
         all.values[0] = all.values[i];

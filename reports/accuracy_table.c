@@ -1,30 +1,20 @@
 #include "reports/accuracy_table.h"
 #include "core/table.h"
+#include "core/units.h"
 #include "reports/plan_table.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *percent(struct arena *arena, double ratio)
-{
-    return arena_print(arena, "%.1f%%", 100 * ratio);
-}
-
-static const char *signed_percent(struct arena *arena, double ratio)
-{
-    // No minus before a zero.
-    return arena_print(arena, "%+.1f%%", fabs(ratio) < 0.0005 ? 0.0 : 100 * ratio);
-}
-
 static const char *inside(struct arena *arena, const struct score *score)
 {
-    return score->banded_count ? percent(arena, score->covered_ratio) : "-";
+    return score->banded_count ? units_percent(arena, score->covered_ratio) : "-";
 }
 
 static const char *left_out_mape(struct arena *arena, const struct score *score)
 {
-    return score->row_count ? percent(arena, score->mape) : "-";
+    return score->row_count ? units_percent(arena, score->mape) : "-";
 }
 
 static void score_row(struct table *table, const char *name, const struct score *score,
@@ -38,11 +28,11 @@ static void score_row(struct table *table, const char *name, const struct score 
         table_row(table, (const char *[]){name, rows, failed, "-", "-", "-", "-", "-", "-", last});
         return;
     }
-    table_row(table,
-              (const char *[]){name, rows, failed, percent(arena, score->mape),
-                               percent(arena, score->median), signed_percent(arena, score->bias),
-                               percent(arena, score->p90), percent(arena, score->worst),
-                               inside(arena, score), last});
+    table_row(table, (const char *[]){
+                         name, rows, failed, units_percent(arena, score->mape),
+                         units_percent(arena, score->median),
+                         units_signed_percent(arena, score->bias), units_percent(arena, score->p90),
+                         units_percent(arena, score->worst), inside(arena, score), last});
 }
 
 static struct table score_table(struct arena *arena, const char *name, const char *last)
@@ -92,11 +82,12 @@ static const char *counted(struct arena *arena, int count, const char *what)
 static const char *memory_line(struct arena *arena, const char *name, const struct score *score)
 {
     if (score->row_count == 0) return "";
-    const char *under = score->least < 0 ? signed_percent(arena, score->least) : "none";
-    const char *over = score->most > 0 ? signed_percent(arena, score->most) : "none";
+    const char *under = score->least < 0 ? units_signed_percent(arena, score->least) : "none";
+    const char *over = score->most > 0 ? units_signed_percent(arena, score->most) : "none";
     return arena_print(arena, "%s memory: %s, MAPE %s, bias %s, worst under %s, worst over %s\n",
-                       name, counted(arena, score->row_count, "row"), percent(arena, score->mape),
-                       signed_percent(arena, score->bias), under, over);
+                       name, counted(arena, score->row_count, "row"),
+                       units_percent(arena, score->mape), units_signed_percent(arena, score->bias),
+                       under, over);
 }
 
 static const char *ranking_line(struct arena *arena, const char *name,
@@ -109,8 +100,9 @@ static const char *ranking_line(struct arena *arena, const char *name,
                        "      %s mean, %s worst\n",
                        name, counted(arena, ranking->sweep_count, "sweep"),
                        units_count(arena, ranking->right_count),
-                       counted(arena, ranking->pair_count, "pair"), percent(arena, right),
-                       percent(arena, ranking->regret_mean), percent(arena, ranking->regret_worst));
+                       counted(arena, ranking->pair_count, "pair"), units_percent(arena, right),
+                       units_percent(arena, ranking->regret_mean),
+                       units_percent(arena, ranking->regret_worst));
 }
 
 static const char *failures_text(struct arena *arena, const struct accuracy *accuracy)
@@ -127,11 +119,12 @@ static const char *failures_text(struct arena *arena, const struct accuracy *acc
 
 char *accuracy_table_text(struct arena *arena, const struct accuracy *accuracy)
 {
-    const char *means = arena_print(arena, "Mean over families (%d): MAPE %s",
-                                    accuracy->family_count, percent(arena, accuracy->family_mape));
+    const char *means =
+        arena_print(arena, "Mean over families (%d): MAPE %s", accuracy->family_count,
+                    units_percent(arena, accuracy->family_mape));
     if (accuracy->has_left_out) {
         means = arena_print(arena, "%s, left out %s", means,
-                            percent(arena, accuracy->left_out_family_mape));
+                            units_percent(arena, accuracy->left_out_family_mape));
     }
     return arena_print(arena, "%s\n%s\n%s\n%s%s%s%s%s", families_text(arena, accuracy),
                        groups_text(arena, accuracy), means,
@@ -170,7 +163,7 @@ char *accuracy_worst_text(struct arena *arena, const struct accuracy *accuracy, 
     table_row(&table, (const char *[]){"error", "predicted", "measured", "row", "plan"});
     for (int i = 0; i < used && i < count; i++) {
         const struct trial *trial = sorted[i];
-        table_row(&table, (const char *[]){signed_percent(arena, error_of(trial)),
+        table_row(&table, (const char *[]){units_signed_percent(arena, error_of(trial)),
                                            units_seconds(arena, trial->prediction.step_s),
                                            units_seconds(arena, trial->row->step_s), trial->row->id,
                                            parallel_text(arena, &trial->parallel)});
@@ -203,7 +196,7 @@ char *accuracy_rates_text(struct arena *arena, const struct trials *trials)
         table_row(&table,
                   (const char *[]){row->id, gpus, published,
                                    tera(arena, row->flop_per_s_per_gpu * ratio),
-                                   signed_percent(arena, ratio - 1),
+                                   units_signed_percent(arena, ratio - 1),
                                    tera(arena, trial->prediction.hardware_flop_per_s_per_gpu)});
     }
     return table_text(&table);

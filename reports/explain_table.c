@@ -79,11 +79,6 @@ static const char *rate_text(struct arena *arena, const struct account_line *lin
     return scaled(arena, (computes ? line->flop : line->bytes) / line->s, computes ? "F" : "B");
 }
 
-static const char *share_text(struct arena *arena, double s, double step_s)
-{
-    return arena_print(arena, "%.1f%%", 100 * s / step_s);
-}
-
 static void operator_row(struct table *table, const struct account *account,
                          const struct account_line *line)
 {
@@ -99,7 +94,7 @@ static void operator_row(struct table *table, const struct account *account,
         scaled(arena, line->flop, ""),
         scaled(arena, line->bytes, "B"),
         units_seconds(arena, line->s),
-        share_text(arena, line->s, account->step_s),
+        units_percent(arena, line->s / account->step_s),
         rate_text(arena, line),
         bound_text(price),
     };
@@ -182,13 +177,13 @@ static char *lines_text(struct arena *arena, const struct account *account, bool
     char *text = table_text(&table);
     if (more == 0) return text;
     return arena_print(arena, "%s... %d more lines, %s\n", text, more,
-                       share_text(arena, more_s, account->step_s));
+                       units_percent(arena, more_s / account->step_s));
 }
 
 static void sum_row(struct table *table, const char *name, double s, double step_s)
 {
     const char *cells[] = {name, units_seconds(table->arena, s),
-                           share_text(table->arena, s, step_s)};
+                           units_percent(table->arena, s / step_s)};
     table_row(table, cells);
 }
 

@@ -1,6 +1,7 @@
 #include "reports/fit_table.h"
 #include "core/json_write.h"
 #include "core/table.h"
+#include "core/units.h"
 #include "validation/score.h"
 
 #include <math.h>
@@ -51,16 +52,6 @@ static struct score score_group(struct arena *arena, const struct fit_result *re
                                                .predicted = predicted_s(prediction, column)};
     }
     return score_of(estimates, count);
-}
-
-static const char *percent(struct arena *arena, double ratio)
-{
-    return arena_print(arena, "%.1f%%", 100 * ratio);
-}
-
-static const char *signed_percent(struct arena *arena, double ratio)
-{
-    return arena_print(arena, "%+.1f%%", fabs(ratio) < 0.0005 ? 0.0 : 100 * ratio);
 }
 
 char *fit_rows_text(struct arena *arena, const struct fit_result *result)
@@ -127,8 +118,8 @@ static const char *families_text(struct arena *arena, const struct fit_result *r
             if (!has_column(result, column)) continue;
             struct score score = score_group(arena, result, &group, column);
             cells[1] = arena_print(arena, "%d", score.row_count);
-            cells[column + 2] = percent(arena, score.mape);
-            if (column == last) cells[COLUMN_COUNT + 2] = signed_percent(arena, score.bias);
+            cells[column + 2] = units_percent(arena, score.mape);
+            if (column == last) cells[COLUMN_COUNT + 2] = units_signed_percent(arena, score.bias);
         }
         table_row(&table, cells);
     }
@@ -142,11 +133,12 @@ static void group_rows(struct table *table, const struct fit_result *result,
     for (int column = 0; column < COLUMN_COUNT; column++) {
         struct score score = score_group(arena, result, group, column);
         if (!has_column(result, column) || score.row_count == 0) continue;
-        table_row(table, (const char *[]){column == 0 ? group->name : "", COLUMN_NAMES[column],
-                                          arena_print(arena, "%d", score.row_count),
-                                          percent(arena, score.mape), percent(arena, score.median),
-                                          signed_percent(arena, score.bias),
-                                          percent(arena, score.p90), percent(arena, score.worst)});
+        table_row(table,
+                  (const char *[]){
+                      column == 0 ? group->name : "", COLUMN_NAMES[column],
+                      arena_print(arena, "%d", score.row_count), units_percent(arena, score.mape),
+                      units_percent(arena, score.median), units_signed_percent(arena, score.bias),
+                      units_percent(arena, score.p90), units_percent(arena, score.worst)});
     }
 }
 
@@ -181,8 +173,8 @@ char *fit_coverage_text(struct arena *arena, const struct residuals *residuals,
         if (coverage.row_count == 0) continue;
         table_row(&table, (const char *[]){is_all ? "all" : kind,
                                            arena_print(arena, "%d", coverage.row_count),
-                                           percent(arena, coverage.covered_ratio),
-                                           percent(arena, coverage.covered_family_ratio),
+                                           units_percent(arena, coverage.covered_ratio),
+                                           units_percent(arena, coverage.covered_family_ratio),
                                            arena_print(arena, "%.2f", coverage.width_ratio)});
     }
     return table_text(&table);

@@ -1,5 +1,6 @@
 #include "reports/plan_table.h"
 #include "core/table.h"
+#include "core/units.h"
 #include "planner/explain.h"
 #include "reports/band_text.h"
 
@@ -112,15 +113,13 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
     double mfu = best->prediction.mfu_ratio * best->prediction.step_s / candidate->cost.step_s *
                  (double)parallel_rank_count(&winner->parallel) /
                  (double)parallel_rank_count(&candidate->parallel);
-    const char *more = i == 0
-                           ? "-"
-                           : arena_print(arena, "%+.1f%%",
-                                         100 * (candidate->cost.step_s / winner->cost.step_s - 1));
+    double more_ratio = candidate->cost.step_s / winner->cost.step_s - 1;
+    const char *more = i == 0 ? "-" : units_signed_percent(arena, more_ratio);
     const char *cells[] = {
         arena_print(arena, "%d", i + 1),
         parallel_text(arena, &candidate->parallel),
         arena_print(arena, "%.4g", candidate->cost.step_s),
-        arena_print(arena, "%.1f%%", 100 * mfu),
+        units_percent(arena, mfu),
         gib_text(arena, candidate->memory.peak_bytes),
         arena_print(arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
                     gib_text(arena, cluster_device_bytes(request->cluster))),

@@ -1,5 +1,6 @@
 #include "reports/step_table.h"
 #include "core/table.h"
+#include "core/units.h"
 #include "reports/band_text.h"
 #include "reports/plan_table.h"
 
@@ -8,7 +9,7 @@ static void add_part(struct table *table, const char *name, double seconds, doub
     struct arena *arena = table->arena;
     if (seconds <= 0) return;
     const char *cells[] = {name, units_seconds(arena, seconds),
-                           arena_print(arena, "%.1f%%", 100 * seconds / step_s)};
+                           units_percent(arena, seconds / step_s)};
     table_row(table, cells);
 }
 

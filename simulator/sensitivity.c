@@ -22,7 +22,8 @@ struct bench *bench_new(struct arena *arena, const struct evaluation_request *re
     return bench;
 }
 
-double bench_value(const struct constant *constant, double ratio)
+// At this ratio of its value, as far as its reader accepts it.
+static double value_at(const struct constant *constant, double ratio)
 {
     return fmax(constant->low, fmin(constant->high, *constant->value * ratio));
 }
@@ -65,7 +66,7 @@ static bool changes(const struct bench_plan *plan, struct arena *scratch, int fi
     double *kept = ARENA_NEW(scratch, double, end - first);
     for (int i = first; i < end; i++) {
         kept[i - first] = *items[i].value;
-        *items[i].value = bench_value(&items[i], ratio);
+        *items[i].value = value_at(&items[i], ratio);
     }
     const struct step_price *price = price_on(plan->bench, scratch, plan->program);
     for (int i = first; i < end; i++)
@@ -115,7 +116,7 @@ double bench_step_s(const struct bench_plan *plan, struct arena *scratch, int co
     struct arena_mark mark = arena_mark(scratch);
     const struct constant *item = &plan->bench->constants.items[constant];
     double kept = *item->value;
-    *item->value = bench_value(item, ratio);
+    *item->value = value_at(item, ratio);
     const struct step_price *price = price_on(plan->bench, scratch, plan->program);
     *item->value = kept;
     bool is_same = same_price(price, plan->price);
@@ -127,13 +128,13 @@ double bench_step_s(const struct bench_plan *plan, struct arena *scratch, int co
 static struct sensitivity_row row_of(const struct bench_plan *plan, struct arena *scratch, int i)
 {
     const struct constant *constant = &plan->bench->constants.items[i];
-    double low = bench_value(constant, 1 - SMALL), high = bench_value(constant, 1 + SMALL);
+    double low = value_at(constant, 1 - SMALL), high = value_at(constant, 1 + SMALL);
     double below_s = bench_step_s(plan, scratch, i, 1 - SMALL);
     double above_s = bench_step_s(plan, scratch, i, 1 + SMALL);
     return (struct sensitivity_row){
         .constant = constant,
         .elasticity = high > low ? log(above_s / below_s) / log(high / low) : 0,
-        .can_grow = bench_value(constant, 1 + LARGE) > *constant->value,
+        .can_grow = value_at(constant, 1 + LARGE) > *constant->value,
         .more_s = bench_step_s(plan, scratch, i, 1 + LARGE) - plan->step_s,
         .less_s = bench_step_s(plan, scratch, i, 1 - LARGE) - plan->step_s,
     };

@@ -15,8 +15,6 @@ struct bench {
 
 // Lives in `arena`.
 struct bench *bench_new(struct arena *arena, const struct evaluation_request *request);
-// The value at this ratio of the constant's own, as far as its reader accepts it.
-double bench_value(const struct constant *constant, double ratio);
 
 // A plan on a bench, and which of the constants it hangs on at all.
 struct bench_plan {

@@ -20,7 +20,7 @@ my %may_include = (
     validation  => [@planner, 'validation'],
     reports     => [@planner, 'validation', 'executor', 'reports'],
 );
-my %knows_axes = map { $_ => 1 } qw(plan planner validation reports);
+my %knows_axes = map { $_ => 1 } qw(plan planner reports);
 my $axis = qr/\b(?:(?:tp|pp|dp|cp|ep|etp|vpp|sp)(?:_size|_count|_ranks)?\b|degree\[AXIS_\w+\])/;
 
 my @folders = sort keys %may_include;

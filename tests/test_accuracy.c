@@ -45,7 +45,6 @@ static struct trials make_trials(struct arena *arena)
     struct trials trials = {ARENA_NEW(arena, struct trial, ROW_COUNT), ROW_COUNT};
     for (int i = 0; i < ROW_COUNT; i++) {
         trials.items[i].row = &ROWS[i];
-        trials.items[i].kind = ROWS[i].kind;
         trials.items[i].why_not = "because";
     }
     predict(&trials.items[0], 11, 0.95, 1.1);

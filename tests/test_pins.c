@@ -253,6 +253,51 @@ static void the_stages_of_a_described_run_are_even(void **state)
     assert_int_equal(result.best[0].parallel.stage_layers_count, 0);
 }
 
+static void the_stages_of_a_described_run_are_said_to_be_so(void **state)
+{
+    static const int LAYERS[] = {16, 16};
+    struct search_request request =
+        request_of(*state, "llama-3-8b", "dgx-h100", 0, "megatron-core", 64);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    assert_false(search_describes_stages(&request));
+    pins_set(&request.pins, CHOICE_PP, 1, 1);
+    assert_false(search_describes_stages(&request));
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    assert_true(search_describes_stages(&request));
+    request.pins.stage_layers = LAYERS;
+    request.pins.stage_layers_count = 2;
+    assert_false(search_describes_stages(&request));
+}
+
+static enum attention attention_of(struct arena *arena, const struct search_request *request)
+{
+    return search(arena, request).best[0].parallel.attention;
+}
+
+static void a_described_run_in_fp16_has_the_attention_of_its_stack(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request =
+        request_of(arena, "llama-3-8b", "dgx-h100", 0, "megatron-core", 64);
+    enum attention attention = ATTENTION_COUNT;
+    request.workload.precision = PRECISION_FP16;
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    assert_false(search_describes_attention(&request, &attention));
+    assert_int_equal(attention_of(arena, &request), ATTENTION_FLASH);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    assert_true(search_describes_attention(&request, &attention));
+    assert_int_equal(attention, ATTENTION_UNFUSED);
+    assert_int_equal(attention_of(arena, &request), ATTENTION_UNFUSED);
+    request.workload.precision = PRECISION_BF16;
+    assert_false(search_describes_attention(&request, &attention));
+    request.workload.precision = PRECISION_FP16;
+    pins_set(&request.pins, CHOICE_ATTENTION, ATTENTION_FLASH, ATTENTION_FLASH);
+    assert_false(search_describes_attention(&request, &attention));
+    assert_int_equal(attention_of(arena, &request), ATTENTION_FLASH);
+}
+
 static void stages_that_do_not_add_up_are_refused(void **state)
 {
     struct arena *arena = *state;
@@ -434,6 +479,8 @@ int main(void)
         cmocka_unit_test(any_whole_number_of_gpus_has_a_plan),
         cmocka_unit_test(pinned_stages_are_kept),
         cmocka_unit_test(the_stages_of_a_described_run_are_even),
+        cmocka_unit_test(the_stages_of_a_described_run_are_said_to_be_so),
+        cmocka_unit_test(a_described_run_in_fp16_has_the_attention_of_its_stack),
         cmocka_unit_test(stages_that_do_not_add_up_are_refused),
         cmocka_unit_test(a_shard_group_that_does_not_divide_names_those_that_do),
         cmocka_unit_test(a_fully_pinned_plan_is_answered_also_when_it_does_not_fit),

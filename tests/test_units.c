@@ -37,6 +37,10 @@ static void counts_are_grouped_below_a_million(void **state)
     assert_string_equal(units_count(*state, 1.008e12), "1.01 T");
     assert_string_equal(units_count(*state, 2.5), "2.5");
     assert_string_equal(units_ratio(*state, 0.4312), "43.1 %");
+    assert_string_equal(units_percent(*state, 0.4312), "43.1%");
+    assert_string_equal(units_signed_percent(*state, 0.4312), "+43.1%");
+    assert_string_equal(units_signed_percent(*state, -0.4312), "-43.1%");
+    assert_string_equal(units_signed_percent(*state, -0.0004), "+0.0%");
 }
 
 static void numbers_are_read_as_people_type_them(void **state)

@@ -280,20 +280,12 @@ int cluster_node_of(const struct cluster *cluster, int rank)
 struct cluster *cluster_with_kernels(struct arena *arena, const struct cluster *cluster,
                                      const struct kernel_table *table, struct err *err)
 {
-    struct cluster *out = ARENA_NEW(arena, struct cluster, 1);
-    *out = *cluster;
-    out->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
-    bool has_device = false;
     for (int i = 0; i < cluster->node_group_count; i++) {
-        out->nodes[i] = cluster->nodes[i];
         if (strcmp(cluster->nodes[i].device->name, table->device) != 0) continue;
-        struct device *device = ARENA_NEW(arena, struct device, 1);
-        *device = *cluster->nodes[i].device;
+        struct device *device = device_copy(arena, cluster->nodes[i].device);
         device->kernels = table;
-        out->nodes[i].device = device;
-        has_device = true;
+        return cluster_with_device(arena, cluster, device);
     }
-    if (has_device) return out;
     err_set(err, ERR_USAGE, "kernel table %s was measured on %s, which cluster %s has none of",
             table->name, table->device, cluster->name);
     return NULL;

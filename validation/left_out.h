@@ -17,9 +17,11 @@ struct left_out {
     int count;
 };
 
+// False and ERR_INPUT with the place of what is wrong; an id twice is wrong. Rows come sorted by id
+// and live in `arena`.
 MUST_CHECK bool left_out_read(struct arena *arena, const char *path, struct left_out *left_out,
                               struct err *err);
 // The text of such a file.
 char *left_out_text(struct arena *arena, const struct left_out *left_out);
-// NULL if the row was not among them.
+// In what was read; NULL if the row was not among them.
 const struct left_out_row *left_out_find(const struct left_out *left_out, const char *id);

@@ -1,7 +1,6 @@
 #include "validation/question.h"
 
 #include "core/json_write.h"
-#include "planner/choice.h"
 
 #include <string.h>
 
@@ -64,13 +63,14 @@ static void put_experts(struct json_writer *writer, const struct row_model *mode
         return;
     }
     int64_t expert_hidden = first_of(model->moe_ffn_hidden, model->ffn_hidden);
-    bool fine = model->ffn_hidden != model->moe_ffn_hidden || model->experts > 16;
+    // Many experts, or ones smaller than a dense layer, need a config that sizes them apart.
+    bool is_fine_grained = model->ffn_hidden != model->moe_ffn_hidden || model->experts > 16;
     if (model->sliding_window) {
         put_type(writer, "gpt_oss");
         json_put_i64(writer, "num_local_experts", model->experts);
         json_put_i64(writer, "sliding_window", model->sliding_window);
         put_count(writer, "intermediate_size", model->moe_ffn_hidden);
-    } else if (model->moe_ffn_hidden && fine) {
+    } else if (model->moe_ffn_hidden && is_fine_grained) {
         put_type(writer, "qwen3_moe");
         json_put_i64(writer, "num_experts", model->experts);
         json_put_i64(writer, "decoder_sparse_step", 1);

@@ -16,6 +16,12 @@ struct workload question_workload(const struct row *row)
     };
 }
 
+// A row says nothing of a degree (0) or says 1 where nothing is split.
+static bool is_split(int degree)
+{
+    return degree > 1;
+}
+
 static void pin(struct pins *pins, enum choice choice, int64_t value)
 {
     pins_set(pins, choice, value, value);
@@ -28,8 +34,8 @@ static enum schedule_kind schedule_of(const struct row_facts *facts)
     const char *words = facts->schedule ? facts->schedule : "";
     if (strcasestr(words, "zb-1p")) return SCHEDULE_ZB_H1;
     if (strcasestr(words, "zb-2p")) return SCHEDULE_ZB_H2;
-    return strcasestr(words, "interleaved") && facts->vpp > 1 ? SCHEDULE_INTERLEAVED
-                                                              : SCHEDULE_1F1B;
+    return strcasestr(words, "interleaved") && is_split(facts->vpp) ? SCHEDULE_INTERLEAVED
+                                                                    : SCHEDULE_1F1B;
 }
 
 // What sources call the classes of operators that they recompute.
@@ -117,7 +123,7 @@ static void pin_degrees(struct pins *pins, const struct row_facts *facts)
         {CHOICE_EP, facts->ep}, {CHOICE_DP, facts->dp},
     };
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
-        pin(pins, degrees[i].choice, degrees[i].value > 1 ? degrees[i].value : 1);
+        pin(pins, degrees[i].choice, is_split(degrees[i].value) ? degrees[i].value : 1);
     }
 }
 
@@ -128,10 +134,10 @@ struct pins question_pins(const struct row *row, const struct stack *stack,
     struct pins pins = pins_none();
     pin_degrees(&pins, facts);
     if (facts->micro_batch) pin(&pins, CHOICE_MICRO_BATCH, facts->micro_batch);
-    if (facts->vpp > 1) pin(&pins, CHOICE_VPP, facts->vpp);
-    if (facts->pp > 1) pin(&pins, CHOICE_SCHEDULE, schedule_of(facts));
+    if (is_split(facts->vpp)) pin(&pins, CHOICE_VPP, facts->vpp);
+    if (is_split(facts->pp)) pin(&pins, CHOICE_SCHEDULE, schedule_of(facts));
     if (facts->zero_stage >= 0) pin(&pins, CHOICE_ZERO, facts->zero_stage);
-    if (facts->sp && facts->tp > 1) pin(&pins, CHOICE_SP, facts->sp == ROW_YES);
+    if (facts->sp && is_split(facts->tp)) pin(&pins, CHOICE_SP, facts->sp == ROW_YES);
     pin_recompute(&pins, facts, stack, detail);
     if (facts->flash_attention) {
         bool flash = facts->flash_attention == ROW_YES;

@@ -198,6 +198,12 @@ bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct 
     return text && rows_parse(arena, path, text, bytes, rows, err);
 }
 
+bool rows_check_tiers(const char *tiers, struct err *err)
+{
+    if (*tiers && strspn(tiers, "ABC") == strlen(tiers)) return true;
+    return err_set(err, ERR_USAGE, "--tiers: expected letters of A, B and C, found \"%s\"", tiers);
+}
+
 static bool is_kept(const struct row *row, const struct row_filter *filter)
 {
     const char *family = filter->family ? filter->family : "";

@@ -40,6 +40,9 @@ MUST_CHECK bool rows_read(struct arena *arena, const char *path, struct rows *ro
 MUST_CHECK bool rows_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
                            struct rows *rows, struct err *err);
 
+// ERR_USAGE where the words of `--tiers` are not letters of A, B and C.
+MUST_CHECK bool rows_check_tiers(const char *tiers, struct err *err);
+
 // Rows of these tiers (letters), families (how the name begins), device and stack; NULL: all.
 struct row_filter {
     const char *tiers, *family, *device, *stack;

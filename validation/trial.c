@@ -60,7 +60,6 @@ void trials_ask(struct arena *arena, const struct rows *rows, enum question_deta
         struct trial *trial = &trials->items[i];
         struct err err = {0};
         trial->row = &rows->items[i];
-        trial->kind = trial->row->kind;
         if (ask(arena, &stacks, trial, detail, &err)) continue;
         trial->stack = NULL;  // marks what cannot be answered either
         trial->why_not = arena_copy(arena, err.text);
@@ -150,12 +149,4 @@ bool trials_answer(struct arena *arena, struct trials *trials,
         if (progress) progress(context, i + 1, trials->count);
     }
     return true;
-}
-
-bool trials_run(struct arena *arena, const struct rows *rows, struct trials *trials,
-                void (*progress)(void *context, int done, int count), void *context,
-                struct err *err)
-{
-    trials_ask(arena, rows, QUESTION_STATED, trials);
-    return trials_answer(arena, trials, progress, context, err);
 }

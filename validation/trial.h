@@ -14,7 +14,6 @@ struct trial {
     const struct stack *stack;
     struct workload workload;
     struct pins pins;
-    enum row_kind kind;
     // answered
     bool answered;
     const char *why_not;  // one line, as `plan` says it
@@ -27,15 +26,11 @@ struct trials {
     int count;
 };
 
-// Asks and answers every row; a row that cannot be expressed is an answer (why_not), not an error.
-// `progress` may be NULL.
-MUST_CHECK bool trials_run(struct arena *arena, const struct rows *rows, struct trials *trials,
-                           void (*progress)(void *context, int done, int count), void *context,
-                           struct err *err);
-// The two halves of it. A trial that could not even be asked has its why_not already.
+// A row that cannot be expressed is an answer (why_not), not an error. Trials live in `arena`.
 void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,
                 struct trials *trials);
-// Reads fabrics and bands and answers all of them.
+// Reads fabrics and bands and answers all of them; fails where those cannot be read. `progress` may
+// be NULL.
 MUST_CHECK bool trials_answer(struct arena *arena, struct trials *trials,
                               void (*progress)(void *context, int done, int count), void *context,
                               struct err *err);
