@@ -164,7 +164,10 @@ static void check_ids(const struct rows *rows, struct err *err)
 
 static bool is_blank(const char *text, size_t bytes)
 {
-    return strspn(text, " \t\r") >= bytes;
+    size_t i = 0;
+    while (i < bytes && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r'))
+        i++;
+    return i == bytes;
 }
 
 bool rows_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
