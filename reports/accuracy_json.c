@@ -101,6 +101,8 @@ char *accuracy_json_text(struct arena *arena, const struct accuracy *accuracy,
     put_lines(&writer, "groups", accuracy->groups, ACCURACY_GROUP_COUNT);
     put_lines(&writer, "tier_lines", accuracy->tier_lines, ACCURACY_TIER_COUNT);
     put_score(&writer, "allocated", &accuracy->allocated);
+    put_lines(&writer, "allocated_stacks", accuracy->allocated_stacks,
+              accuracy->allocated_stack_count);
     put_score(&writer, "reserved", &accuracy->reserved);
     put_ranking(&writer, "ranking", &accuracy->ranking);
     if (accuracy->has_left_out) {

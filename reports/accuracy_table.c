@@ -84,10 +84,9 @@ static const char *memory_line(struct arena *arena, const char *name, const stru
     if (score->row_count == 0) return "";
     const char *under = score->least < 0 ? units_signed_percent(arena, score->least) : "none";
     const char *over = score->most > 0 ? units_signed_percent(arena, score->most) : "none";
-    return arena_print(arena, "%s memory: %s, MAPE %s, bias %s, worst under %s, worst over %s\n",
-                       name, counted(arena, score->row_count, "row"),
-                       units_percent(arena, score->mape), units_signed_percent(arena, score->bias),
-                       under, over);
+    return arena_print(arena, "%s: %s, MAPE %s, bias %s, worst under %s, worst over %s\n", name,
+                       counted(arena, score->row_count, "row"), units_percent(arena, score->mape),
+                       units_signed_percent(arena, score->bias), under, over);
 }
 
 static const char *ranking_line(struct arena *arena, const char *name,
@@ -103,6 +102,20 @@ static const char *ranking_line(struct arena *arena, const char *name,
                        counted(arena, ranking->pair_count, "pair"), units_percent(arena, right),
                        units_percent(arena, ranking->regret_mean),
                        units_percent(arena, ranking->regret_worst));
+}
+
+// Where the runs are of several stacks, each apart.
+static const char *allocated_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    const char *text = memory_line(arena, "Allocated memory", &accuracy->allocated);
+    for (int i = 0; i < accuracy->allocated_stack_count && accuracy->allocated_stack_count > 1;
+         i++) {
+        const struct accuracy_line *line = &accuracy->allocated_stacks[i];
+        text =
+            arena_print(arena, "%s%s", text,
+                        memory_line(arena, arena_print(arena, "  of %s", line->name), &line->now));
+    }
+    return text;
 }
 
 static const char *failures_text(struct arena *arena, const struct accuracy *accuracy)
@@ -127,9 +140,8 @@ char *accuracy_table_text(struct arena *arena, const struct accuracy *accuracy)
                             units_percent(arena, accuracy->left_out_family_mape));
     }
     return arena_print(arena, "%s\n%s\n%s\n%s%s%s%s%s", families_text(arena, accuracy),
-                       groups_text(arena, accuracy), means,
-                       memory_line(arena, "Allocated", &accuracy->allocated),
-                       memory_line(arena, "Reserved", &accuracy->reserved),
+                       groups_text(arena, accuracy), means, allocated_text(arena, accuracy),
+                       memory_line(arena, "Reserved memory", &accuracy->reserved),
                        ranking_line(arena, "Ranking", &accuracy->ranking),
                        ranking_line(arena, "Ranking, left out", &accuracy->left_out_ranking),
                        failures_text(arena, accuracy));

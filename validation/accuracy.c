@@ -141,14 +141,16 @@ static void score_families(const struct pairs *pairs, struct accuracy *accuracy)
     if (left_out_count) accuracy->left_out_family_mape /= left_out_count;
 }
 
+// Peaks of one kind; `stack` NULL: of all.
 static struct score score_memory(const struct pairs *pairs, const struct trials *trials,
-                                 bool allocated)
+                                 bool allocated, const char *stack)
 {
     struct estimate *estimates = ARENA_NEW(pairs->arena, struct estimate, trials->count);
     int count = 0;
     for (int i = 0; i < trials->count; i++) {
         const struct trial *trial = &trials->items[i];
         if (trial->row->allocated != allocated || !is_of_tiers(pairs, trial->row)) continue;
+        if (stack && strcmp(stack, trial->row->stack) != 0) continue;
         struct estimate *estimate = &estimates[count++];
         estimate->measured = trial->row->peak_bytes;
         if (!trial->answered) continue;
@@ -156,6 +158,24 @@ static struct score score_memory(const struct pairs *pairs, const struct trials 
             (double)(allocated ? trial->prediction.peak_bytes : trial->prediction.reserved_bytes);
     }
     return score_of(estimates, count);
+}
+
+static void score_stacks(const struct pairs *pairs, const struct trials *trials,
+                         struct accuracy *accuracy)
+{
+    struct accuracy_line *lines = ARENA_NEW(pairs->arena, struct accuracy_line, trials->count);
+    int count = 0;
+    for (int i = 0; i < trials->count; i++) {
+        const char *stack = trials->items[i].row->stack;
+        bool known = false;
+        for (int k = 0; k < count && !known; k++)
+            known = strcmp(lines[k].name, stack) == 0;
+        if (known) continue;
+        lines[count] = (struct accuracy_line){stack, score_memory(pairs, trials, true, stack), {0}};
+        count += lines[count].now.row_count > 0;
+    }
+    accuracy->allocated_stacks = lines;
+    accuracy->allocated_stack_count = count;
 }
 
 static struct ranking_score rank(const struct pairs *pairs, bool left_out)
@@ -190,8 +210,9 @@ struct accuracy *accuracy_of(struct arena *arena, const struct trials *trials, c
         char tier = (char)('A' + i);
         accuracy->tier_lines[i] = line_of(&pairs, TIER_NAMES[i], is_of_tier, &tier);
     }
-    accuracy->allocated = score_memory(&pairs, trials, true);
-    accuracy->reserved = score_memory(&pairs, trials, false);
+    accuracy->allocated = score_memory(&pairs, trials, true, NULL);
+    accuracy->reserved = score_memory(&pairs, trials, false, NULL);
+    score_stacks(&pairs, trials, accuracy);
     accuracy->ranking = rank(&pairs, false);
     accuracy->left_out_ranking = rank(&pairs, true);
     return accuracy;

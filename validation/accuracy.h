@@ -34,7 +34,9 @@ struct accuracy {
     double family_mape, left_out_family_mape;  // mean over families
     struct accuracy_line groups[ACCURACY_GROUP_COUNT];
     struct accuracy_line tier_lines[ACCURACY_TIER_COUNT];  // A, B, C
-    struct score allocated, reserved;  // peaks of memory; a failed step fails here, too
+    struct score allocated, reserved;        // peaks of memory; a failed step fails here, too
+    struct accuracy_line *allocated_stacks;  // by the stack that ran, in the order of the rows
+    int allocated_stack_count;
     struct ranking_score ranking, left_out_ranking;
 };
 
