@@ -13,6 +13,9 @@
 #include <string.h>
 #include <time.h>
 
+// The end of the year 9999.
+static const int64_t EPOCH_MOST_S = 253402300799;
+
 struct arguments {
     const char *rows;
     const char *tiers;
@@ -33,8 +36,7 @@ static const char *date_of(struct arena *arena, const struct arguments *argument
     const char *epoch = getenv("SOURCE_DATE_EPOCH"), *date = arguments->date;
     int64_t epoch_s = 0;
     if (!date && epoch) {
-        bool is_time =
-            units_parse_i64(epoch, "SOURCE_DATE_EPOCH", 0, (int64_t)1 << 40, &epoch_s, err);
+        bool is_time = units_parse_i64(epoch, "SOURCE_DATE_EPOCH", 0, EPOCH_MOST_S, &epoch_s, err);
         time_t at = (time_t)epoch_s;
         struct tm day;
         if (!is_time || !gmtime_r(&at, &day)) return NULL;
@@ -45,9 +47,12 @@ static const char *date_of(struct arena *arena, const struct arguments *argument
         err_set(err, ERR_USAGE, "-o: the files name the day of the fit: give --date YYYY-MM-DD");
         return NULL;
     }
-    int year, month, day, end = 0;
-    bool is_day = sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3 && !date[end] &&
-                  strlen(date) == 10 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
+    struct tm day = {0};
+    const char *end = strptime(date, "%Y-%m-%d", &day);
+    const int month = day.tm_mon;
+    // The 31st of February is made one of March.
+    bool is_form = end && !*end && strlen(date) == 10 && strspn(date, "-0123456789") == 10;
+    bool is_day = is_form && timegm(&day) != -1 && day.tm_mon == month;
     if (is_day) return date;
     err_set(err, ERR_USAGE, "--date: expected YYYY-MM-DD, found \"%s\"", date);
     return NULL;
@@ -132,13 +137,21 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
     const char *source =
         arena_print(arena, "fit of %s to %s (%s, tier %s)", date, fit_rows_text(arena, result),
                     arguments->rows, arguments->tiers);
-    if (!fit_files_write(arena, result, arguments->folder, source, err)) return false;
-    if (!left_out) return true;
+    int count = 0;
+    const struct file_text *fitted =
+        fit_files_text(arena, result, arguments->folder, source, &count, err);
+    if (!fitted) return false;
+    if (!left_out) return file_write_all(fitted, count, err);
     struct json_writer writer = {.arena = arena};
     bands_write(&writer, bands_make(arena, residuals, source));
-    const char *rows = left_out_file(arena, result, residuals, left_out, source);
-    return file_write_below(arguments->folder, "cost_models/bands.json", writer.text, err) &&
-           file_write_below(arguments->folder, "tests/validation/left_out.json", rows, err);
+    struct file_text *files = ARENA_NEW(arena, struct file_text, count + 2);
+    memcpy(files, fitted, (size_t)count * sizeof *files);
+    files[count++] = (struct file_text){
+        arena_print(arena, "%s/cost_models/bands.json", arguments->folder), writer.text};
+    files[count++] = (struct file_text){
+        arena_print(arena, "%s/tests/validation/left_out.json", arguments->folder),
+        left_out_file(arena, result, residuals, left_out, source)};
+    return file_write_all(files, count, err);
 }
 
 static void print(struct arena *arena, const struct arguments *arguments,

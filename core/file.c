@@ -172,11 +172,16 @@ static bool sync_folder(const char *folder)
     return ok;
 }
 
-static bool finish(struct file_writer *writer)
+static bool flush(struct file_writer *writer)
 {
     if (fflush(writer->stream) != 0) return false;
+    return writer->in_place || fsync(fileno(writer->stream)) == 0;
+}
+
+static bool finish(struct file_writer *writer)
+{
+    if (!flush(writer)) return false;
     if (writer->in_place) return true;
-    if (fsync(fileno(writer->stream)) != 0) return false;
     if (!give_name(writer)) return false;
     if (rename(writer->temporary, writer->target) != 0) return false;
     writer->has_name = false;
@@ -208,8 +213,35 @@ bool file_write(const char *path, const char *text, size_t bytes, struct err *er
     return file_commit(&writer, err);
 }
 
-// Makes the folder that `path` stands in, and those above it, where they are missing.
-static bool make_folders(const char *path, struct err *err)
+static bool prepare(struct file_writer *writer, const struct file_text *file, struct err *err)
+{
+    if (!file_make_folders(file->path, err) || !file_open(writer, file->path, err)) return false;
+    file_put(writer, file->text, strlen(file->text));
+    if (!writer->error && !flush(writer)) writer->error = errno;
+    if (!writer->error) return true;
+    return file_commit(writer, err);  // says what failed, and closes
+}
+
+bool file_write_all(const struct file_text *files, int count, struct err *err)
+{
+    struct arena arena = {0};
+    struct file_writer *writers = ARENA_NEW(&arena, struct file_writer, count);
+    int ready = 0;
+    while (ready < count && prepare(&writers[ready], &files[ready], err))
+        ready++;
+    bool done = ready == count;
+    for (int i = 0; i < ready; i++) {
+        if (done) {
+            done = file_commit(&writers[i], err);
+        } else {
+            file_abort(&writers[i]);
+        }
+    }
+    arena_free(&arena);
+    return done;
+}
+
+bool file_make_folders(const char *path, struct err *err)
 {
     struct arena arena = {0};
     char *folder = arena_copy(&arena, path);
@@ -223,13 +255,4 @@ static bool make_folders(const char *path, struct err *err)
     }
     arena_free(&arena);
     return made;
-}
-
-bool file_write_below(const char *folder, const char *name, const char *text, struct err *err)
-{
-    struct arena arena = {0};
-    const char *path = arena_print(&arena, "%s/%s", folder, name);
-    bool done = make_folders(path, err) && file_write(path, text, strlen(text), err);
-    arena_free(&arena);
-    return done;
 }

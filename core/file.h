@@ -11,15 +11,20 @@ MUST_CHECK bool file_write(const char *path, const char *text, size_t bytes, str
 MUST_CHECK char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                            struct err *err);
 bool file_exists(const char *path);
+// Makes the folder that `path` stands in, and those above it, where they are missing.
+MUST_CHECK bool file_make_folders(const char *path, struct err *err);
 
-// Writes `folder`/`name` from a text that ends in NUL; `name` may hold folders, made where missing.
-MUST_CHECK bool file_write_below(const char *folder, const char *name, const char *text,
-                                 struct err *err);
+// Files that belong together: folders are made, and none takes its place before all are on disk, so
+// that a full disk or a folder that cannot be written leaves every one as it was.
+struct file_text {
+    const char *path, *text;
+};
+MUST_CHECK bool file_write_all(const struct file_text *files, int count, struct err *err);
 
-// The same for texts that are too long for memory: open, put any number of times, then commit.
-// Failures stick and are reported by the commit; after a failed open or commit nothing is left to
-// clean up. `file_abort` gives up an open writer. Where the file system can, the temporary file
-// has no name until the commit, so that a killed process leaves nothing behind.
+// As file_write, for texts that are too long for memory: open, put any number of times, then
+// commit. Failures stick and are reported by the commit; after a failed open or commit nothing is
+// left to clean up. `file_abort` gives up an open writer. Where the file system can, the temporary
+// file has no name until the commit, so that a killed process leaves nothing behind.
 struct file_writer {
     const char *path;  // as given; must outlive the writer
     char *target;      // what the rename replaces

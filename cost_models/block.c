@@ -168,9 +168,12 @@ static struct exchange exchange_of(const struct price_context *context,
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
         if (gathers && is_gathered_narrow(context, program, instr))
             exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
-    } else if (instr->collective == COLLECTIVE_ALL_GATHER) {
-        exchange.kind = EXCHANGE_GATHER;
-    } else {
+        return exchange;
+    }
+    // Shards of parameters are data parallel, whatever axes they span (cp beside dp, or alone).
+    exchange.part = PART_DP;
+    exchange.kind = EXCHANGE_GATHER;
+    if (instr->collective != COLLECTIVE_ALL_GATHER) {
         exchange.kind = EXCHANGE_SCATTER;
         exchange.bytes = reduced_bytes(context, instr);
     }

@@ -247,11 +247,11 @@ static double places_of_all(double count, int rows)
     return count * (1 - pow(1 - 1 / count, rows));
 }
 
-static double choose(double from, double count)
+static double choose(int from, int count)
 {
     double ways = count >= 0 && count <= from;
-    for (double i = 0; i < count && ways > 0; i++)
-        ways *= (from - i) / (i + 1);
+    for (int i = 0; i < count && ways > 0; i++)
+        ways *= (double)(from - i) / (i + 1);
     return ways;
 }
 
@@ -259,14 +259,15 @@ static double choose(double from, double count)
 static double places_reached(double count, const struct routing *routing)
 {
     int rows = routing->rows;
-    double groups = routing->group_count, open = routing->open_groups;
+    int groups = routing->group_count, open = routing->open_groups;
     if (groups <= 1 || open <= 0 || open >= groups) return places_of_all(count, rows);
     if (count >= groups) return places_of_all(count * open / groups, rows);
-    double own = groups / count, reached = 0;
-    if (own != floor(own)) return fmin(places_of_all(count, rows), open);
-    for (double found = 1; found <= fmin(own, open); found++) {
+    if (fmod(groups, count) != 0) return fmin(places_of_all(count, rows), open);
+    int own = (int)(groups / count);
+    double reached = 0;
+    for (int found = 1; found <= own && found <= open; found++) {
         double ways = choose(own, found) * choose(groups - own, open - found);
-        reached += ways / choose(groups, open) * (1 - pow(1 - found / open, rows));
+        reached += ways / choose(groups, open) * (1 - pow(1 - (double)found / open, rows));
     }
     return count * reached;
 }

@@ -99,13 +99,17 @@ struct stack {
     bool vocab_parallel;              // tp also splits the vocabulary
     bool accumulates_whole;           // gradients of sharded parameters (ZeRO 2 and 3) are kept
                                       // whole until the last micro-batch, which scatters their sum
-    bool broadcast_gather;            // updated parameters come from each of their owners in turn,
-                                      // a broadcast each, instead of in one all-gather
+    bool owned_tensors;               // ZeRO 1 gives every tensor to one rank: its gradient, of
+                                      // which an owner needs all, is all-reduced instead of
+                                      // scattered, and updated parameters come from each of the
+                                      // owners in turn, a broadcast each, not in one all-gather
     bool pipeline_scatter;            // what is whole over tp is sent to the next stage in pieces
                                       // and gathered there
     bool post_validation;          // under schedules that part B and W the optimizer does not wait
                                    // for the global norm: it steps, and takes the step back in
                                    // the rare case that the norm says so (Qi et al. 2023, 4)
+    bool searched_zero_bubble;     // zb-h1 and zb-h2 are what it finds under limits of p and of 2p
+                                   // micro-batches a stage, not the patterns of p and 2p - 1
     bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
                                    // of a layer's weights
     bool score_buffer;             // unfused attention keeps a buffer as large as its scores

@@ -34,7 +34,7 @@ static double group_s(const struct price_context *context, const struct group_sh
     double each_bytes = message->bytes / message->count;
     const struct stack *stack = context->compute.stack;
     struct collective_cost cost =
-        message->entry == ENTRY_GATHER && stack->broadcast_gather
+        message->entry == ENTRY_GATHER && stack->owned_tensors
             ? broadcast_price(context->fabrics, group, each_bytes, stack->network_scale)
             : collective_price(context->fabrics, group, message->collective, each_bytes,
                                stack->network_scale);
@@ -88,14 +88,16 @@ static int piece_count_of(const struct price_context *context, const struct prog
 
 // Gradients partial over the data axes. Where storage is split over some of them, they are
 // scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
-// replicas of the shards.
+// replicas of the shards. Owners of whole tensors are found in pieces of no equal size, so that
+// nothing is scattered to them.
 static double reduce_s(const struct price_context *context, const struct program *program,
                        enum parameter_kind kind, unsigned axes, double bytes, int tensor_count)
 {
     const struct mesh *mesh = &program->mesh;
     const struct storage *storage = &program->storage[kind];
     int count = piece_count_of(context, program, bytes, tensor_count, mesh_size(mesh, axes));
-    unsigned shard = storage->optimizer_axes & axes;
+    bool is_whole = context->compute.stack->owned_tensors && !storage->gradient_axes;
+    unsigned shard = is_whole ? 0 : storage->optimizer_axes & axes;
     struct message message = {.entry = ENTRY_REDUCE, .count = count};
     double total_s = 0;
     if (shard) {
@@ -153,7 +155,10 @@ static struct chunk_price once_a_step(const struct price_context *context,
         if (!storage->optimizer_axes || storage->weight_axes) continue;
         double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
         int count = is_combined ? price.bucket_count : sums.tensor_count[kind];
-        if (stack->broadcast_gather) count = mesh_size(mesh, storage->optimizer_axes);
+        if (stack->owned_tensors) {
+            int owners = mesh_size(mesh, storage->optimizer_axes);
+            count = owners < sums.tensor_count[kind] ? owners : sums.tensor_count[kind];
+        }
         struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
                                  bytes, count};
         price.parameter_gather_s += messages_s(context, mesh, &gather);

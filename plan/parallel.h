@@ -113,7 +113,8 @@ struct parallel {
     unsigned recompute_classes;  // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone
     int recompute_layers;        // the first N layers of each stage; -1 = all of them
     enum schedule_kind schedule;
-    int in_flight;  // SCHEDULE_ZB_AUTO: micro-batches a stage may hold; 0 = stage count
+    int in_flight;  // SCHEDULE_ZB_AUTO: micro-batches a stage may hold; 0 = stage count.
+                    // SCHEDULE_ZB_H2: 2 * stage count where software searches it; 0 = one less
     enum cp_kind cp_kind;
     int bucket_bytes;  // of gradient reduction; 0 = as large as the stack makes them
     unsigned passes;   // 1 << enum pass; all that the stack can do unless chosen

@@ -22,8 +22,8 @@ struct slot {
 
 struct schedule_shape {
     int stage_count, chunk_count, micro_batch_count;
-    int in_flight;  // micro-batches a stage may hold, where the schedule takes a cap (zb-auto); 0 =
-                    // stage_count
+    int in_flight;  // micro-batches a stage may hold, where the schedule takes a cap: zb-auto, 0 =
+                    // stage_count; zb-h2 twice the stages, 0 = one less
 };
 
 // Durations for the closed form. Stages of equal cost share a class, so that the formula's work

@@ -302,6 +302,7 @@ bool pins_allow(const struct pins *pins, enum choice choice, int64_t value)
 bool pins_describe_pipeline(const struct pins *pins)
 {
     static const enum choice PIPELINE[] = {CHOICE_PP, CHOICE_SCHEDULE, CHOICE_MICRO_BATCH};
+    if (pins->supposed) return false;
     for (size_t i = 0; i < sizeof PIPELINE / sizeof *PIPELINE; i++) {
         struct int_range range = pins_get(pins, PIPELINE[i]);
         if (!range.set || range.low != range.high) return false;

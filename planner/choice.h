@@ -53,7 +53,7 @@ void pins_clear(struct pins *pins, enum choice choice);  // the pin and what is 
 bool pins_allow(const struct pins *pins, enum choice choice, int64_t value);
 // Whether degree, schedule and micro-batch of the pipeline are all one value. Such pins describe a
 // run rather than ask for one: its stages are the even ones that software makes by itself, unless
-// they are pinned too.
+// they are pinned too. Supposed pins describe nothing.
 bool pins_describe_pipeline(const struct pins *pins);
 // Whether such pins decide the stages of this search,
 bool search_describes_stages(const struct search_request *request);

@@ -117,6 +117,8 @@ bool explain_why(struct arena *arena, const struct search_request *request,
     // The question overrules the pin of the same key: it asks what that would have cost.
     pins_clear(&forced_request.pins, choice);
     pins_set(&forced_request.pins, choice, wanted, wanted);
+    // The winner's stages were balanced unless its own pins described a run.
+    forced_request.pins.supposed = !pins_describe_pipeline(&request->pins);
     forced_request.progress = NULL;
     if (!search_plans(arena, &forced_request, &forced, &refused)) {
         explanation->reason = arena_copy(arena, refused.text);

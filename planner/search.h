@@ -24,6 +24,7 @@ struct pins {
     int passes;     // -1 (all that the stack can do) or a mask
     const int *stage_layers;
     int stage_layers_count;
+    bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
     struct {
         const char *key;
         int64_t value;

@@ -243,13 +243,19 @@ static bool schedule_allows(const struct build *build, const struct space_tail *
 
 // Caps on the micro-batches that a stage holds: from those of 1F1B to the number from which on
 // nothing waits for memory, where F, B and W take equally long (Qi et al. 2023, section 2). Their
-// steps between are what memory is traded for. Other schedules know their own number.
+// steps between are what memory is traded for. Other schedules know their own number, but zb-h2 of
+// software that searches it under a limit.
 static int caps_of(const struct build *build, enum schedule_kind schedule, int *caps)
 {
     enum { STEPS = 3 };
     const struct pins *pins = &build->space->request->pins;
     int stages = build->space->meshes[build->group->mesh].degree[AXIS_PP], count = 0;
     struct int_range pinned = pins_get(pins, CHOICE_IN_FLIGHT);
+    if (schedule == SCHEDULE_ZB_H2 && build->space->request->stack->searched_zero_bubble &&
+        stages > 1 && pins_allow(pins, CHOICE_IN_FLIGHT, 2 * stages)) {
+        caps[count++] = 2 * stages;
+        return count;
+    }
     if (schedule != SCHEDULE_ZB_AUTO) {
         caps[count] = 0;
         return count + pins_allow(pins, CHOICE_IN_FLIGHT, 0);

@@ -52,6 +52,9 @@ static void put_prediction(struct json_writer *writer, const struct trial *trial
     json_put_f64(writer, "step_s", prediction->step_s);
     json_put_f64(writer, "step_s_low", prediction->step_s_low);
     json_put_f64(writer, "step_s_high", prediction->step_s_high);
+    if (prediction->band) {
+        json_put_text(writer, "confidence", confidence_name(prediction->band->confidence));
+    }
     json_put_i64(writer, "peak_bytes", prediction->peak_bytes);
     json_put_i64(writer, "reserved_bytes", prediction->reserved_bytes);
 }

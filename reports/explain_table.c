@@ -240,10 +240,10 @@ static char *sensitivity_text(struct arena *arena, const struct sensitivity *sen
     }
     return arena_print(
         arena,
-        "%s%d constants have no influence: %.1g in sum\n"
+        "%s%d other constants below %.3f each, %.1g in sum\n"
         "Elasticity at +-1 %%, choices kept; +10 %%: the step priced again (-: at its "
         "limit already).\n",
-        text, sensitivity->idle_count, sensitivity->idle_elasticity);
+        text, sensitivity->idle_count, SENSITIVITY_LEAST, sensitivity->idle_elasticity);
 }
 
 static char *rivals_text(struct arena *arena, const struct rivals *rivals)

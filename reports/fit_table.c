@@ -114,9 +114,11 @@ static const char *families_text(struct arena *arena, const struct fit_result *r
         if (!is_first) continue;
         cells[0] = prediction->row->family;
         for (int column = 0; column < COLUMN_COUNT; column++) {
+            cells[column + 2] = "";
+            if (!has_column(result, column)) continue;
             struct score score = score_group(arena, result, &group, column);
             cells[1] = arena_print(arena, "%d", score.row_count);
-            cells[column + 2] = has_column(result, column) ? units_percent(arena, score.mape) : "";
+            cells[column + 2] = units_percent(arena, score.mape);
             if (column == last) cells[COLUMN_COUNT + 2] = units_signed_percent(arena, score.bias);
         }
         table_row(&table, cells);

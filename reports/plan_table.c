@@ -135,7 +135,7 @@ static const char *certainty(struct arena *arena, const struct search_result *re
     double best_s = result->best[0].closed_form_s;
     switch (result->status) {
     case SEARCH_OPTIMAL:
-        return arena_print(arena, "Proven optimal in this space (bound %s).",
+        return arena_print(arena, "Proven optimal in this space (closed form %s).",
                            units_seconds(arena, result->bound_s));
     case SEARCH_FEASIBLE:
         if (result->bound_s <= 0) return "Heuristic: no bound is proven.";

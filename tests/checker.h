@@ -35,16 +35,16 @@ double checker_least_bytes(const char *json);
 
 // The order of tasks on every stage: each once, F before B before W (W right behind B where the
 // schedule fuses them), no more micro-batches held than the schedule promises (1F1B and zb-h1
-// p - stage between F and B, zb-h1 p and zb-h2 2p - 1 between F and W, zb-v 2p of half the size,
-// zb-auto its cap), and no stage waiting for ever. Chunk c of stage s is virtual stage c*p + s, in
-// a V every other time from the end.
+// p - stage between F and B, zb-h1 p and zb-h2 2p - 1 (2p if searched) between F and W, zb-v 2p of
+// half the size, zb-auto its cap), and no stage waiting for ever. Chunk c of stage s is virtual
+// stage c*p + s, in a V every other time from the end.
 struct checker_slot {
     int kind, chunk, micro_batch;  // kind: 0 F, 1 B, 2 W
 };
 struct checker_order {
     const char *schedule;  // as the plan names it
     int stages, chunks, micro_batches;
-    int in_flight;                            // zb-auto: its cap; 0: as many as stages
+    int in_flight;  // zb-auto: its cap; 0: as many as stages; zb-h2: 0 or 2p
     const struct checker_slot *const *slots;  // by stage: 3 * chunks * micro_batches
 };
 struct checker_result checker_schedule(const struct checker_order *order);

@@ -150,8 +150,10 @@ static void check_schedule(const cJSON *plan, struct checker_result *result)
     double samples = checker_number(parallel, "dp", 1) * checker_number(parallel, "micro_batch", 1);
     bool is_interleaved = is_word(parallel, "schedule", "interleaved");
     bool is_v = is_word(parallel, "schedule", "zb-v"),
-         takes_cap = is_word(parallel, "schedule", "zb-auto");
+         is_searched = is_word(parallel, "schedule", "zb-h2");
     double in_flight = checker_number(parallel, "in_flight", 0);
+    bool takes_cap =
+        is_word(parallel, "schedule", "zb-auto") || (is_searched && in_flight == 2 * pp);
     if (is_v ? vpp != 2 : is_interleaved ? vpp < 2 : vpp != 1) {
         checker_violate(result, "%s with %g chunks", checker_word(parallel, "schedule"), vpp);
     }

@@ -80,7 +80,8 @@ static void limits(const struct checker_order *order, int stage, int *alive, int
     // Warm-up and the one that begins the steady state.
     if (is(order, "interleaved")) *alive = 2 * (p - stage - 1) + (v - 1) * p + 1;
     if (is(order, "zb-h1")) *alive = p - stage, *held = p;
-    if (is(order, "zb-h2")) *alive = 2 * (p - stage) - 1, *held = 2 * p - 1;
+    int more = is(order, "zb-h2") && order->in_flight == 2 * p;  // searched under a limit
+    if (is(order, "zb-h2")) *alive = 2 * (p - stage) - 1 + more, *held = 2 * p - 1 + more;
     if (is(order, "zb-v")) *alive = *held = 2 * p;
     if (is(order, "zb-auto")) *alive = *held = order->in_flight ? order->in_flight : p;
     *alive = least(*alive, all);

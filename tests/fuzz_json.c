@@ -1,7 +1,9 @@
 // libFuzzer: whatever the bytes, reading them ends with a value or with one located error.
 #include "core/json.h"
-#include "cost_models/stack.h"
+#include "cost_models/band.h"
 #include "plan/plan.h"
+#include "topologies/kernels.h"
+#include "validation/trial.h"
 
 #include <assert.h>
 #include <string.h>
@@ -38,6 +40,10 @@ static void read_all(struct arena *arena, const struct json *root)
     err = (struct err){0};
     check_answer(stack_read(arena, root, &err) != NULL, &err);
     err = (struct err){0};
+    check_answer(bands_read(arena, root, &err) != NULL, &err);
+    err = (struct err){0};
+    check_answer(kernels_read(arena, root, &err) != NULL, &err);
+    err = (struct err){0};
     struct parallel parallel = {0};
     check_answer(parallel_read(arena, root, &parallel, &err), &err);
     err = (struct err){0};
@@ -48,6 +54,24 @@ static void read_all(struct arena *arena, const struct json *root)
     check_answer(config != NULL, &err);
     struct import_options options = {.flash = false, .dropout = true, .vocab_multiple = 128};
     if (config) assert(model_graph(arena, config, &options)->parameter_count > 0);
+}
+
+// Published rows are a text of many documents; what is read is also asked, which ends with a
+// question or with a reason.
+static void read_rows(struct arena *arena, const char *text, size_t bytes)
+{
+    struct err err = {0};
+    struct rows rows;
+    bool has_rows = rows_parse(arena, "fuzz.jsonl", text, bytes, &rows, &err);
+    check_answer(has_rows, &err);
+    if (!has_rows) return;
+    struct trials trials;
+    trials_ask(arena, &rows, QUESTION_STATED, &trials);
+    for (int i = 0; i < trials.count; i++) {
+        const struct trial *trial = &trials.items[i];
+        assert((trial->stack != NULL) == (trial->why_not == NULL));
+        assert(!trial->why_not || !strchr(trial->why_not, '\n'));
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -61,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         visit(&root);
         read_all(&arena, &root);
     }
+    read_rows(&arena, (const char *)data, size);
     assert(!strchr(err.text, '\n'));
     arena_free(&arena);
     return 0;

@@ -15,7 +15,7 @@ fi
 attempt() {
     local n=$1 output=$2
     shift 2
-    rm -f "$folder"/*
+    rm -rf "${folder:?}"/*
     MALLOC_FAIL=$n LD_PRELOAD=$PWD/$library "$build/meshwright" "$@" \
         >"$folder/out" 2>"$folder/err"
     status=$?
@@ -26,9 +26,7 @@ attempt() {
     esac
     [ "$(wc -l <"$folder/err")" -eq 1 ] || echo "allocation $n: stderr is not one line"
     [ -z "$output" ] || [ ! -e "$folder/$output" ] || echo "allocation $n: $output was written"
-    for stray in "$folder"/*.tmp; do
-        [ ! -e "$stray" ] || echo "allocation $n: $stray was left"
-    done
+    find "$folder" -name '*.tmp' -printf "allocation $n: %p was left\n"
 }
 
 # Every N up to 400, then about every 50th part of N: the later ones repeat a few places.
@@ -65,4 +63,9 @@ else
 fi
 loop "validate survives each failing allocation" headline.json \
     validate tests/data/runs.jsonl --family kempner --headline-out "$folder/headline.json"
+rows=$(mktemp)
+head -2 tests/data/runs.jsonl >"$rows"
+loop "fit survives each failing allocation" tests/validation/left_out.json \
+    fit "$rows" --leave-out none -o "$folder" --date 2026-11-21
+rm "$rows"
 echo "1..$number"

@@ -302,6 +302,39 @@ static void lines_count_what_a_stage_runs(void **state)
     arena_free(&scratch);
 }
 
+// Of four context-parallel ranks alone, each keeps a quarter of every parameter: what gathers it
+// goes over cp, and is data-parallel communication all the same.
+static void parameters_sharded_over_cp_alone_are_of_dp(void **state)
+{
+    struct arena *arena = *state;
+    struct evaluation_request request = pipelined(arena);
+    struct err err = {0};
+    struct parallel *parallel = &request.parallel;
+    request.stack = stack_load(arena, "meshwright", &err);
+    assert_string_equal(err.text, "");
+    parallel->degree[AXIS_CP] = 4;
+    parallel->degree[AXIS_PP] = parallel->degree[AXIS_DP] = 1;
+    parallel->degree[AXIS_TP] = 8;
+    parallel->cp_kind = CP_ALL_GATHER;
+    parallel->zero = 3;
+    parallel->passes = request.stack->passes;
+    parallel->overlap = request.stack->overlap_default;
+    parallel_default_order(parallel);
+    struct evaluation evaluation = evaluation_of(arena, &request);
+    const struct step_price *price;
+    struct ledger ledger = priced_ledger(arena, &request, evaluation.program, &price);
+    check_ledger(evaluation.program, price, &ledger);
+    int gathers = 0;
+    for (int i = 0; i < ledger.count; i++) {
+        const struct ledger_line *line = &ledger.lines[i];
+        if (line->entry != ENTRY_EXCHANGE || line->exchange != EXCHANGE_GATHER) continue;
+        assert_int_equal(line->part, PART_DP);
+        assert_int_equal(line->rank_count, 4);
+        gathers++;
+    }
+    assert_true(gathers > 0);
+}
+
 // The matrix flop of all stages' lines are those of the prediction.
 static void lines_have_the_flop_of_the_prediction(void **state)
 {
@@ -365,6 +398,7 @@ int main(void)
         cmocka_unit_test(lines_sum_to_the_step_and_stages_to_its_parts),
         cmocka_unit_test(the_ledger_of_a_plan_holds_all_of_its_prices),
         cmocka_unit_test(lines_count_what_a_stage_runs),
+        cmocka_unit_test(parameters_sharded_over_cp_alone_are_of_dp),
         cmocka_unit_test(lines_have_the_flop_of_the_prediction),
         cmocka_unit_test(no_table_is_wider_than_a_hundred_columns),
     };

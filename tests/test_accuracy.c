@@ -154,6 +154,8 @@ static void the_json_has_every_row(void **state)
         ROWS[i].device = "d";
         ROWS[i].stack = "s";
     }
+    struct band band = {.confidence = CONFIDENCE_EXTRAPOLATED};
+    trials.items[0].prediction.band = &band;
     const char *text = accuracy_json_text(*state, accuracy, &LEFT_OUT);
     struct json_document document;
     struct err err = {0};
@@ -164,7 +166,11 @@ static void the_json_has_every_row(void **state)
     struct json first = json_item(&rows, 0), last = json_item(&rows, ROW_COUNT - 1);
     struct json left_out = json_get(&first, "left_out_step_s", &err);
     struct json failed = json_get(&last, "failed", &err);
+    struct json confidence = json_get(&first, "confidence", &err);
+    struct json second = json_item(&rows, 1);
     assert_true(json_f64(&left_out, 0, 100, &err) == 30);
+    assert_string_equal(json_text(&confidence, &err), "extrapolated");
+    assert_false(json_has(&second, "confidence"));  // predicted without bands
     assert_string_equal(json_text(&failed, &err), "because");
     assert_string_equal(err.text, "");
 }

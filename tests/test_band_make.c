@@ -77,7 +77,7 @@ static void a_family_of_many_rows_does_not_decide_alone(void **state)
     assert_int_equal(band->family_count, 61);
 }
 
-// One family of the stack beside a hundred others: it weighs about 1 / 7 of the stack's band and 1
+// One family of the stack beside a hundred others: it weighs about 1 / 13 of the stack's band and 1
 // / 101 of all.
 static void a_small_group_is_shrunk_towards_the_wider_one(void **state)
 {
@@ -87,11 +87,43 @@ static void a_small_group_is_shrunk_towards_the_wider_one(void **state)
     }
     add(&made, "e", "t", "other", 0.5);
     const struct bands *bands = make(&made);
-    check_band(bands_find(bands, "unknown", "unknown", "dense", false), 0.98, 1.021);
+    check_band(bands_find(bands, "unknown", "unknown", "dense", true), 0.98, 1.021);
     check_band(bands_find(bands, "e", "t", "dense", false), 0.98, 1.649);
     check_band(bands_find(bands, "unknown", "t", "dense", false), 0.98, 1.649);
-    // Many families of its own: the one other, with 6 / 106 of 1 / 101, is out of sight.
+    // Many families of its own: the one other, with 12 / 112 of 1 / 101, is out of sight.
     check_band(bands_find(bands, "d", "s", "dense", false), 0.98, 1.021);
+}
+
+// Forty families that were predicted well, and twenty elsewhere that were not.
+static void a_group_never_narrows_the_band_of_all(void **state)
+{
+    struct made made = start(state);
+    for (int i = 0; i < 60; i++) {
+        bool good = i < 40;
+        double ratio = good ? 0.01 : 0.3;
+        add(&made, good ? "d" : "e", good ? "s" : "t", family_name(&made, i),
+            i % 2 ? ratio : -ratio);
+    }
+    const struct bands *bands = make(&made);
+    check_band(bands_find(bands, "d", "s", "dense", false), 0.74, 1.35);
+    made.residuals.count = 40;
+    check_band(bands_find(make(&made), "d", "s", "dense", false), 0.99, 1.011);
+}
+
+// Of two devices each is half of what is known about a third, however many families it has.
+static void devices_weigh_alike_for_one_that_is_unknown(void **state)
+{
+    struct made made = start(state);
+    for (int i = 0; i < 60; i++) {
+        add(&made, "d", "s", family_name(&made, i), i % 2 ? 0.02 : -0.02);
+    }
+    add(&made, "e", "s", "other", 0.1)->device_out_s = exp(-0.3);
+    const struct bands *bands = make(&made);
+    check_band(bands_find(bands, "unknown", "s", "dense", true), 0.98, 1.021);
+    const struct band *datasheet = bands_find(bands, "unknown", "s", "dense", false);
+    check_band(datasheet, 0.98, 1.492);
+    assert_int_equal(datasheet->row_count, 61);
+    assert_int_equal(datasheet->family_count, 61);
 }
 
 static void a_group_without_rows_is_the_wider_one(void **state)
@@ -102,7 +134,7 @@ static void a_group_without_rows_is_the_wider_one(void **state)
     }
     add(&made, "e", "s", "experts", 0.4)->kind = "mixture";
     const struct bands *bands = make(&made);
-    const struct band *none = bands_find(bands, "d", "s", "mixture", false);
+    const struct band *none = bands_find(bands, "d", "t", "mixture", false);
     const struct band *any = bands_find(bands, "unknown", "unknown", "mixture", true);
     assert_int_equal(none->row_count, 0);
     assert_int_equal(none->confidence, CONFIDENCE_EXTRAPOLATED);
@@ -321,6 +353,8 @@ int main(void)
         cmocka_unit_test(the_quantile_is_that_of_the_rank_for_finite_samples),
         cmocka_unit_test(a_family_of_many_rows_does_not_decide_alone),
         cmocka_unit_test(a_small_group_is_shrunk_towards_the_wider_one),
+        cmocka_unit_test(a_group_never_narrows_the_band_of_all),
+        cmocka_unit_test(devices_weigh_alike_for_one_that_is_unknown),
         cmocka_unit_test(a_group_without_rows_is_the_wider_one),
         cmocka_unit_test(the_word_depends_on_what_was_measured),
         cmocka_unit_test(an_unknown_device_never_has_the_narrower_band),

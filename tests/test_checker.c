@@ -42,6 +42,7 @@ static struct schedule_shape draw_shape(struct draw *draw, enum schedule_kind ki
                                    draw_int(draw, 1, MICRO_BATCHES_MAX), 0};
     bool takes_cap = kind == SCHEDULE_ZB_AUTO;
     if (takes_cap) shape.in_flight = draw_int(draw, 0, 2 * shape.stage_count);
+    if (kind == SCHEDULE_ZB_H2) shape.in_flight = draw_int(draw, 0, 1) * 2 * shape.stage_count;
     return shape;
 }
 

@@ -89,6 +89,51 @@ static void a_failed_write_leaves_the_old_file_and_no_other(void **state)
     rmdir(folder);
 }
 
+// The third cannot be written, for it is a folder: the first two stay as they were.
+static void files_that_belong_together_are_written_together_or_not(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    const char *folder = make_folder(arena);
+    struct file_text files[] = {{arena_print(arena, "%s/old", folder), "before"},
+                                {arena_print(arena, "%s/new", folder), "new"},
+                                {arena_print(arena, "%s/below/last", folder), "last"}};
+    size_t bytes = 0;
+    assert_true(file_write_all(files, 1, &err));
+    files[0].text = "after";
+    assert_int_equal(mkdir(arena_print(arena, "%s/below", folder), 0777), 0);
+    assert_int_equal(mkdir(files[2].path, 0777), 0);
+    assert_false(file_write_all(files, 3, &err));
+    assert_string_equal(err.text,
+                        arena_print(arena, "cannot write %s: Is a directory", files[2].path));
+    assert_string_equal(file_read(arena, files[0].path, 100, &bytes, &(struct err){0}), "before");
+    assert_int_equal(files_in(arena, folder), 2);
+    assert_int_equal(rmdir(files[2].path), 0);
+    assert_int_equal(rmdir(arena_print(arena, "%s/below", folder)), 0);
+    err = (struct err){0};
+    assert_true(file_write_all(files, 3, &err));
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(file_read(arena, files[i].path, 100, &bytes, &err), files[i].text);
+        assert_int_equal(unlink(files[i].path), 0);
+    }
+    assert_int_equal(rmdir(arena_print(arena, "%s/below", folder)), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+// What does not fit on the disk is known before the first file is replaced.
+static void a_full_disk_replaces_none_of_them(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    const char *folder = make_folder(arena);
+    const struct file_text files[] = {{arena_print(arena, "%s/one", folder), "one"},
+                                      {"/dev/full", "two"}};
+    assert_false(file_write_all(files, 2, &err));
+    assert_string_equal(err.text, "cannot write /dev/full: No space left on device");
+    assert_int_equal(files_in(arena, folder), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_device_is_written_in_place(void **state)
 {
     (void)state;
@@ -150,6 +195,8 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_link_is_followed),
         cmocka_unit_test(a_failed_write_leaves_the_old_file_and_no_other),
+        cmocka_unit_test(files_that_belong_together_are_written_together_or_not),
+        cmocka_unit_test(a_full_disk_replaces_none_of_them),
         cmocka_unit_test(a_device_is_written_in_place),
         cmocka_unit_test(a_wrong_path_is_named),
         cmocka_unit_test(shipped_files_are_found_by_name),

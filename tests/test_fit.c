@@ -3,6 +3,7 @@
 #include "validation/fit.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static struct rows rows_of(struct arena *arena, const char *family)
 {
@@ -134,6 +135,18 @@ static void the_same_rows_give_the_same_bytes(void **state)
     assert_string_equal(fit_errors_text(*state, &first), fit_errors_text(*state, &second));
 }
 
+// Also where no family was left out, and the columns of that are empty.
+static void a_family_shows_how_many_of_its_rows_were_fitted(void **state)
+{
+    struct rows rows = rows_of(*state, "dgxc-h100-llama8b");
+    struct fit_result result = run(*state, &rows, 0);
+    const char *line = strstr(fit_errors_text(*state, &result), "\ndgxc-h100-llama8b");
+    int count = 0;
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "\n%*s %d", &count), 1);
+    assert_int_equal(count, result.row_count);
+}
+
 static void silicon_of_other_devices_moves_along(void **state)
 {
     struct rows rows = measured_elsewhere(*state, "dgxc-h100-llama8b", 0.88, 1);
@@ -173,6 +186,7 @@ int main(void)
         cmocka_unit_test(one_wrong_row_does_not_move_the_others),
         cmocka_unit_test(leaving_a_family_out_equals_a_fit_without_it),
         cmocka_unit_test(the_same_rows_give_the_same_bytes),
+        cmocka_unit_test(a_family_shows_how_many_of_its_rows_were_fitted),
         cmocka_unit_test(silicon_of_other_devices_moves_along),
         cmocka_unit_test(a_network_that_was_assumed_teaches_nothing),
         cmocka_unit_test(rows_of_no_wanted_tier_are_an_error),

@@ -150,6 +150,15 @@ static void a_constant_that_no_file_has_is_an_error(void **state)
     assert_non_null(strstr(err.text, "gemm_scala"));
 }
 
+static bool write_files(struct arena *arena, const struct fit_result *result, const char *folder,
+                        struct err *err)
+{
+    int count = 0;
+    const struct file_text *files =
+        fit_files_text(arena, result, folder, "fit of a day", &count, err);
+    return files && file_write_all(files, count, err);
+}
+
 // Folders are made; what is written reads as what it was; a folder that is a file is refused.
 static void files_are_written_where_the_source_tree_has_them(void **state)
 {
@@ -157,7 +166,7 @@ static void files_are_written_where_the_source_tree_has_them(void **state)
     struct fit_result result = result_of(*state);
     char folder[] = "/tmp/fit_files_XXXXXX";
     assert_non_null(mkdtemp(folder));
-    assert_true(fit_files_write(*state, &result, folder, "fit of a day", &err));
+    assert_true(write_files(*state, &result, folder, &err));
     const char *fabrics_path = arena_print(*state, "%s/cost_models/fabrics.json", folder);
     struct json_document document;
     assert_true(json_load(*state, fabrics_path, &document, &err));
@@ -173,7 +182,7 @@ static void files_are_written_where_the_source_tree_has_them(void **state)
                                         "cost_models/fabrics.json",
                                         "cost_models"};
     const char *blocked = arena_print(*state, "%s/%s", folder, PATHS[0]);
-    assert_false(fit_files_write(*state, &result, blocked, "fit of a day", &err));
+    assert_false(write_files(*state, &result, blocked, &err));
     assert_int_equal(err.kind, ERR_SYSTEM);
     for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++) {
         assert_int_equal(remove(arena_print(*state, "%s/%s", folder, PATHS[i])), 0);

@@ -57,12 +57,11 @@ static void allocated_bytes_of_transformer_engine_are_within_a_percent(void **st
 
 // The fork of Megatron-LM behind the zero-bubble schedules trains in fp16, and its example of 2023
 // asks for no flash attention (examples/pretrain_zbh1.sh of its repository); the rows do not say.
-// Its searched schedules of twice the memory hold one or two micro-batches more than the published
-// pattern.
+// Its schedules of twice the memory are searched under a limit of 2p micro-batches.
 static void allocated_bytes_of_zero_bubble_runs_are_those_of_unfused_attention(void **state)
 {
     struct trials trials = ask(*state, "zero-bubble");
-    check(*state, &trials, (struct range){-0.08, 0.05});
+    check(*state, &trials, (struct range){-0.03, 0.05});
     for (int i = 0; i < trials.count; i++)
         assert_int_equal(trials.items[i].parallel.attention, ATTENTION_UNFUSED);
 }

@@ -11,6 +11,8 @@ static struct schedule_shape random_legal(struct random *random, enum schedule_k
     struct schedule_shape shape = {random_int(random, 1, 12), 1, random_int(random, 1, 40), 0};
     const char *why = NULL;
     if (kind == SCHEDULE_ZB_AUTO) shape.in_flight = random_int(random, 0, 30);
+    bool searched = kind == SCHEDULE_ZB_H2 && shape.stage_count > 1;
+    if (searched) shape.in_flight = random_int(random, 0, 1) * 2 * shape.stage_count;
     if (kind == SCHEDULE_ZB_V) {
         shape.stage_count = random_int(random, 2, 12);
         shape.chunk_count = 2;
@@ -246,7 +248,7 @@ static void check_known_holds(struct arena *arena, const struct schedule_row *ro
         if (row == schedule_row(SCHEDULE_INTERLEAVED))
             known = (p - stage - 1) * 2 + (v - 1) * p + 1;
         if (row == schedule_row(SCHEDULE_ZB_H1)) known = p;
-        if (row == schedule_row(SCHEDULE_ZB_H2)) known = 2 * p - 1;
+        if (row == schedule_row(SCHEDULE_ZB_H2)) known = shape->in_flight ? 2 * p : 2 * p - 1;
         if (row == schedule_row(SCHEDULE_ZB_AUTO)) known = cap < 2 * p - 1 ? cap : 2 * p - 1;
         if (row == schedule_row(SCHEDULE_ZB_V)) known = 2 * p;
         assert_int_equal(heaviest_hold(row, shape, stage, bytes), known < m * v ? known : m * v);
@@ -334,6 +336,10 @@ static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
     shape = (struct schedule_shape){4, 1, 8, -1};
     assert_false(schedule_row(SCHEDULE_ZB_AUTO)->legal(&shape, &why));
     assert_string_equal(why, "holds at least one micro-batch a stage (in-flight)");
+    shape.in_flight = 7;
+    assert_false(schedule_row(SCHEDULE_ZB_H2)->legal(&shape, &why));
+    assert_string_equal(
+        why, "holds 2 pp - 1 micro-batches a stage (in-flight 0), or 2 pp where it is searched");
 }
 
 static void task_numbers_read_back(void **state)

@@ -189,6 +189,26 @@ static void composed_prices_and_memory_are_those_of_the_whole_program(void **sta
     }
 }
 
+// The pattern holds 2p - 1 micro-batches, what is searched under a limit 2p.
+static void a_stack_that_searches_zero_bubble_holds_up_to_its_limit(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
+    struct stack any = *request.stack;
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_ZB_H2, SCHEDULE_ZB_H2);
+    pins_set(&request.pins, CHOICE_PP, 4, 4);
+    for (int searched = 0; searched < 2; searched++) {
+        any.searched_zero_bubble = searched == 1;
+        request.stack = &any;
+        struct search_result result = {0};
+        struct err err = {0};
+        assert_true(search_plans(arena, &request, &result, &err));
+        assert_true(result.best_count > 0);
+        assert_int_equal(result.best[0].parallel.in_flight, searched ? 8 : 0);
+        check_plan(arena, &request, &result, &result.best[0]);
+    }
+}
+
 // A stage between equal ones can need the most under zb-v, and a shard group gives ZeRO a mesh of
 // its own, which bounds must not take for the other.
 static void inner_stages_and_shard_groups_are_asked(void **state)
@@ -327,6 +347,33 @@ static void a_lost_choice_is_explained_term_by_term(void **state)
     assert_non_null(why.text);
 }
 
+// A question that completes the pins of a pipeline does not turn the rival into a described run,
+// with even stages and, in fp16, the attention of the scripts that run so; the winner is none.
+static void a_question_compares_like_with_like(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
+    request.workload.precision = PRECISION_FP16;
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_int_equal(result.best[0].parallel.attention, ATTENTION_FLASH);
+    assert_true(result.best[0].parallel.degree[AXIS_PP] != 4);
+    assert_true(explain_why(arena, &request, &result, "pp", "4", &why, &err));
+    assert_true(why.possible && why.fits);
+    assert_int_equal(why.other.parallel.attention, ATTENTION_FLASH);
+
+    pins_set(&request.pins, CHOICE_PP, 8, 8);
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_int_equal(result.best[0].parallel.attention, ATTENTION_UNFUSED);
+    assert_true(explain_why(arena, &request, &result, "pp", "4", &why, &err));
+    assert_true(why.possible && why.fits);
+    assert_int_equal(why.other.parallel.attention, ATTENTION_UNFUSED);
+}
+
 static void choices_of_experts_context_and_schedule_are_explained(void **state)
 {
     struct arena *arena = *state;
@@ -390,6 +437,7 @@ int main(void)
         cmocka_unit_test(pruned_and_exhaustive_search_find_the_same_plans),
         cmocka_unit_test(every_plan_passes_the_independent_checker),
         cmocka_unit_test(composed_prices_and_memory_are_those_of_the_whole_program),
+        cmocka_unit_test(a_stack_that_searches_zero_bubble_holds_up_to_its_limit),
         cmocka_unit_test(inner_stages_and_shard_groups_are_asked),
         cmocka_unit_test(equal_requests_give_equal_plans),
         cmocka_unit_test(optimal_is_said_only_with_a_certificate),
@@ -397,6 +445,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_says_what_would),
         cmocka_unit_test(a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price),
         cmocka_unit_test(a_lost_choice_is_explained_term_by_term),
+        cmocka_unit_test(a_question_compares_like_with_like),
         cmocka_unit_test(choices_of_experts_context_and_schedule_are_explained),
         cmocka_unit_test(an_impossible_choice_is_explained_by_its_reason),
         cmocka_unit_test(a_batch_past_what_the_optimizer_bears_is_warned_about),

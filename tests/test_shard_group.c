@@ -7,20 +7,26 @@
 
 // Shards of one node: who proposes them, and what bringing parameters back from their owners costs.
 
-static double gather_s(struct arena *arena, bool broadcasts, int group)
+static struct priced sharded(struct arena *arena, bool owned_tensors, int group)
 {
     struct stack *stack = ARENA_NEW(arena, struct stack, 1);
     struct priced of = priced_start(arena, "llama-2-7b", "dgx-a100-80g-x128", "internevo");
     *stack = *of.stack;
-    stack->broadcast_gather = broadcasts;
+    stack->owned_tensors = owned_tensors;
     of.stack = stack;
     of.parallel.zero = 1;
     of.parallel.zero_group = group;
     priced_finish(&of);
-    return of.price->classes[0].parameter_gather_s;
+    return of;
 }
 
-// 1024 broadcasts pay the latency of 1024 ranks each; inside a node there are 8, of 8 ranks.
+static double gather_s(struct arena *arena, bool owned_tensors, int group)
+{
+    return sharded(arena, owned_tensors, group).price->classes[0].parameter_gather_s;
+}
+
+// 1024 ranks own the tensors, and every broadcast pays the latency of all of them; inside a node
+// there are 8, of 8 ranks.
 static void every_owner_broadcasts_its_own(void **state)
 {
     double whole_s = gather_s(*state, false, 0), each_s = gather_s(*state, true, 0);
@@ -29,6 +35,42 @@ static void every_owner_broadcasts_its_own(void **state)
     // Every link passes all of a broadcast, and of a gather all but what its reader owns.
     assert_true(each_in_node_s > 1.1 * node_s && each_in_node_s < 1.2 * node_s);
     assert_true(each_in_node_s < 0.3 * each_s);
+}
+
+// Layers have 7 products and 2 norms; beside them are two embeddings and the last norm.
+static void no_more_owners_broadcast_than_there_are_tensors(void **state)
+{
+    struct priced of = sharded(*state, true, 0);
+    int tensor_count = 32 * 9 + 3;
+    double bytes = 2.0 * (double)graph_parameter_count(of.graph);
+    unsigned axes = mesh_axes_of(&of.program->mesh, AXIS_DP);
+    struct group_shape group = mesh_group(&of.program->mesh, of.cluster, axes);
+    double scale = of.stack->network_scale;
+    double each_s = broadcast_price(of.fabrics, &group, bytes / tensor_count, scale).s;
+    double all_s = of.price->classes[0].parameter_gather_s;
+    assert_true(fabs(all_s / (tensor_count * each_s) - 1) < 1e-6);
+}
+
+static double buckets_s(const struct priced *of, enum collective collective)
+{
+    double bytes = 2.0 * (double)graph_parameter_count(of->graph);
+    unsigned axes = mesh_axes_of(&of->program->mesh, AXIS_DP);
+    struct group_shape group = mesh_group(&of->program->mesh, of->cluster, axes);
+    double count = ceil(bytes / (double)of->stack->bucket_bytes);
+    double scale = of->stack->network_scale;
+    return count * collective_price(of->fabrics, &group, collective, bytes / count, scale).s;
+}
+
+// Whoever owns the tensors, every rank takes part in the sum of whole gradients.
+static void gradients_of_owned_tensors_are_all_reduced(void **state)
+{
+    struct priced owned = sharded(*state, true, 0), cut = sharded(*state, false, 0);
+    double owned_s = owned.price->classes[0].gradient_reduce_s;
+    double cut_s = cut.price->classes[0].gradient_reduce_s;
+    assert_true(fabs(owned_s / buckets_s(&owned, COLLECTIVE_ALL_REDUCE) - 1) < 1e-6);
+    assert_true(fabs(cut_s / buckets_s(&cut, COLLECTIVE_REDUCE_SCATTER) - 1) < 1e-6);
+    double in_node_s = sharded(*state, true, 8).price->classes[0].gradient_reduce_s;
+    assert_true(in_node_s == owned_s && owned_s > cut_s);
 }
 
 // Zero 3 with the gradients of all micro-batches added up whole: weights are gathered as often as
@@ -109,6 +151,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_owner_broadcasts_its_own),
+        cmocka_unit_test(no_more_owners_broadcast_than_there_are_tensors),
+        cmocka_unit_test(gradients_of_owned_tensors_are_all_reduced),
         cmocka_unit_test(whole_gradients_are_scattered_once_a_step),
         cmocka_unit_test(one_micro_batch_has_nothing_to_add_up),
         cmocka_unit_test(a_stack_says_for_what_its_users_shard_in_nodes),

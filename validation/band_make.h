@@ -17,8 +17,12 @@
 // JASA 113), n being Kish's effective number of the weights, (sum w)^2 / sum w^2 (Kish 1965, Survey
 // Sampling).
 //
+// A group whose band would be narrower than that of all runs takes the ends of the latter: on the
+// published runs, bands that few families had narrowed held 71 % of the next family's rows.
+//
 // A device without rows takes the same from residuals of predictions that knew no row of their
-// device, and never a narrower band than runs of known devices take.
+// device, the devices weighing alike in place of the families, and never a narrower band than runs
+// of known devices take.
 
 struct residual {
     const char *device, *stack;

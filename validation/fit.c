@@ -246,9 +246,9 @@ static bool is_together(const struct fit *fit, enum fit_leave_out what, int i, i
     return fit->rows[i].device == fit->rows[k].device;
 }
 
-// Leaves out each group in turn, from where all rows have led. A group without a fitted row was
-// left out already.
-static void leave_out(struct fit *fit, enum fit_leave_out what, const struct fit_point *all,
+// Leaves out each group in turn and fits anew from the priors, where nothing is known of it. A
+// group without a fitted row was left out already.
+static void leave_out(struct fit *fit, enum fit_leave_out what, const struct fit_point *start,
                       struct fit_prediction *predictions)
 {
     for (int i = 0; i < fit->row_count; i++) {
@@ -262,7 +262,7 @@ static void leave_out(struct fit *fit, enum fit_leave_out what, const struct fit
             any |= fit->weight[k] > 0;
             fit->weight[k] = 0;
         }
-        struct fit_point point = fit_point_copy(fit->arena, &fit->problem, all);
+        struct fit_point point = fit_point_copy(fit->arena, &fit->problem, start);
         if (any) fit_solve(&fit->scratch, &fit->problem, &point);
         for (int k = 0; k < fit->row_count; k++) {
             if (is_together(fit, what, i, k)) predictions[k].left_out_s[what] = exp(point.ln[k]);
@@ -318,18 +318,21 @@ static int choose_again(struct fit *fit, const struct fit_point *point)
     return moved;
 }
 
-static struct fit_point solve(struct fit *fit, struct fit_result *result)
+// `start` is the place of the priors, with the choices that the point has.
+static struct fit_point solve(struct fit *fit, struct fit_result *result, struct fit_point *start)
 {
     report(fit, "fitting", 0, 1);
-    struct fit_point point = fit_start(fit->arena, &fit->problem);
+    *start = fit_start(fit->arena, &fit->problem);
     for (int i = 0; i < fit->row_count; i++) {
-        result->predictions[i].prior_s = exp(point.ln[i]);
+        result->predictions[i].prior_s = exp(start->ln[i]);
     }
+    struct fit_point point = fit_point_copy(fit->arena, &fit->problem, start);
     fit_solve(&fit->scratch, &fit->problem, &point);
     fit_parameters_set(&fit->parameters, point.z);
     result->choice_count = choose_again(fit, &point);
     if (result->choice_count > 0) {
-        point = fit_start(fit->arena, &fit->problem);
+        *start = fit_start(fit->arena, &fit->problem);
+        point = fit_point_copy(fit->arena, &fit->problem, start);
         fit_solve(&fit->scratch, &fit->problem, &point);
     }
     report(fit, "fitting", 1, 1);
@@ -341,7 +344,7 @@ static void fit_all(struct fit *fit, struct fit_result *result)
 {
     result->predictions = ARENA_NEW(fit->arena, struct fit_prediction, fit->row_count);
     result->prediction_count = fit->row_count;
-    struct fit_point point = solve(fit, result);
+    struct fit_point start, point = solve(fit, result, &start);
     for (int i = 0; i < fit->row_count; i++) {
         struct fit_prediction *prediction = &result->predictions[i];
         prediction->row = fit->rows[i].trial->row;
@@ -357,7 +360,7 @@ static void fit_all(struct fit *fit, struct fit_result *result)
     list_constants(fit, &point, result);
     for (int what = 0; what < FIT_LEAVE_COUNT; what++) {
         if (!(fit->options->leave_out >> what & 1)) continue;
-        leave_out(fit, (enum fit_leave_out)what, &point, result->predictions);
+        leave_out(fit, (enum fit_leave_out)what, &start, result->predictions);
     }
     fit_parameters_set(&fit->parameters, point.z);
 }

@@ -1,5 +1,4 @@
 #include "validation/fit_files.h"
-#include "core/file.h"
 #include "core/json_write.h"
 
 #include <assert.h>
@@ -177,9 +176,15 @@ char *fit_edit_text(struct arena *arena, const struct json *object, const struct
     return err->kind ? NULL : apply(&editor);
 }
 
-static bool write_owner(struct arena *arena, const struct fit_result *result,
-                        const struct fit_constant *of, const char *folder, const char *source,
-                        struct err *err)
+static struct file_text text_of(struct arena *arena, const char *folder, const char *path,
+                                const char *text)
+{
+    return (struct file_text){arena_print(arena, "%s/%s", folder, path), text};
+}
+
+static bool put_owner(struct arena *arena, const struct fit_result *result,
+                      const struct fit_constant *of, const char *folder, const char *source,
+                      struct file_text *file, struct err *err)
 {
     bool is_device = of->owner == CONSTANT_DEVICE;
     const char *where = is_device ? "topologies/devices" : "cost_models/stacks";
@@ -189,13 +194,14 @@ static bool write_owner(struct arena *arena, const struct fit_result *result,
     if (!path || !json_load(arena, path, &document, err)) return false;
     struct json root = json_root(&document);
     const char *text = fit_edit_text(arena, &root, result, of->owner, of->owner_name, source, err);
-    const char *name = arena_print(arena, "%s/%s.json", where, of->owner_name);
-    return text && file_write_below(folder, name, text, err);
+    if (!text) return false;
+    *file = text_of(arena, folder, arena_print(arena, "%s/%s.json", where, of->owner_name), text);
+    return true;
 }
 
 // Row after row of one file: the text of each edit is parsed again for the next.
-static bool write_fabrics(struct arena *arena, const struct fit_result *result, const char *folder,
-                          const char *source, struct err *err)
+static bool put_fabrics(struct arena *arena, const struct fit_result *result, const char *folder,
+                        const char *source, struct file_text *file, struct err *err)
 {
     const char *path = file_find_data(arena, "cost_models", "fabrics", "table of fabrics", err);
     struct json_document document;
@@ -211,13 +217,17 @@ static bool write_fabrics(struct arena *arena, const struct fit_result *result, 
         const char *text = fit_edit_text(arena, &row, result, CONSTANT_FABRIC, name, source, err);
         if (!text || !json_parse(arena, path, text, strlen(text), &document, err)) return false;
     }
-    return !err->kind && file_write_below(folder, "cost_models/fabrics.json", document.text, err);
+    *file = text_of(arena, folder, "cost_models/fabrics.json", document.text);
+    return !err->kind;
 }
 
-bool fit_files_write(struct arena *arena, const struct fit_result *result, const char *folder,
-                     const char *source, struct err *err)
+struct file_text *fit_files_text(struct arena *arena, const struct fit_result *result,
+                                 const char *folder, const char *source, int *count,
+                                 struct err *err)
 {
+    struct file_text *files = ARENA_NEW(arena, struct file_text, result->constant_count + 1);
     bool has_fabrics = false;
+    *count = 0;
     for (int i = 0; i < result->constant_count; i++) {
         const struct fit_constant *of = &result->constants[i];
         if (of->owner == CONSTANT_FABRIC) {
@@ -226,7 +236,9 @@ bool fit_files_write(struct arena *arena, const struct fit_result *result, const
         }
         // Constants of one owner stand together.
         bool is_first = i == 0 || strcmp(of[-1].owner_name, of->owner_name) != 0;
-        if (is_first && !write_owner(arena, result, of, folder, source, err)) return false;
+        if (!is_first) continue;
+        if (!put_owner(arena, result, of, folder, source, &files[(*count)++], err)) return NULL;
     }
-    return !has_fabrics || write_fabrics(arena, result, folder, source, err);
+    if (!has_fabrics) return files;
+    return put_fabrics(arena, result, folder, source, &files[(*count)++], err) ? files : NULL;
 }

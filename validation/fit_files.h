@@ -1,4 +1,5 @@
 #pragma once
+#include "core/file.h"
 #include "validation/fit.h"
 
 // Fitted constants as data files. A file keeps its text: only the numbers and the provenance
@@ -14,8 +15,9 @@ MUST_CHECK char *fit_edit_text(struct arena *arena, const struct json *object,
                                const struct fit_result *result, enum constant_owner owner,
                                const char *owner_name, const char *source, struct err *err);
 
-// Writes every device, every stack and the fabrics that have fitted constants, below `folder` where
-// the source tree has them ("topologies/devices/NAME.json"), from the shipped files. Each file is
-// replaced at once or stays as it was.
-MUST_CHECK bool fit_files_write(struct arena *arena, const struct fit_result *result,
-                                const char *folder, const char *source, struct err *err);
+// The texts of every device, every stack and the fabrics that have fitted constants, below `folder`
+// where the source tree has them ("topologies/devices/NAME.json"), made from the shipped files.
+// `count` of them; NULL and a set `err` on failure. They live in `arena`.
+MUST_CHECK struct file_text *fit_files_text(struct arena *arena, const struct fit_result *result,
+                                            const char *folder, const char *source, int *count,
+                                            struct err *err);

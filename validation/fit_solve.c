@@ -180,6 +180,14 @@ static void step_of(struct arena *scratch, const struct fit_problem *problem,
     }
 }
 
+static bool row_depends(const struct fit_problem *problem, int row, const double *step)
+{
+    for (int i = 0; i < problem->parameter_count; i++) {
+        if (step[i] != 0 && problem->depends(problem->context, row, i)) return true;
+    }
+    return false;
+}
+
 // Takes the step if that is lower; by how much. 0: it is not.
 static double try_step(struct arena *scratch, const struct fit_problem *problem,
                        struct fit_point *point, const double *step)
@@ -193,7 +201,7 @@ static double try_step(struct arena *scratch, const struct fit_problem *problem,
     }
     memcpy(ln, point->ln, (size_t)problem->row_count * sizeof *ln);
     for (int row = 0; row < problem->row_count; row++) {
-        wanted[row] = problem->weight[row] > 0;
+        wanted[row] = problem->weight[row] > 0 && row_depends(problem, row, step);
     }
     problem->predict(problem->context, z, wanted, ln);
     double lower = objective(problem, z, ln);
@@ -203,6 +211,32 @@ static double try_step(struct arena *scratch, const struct fit_problem *problem,
         memcpy(point->ln, ln, (size_t)problem->row_count * sizeof *ln);
         point->objective = lower;
         point->step_count++;
+    }
+    arena_reset(scratch, mark);
+    return gain;
+}
+
+// Each parameter alone, by its own Newton step or half of it: where all of them together stand at a
+// corner, some can still move along it. Returns by how much the objective fell.
+static double step_alone(struct arena *scratch, const struct fit_problem *problem,
+                         struct fit_point *point)
+{
+    int count = problem->parameter_count;
+    struct arena_mark mark = arena_mark(scratch);
+    double *a = ARENA_NEW(scratch, double, count *count);
+    double *slope = ARENA_NEW(scratch, double, count);
+    double *step = ARENA_NEW(scratch, double, count);
+    double gain = 0;
+    for (int i = 0; i < count; i++) {
+        assemble(problem, point, a, slope);
+        double curvature = a[i * count + i];
+        if (slope[i] * slope[i] / curvature / 2 <= FIT_GAIN_END) continue;
+        step[i] = fmax(-STEP_MOST, fmin(STEP_MOST, slope[i] / curvature));
+        double one = try_step(scratch, problem, point, step);
+        step[i] /= 2;
+        if (one == 0) one = try_step(scratch, problem, point, step);
+        step[i] = 0;
+        gain += one;
     }
     arena_reset(scratch, mark);
     return gain;
@@ -259,7 +293,11 @@ void fit_solve(struct arena *scratch, const struct fit_problem *problem, struct 
         damping = gain > 0 ? fmax(damping / 4, DAMPING_LEAST) : damping * 8;
         // Derivatives from far away are no reason to stay.
         bool is_near = moved <= MOVED_MOST_AT_END;
-        point->converged = is_near && vain_count >= (gain > 0 ? 1 : VAIN_COUNT_MOST);
+        bool in_vain = is_near && vain_count >= (gain > 0 ? 1 : VAIN_COUNT_MOST);
+        if (!in_vain) continue;
+        point->converged = step_alone(scratch, problem, point) <= FIT_GAIN_END;
+        vain_count = 0;
+        damping = DAMPING_START;
     }
     predict_all(scratch, problem, point);
     arena_reset(scratch, mark);

@@ -167,12 +167,10 @@ static bool is_blank(const char *text, size_t bytes)
     return strspn(text, " \t\r") >= bytes;
 }
 
-bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct err *err)
+bool rows_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
+                struct rows *rows, struct err *err)
 {
     *rows = (struct rows){0};
-    size_t bytes = 0;
-    const char *text = file_read(arena, path, ROWS_BYTES_MAX, &bytes, err);
-    if (!text) return false;
     int line_count = 1;
     for (size_t i = 0; i < bytes; i++) {
         line_count += text[i] == '\n';
@@ -197,6 +195,13 @@ bool rows_check_tiers(const char *tiers, struct err *err)
 {
     if (*tiers && strspn(tiers, "ABC") == strlen(tiers)) return true;
     return err_set(err, ERR_USAGE, "--tiers: expected letters of A, B and C, found \"%s\"", tiers);
+}
+
+bool rows_read(struct arena *arena, const char *path, struct rows *rows, struct err *err)
+{
+    size_t bytes = 0;
+    const char *text = file_read(arena, path, ROWS_BYTES_MAX, &bytes, err);
+    return text && rows_parse(arena, path, text, bytes, rows, err);
 }
 
 static bool is_kept(const struct row *row, const struct row_filter *filter)

@@ -36,6 +36,9 @@ struct rows {
 // so is an id that occurs twice.
 MUST_CHECK bool rows_read(struct arena *arena, const char *path, struct rows *rows,
                           struct err *err);
+// The same of a text; `path` is for errors.
+MUST_CHECK bool rows_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
+                           struct rows *rows, struct err *err);
 
 // ERR_USAGE where the words of `--tiers` are not letters of A, B and C.
 MUST_CHECK bool rows_check_tiers(const char *tiers, struct err *err);

@@ -11,6 +11,8 @@
 // - cap = 2p - 1 is ZB-H2: twice the warm-up, (p-1) (F + B - 2W) from the first to the last task of
 //   each stage. The step is longer by the time that the last stage starts later: the gradient norm
 //   waits for all stages, the paper's post-validation (section 4) is not assumed.
+// - cap = 2p stands for what software finds that searches under a limit of 2p micro-batches
+//   (`in_flight` of zb-h2): sending takes time, so the first stages hold one more.
 // - any other cap is zb-auto, after the paper's heuristic (section 3.1): as much warm-up as the cap
 //   bears, then B and F in turn, and a W when the cap asks for it.
 
@@ -92,9 +94,22 @@ static int h1_cap(const struct schedule_shape *shape)
     return shape->stage_count;
 }
 
-static int h2_cap(const struct schedule_shape *shape)
+static int most_useful_cap(const struct schedule_shape *shape)
 {
     return 2 * shape->stage_count - 1;
+}
+
+static int h2_cap(const struct schedule_shape *shape)
+{
+    return shape->in_flight ? shape->in_flight : most_useful_cap(shape);
+}
+
+static bool h2_legal(const struct schedule_shape *shape, const char **why)
+{
+    if (!schedule_one_chunk(shape, why)) return false;
+    if (shape->in_flight == 0 || shape->in_flight == 2 * shape->stage_count) return true;
+    *why = "holds 2 pp - 1 micro-batches a stage (in-flight 0), or 2 pp where it is searched";
+    return false;
 }
 
 // More than ZB-H2 holds gains nothing in equal times; nor does more than p where there are no more
@@ -102,7 +117,7 @@ static int h2_cap(const struct schedule_shape *shape)
 static int auto_cap(const struct schedule_shape *shape)
 {
     int p = shape->stage_count, cap = shape->in_flight ? shape->in_flight : p;
-    int most = shape->micro_batch_count < h2_cap(shape) ? shape->micro_batch_count : h2_cap(shape);
+    int most = smaller(shape->micro_batch_count, most_useful_cap(shape));
     if (most < p) most = p;
     return cap < most ? cap : most;
 }
@@ -172,7 +187,7 @@ const struct schedule_row ZB_H1_ROW = {
 
 const struct schedule_row ZB_H2_ROW = {
     .name = "zb-h2",
-    .legal = schedule_one_chunk,
+    .legal = h2_legal,
     .order = h2_order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
