@@ -52,13 +52,13 @@ void pins_clear(struct pins *pins, enum choice choice);  // the pin and what is 
 // Whether the pins and the forbidden values leave this value.
 bool pins_allow(const struct pins *pins, enum choice choice, int64_t value);
 // Whether degree, schedule and micro-batch of the pipeline are all one value. Such pins describe a
-// run rather than ask for one, and what they leave out is taken to be as software has it by itself
-// (supposed pins describe nothing):
+// run rather than ask for one, and what they leave out is taken to be as software has it by itself.
+// Supposed pins describe nothing.
 bool pins_describe_pipeline(const struct pins *pins);
-// - stages are even ones where they are not pinned;
+// Whether such pins decide the stages of this search: even ones, where they are not pinned;
 bool search_describes_stages(const struct search_request *request);
-// - attention of a run in fp16 is what the stack says of those (struct stack, fp16_attention),
-//   where it is not pinned: the first that is left goes to `attention`. False: it is as of any run.
+// and its attention: where that is not pinned, a described run in fp16 has what the stack says of
+// those (struct stack, fp16_attention). The first of them that is allowed goes to `attention`.
 bool search_describes_attention(const struct search_request *request, enum attention *attention);
 // Every choice of the record; with `broken`, the first that the pins do not leave.
 bool pins_allow_all(const struct pins *pins, const struct parallel *parallel, enum choice *broken);
