@@ -90,7 +90,7 @@ test: deps
 	@$(QUIET_MAKE) test_programs
 	@$(PROVE) $(TESTS) $(SCRIPTS)
 
-check: check_deps check_format check_clang check_tidy check_sanitized check_fuzz
+check: check_deps accuracy check_format check_clang check_tidy check_sanitized check_fuzz
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
