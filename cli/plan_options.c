@@ -35,7 +35,7 @@ static int put_workload(struct plan_arguments *a, struct option *options)
         {"Workload", OPTION_GROUP, NULL, "what is trained; never changed by the search", NULL, 0,
          0},
         {"--seq-len", OPTION_I64, &a->seq_len, "tokens of a sequence", "N", 0, 0},
-        {"--global-batch", OPTION_I64, &a->global_batch, "sequences of a step", "N", 0, 0},
+        {"--global-batch", OPTION_I64, &a->global_batch, "sequences of a step", "N", 1, 1 << 20},
         {"--precision", OPTION_CHOICE, &a->precision, "of the matrix products (default bf16)",
          "fp32|fp16|bf16|fp8|fp4", 0, 0},
         {"--optimizer", OPTION_CHOICE, &a->optimizer, "(default adamw)", "adamw|adam|sgd|lamb|lars",

@@ -215,6 +215,9 @@ static unsigned read_overlap(const struct json *object, const char *key, struct 
     return overlap;
 }
 
+// Slower than any processor in use: what a slip in the exponent leaves.
+static const double FLOP_PER_S_LEAST = 1e9;
+
 // What no single field can say.
 static void check(const struct stack *stack, const struct json *object, struct err *err)
 {
@@ -222,6 +225,11 @@ static void check(const struct stack *stack, const struct json *object, struct e
         if (MASKS[i].may_be_empty || *mask_of((struct stack *)stack, &MASKS[i])) continue;
         struct json at = json_get(object, MASKS[i].key, err);
         json_fail(&at, err, "expected at least one");
+    }
+    double flop_per_s = stack->attention_flop_per_s_most;
+    if (!err->kind && flop_per_s > 0 && flop_per_s < FLOP_PER_S_LEAST) {
+        struct json at = json_get(object, "attention_flop_per_s_most", err);
+        json_fail(&at, err, "expected 0 (no limit) or at least 1e9, found %g", flop_per_s);
     }
     if (!err->kind && stack->zero_stages_with_pipeline & ~stack->zero_stages) {
         struct json at = json_get(object, "zero_stages_with_pipeline", err);

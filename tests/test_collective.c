@@ -98,13 +98,21 @@ static void nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell(void **stat
     assert_int_equal(cost.algorithm, ALGORITHM_RING);
 }
 
-// 64 ranks, 8 a node, 128 MiB a rank on dgx-h100 (450 GB/s links at 0.68, 50 GB/s a NIC at 0.7):
-// 7/64 of it stay in the node, 56/64 pass a NIC of the rank's own, side by side.
+static const struct fabric *shipped_fabric(struct arena *arena, const char *kind,
+                                           double link_bytes_per_s)
+{
+    return fabrics_find(shipped(arena), kind, link_bytes_per_s);
+}
+
+// 64 ranks, 8 a node, 128 MiB a rank on dgx-h100 (450 GB/s links, 50 GB/s a NIC, each at its
+// share): 7/64 of it stay in the node, 56/64 pass a NIC of the rank's own, side by side.
 static void an_all_to_all_over_nodes_takes_its_slower_part(void **state)
 {
     struct cluster *cluster = load(*state, "dgx-h100-x16");
-    double bytes = 128 * 1024 * 1024, inside_s = 7.0 / 64 * bytes / (450e9 * 0.68);
-    double between_s = 56.0 / 64 * bytes / (50e9 * 0.7);
+    double link = 450e9 * shipped_fabric(*state, "nvswitch", 450e9)->all_to_all_efficiency_ratio;
+    double nic = 50e9 * shipped_fabric(*state, "infiniband", 50e9)->all_to_all_efficiency_ratio;
+    double bytes = 128 * 1024 * 1024, inside_s = 7.0 / 64 * bytes / link;
+    double between_s = 56.0 / 64 * bytes / nic;
     struct group_shape group = group_of(cluster, 64, 1);
     assert_int_equal(group.node_count, 8);
     struct collective_cost cost =
@@ -117,8 +125,8 @@ static void an_all_to_all_over_nodes_takes_its_slower_part(void **state)
     // behind nothing, a hundred times does.
     group.rank_count = 4, group.node_count = 2;
     group.ranks_per_node = group.ranks_per_node_least = 2;
-    inside_s = 1.0 / 4 * bytes / (450e9 * 0.68);
-    between_s = 2.0 / 4 * bytes / (50e9 * 0.7);
+    inside_s = 1.0 / 4 * bytes / link;
+    between_s = 2.0 / 4 * bytes / nic;
     cost = collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 10);
     assert_true(fabs(cost.bandwidth_s / (between_s / 10) - 1) < 1e-9);
     cost = collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 100);
@@ -141,19 +149,22 @@ static void an_all_to_all_has_its_rank_s_share_of_the_nics(void **state)
 static void a_dispatch_sends_a_token_once_to_a_place(void **state)
 {
     struct group_shape group = group_of(load(*state, "dgx-h100-x16"), 32, 1);
+    const struct fabric *link = shipped_fabric(*state, "nvswitch", 450e9);
+    const struct fabric *nic = shipped_fabric(*state, "infiniband", 50e9);
     double bytes = 512e6;
     struct routing eight = {.rows = 8}, single = {.rows = 1};
-    double between_s = 3.599548 / 8 * 0.75 * bytes / (50e9 * 0.83);
+    double between_s = 3.599548 / 8 * 0.75 * bytes / (50e9 * nic->efficiency_ratio);
     struct collective_cost cost = dispatch_price(shipped(*state), &group, &eight, bytes, 1);
     assert_true(fabs(cost.bandwidth_s / between_s - 1) < 1e-6);
-    double inside_s = 7.177604 / 8 * 0.875 * bytes / (450e9 * 0.811);
+    double inside_s = 7.177604 / 8 * 0.875 * bytes / (450e9 * link->efficiency_ratio);
     cost = dispatch_price(shipped(*state), &group, &eight, bytes, 100);
     assert_true(fabs(cost.bandwidth_s / inside_s - 1) < 1e-6);
     // One row a token is a plain exchange, but for the kernels.
     struct collective_cost one = dispatch_price(shipped(*state), &group, &single, bytes, 1);
     struct collective_cost plain =
         collective_price(shipped(*state), &group, COLLECTIVE_ALL_TO_ALL, bytes, 1);
-    assert_true(fabs(one.bandwidth_s / plain.bandwidth_s / (0.7 / 0.83) - 1) < 1e-9);
+    double share_ratio = nic->all_to_all_efficiency_ratio / nic->efficiency_ratio;
+    assert_true(fabs(one.bandwidth_s / plain.bandwidth_s / share_ratio - 1) < 1e-9);
 }
 
 // An empty message to each of n-1 peers: 6.6 us, a step of 2.7 us and 2.7 us for each further peer

@@ -85,11 +85,11 @@ static void the_constants_of_shipped_devices_are_plausible(void **state)
 static void the_nearest_provenance_speaks_of_a_constant(void **state)
 {
     const struct device *device = load_device(*state, "h100-sxm5-80g");
-    const struct provenance *bf16 = device_provenance(device, "efficiency.gemm_ratio.bf16");
+    const struct provenance *fp32 = device_provenance(device, "efficiency.gemm_ratio.fp32");
     const struct provenance *fp8 = device_provenance(device, "efficiency.gemm_ratio.fp8");
-    assert_string_equal(bf16->key, "efficiency.gemm_ratio");
+    assert_string_equal(fp32->key, "efficiency.gemm_ratio");
     assert_string_equal(fp8->key, "efficiency.gemm_ratio.fp8");
-    assert_string_equal(provenance_kind_name(bf16->kind), "estimated");
+    assert_string_equal(provenance_kind_name(fp32->kind), "estimated");
     assert_null(device_provenance(device, "efficiency.gemm"));
     assert_null(device_provenance(device, "colour"));
 }

@@ -105,8 +105,11 @@ static void setting_moves_every_member_and_zero_brings_the_priors_back(void **st
     struct fit_machines machines = machines_of(*state);
     struct fit_parameters parameters = fit_parameters_make(*state, &machines);
     double *z = ARENA_NEW(*state, double, parameters.count);
+    const struct fit_parameter *host = find(&parameters, "megatron-core", "host_op_s");
+    fit_parameters_set(&parameters, z);
     double bf16 = machines.devices[0]->efficiency.gemm_ratio[PRECISION_BF16];
     double host_s = machines.stacks[0]->host_op_s;
+    assert_true(host_s == host->members[0].prior);
     for (int i = 0; i < parameters.count; i++) {
         z[i] = 1;
     }
@@ -114,7 +117,6 @@ static void setting_moves_every_member_and_zero_brings_the_priors_back(void **st
     assert_true(machines.devices[0]->efficiency.gemm_ratio[PRECISION_BF16] > 1.05 * bf16);
     assert_true(machines.devices[0]->efficiency.gemm_ratio[PRECISION_FP16] > 1.05 * bf16);
     // A duration has 1 s as its limit and is no share for that.
-    const struct fit_parameter *host = find(&parameters, "megatron-core", "host_op_s");
     double grown = machines.stacks[0]->host_op_s / host_s;
     assert_true(fabs(grown - exp(host->members[0].spread)) < 1e-9);
     memset(z, 0, (size_t)parameters.count * sizeof *z);

@@ -419,10 +419,11 @@ static void experts_reduce_their_gradients_over_their_own_ranks(void **state)
     assert_int_equal(all.rank_count, 128);
     assert_int_equal(own.rank_count, 16);
     enum collective scatter = COLLECTIVE_REDUCE_SCATTER, gather = COLLECTIVE_ALL_GATHER;
-    double reduce_s = collective_price(of.fabrics, &all, scatter, 4 * others, 1).s +
-                      collective_price(of.fabrics, &own, scatter, 4 * experts, 1).s;
-    double gather_s = collective_price(of.fabrics, &all, gather, 2 * others, 1).s +
-                      collective_price(of.fabrics, &own, gather, 2 * experts, 1).s;
+    double scale = stack->network_scale;
+    double reduce_s = collective_price(of.fabrics, &all, scatter, 4 * others, scale).s +
+                      collective_price(of.fabrics, &own, scatter, 4 * experts, scale).s;
+    double gather_s = collective_price(of.fabrics, &all, gather, 2 * others, scale).s +
+                      collective_price(of.fabrics, &own, gather, 2 * experts, scale).s;
     const struct chunk_price *chunk = &of.price->classes[0];
     assert_true(fabs(chunk->gradient_reduce_s / reduce_s - 1) < 1e-6);
     assert_true(fabs(chunk->parameter_gather_s / gather_s - 1) < 1e-6);

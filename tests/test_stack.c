@@ -241,6 +241,8 @@ static const struct {
      "$.overlap: expected none or some of grad-reduce,param-gather,tp,pp,cp,ep, found "
      "\"grad-reduce,tensor\""},
     {"overlap_default", "\"tp\",\n", "$.overlap_default: expected a subset of overlap"},
+    {"slow_attention", "1e7",
+     "$.attention_flop_per_s_most: expected 0 (no limit) or at least 1e9, found 1e+07"},
     {"unknown_key", "\"gemm_scle\"", "$.gemm_scle: unknown key, did you mean \"gemm_scale\"?"},
     {"recompute_classes", "[],\n  \"attention\"",
      "$.recompute_classes: expected some where recompute has selective and none elsewhere"},
