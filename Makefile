@@ -35,7 +35,7 @@ SCRIPTS = $(sort $(wildcard tests/*.t))
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench install clean deps check_deps test_programs \
+.PHONY: all demo test check accuracy bench bench_programs install clean deps check_deps test_programs \
         check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
@@ -97,7 +97,7 @@ check_format: check_deps
 	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests) $(addsuffix /*/*.[ch],$(FOLDERS)))
 
 check_clang: check_deps
-	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs
+	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
 
 check_tidy: check_deps
 	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
@@ -125,8 +125,10 @@ accuracy: deps
 	@echo
 	@$(BUILD)/meshwright validate $(RUNS)/published.jsonl $(LEFT_OUT) $(HEADLINE)
 
+bench_programs: $(BENCHES)
+
 bench: deps
-	@$(QUIET_MAKE) $(BENCHES)
+	@$(QUIET_MAKE) bench_programs
 	@for bench in $(BENCHES); do $$bench || exit; done
 
 install: all

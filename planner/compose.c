@@ -96,9 +96,10 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     if (sharded.zero == 0) sharded.zero = 1;
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
-    composer->hop = NULL;
-    composer->division = NULL;
-    memset(composer->variants, 0, sizeof composer->variants);
+    composer->hop = NULL, composer->division = NULL;
+    for (int i = 0; i < HIDING_COUNT * SHARDING_COUNT; i++)
+        for (int redo = 0; redo < composer->redo_count; redo++)
+            composer->variants[i / SHARDING_COUNT][i % SHARDING_COUNT][redo].known = false;
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3

@@ -25,7 +25,8 @@ static struct trials answer(struct arena *arena, struct trial_costs *costs)
     if (is_read) costs->read_s = (clock_s() - start_s) / rows.count;
     if (is_read && rows.count > ROWS) rows.count = ROWS;
     start_s = clock_s();
-    if (!is_read || !trials_run(arena, &rows, &trials, NULL, NULL, &err)) {
+    if (is_read) trials_ask(arena, &rows, QUESTION_STATED, &trials);
+    if (!is_read || !trials_answer(arena, &trials, NULL, NULL, &err)) {
         fprintf(stderr, "bench_validate: %s\n", err.text);
         exit(1);
     }
