@@ -35,8 +35,8 @@ SCRIPTS = $(sort $(wildcard tests/*.t))
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs install clean deps check_deps test_programs \
-        check_sanitized check_clang check_tidy check_format check_fuzz FORCE
+.PHONY: all demo test check accuracy bench bench_programs install clean deps check_deps \
+        test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
 all: $(BUILD)/meshwright
