@@ -115,6 +115,30 @@ static double reduce_s(const struct price_context *context, const struct program
     return total_s + messages_s(context, mesh, &message);
 }
 
+// Parameters come back from the ranks that updated them: in as many messages as gradients left in,
+// each alone where nothing is combined, or from each owner of whole tensors.
+static double updated_gather_s(const struct price_context *context, const struct program *program,
+                               const struct parameter_sums *sums, int bucket_count)
+{
+    const struct mesh *mesh = &program->mesh;
+    bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
+    double total_s = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        const struct storage *storage = &program->storage[kind];
+        if (!storage->optimizer_axes || storage->weight_axes) continue;
+        double bytes = sums->elements[kind] * parameter_weight_bytes(program->workload.precision);
+        int count = is_combined ? bucket_count : sums->tensor_count[kind];
+        if (context->compute.stack->owned_tensors) {
+            int owners = mesh_size(mesh, storage->optimizer_axes);
+            count = owners < sums->tensor_count[kind] ? owners : sums->tensor_count[kind];
+        }
+        struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
+                                 bytes, count};
+        total_s += messages_s(context, mesh, &gather);
+    }
+    return total_s;
+}
+
 static struct chunk_price once_a_step(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk)
@@ -150,19 +174,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     }
     price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
                                         mesh_size(mesh, data_axes(mesh)));
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        const struct storage *storage = &program->storage[kind];
-        if (!storage->optimizer_axes || storage->weight_axes) continue;
-        double bytes = sums.elements[kind] * parameter_weight_bytes(program->workload.precision);
-        int count = is_combined ? price.bucket_count : sums.tensor_count[kind];
-        if (stack->owned_tensors) {
-            int owners = mesh_size(mesh, storage->optimizer_axes);
-            count = owners < sums.tensor_count[kind] ? owners : sums.tensor_count[kind];
-        }
-        struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
-                                 bytes, count};
-        price.parameter_gather_s += messages_s(context, mesh, &gather);
-    }
+    price.parameter_gather_s = updated_gather_s(context, program, &sums, price.bucket_count);
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
