@@ -5,8 +5,7 @@
 #include "core/progress.h"
 #include "reports/fit_table.h"
 #include "validation/fit_files.h"
-#include "validation/left_out.h"
-#include "validation/ranking.h"
+#include "validation/fit_residuals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,56 +79,6 @@ static bool leave_out_of(const char *words, unsigned *bits, struct err *err)
     return true;
 }
 
-// A fitted row that was predicted without its family and without its device.
-static bool has_residual(const struct fit_prediction *prediction)
-{
-    return prediction->fitted && prediction->left_out_s[FIT_LEAVE_FAMILY] > 0 &&
-           prediction->left_out_s[FIT_LEAVE_DEVICE] > 0;
-}
-
-static struct residuals residuals_of(struct arena *arena, const struct fit_result *result)
-{
-    struct residuals residuals = {ARENA_NEW(arena, struct residual, result->prediction_count), 0};
-    for (int i = 0; i < result->prediction_count; i++) {
-        const struct fit_prediction *prediction = &result->predictions[i];
-        const struct row *row = prediction->row;
-        if (!has_residual(prediction)) continue;
-        residuals.items[residuals.count++] = (struct residual){
-            .device = row->device,
-            .stack = row->stack,
-            .kind = row_kind_name(row->kind),
-            .family = row->family,
-            .sweep = row_sweep(arena, row),
-            .measured_s = row->step_s,
-            .left_out_s = prediction->left_out_s[FIT_LEAVE_FAMILY],
-            .device_out_s = prediction->left_out_s[FIT_LEAVE_DEVICE],
-        };
-    }
-    return residuals;
-}
-
-// `bands`: one a residual, in their order.
-static const char *left_out_file(struct arena *arena, const struct fit_result *result,
-                                 const struct residuals *residuals, const struct band *bands,
-                                 const char *source)
-{
-    struct left_out left_out = {source, ARENA_NEW(arena, struct left_out_row, residuals->count), 0};
-    for (int i = 0; i < result->prediction_count; i++) {
-        const struct fit_prediction *prediction = &result->predictions[i];
-        double step_s = prediction->left_out_s[FIT_LEAVE_FAMILY];
-        if (!has_residual(prediction)) continue;
-        const struct band *band = &bands[left_out.count];
-        left_out.rows[left_out.count++] = (struct left_out_row){
-            .id = prediction->row->id,
-            .family = prediction->row->family,
-            .step_s = step_s,
-            .step_s_low = step_s * band->low_ratio,
-            .step_s_high = step_s * band->high_ratio,
-        };
-    }
-    return left_out_text(arena, &left_out);
-}
-
 static bool write_files(struct arena *arena, const struct arguments *arguments,
                         const struct fit_result *result, const struct residuals *residuals,
                         const struct band *left_out, const char *date, struct err *err)
@@ -150,7 +99,7 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
         arena_print(arena, "%s/cost_models/bands.json", arguments->folder), writer.text};
     files[count++] = (struct file_text){
         arena_print(arena, "%s/tests/validation/left_out.json", arguments->folder),
-        left_out_file(arena, result, residuals, left_out, source)};
+        fit_left_out_text(arena, result, left_out, source)};
     return file_write_all(files, count, err);
 }
 
@@ -188,7 +137,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     progress_end(&progress);
     if (!done) return exit_status(err);
 
-    struct residuals residuals = residuals_of(arena, &result);
+    struct residuals residuals = fit_residuals(arena, &result);
     bool has_bands = residuals.count > 0 && result.family_count > 1;
     const struct band *left_out = has_bands ? bands_left_out(arena, &residuals) : NULL;
     if (arguments->folder &&
