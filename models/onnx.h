@@ -1,0 +1,69 @@
+#pragma once
+#include "core/err.h"
+
+#include <stdint.h>
+
+// ONNX models (protobuf, read with protobuf-c; the messages that we read are in
+// models/onnx/onnx.proto) as operators over tensors of known size, with the backward pass and the
+// weight update that training adds. Shapes are inferred here; a dimension without value is the
+// batch where it is the first one of an input, else an error that names it.
+//
+// A new operator is a row of the table in models/onnx/operators.c: how its output shape follows,
+// what its backward reads, what it may write in place, how many flops it takes.
+
+enum onnx_role {
+    ONNX_INPUT,      // data: there from the start, freed after its last reader
+    ONNX_PARAMETER,  // initializers, and what constants alone make (folded)
+    ONNX_ACTIVATION,
+    ONNX_GRADIENT,  // of an activation
+    ONNX_PARAMETER_GRADIENT,
+    ONNX_STATE,  // of the optimizer
+};
+
+struct onnx_tensor {
+    const char *name;
+    enum onnx_role role;
+    int rank;
+    const int64_t *dims;
+    int element_bytes;
+    int64_t bytes;
+    bool is_output;  // of the model; in training the loss's gradient starts there
+    int shares;      // tensor whose memory it is a view of (Reshape, Flatten, Dropout of
+                     // inference, ...) or overwrites; -1: none
+    bool overwrites;
+};
+
+enum onnx_pass { ONNX_FORWARD, ONNX_BACKWARD, ONNX_UPDATE };
+
+struct onnx_node {
+    const char *name;  // made unique
+    const char *type;  // "Conv", "Conv.input_gradient", "adamw", ...
+    enum onnx_pass pass;
+    const int *inputs, *outputs;
+    int input_count, output_count;
+    double flop;
+};
+
+struct onnx_graph {
+    const char *name;
+    struct onnx_tensor *tensors;
+    int tensor_count;
+    struct onnx_node *nodes;  // producers before readers; forward, backward in reverse, updates
+    int node_count;
+    int64_t parameter_elements;
+};
+
+struct onnx_options {
+    int64_t batch;  // for the dimension of inputs that has no value; replaces a first dimension of
+                    // 1 as well; 0 = as the model says, 1 where it says nothing
+    bool training;  // backward and update as well
+    int moment_count;  // optimizer states of a parameter's size (adamw 2, sgd 0 or 1)
+};
+
+// NULL and ERR_INPUT, one line naming file, node and what was wanted: no ONNX file, truncated, an
+// unknown operator, shapes that do not go together, a cycle, two producers. In `arena`.
+MUST_CHECK struct onnx_graph *onnx_load(struct arena *arena, const char *path,
+                                        const struct onnx_options *options, struct err *err);
+MUST_CHECK struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *bytes,
+                                        size_t byte_count, const struct onnx_options *options,
+                                        struct err *err);

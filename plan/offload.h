@@ -1,0 +1,31 @@
+#pragma once
+#include "core/err.h"
+
+#include <stdint.h>
+
+// Where state lives that compute does not need just now. Optimizer states (moments and master
+// weights) may live on the host or on NVMe: gradients then go down, the host updates, parameters
+// come up. What forward saves for backward may be moved out behind forward and fetched before
+// backward, by class of the operator that made it.
+//
+// As words: "none", or joined by commas: "optimizer", "activations", "activations:12" (the first 12
+// layers of each stage), a class of operators with or without a count ("attention:12", "mlp"),
+// "other" for what no class made; each may end in "@nvme" ("optimizer@nvme"); default is "@host".
+// All classes with one count on one tier are written "activations". All activations are on one
+// tier.
+
+enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIER_COUNT };
+const char *tier_name(enum tier tier);
+
+enum { OFFLOAD_CLASS_MAX = 8 };  // of enum op_class (models/graph.h); 0 = made by no class
+
+struct offload {
+    enum tier optimizer;                // TIER_DEVICE: not moved
+    enum tier activations;              // the tier of those that are moved
+    int16_t layers[OFFLOAD_CLASS_MAX];  // moved of the first N layers of each stage; -1 = of all, 0
+                                        // = not
+};
+
+const char *offload_words(struct arena *arena, const struct offload *offload);
+MUST_CHECK bool offload_parse(const char *text, struct offload *offload);
+bool offload_moves_activations(const struct offload *offload);

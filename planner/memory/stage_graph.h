@@ -1,0 +1,43 @@
+#pragma once
+#include "cost_models/stack.h"
+#include "plan/program.h"
+#include "planner/memory/schedule.h"
+
+// What one rank of a stage holds and does in a step, as a graph for the scheduler: the slots of the
+// stage's schedule, in each the blocks of the chunk, in each the instructions. Slots stay in the
+// order that the pipeline's schedule gives; within a slot instructions may change places as far as
+// data lets them. Persistent: weights, gradients, optimizer states (gradients because every update
+// waits for the norm of all). In the arena: activations, what collectives gather and make, logits,
+// messages from neighbours, copies for offload.
+//
+// A step repeats itself: only so many micro-batches stand in the graph as make the most alive at
+// once (`micro_batches`); those after them use the places of the ones before.
+struct stage_graph {
+    struct memory_graph *graph;
+    int micro_batches;
+    // Where an operator comes from: operator o is instruction `instr[o]` of position `position[o]`
+    // of chunk `chunk[o]` for micro-batch `micro_batch[o]`; instr -1: a message or a copy.
+    const int *instr, *position, *chunk, *micro_batch;
+    const int *buffer;  // of tensor t: in its block program; -1: a message or a copy
+};
+MUST_CHECK struct stage_graph *stage_graph_make(struct arena *arena, const struct program *program,
+                                                const struct stack *stack, int stage,
+                                                struct err *err);
+
+// The memory schedule of a plan: of each distinct stage order and offsets. In plan.json under
+// memory.schedule (plan/plan.schema.json); `simulate` and the executor read it there.
+struct stage_schedule {
+    int stage;        // the first of those that are alike
+    int stage_count;  // stages it holds for, in `stages`
+    const int *stages;
+    int micro_batches;
+    int64_t live_bytes, arena_bytes, bound_bytes;
+    int operator_count, tensor_count;
+    const int *order;        // operators of the stage graph by step
+    const int64_t *offsets;  // [tensor] of the stage graph, -1: persistent or of no bytes
+};
+struct plan_schedule {
+    int64_t alignment;
+    struct stage_schedule *stages;
+    int count;
+};
