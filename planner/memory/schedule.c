@@ -4,6 +4,7 @@
 #include "planner/memory/check.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
