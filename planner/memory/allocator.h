@@ -25,6 +25,8 @@ struct allocator_result {
 };
 
 // `device_bytes` 0 = without limit. Buffers are 0 .. buffer_count - 1; one that is alive at the end
-// is freed there.
+// is freed there. Where each lay, segments laid end to end, goes to addresses[buffer] (NULL: not
+// asked).
 struct allocator_result allocator_run(struct arena *scratch, const struct allocator_event *events,
-                                      int event_count, int buffer_count, int64_t device_bytes);
+                                      int event_count, int buffer_count, int64_t device_bytes,
+                                      int64_t *addresses);
