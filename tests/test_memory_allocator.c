@@ -66,10 +66,11 @@ static void a_small_block_is_split_down_to_512_bytes(void **state)
 
 static void a_large_block_is_split_when_more_than_1_mib_is_left(void **state)
 {
-    // 12 MiB of which 11 are asked: 1 MiB is left and stays with the block.
-    struct allocator_result result = RUN(*state, 0, 12 * MIB, -1, 11 * MIB);
-    assert_int_equal(result.reserved_bytes, 12 * MIB);
-    assert_int_equal(result.allocated_bytes, 12 * MIB);
+    // 12 MiB of which 11 are asked: 1 MiB is left and stays with the block, as the sum with two
+    // blocks of 2 MiB shows.
+    struct allocator_result result = RUN(*state, 0, 12 * MIB, 2 * MIB, -1, 11 * MIB, 2 * MIB);
+    assert_int_equal(result.reserved_bytes, 32 * MIB);
+    assert_int_equal(result.allocated_bytes, 16 * MIB);
     // 512 bytes less: the rest of 1 MiB + 512 bytes is split off, and serves a request.
     result = RUN(*state, 0, 12 * MIB, -1, 11 * MIB - 512, MIB + 512);
     assert_int_equal(result.reserved_bytes, 12 * MIB);
