@@ -118,7 +118,7 @@ static void find_keys(struct arena *arena, const struct block_program *program, 
     for (int i = weights, waiting = weights; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         if (instr->collective && !instr->parameter) continue;
-        int ready = instr->collective ? weights - 1 : -1;
+        int ready = instr->collective && weights > first ? weights - 1 : -1;
         for (int w = waiting; w <= i; w++) {
             for (int j = 0; j < program->instrs[w].input_count; j++) {
                 ready = later(ready, made_at[program->instrs[w].inputs[j]]);

@@ -17,6 +17,8 @@ struct reading {
     int *maker_of;   // [value]: step, -1
     int *gathered;   // [parameter]: value with it whole in this half of the work, -1
     int *room;       // [parameter]: value for its gradient, -1
+    int *waiting;    // [parameter]: value with its gradient until the room is made, -1
+    bool is_parted;
     int value_capacity;
 };
 
@@ -153,7 +155,12 @@ static void write_external(struct reading *reading, int step, int buffer)
         of->writes_gradients = true;
         return;
     }
-    add_read(reading, step, room);
+    // What B makes for a scattering in a slot of its own waits by itself: the room for all is made
+    // there.
+    bool waits = reading->is_parted && reading->block->instrs[step].phase == PHASE_BACKWARD;
+    if (!waits) return add_read(reading, step, room);
+    add_write(reading, step, new_value(reading, buffer));
+    reading->waiting[parameter] = reading->value_of[buffer];
 }
 
 // An in-place collective on what nobody made is an exchange inside an operator: its rows are there
@@ -206,6 +213,10 @@ static void scatter(struct reading *reading, int step, const struct instr *instr
     int room = reading->value_of[instr->inputs[0]];
     steps->steps[step].writes_gradients = true;
     add_read(reading, step, room);
+    for (int i = 0; i < reading->block->parameter_count; i++) {
+        if (reading->room[i] == room && reading->waiting[i] >= 0)
+            add_read(reading, step, reading->waiting[i]);
+    }
     for (int s = 0; s < reading->block->instr_count; s++) {
         const struct block_step *other = &steps->steps[s];
         for (int i = 0; i < other->read_count && s != step; i++) {
@@ -264,7 +275,7 @@ static void read_all(struct reading *reading)
     int gather_count = 0;
     forget_gathered(reading);
     for (int i = 0; i < block->parameter_count; i++)
-        reading->room[i] = -1;
+        reading->room[i] = reading->waiting[i] = -1;
     for (int i = 0; i < block->instr_count; i++) {
         steps->steps[i].instr = i;
         reading->inner_of[i] = -1;
@@ -326,6 +337,8 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
         .value_capacity = block->buffer_count + instrs * OP_OUTPUT_MAX,
         .gathered = ARENA_NEW(arena, int, block->parameter_count),
         .room = ARENA_NEW(arena, int, block->parameter_count),
+        .waiting = ARENA_NEW(arena, int, block->parameter_count),
+        .is_parted = !schedule_row(program->parallel.schedule)->backward_fused,
     };
     for (int i = 0; i < program->gradients->block_count; i++) {
         if (program->gradients->blocks[i].block == block->block)
@@ -341,11 +354,15 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
     read_all(&reading);
     int border = block->phase_first[PHASE_BACKWARD], weights = block->phase_first[PHASE_WEIGHT];
     bool *made = ARENA_NEW(arena, bool, steps->step_count);
-    bool *made_fused = ARENA_NEW(arena, bool, steps->step_count);
     steps->forward = order_of(arena, steps, NULL, 0, border, made, &steps->forward_count);
-    steps->backward = order_of(arena, steps, NULL, border, weights, made, &steps->backward_count);
-    steps->weight = order_of(arena, steps, NULL, weights, instrs, made, &steps->weight_count);
-    steps->fused = order_of(arena, steps, lower_fused_order(arena, block), border, instrs,
-                            made_fused, &steps->fused_count);
+    if (reading.is_parted) {
+        steps->backward =
+            order_of(arena, steps, NULL, border, weights, made, &steps->backward_count);
+        steps->weight = order_of(arena, steps, NULL, weights, instrs, made, &steps->weight_count);
+    } else {
+        const int *fused = lower_fused_order(arena, block);
+        steps->backward =
+            order_of(arena, steps, fused, border, instrs, made, &steps->backward_count);
+    }
     return steps;
 }

@@ -31,9 +31,10 @@ struct block_steps {
     struct block_value *values;
     int value_count;
     int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // values; -1: none
-    // Steps of forward and of B in program order, those of W, and B and W as autograd runs them.
-    int *forward, *backward, *weight, *fused;
-    int forward_count, backward_count, weight_count, fused_count;
+    // The order of work in a slot: forward; B and W as autograd runs them, or each by itself where
+    // the schedule parts them.
+    int *forward, *backward, *weight;
+    int forward_count, backward_count, weight_count;
 };
 
 struct block_steps *block_steps_make(struct arena *arena, const struct program *program,

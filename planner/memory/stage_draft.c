@@ -91,6 +91,7 @@ struct stage_graph *draft_finish(struct draft *draft, const char *name, struct e
     graph->name = name;
     fill_operators(draft, graph, stage);
     int *buffer = ARENA_NEW(draft->arena, int, draft->tensor_count);
+    int *turns = ARENA_NEW(draft->arena, int, draft->tensor_count);
     graph->tensors = ARENA_NEW(draft->arena, struct memory_tensor, draft->tensor_count);
     graph->tensor_count = draft->tensor_count;
     for (int t = 0; t < draft->tensor_count; t++) {
@@ -106,10 +107,11 @@ struct stage_graph *draft_finish(struct draft *draft, const char *name, struct e
             .kept = from->kept,
         };
         buffer[t] = from->buffer;
+        turns[t] = from->turns;
     }
     stage->graph = graph;
     stage->micro_batches = draft->slots->micro_batches;
     stage->buffer = buffer;
-    stage->held_count = draft->held_count;
+    stage->turns = turns;
     return memory_graph_finish(draft->arena, graph, name, err) ? stage : NULL;
 }

@@ -23,6 +23,7 @@ struct draft_tensor {
     int shares;    // -1
     bool overwrites, persistent, kept;
     int chunk, position, value, micro_batch, buffer;  // value -1: of no block
+    int turns;                                        // see struct stage_graph
 };
 struct draft {
     struct arena *arena;
@@ -31,7 +32,6 @@ struct draft {
     int operator_count;
     struct draft_tensor *tensors;
     int tensor_count;
-    int held_count;
 };
 
 // Indices. What is not said is -1.

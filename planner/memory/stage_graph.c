@@ -252,7 +252,6 @@ static struct steps_order order_of(const struct block_steps *steps, const struct
     if (slot->kind == TASK_FORWARD)
         return (struct steps_order){steps->forward, steps->forward_count};
     if (slot->kind == TASK_WEIGHT) return (struct steps_order){steps->weight, steps->weight_count};
-    if (slot->fused) return (struct steps_order){steps->fused, steps->fused_count};
     return (struct steps_order){steps->backward, steps->backward_count};
 }
 

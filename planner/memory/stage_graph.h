@@ -30,7 +30,8 @@ struct stage_graph {
     const int *instr, *position, *chunk, *micro_batch;
     const int *slot;    // by operator, of the stage's schedule; -1: before the first
     const int *buffer;  // of tensor t: in its block program; -1: persistent or a held place
-    int held_count;     // places held
+    const int *turns;   // by tensor: places its kind takes turns in, micro-batch k the one of
+                        // micro-batch k modulo this; 0: not held, any micro-batch's will do
 };
 MUST_CHECK struct stage_graph *stage_graph_make(struct arena *arena, const struct program *program,
                                                 const struct stack *stack, int stage,

@@ -20,6 +20,7 @@ struct group {
 struct holding {
     struct draft *draft;
     int *root;                   // by tensor: the first of those that share its memory
+    int *newest;                 // by root: the last of them
     struct lifetime *lifetimes;  // by root
     struct group *groups;
     int group_count;
@@ -40,6 +41,7 @@ static void find_lifetimes(struct holding *holding)
         int shares = draft->tensors[t].shares;
         assert(shares < t);
         holding->root[t] = shares < 0 ? t : holding->root[shares];
+        holding->newest[holding->root[t]] = t;
         holding->lifetimes[t] = (struct lifetime){-1, -1};
     }
     for (int o = 0; o < draft->operator_count; o++) {
@@ -118,10 +120,10 @@ static int make_place(struct holding *holding, int like, int residue)
     place.kept = true;
     int tensor = draft_tensor_add(draft, &place);
     draft_makes(draft, 0, tensor);
-    draft->held_count++;
     return tensor;
 }
 
+// Each is written over the one that had the place before.
 static void hold(struct holding *holding, const struct group *group)
 {
     struct draft *draft = holding->draft;
@@ -133,7 +135,10 @@ static void hold(struct holding *holding, const struct group *group)
             if (tensor < 0) continue;
             if (place < 0) place = make_place(holding, tensor, residue);
             draft->tensors[tensor].shares = place;
+            draft->tensors[tensor].overwrites = true;
+            draft->tensors[tensor].turns = depth;
             draft_reads(draft, draft->tensors[tensor].producer, place);
+            place = holding->newest[tensor];
         }
     }
 }
@@ -143,11 +148,15 @@ void draft_hold_places(struct draft *draft)
     struct holding holding = {
         .draft = draft,
         .root = ARENA_NEW(draft->arena, int, draft->tensor_count),
+        .newest = ARENA_NEW(draft->arena, int, draft->tensor_count),
         .lifetimes = ARENA_NEW(draft->arena, struct lifetime, draft->tensor_count),
     };
+    int tensor_count = draft->tensor_count;
     find_lifetimes(&holding);
     find_groups(&holding);
     for (int i = 0; i < holding.group_count; i++) {
         if (holding.groups[i].is_held) hold(&holding, &holding.groups[i]);
     }
+    for (int t = 0; t < tensor_count; t++)
+        draft->tensors[t].turns = draft->tensors[holding.root[t]].turns;
 }
