@@ -304,13 +304,17 @@ static void emit_blocks(struct building *building, const struct stage_slot *slot
 }
 
 // What a slot needs from outside: a message, or the seed of the loss's gradient.
-static void receive(struct building *building, int index, bool is_gate)
+static void receive(struct building *building, int index)
 {
     const struct stage_slot *slot = &building->draft.slots->slots[index];
     if (slot->kind == TASK_WEIGHT) return;
     bool is_forward = slot->kind == TASK_FORWARD;
     struct neighbour from = neighbour_of(building, slot->chunk, is_forward ? -1 : 1);
     if (from.chunk >= 0 || (is_forward && !from.exists)) return;
+    // A message that came ahead is there; a seed is made when it is wanted.
+    bool is_ahead = index > building->slot;
+    bool came = from.exists && building->messages_overlap && index > 0;
+    if (is_ahead ? !from.exists : came) return;
     const struct chunk_blocks *chunk = &building->chunks[slot->chunk];
     int position = is_forward ? 0 : chunk->count - 1;
     const struct block_steps *steps = chunk->blocks[position];
@@ -321,7 +325,7 @@ static void receive(struct building *building, int index, bool is_gate)
         if (values[i] < 0) continue;
         draft_makes(&building->draft, operator, add_value(building, slot, position, values[i]));
     }
-    if (is_gate) index_list_add(building->draft.arena, &building->gates, operator);
+    if (is_ahead) index_list_add(building->draft.arena, &building->gates, operator);
 }
 
 // What a slot has for others; the losses go to whoever asks.
@@ -396,9 +400,8 @@ static void emit_slot(struct building *building, int index)
     building->gates = (struct index_list){0};
     if (building->last_end >= 0)
         index_list_add(building->draft.arena, &building->gates, building->last_end);
-    bool is_ahead = building->messages_overlap;
-    if (!is_ahead || index == 0) receive(building, index, false);
-    if (is_ahead && !is_last) receive(building, index + 1, true);
+    receive(building, index);
+    if (building->messages_overlap && !is_last) receive(building, index + 1);
     emit_blocks(building, slot);
     end_slot(building, slot, is_last);
 }
