@@ -2,19 +2,13 @@
 
 #include "cost_models/memory.h"
 #include "plan/passes.h"
-#include "planner/memory/stage_block.h"
+#include "planner/memory/stage_chunks.h"
 #include "planner/memory/stage_draft.h"
 
 #include <assert.h>
 
 // Slot by slot, block by block, step by step. Every slot ends with an operator that waits for all
 // of it and that all of the next slot waits for.
-
-struct chunk_blocks {
-    struct block_steps **blocks;  // by position
-    int count;
-    int virtual_stage;
-};
 
 // What became of one block's values and steps for one micro-batch.
 struct work {
@@ -30,9 +24,8 @@ struct message {
 struct building {
     struct draft draft;
     const struct program *program;
-    const struct schedule_row *row;
     int stage;
-    struct chunk_blocks *chunks;
+    struct stage_chunk *chunks;
     struct work **works;     // [micro_batch * chunk_count + chunk][position]
     int weights, gradients;  // tensors
     bool gathers_ahead, messages_overlap;
@@ -48,7 +41,7 @@ static struct work *work_of(struct building *building, int micro_batch, int chun
 {
     int index = micro_batch * building->program->shape.chunk_count + chunk;
     struct arena *arena = building->draft.arena;
-    const struct chunk_blocks *blocks = &building->chunks[chunk];
+    const struct stage_chunk *blocks = &building->chunks[chunk];
     if (!building->works[index]) {
         building->works[index] = ARENA_NEW(arena, struct work, blocks->count);
         for (int p = 0; p < blocks->count; p++) {
@@ -143,30 +136,13 @@ static int add_value(struct building *building, const struct stage_slot *slot, i
     return work->tensors[value] = draft_tensor_add(&building->draft, &tensor);
 }
 
-// Where the values of a chunk's border come from or go to: the chunk in front (direction -1) or
-// behind (1), on this stage or another.
-struct neighbour {
-    int chunk;  // on this stage; -1: on another
-    bool exists;
-};
-
-static struct neighbour neighbour_of(const struct building *building, int chunk, int direction)
-{
-    const struct schedule_shape *shape = &building->program->shape;
-    int other = building->chunks[chunk].virtual_stage + direction;
-    if (other < 0 || other >= shape->stage_count * shape->chunk_count)
-        return (struct neighbour){-1, false};
-    bool is_here = building->row->stage_of(shape, other) == building->stage;
-    return (struct neighbour){is_here ? building->row->chunk_of(shape, other) : -1, true};
-}
-
 // The tensor of a value; one of the border is that of the block beside it.
 static int tensor_of(struct building *building, const struct stage_slot *slot, int position,
                      int value)
 {
     struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     if (work->tensors[value] >= 0) return work->tensors[value];
-    const struct chunk_blocks *chunk = &building->chunks[slot->chunk];
+    const struct stage_chunk *chunk = &building->chunks[slot->chunk];
     const struct block_steps *steps = chunk->blocks[position];
     assert(steps->values[value].is_border && "a value is read before it is made");
     bool is_forward = value == steps->inputs[0] || value == steps->inputs[1];
@@ -175,7 +151,7 @@ static int tensor_of(struct building *building, const struct stage_slot *slot, i
     int other = position + (is_forward ? -1 : 1);
     struct stage_slot from = *slot;
     if (other < 0 || other == chunk->count) {
-        from.chunk = neighbour_of(building, slot->chunk, is_forward ? -1 : 1).chunk;
+        from.chunk = (is_forward ? chunk->front : chunk->behind).chunk;
         assert(from.chunk >= 0 && "a message has not come");
         other = is_forward ? building->chunks[from.chunk].count - 1 : 0;
     }
@@ -309,13 +285,13 @@ static void receive(struct building *building, int index)
     const struct stage_slot *slot = &building->draft.slots->slots[index];
     if (slot->kind == TASK_WEIGHT) return;
     bool is_forward = slot->kind == TASK_FORWARD;
-    struct neighbour from = neighbour_of(building, slot->chunk, is_forward ? -1 : 1);
+    const struct stage_chunk *chunk = &building->chunks[slot->chunk];
+    struct stage_neighbour from = is_forward ? chunk->front : chunk->behind;
     if (from.chunk >= 0 || (is_forward && !from.exists)) return;
     // A message that came ahead is there; a seed is made when it is wanted.
     bool is_ahead = index > building->slot;
     bool came = from.exists && building->messages_overlap && index > 0;
     if (is_ahead ? !from.exists : came) return;
-    const struct chunk_blocks *chunk = &building->chunks[slot->chunk];
     int position = is_forward ? 0 : chunk->count - 1;
     const struct block_steps *steps = chunk->blocks[position];
     const int *values = is_forward ? steps->inputs : steps->output_gradients;
@@ -334,9 +310,9 @@ static struct message message_of(struct building *building, const struct stage_s
     struct message message = {.slot = slot};
     if (slot->kind == TASK_WEIGHT) return message;
     bool is_forward = slot->kind == TASK_FORWARD;
-    struct neighbour to = neighbour_of(building, slot->chunk, is_forward ? 1 : -1);
+    const struct stage_chunk *chunk = &building->chunks[slot->chunk];
+    struct stage_neighbour to = is_forward ? chunk->behind : chunk->front;
     if (to.chunk >= 0 || (!is_forward && !to.exists)) return message;
-    const struct chunk_blocks *chunk = &building->chunks[slot->chunk];
     int position = is_forward ? chunk->count - 1 : 0;
     const struct block_steps *steps = chunk->blocks[position];
     const int *values = is_forward ? steps->outputs : steps->input_gradients;
@@ -376,8 +352,8 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     int end_count;
     int *ends = unfollowed(building, &end_count);
     struct message own = message_of(building, slot);
-    bool is_loss = own.count > 0 && slot->kind == TASK_FORWARD &&
-                   !neighbour_of(building, slot->chunk, 1).exists;
+    bool is_loss =
+        own.count > 0 && slot->kind == TASK_FORWARD && !building->chunks[slot->chunk].behind.exists;
     send(building, &building->sending, ends, end_count);
     building->sending = (struct message){.count = 0};
     bool is_now = !building->messages_overlap || is_last || is_loss;
@@ -430,32 +406,6 @@ static void add_state(struct building *building, const struct stack *stack)
     draft_tensor_add(&building->draft, &tensor);
 }
 
-static void read_chunks(struct building *building)
-{
-    struct arena *arena = building->draft.arena;
-    const struct program *program = building->program;
-    const struct schedule_shape *shape = &program->shape;
-    struct block_steps **steps = ARENA_NEW(arena, struct block_steps *, program->block_count);
-    building->chunks = ARENA_NEW(arena, struct chunk_blocks, shape->chunk_count);
-    for (int s = 0; s < shape->stage_count * shape->chunk_count; s++) {
-        if (building->row->stage_of(shape, s) != building->stage) continue;
-        building->chunks[building->row->chunk_of(shape, s)].virtual_stage = s;
-    }
-    for (int c = 0; c < shape->chunk_count; c++) {
-        int at = building->stage * shape->chunk_count + c, count = program->spans[at].count;
-        const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
-        building->chunks[c].blocks = ARENA_NEW(arena, struct block_steps *, count);
-        for (int u = 0; u < chunk->use_count; u++) {
-            int block = chunk->uses[u].block_program;
-            if (!steps[block])
-                steps[block] = block_steps_make(arena, program, program->blocks[block]);
-            for (int i = 0; i < chunk->uses[u].count; i++)
-                building->chunks[c].blocks[building->chunks[c].count++] = steps[block];
-        }
-        assert(building->chunks[c].count == count);
-    }
-}
-
 static struct stage_graph *make(struct arena *arena, const struct program *program,
                                 const struct stack *stack, int stage,
                                 const struct stage_slots *slots, struct err *err)
@@ -464,15 +414,14 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
     struct building building = {
         .draft = {.arena = arena, .slots = slots},
         .program = program,
-        .row = schedule_row(program->parallel.schedule),
         .stage = stage,
+        .chunks = stage_chunks_make(arena, program, stage),
         .gathers_ahead = overlap & OVERLAP_PARAM_GATHER,
         .messages_overlap = (overlap & OVERLAP_PP) && program->shape.stage_count > 1,
         .last_end = -1,
     };
     building.works =
         ARENA_NEW(arena, struct work *, program->shape.chunk_count * slots->micro_batches);
-    read_chunks(&building);
     add_state(&building, stack);
     // Without a pipeline each micro-batch ends before the next begins.
     bool holds =
