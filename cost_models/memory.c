@@ -295,20 +295,27 @@ static struct holding holding_of(const struct program *program, const struct sta
     return holding;
 }
 
+// Transformer Engine keeps one placeholder for the gradients of all weights of a shape for good
+// (get_dummy_wgrad of its module/base.py), Megatron-LM the operand that its product of queries and
+// keys does not add (matmul_input_buffer of its attention).
+static double standing_bytes(const struct program *program, const struct stack *stack,
+                             const struct holding *holding)
+{
+    double bytes = stack->score_buffer ? holding->score_bytes : 0;
+    double weight_bytes = parameter_weight_bytes(program->workload.precision);
+    for (int i = 0; i < holding->shapes.count; i++)
+        bytes += (double)holding->shapes.list[i].elements * weight_bytes;
+    return bytes;
+}
+
 // Two blocks' weights, one in use and one gathered ahead; one block's gradients on their way to the
-// shard; a message from each neighbour. Transformer Engine keeps one placeholder for the gradients
-// of all weights of a shape for good (get_dummy_wgrad of its module/base.py), Megatron-LM the
-// operand that its product of queries and keys does not add (matmul_input_buffer of its attention).
+// shard; a message from each neighbour; what stands.
 static double buffer_bytes(const struct program *program, const struct stack *stack,
                            const struct holding *holding)
 {
     double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
-    if (stack->score_buffer) bytes += holding->score_bytes;
-    double weight_bytes = parameter_weight_bytes(program->workload.precision);
-    for (int i = 0; i < holding->shapes.count; i++)
-        bytes += (double)holding->shapes.list[i].elements * weight_bytes;
-    return bytes;
+    return bytes + standing_bytes(program, stack, holding);
 }
 
 // Weights that are quantised once a step are kept so, and transposed as well where the gradient of
@@ -359,6 +366,7 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
         .transient_bytes = (int64_t)larger(transient, 0),
         .logits_bytes = (int64_t)holding.logits_bytes,
         .buffers_bytes = (int64_t)buffer_bytes(program, stack, &holding),
+        .standing_bytes = (int64_t)standing_bytes(program, stack, &holding),
     };
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +

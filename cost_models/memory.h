@@ -11,9 +11,13 @@ struct memory_parts {
     int64_t transient_bytes;    // the larger of forward and backward working memory
     int64_t logits_bytes;       // last stage: logits and their gradient
     int64_t buffers_bytes;      // gradient buckets, gathered layers (ZeRO 3), receive buffers
+    int64_t planned_bytes;      // the arena of a memory schedule, in place of activations,
+                                // transient, logits and the buffers that do not stand; 0 = none
     int64_t reserve_bytes;
     int64_t peak_bytes;      // all of the above but the reserve
     int64_t reserved_bytes;  // with the reserve: must not exceed the device
+    int64_t
+        standing_bytes;  // of the buffers, what a framework keeps for good: placeholders, scores
 };
 
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,

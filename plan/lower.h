@@ -171,6 +171,11 @@ struct lower_request {
 };
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request);
 
+// The instructions as autograd runs them, in `arena`: forward, then each of backward followed by
+// the weight gradients that can be made from then on. Schedules that part B and W run them in
+// program order.
+int *lower_fused_order(struct arena *arena, const struct block_program *program);
+
 // What ZeRO 2 and 3 add to `whole`, the same block lowered with less: the gathering and scattering
 // of its parameters in the phases where lower_block puts them, and the parameters as their
 // gradients are left. All else of a block with work in B is the same with and without, for these

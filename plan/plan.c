@@ -256,6 +256,7 @@ static bool read_identity(struct arena *arena, const struct json *root, struct p
     struct json workload = json_get(root, "workload", err);
     struct json parallel = json_get(root, "parallel", err);
     plan->stack = json_get(root, "stack", err);
+    plan->memory = json_get(root, "memory", err);
     if (err->kind) return false;
     plan->cluster = cluster_read(arena, &cluster, err);
     return plan->cluster && workload_read(&workload, &plan->workload, err) &&

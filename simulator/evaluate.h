@@ -35,6 +35,7 @@ struct prediction {
     struct cost cost;
     struct money money, money_low, money_high;  // the latter at the ends of the band
     int64_t peak_bytes, reserved_bytes;  // worst rank: allocated, and with the stack's reserve
+    int64_t planned_bytes;  // of peak_bytes: the arena of a memory schedule; 0 = none was planned
 };
 
 struct evaluation {
