@@ -28,6 +28,7 @@ SOURCES = $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+FUZZERS = $(patsubst tests/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz_*.c))
 BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
 HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
           tests/malloc_fail.c,$(wildcard tests/*.c)))
@@ -67,7 +68,7 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/li
 $(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
-$(BUILD)/fuzz_json: $(BUILD)/tests/fuzz_json.o $(BUILD)/libmeshwright.a
+$(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBRARIES)
 
 $(BUILD)/tests/malloc_fail.so: tests/malloc_fail.c
@@ -106,13 +107,16 @@ check_tidy: check_deps
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test
 
+# The programs share the seconds; what one finds new is kept apart from what the others read.
+FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))
+FUZZ_SEEDS = tests/data topologies models/zoo cost_models/stacks
 check_fuzz: check_deps
-	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang build/fuzz/fuzz_json \
+	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang $(FUZZERS) \
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
-	@mkdir -p build/fuzz/corpus
-	build/fuzz/fuzz_json -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -timeout=5 \
-	    -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/data topologies models/zoo \
-	    cost_models/stacks
+	@for fuzzer in $(FUZZERS); do \
+	    mkdir -p $$fuzzer.corpus && echo $$fuzzer && \
+	    $$fuzzer -max_total_time=$(FUZZ_SHARE) -verbosity=0 -timeout=5 \
+	        -artifact_prefix=build/fuzz/ $$fuzzer.corpus $(FUZZ_SEEDS) || exit; done
 
 # Fails when a headline figure is worse than the committed one; the other tiers get a line each.
 RUNS = tests/validation

@@ -161,12 +161,12 @@ static struct memory_graph *make_graph(struct reader *reader)
             .shares = -1,
             .persistent = persistent,
         };
-        reader->operator_of[i] = persistent ? -1 : graph->operator_count;
+        int op = reader->operator_of[i] = persistent ? -1 : graph->operator_count++;
         if (persistent) continue;
-        reader->tensor_of[graph->operator_count] = i;
-        graph->operators[graph->operator_count++] = (struct memory_operator){
+        reader->tensor_of[op] = i;
+        graph->operators[op] = (struct memory_operator){
             .name = name,
-            .outputs = &reader->tensor_of[graph->operator_count],
+            .outputs = &reader->tensor_of[op],
             .output_count = 1,
             .seconds = row->seconds,
             .update = row->is_backward && strstr(name, "Optimizer"),
