@@ -80,6 +80,8 @@ void prediction_write(struct json_writer *writer, const char *key,
     json_put_f64(writer, "mfu_ratio", prediction->mfu_ratio);
     json_put_i64(writer, "peak_bytes", prediction->peak_bytes);
     json_put_i64(writer, "reserved_bytes", prediction->reserved_bytes);
+    if (prediction->planned_bytes > 0)
+        json_put_i64(writer, "planned_bytes", prediction->planned_bytes);
     write_breakdown(writer, &prediction->cost);
     write_money(writer, prediction);
     json_close(writer, '}');
