@@ -116,6 +116,9 @@ static bool refresh(struct pack_state *state)
 
 bool pack_state_start(struct pack_state *state)
 {
+    for (int b = 0; b < state->buffer_count; b++)
+        if (!is_free(state, b) && state->low[b] + state->buffers[b].size > state->height)
+            return false;
     for (int b = 0; b < state->buffer_count; b++) {
         if (is_free(state, b)) state->low[b] = lowest_from(state, b, 0);
         mark_stale(state, b);
