@@ -85,6 +85,17 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
     return status;
 }
 
+// The plan file says what cannot be: a wrong file, not a wrong command line.
+static int fail(const struct memory_arguments *arguments, struct err *err)
+{
+    if (err->kind == ERR_USAGE) {
+        const struct err place = *err;
+        *err = (struct err){0};
+        err_set(err, ERR_INPUT, "%s: %.900s", arguments->input, place.text);
+    }
+    return exit_status(err);
+}
+
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
     const struct plan *plan = plan_load(arena, arguments->input, err);
@@ -100,7 +111,7 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     bool ok = lower_plan(arena, &scratch, plan, &stack, &program, err) &&
               plan_schedule_make(arena, &scratch, program, stack, &options, &stages, err);
     arena_free(&scratch);
-    if (!ok) return exit_status(err);
+    if (!ok) return fail(arguments, err);
     const struct plan_stage *shown = find_stage(arguments, &stages, err);
     struct memory_report report;
     if (!shown || !memory_run_graph(arena, arguments, shown->graph->graph, shown->problem,

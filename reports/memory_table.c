@@ -69,7 +69,7 @@ static const char *table_of(struct arena *arena, const struct memory_report *rep
             percent(arena, over(row->arena_bytes, bound_bytes)),
             percent(arena, memory_fragmentation(row)),
             i == 0 ? "-" : percent(arena, saved_ratio),
-            units_seconds(arena, row->seconds),
+            arena_print(arena, "%.3f", row->seconds),
         };
         table_row(&table, cells);
     }
