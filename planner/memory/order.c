@@ -9,7 +9,7 @@
 enum {
     STATES_DEFAULT = 200000,  // sets of a hard segment take tenths of a second
     PASSES_MAX = 48,          // halvings of an interval of 2^48 bytes
-    WHOLE_MAX = 512,          // operators of a segment that is searched with its side branches in it
+    WHOLE_MAX = 512,  // operators of a segment that is searched with its side branches in it
 };
 
 struct solving {
@@ -28,8 +28,8 @@ static bool is_late(const struct solving *solving)
 static void keep_better(struct solving *solving, const int *order)
 {
     struct order_result *result = &solving->result;
-    int64_t peak_bytes = memory_lifetimes(solving->scratch, solving->problem, order, solving->birth,
-                                          solving->death);
+    int64_t peak_bytes =
+        memory_lifetimes(solving->scratch, solving->problem, order, solving->birth, solving->death);
     if (result->order && peak_bytes >= result->peak_bytes) return;
     int count = solving->problem->operator_count;
     if (!result->order) result->order = ARENA_NEW(solving->arena, int, count);
@@ -150,8 +150,8 @@ static void solve_divided(struct solving *solving, const struct order_options *o
 // What the passes left open: the graph with its side branches as part of it, where that is small.
 static void solve_whole(struct solving *solving, const struct order_options *options)
 {
-    struct order_division *division = order_divide(
-        solving->scratch, solving->arena, solving->problem, options->no_segments, true);
+    struct order_division *division = order_divide(solving->scratch, solving->arena,
+                                                   solving->problem, options->no_segments, true);
     for (int k = 0; k < division->segment_count; k++) {
         if (division->first_unit[k + 1] - division->first_unit[k] > WHOLE_MAX) return;
     }
@@ -168,9 +168,8 @@ struct order_result order_solve(struct arena *arena, struct arena *scratch,
 {
     struct solving solving = {.arena = arena, .scratch = scratch, .problem = problem};
     struct order_result *result = &solving.result;
-    solving.limits = (struct order_limits){
-        options->state_cap ? options->state_cap : STATES_DEFAULT, options->deadline_s,
-        options->no_forced_moves};
+    solving.limits = (struct order_limits){options->state_cap ? options->state_cap : STATES_DEFAULT,
+                                           options->deadline_s, options->no_forced_moves};
     result->order = ARENA_NEW(arena, int, problem->operator_count);
     if (problem->operator_count == 0) return *result;
     result->order = NULL;

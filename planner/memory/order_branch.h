@@ -4,9 +4,9 @@
 // A part of a side branch that may be run without interruption.
 //
 // Let D be operators that only what follows in the branch waits for, and that for all of D; that
-// leave nothing alive; and of which all can run once the first can. For what D has executed, Q, let own(Q) be the bytes that D has made and
-// that are alive, and frees(Q) the bytes that it reads from outside and no longer needs. Then an
-// order that runs D at one stroke is as good as any where
+// leave nothing alive; and of which all can run once the first can. For what D has executed, Q, let
+// own(Q) be the bytes that D has made and that are alive, and frees(Q) the bytes that it reads from
+// outside and no longer needs. Then an order that runs D at one stroke is as good as any where
 //   own(Q) >= frees(Q) for every Q that is neither empty nor all of D, and
 //   some order of D has a peak of own bytes and of what it still needs from outside together that
 //   is no higher than the peak of own bytes alone in any order.

@@ -27,7 +27,8 @@ static void copy_edges(struct arena *arena, const struct piece *piece,
         before += whole->first_predecessor[op + 1] - whole->first_predecessor[op];
         behind += whole->first_successor[op + 1] - whole->first_successor[op];
     }
-    int *first_before = ARENA_NEW(arena, int, count + 1), *first_behind = ARENA_NEW(arena, int, count + 1);
+    int *first_before = ARENA_NEW(arena, int, count + 1),
+        *first_behind = ARENA_NEW(arena, int, count + 1);
     int *befores = ARENA_NEW(arena, int, before), *behinds = ARENA_NEW(arena, int, behind);
     before = behind = 0;
     for (int i = 0; i < count; i++) {
@@ -126,8 +127,7 @@ static void report(const struct order_options *options, struct arena *scratch, i
 }
 
 static void certify_part(struct arena *scratch, struct piece *piece, const struct order_part *part,
-                         const struct order_options *options,
-                         struct order_certificate *certificate)
+                         const struct order_options *options, struct order_certificate *certificate)
 {
     const struct memory_problem *problem = make_problem(scratch, piece);
     int64_t start_bytes = 0;
@@ -141,8 +141,8 @@ static void certify_part(struct arena *scratch, struct piece *piece, const struc
     double left_s = options->deadline_s > 0 ? options->deadline_s - clock_s() : CERTIFY_S;
     if (left_s <= 0) return;
     if (left_s < CERTIFY_S) milp_options.time_limit_s = left_s;
-    struct milp_result result = certify_order(scratch, problem, part->peak_bytes + start_bytes,
-                                              &milp_options, NULL);
+    struct milp_result result =
+        certify_order(scratch, problem, part->peak_bytes + start_bytes, &milp_options, NULL);
     bool found = result.status == MILP_OPTIMAL || result.status == MILP_FEASIBLE;
     bool disputes = result.status == MILP_INFEASIBLE || (found && result.objective < bound_bytes) ||
                     (result.status == MILP_OPTIMAL && result.bound > peak_bytes);
@@ -154,8 +154,7 @@ static void certify_part(struct arena *scratch, struct piece *piece, const struc
     }
 }
 
-struct order_certificate order_certify(struct arena *scratch,
-                                       const struct order_division *division,
+struct order_certificate order_certify(struct arena *scratch, const struct order_division *division,
                                        const struct order_parts *parts,
                                        const struct order_options *options)
 {

@@ -9,7 +9,6 @@ struct order_certificate {
 };
 
 // Parts of up to `operators_max` operators whose search was not given up.
-struct order_certificate order_certify(struct arena *scratch,
-                                       const struct order_division *division,
+struct order_certificate order_certify(struct arena *scratch, const struct order_division *division,
                                        const struct order_parts *parts,
                                        const struct order_options *options);

@@ -2,14 +2,20 @@
 
 #include "planner/memory/order_branch.h"
 
-// A side branch longer than this is rather work of its own: it stays in the core.
-enum { SIDE_OPERATORS_MAX = 32 };
+enum {
+    // A side branch longer than this is rather work of its own: it stays in the core.
+    SIDE_OPERATORS_MAX = 32,
+    // How far from the end of the longest path the core may end. The sum of two gradients of one
+    // weight is the end of a path that keeps the first of them in the core.
+    ENDS_MAX = 16,
+};
 
 struct divider {
     struct arena *arena, *scratch;
     const struct memory_problem *problem;
     int *segment, *parent;  // parent: of a union-find forest over side operators
     bool *is_side;
+    int *anchor;  // [operator] where it has nothing to wait for: what it runs right before; else -1
     struct order_division *division;
 };
 
@@ -20,26 +26,81 @@ static int find_root(int *parent, int item)
     return item;
 }
 
-// What the end of a longest path does not need is beside the core.
-static void mark_sides(struct divider *divider)
+static int64_t made_bytes(const struct memory_problem *problem, int operator)
+{
+    int64_t sum_bytes = 0;
+    for (int t = problem->first_touched[operator]; t < problem->first_touched[operator + 1]; t++) {
+        const struct memory_buffer *buffer = &problem->buffers[problem->touched[t]];
+        if (buffer->producer == operator) sum_bytes += buffer->bytes;
+    }
+    return sum_bytes;
+}
+
+// Of the peak of `operator` what is not left alive behind it, at most; -1 where it may leave less
+// alive than it found.
+static int64_t passing_bytes(const struct memory_problem *problem, int operator)
+{
+    int64_t left_bytes = 0, freed_bytes = 0, passing = 0;
+    for (int t = problem->first_touched[operator]; t < problem->first_touched[operator + 1]; t++) {
+        const struct memory_buffer *buffer = &problem->buffers[problem->touched[t]];
+        if (buffer->producer != operator) {
+            if (!buffer->kept) freed_bytes += buffer->bytes;
+        } else if (buffer->kept || buffer->user_count > 0) {
+            left_bytes += buffer->bytes;
+        } else {
+            passing += buffer->bytes;
+        }
+    }
+    return left_bytes >= freed_bytes ? passing + freed_bytes : -1;
+}
+
+// Operators that wait for nothing (a first gradient of one, a mask) may run at any time before what
+// they are for. None is better than right before, where they leave no less alive than they find and
+// peak no higher than what follows.
+static void anchor_sources(struct divider *divider)
 {
     const struct memory_problem *problem = divider->problem;
-    int count = problem->operator_count, end = 0;
-    int *depth = ARENA_NEW(divider->scratch, int, count);
+    int count = problem->operator_count;
+    bool *is_free = ARENA_NEW(divider->scratch, bool, count);
     for (int op = 0; op < count; op++) {
+        divider->anchor[op] = -1;
+        bool has_one_reader = problem->first_successor[op + 1] - problem->first_successor[op] == 1;
+        is_free[op] = has_one_reader && passing_bytes(problem, op) >= 0;
+        for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++)
+            is_free[op] = is_free[op] && is_free[problem->predecessors[p]];
+    }
+    for (int op = count - 1; op >= 0; op--) {
+        if (!is_free[op] || divider->is_side[op]) continue;
+        int next = problem->successors[problem->first_successor[op]];
+        int anchor = divider->anchor[next] >= 0 ? divider->anchor[next] : next;
+        bool is_lower = passing_bytes(problem, op) <= made_bytes(problem, anchor);
+        if (is_lower) divider->anchor[op] = anchor;
+    }
+}
+
+static int *find_depths(struct divider *divider)
+{
+    const struct memory_problem *problem = divider->problem;
+    int *depth = ARENA_NEW(divider->scratch, int, problem->operator_count);
+    for (int op = 0; op < problem->operator_count; op++) {
         for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++) {
             int before = depth[problem->predecessors[p]] + 1;
             if (before > depth[op]) depth[op] = before;
         }
-        if (depth[op] >= depth[end]) end = op;
-        divider->is_side[op] = true;
     }
-    for (int op = end; op >= 0; op--) {
+    return depth;
+}
+
+// What `end` does not need is beside the core.
+static void mark_sides(struct divider *divider, int end)
+{
+    const struct memory_problem *problem = divider->problem;
+    for (int op = problem->operator_count - 1; op >= 0; op--) {
         bool needed = op == end;
         for (int s = problem->first_successor[op]; s < problem->first_successor[op + 1]; s++) {
             needed = needed || !divider->is_side[problem->successors[s]];
         }
-        if (needed) divider->is_side[op] = false;
+        divider->is_side[op] = !needed;
     }
 }
 
@@ -73,8 +134,22 @@ static void return_large_sides(struct divider *divider)
     }
 }
 
+static void take_core(struct divider *divider, int end)
+{
+    mark_sides(divider, end);
+    join_sides(divider, false);
+    return_large_sides(divider);
+    anchor_sources(divider);
+}
+
+static bool is_cut_at(const struct divider *divider, int operator)
+{
+    return !divider->is_side[operator] && divider->anchor[operator] < 0;
+}
+
 // An operator is a cut when every operator of the core before it has a successor up to it, and
 // every one behind it a predecessor from it on: then chains of them lead to it and away from it.
+// Anchored operators go with what they are anchored to. Returns how many segments there are.
 static int cut_core(struct divider *divider, bool no_segments)
 {
     const struct memory_problem *problem = divider->problem;
@@ -83,29 +158,28 @@ static int cut_core(struct divider *divider, bool no_segments)
     reach[count] = count;
     for (int op = count - 1; op >= 0; op--) {
         reach[op] = reach[op + 1];
-        if (divider->is_side[op]) continue;
+        if (!is_cut_at(divider, op)) continue;
         int nearest = -1;
         for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++) {
-            nearest = problem->predecessors[p];
+            int before = problem->predecessors[p];
+            if (divider->anchor[before] < 0) nearest = before;
         }
         if (nearest < reach[op]) reach[op] = nearest;
     }
-    int segment = 0, farthest = -1;
+    int segment = 0, last = 0, farthest = -1;
     for (int op = 0; op < count; op++) {
-        if (divider->is_side[op]) continue;
-        divider->segment[op] = segment;
-        bool is_cut = farthest <= op && reach[op + 1] >= op && !no_segments;
+        if (!is_cut_at(divider, op)) continue;
+        divider->segment[op] = last = segment;
+        if (farthest <= op && reach[op + 1] >= op && !no_segments) segment++;
         int nearest = count;
-        for (int s = problem->first_successor[op]; s < problem->first_successor[op + 1]; s++) {
-            int next = problem->successors[s];
-            if (!divider->is_side[next] && next < nearest) nearest = next;
+        for (int s = problem->first_successor[op + 1]; s > problem->first_successor[op]; s--) {
+            int next = problem->successors[s - 1];
+            if (!divider->is_side[next]) nearest = next;
         }
         if (nearest > farthest) farthest = nearest;
-        if (is_cut) segment++;
     }
-    int last = 0;
     for (int op = 0; op < count; op++) {
-        if (!divider->is_side[op] && divider->segment[op] > last) last = divider->segment[op];
+        if (divider->anchor[op] >= 0) divider->segment[op] = divider->segment[divider->anchor[op]];
     }
     return last + 1;
 }
@@ -115,6 +189,7 @@ static void attach_sides(struct divider *divider)
     const struct memory_problem *problem = divider->problem;
     for (int op = 0; op < problem->operator_count; op++) {
         if (!divider->is_side[op]) continue;
+        divider->segment[op] = 0;
         for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++) {
             int before = divider->segment[problem->predecessors[p]];
             if (before > divider->segment[op]) divider->segment[op] = before;
@@ -135,6 +210,15 @@ static void put_unit(struct numbering *numbering, const int *operators, int coun
         numbering->operators[numbering->operator_count++] = operators[i];
     }
     numbering->first_operator[++numbering->unit_count] = numbering->operator_count;
+}
+
+static void put_anchored(struct numbering *numbering, const int *anchored, int count, int op)
+{
+    for (int i = 0; i < count; i++) {
+        numbering->unit[anchored[i]] = numbering->unit_count;
+        numbering->operators[numbering->operator_count++] = anchored[i];
+    }
+    put_unit(numbering, &op, 1);
 }
 
 static bool leads_out(const struct divider *divider, const int *operators, int count)
@@ -200,7 +284,8 @@ static void number_units(struct divider *divider, struct numbering *numbering)
     for (int op = 0; op < count; op++) {
         group_of[op] = divider->is_side[op] ? find_root(divider->parent, op) : -1;
     }
-    int *first_member, *first_of_segment;
+    int *first_member, *first_of_segment, *first_anchored;
+    int *anchored = sort_into(divider->scratch, divider->anchor, count, count, &first_anchored);
     int *members = sort_into(divider->scratch, group_of, count, count, &first_member);
     int *sorted = sort_into(divider->scratch, divider->segment, count, division->segment_count,
                             &first_of_segment);
@@ -208,7 +293,10 @@ static void number_units(struct divider *divider, struct numbering *numbering)
     int *core_count = ARENA_NEW(divider->arena, int, division->segment_count);
     for (int k = 0; k < division->segment_count; k++) {
         for (int i = first_of_segment[k]; i < first_of_segment[k + 1]; i++) {
-            if (!divider->is_side[sorted[i]]) put_unit(numbering, &sorted[i], 1);
+            int op = sorted[i];
+            if (!is_cut_at(divider, op)) continue;
+            int from = first_anchored[op];
+            put_anchored(numbering, &anchored[from], first_anchored[op + 1] - from, op);
         }
         core_count[k] = numbering->unit_count - first_unit[k];
         for (int i = first_of_segment[k]; i < first_of_segment[k + 1]; i++) {
@@ -242,12 +330,39 @@ static void sum_bases(struct divider *divider)
         if (buffer->kept) last = end;
         if (last < first) continue;
         base[first] += buffer->bytes, base[last + 1] -= buffer->bytes;
-        relaxed[first] += division->relaxed_bytes[b], relaxed[last + 1] -= division->relaxed_bytes[b];
+        relaxed[first] += division->relaxed_bytes[b],
+            relaxed[last + 1] -= division->relaxed_bytes[b];
     }
     for (int k = 1; k <= end; k++)
         base[k] += base[k - 1], relaxed[k] += relaxed[k - 1];
     division->last_segment = last_segment;
     division->base_bytes = base, division->relaxed_base_bytes = relaxed;
+}
+
+// The core that is cut into most segments, of those that end close to the end of the longest path.
+static void choose_core(struct divider *divider)
+{
+    const struct memory_problem *problem = divider->problem;
+    const int *depth = find_depths(divider);
+    int end = 0, best_end = -1, most = 0;
+    for (int op = 0; op < problem->operator_count; op++) {
+        if (depth[op] >= depth[end]) end = op;
+    }
+    for (int i = 0; i < ENDS_MAX && end >= 0; i++) {
+        struct arena_mark mark = arena_mark(divider->scratch);
+        take_core(divider, end);
+        int segment_count = cut_core(divider, false);
+        arena_reset(divider->scratch, mark);
+        if (segment_count > most) best_end = end, most = segment_count;
+        int before = -1;
+        for (int p = problem->first_predecessor[end]; p < problem->first_predecessor[end + 1];
+             p++) {
+            if (depth[problem->predecessors[p]] == depth[end] - 1)
+                before = problem->predecessors[p];
+        }
+        end = before;
+    }
+    take_core(divider, best_end);
 }
 
 struct order_division *order_divide(struct arena *arena, struct arena *scratch,
@@ -262,17 +377,21 @@ struct order_division *order_divide(struct arena *arena, struct arena *scratch,
     divider.parent = ARENA_NEW(scratch, int, count);
     divider.is_side = ARENA_NEW(scratch, bool, count);
     divider.division = division;
-    if (!no_sides) {
-        mark_sides(&divider);
-        join_sides(&divider, false);
-        return_large_sides(&divider);
+    divider.anchor = ARENA_NEW(scratch, int, count);
+    if (no_sides) {
+        anchor_sources(&divider);
+    } else {
+        choose_core(&divider);
     }
     division->problem = problem;
     division->segment_count = cut_core(&divider, no_segments);
     attach_sides(&divider);
     join_sides(&divider, true);
-    struct numbering numbering = {ARENA_NEW(arena, int, count), ARENA_NEW(arena, int, count + 1),
-                                  ARENA_NEW(arena, int, count), 0, 0,
+    struct numbering numbering = {ARENA_NEW(arena, int, count),
+                                  ARENA_NEW(arena, int, count + 1),
+                                  ARENA_NEW(arena, int, count),
+                                  0,
+                                  0,
                                   ARENA_NEW(arena, int64_t, problem->buffer_count)};
     for (int b = 0; b < problem->buffer_count; b++)
         numbering.relaxed_bytes[b] = problem->buffers[b].bytes;

@@ -17,9 +17,9 @@ struct order_division {
     const int *first_unit;  // [segment_count + 1]
     const int *core_count;  // [segment] units of the core
     const int *unit;        // [operator]
-    const int *first_operator, *operators;  // of units, in the order in which they run
-    const int *last_segment;                // [buffer] of its users and producer
-    const int64_t *relaxed_bytes;           // [buffer] see order_branch.h
+    const int *first_operator, *operators;           // of units, in the order in which they run
+    const int *last_segment;                         // [buffer] of its users and producer
+    const int64_t *relaxed_bytes;                    // [buffer] see order_branch.h
     const int64_t *base_bytes, *relaxed_base_bytes;  // [segment_count + 1] alive before a segment
                                                      // when all that could run before has run
 };

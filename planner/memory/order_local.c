@@ -243,13 +243,14 @@ bool order_local_same(const struct order_local *a, const struct order_local *b)
     int units = a->unit_count, buffers = a->buffer_count;
     if (units != b->unit_count || a->mandatory_count != b->mandatory_count) return false;
     if (buffers != b->buffer_count || !SAME(a, b, first_step, units + 1)) return false;
-    if (!SAME(a, b, first_touch, units + 1) || !SAME(a, b, first_successor, units + 1)) return false;
+    if (!SAME(a, b, first_touch, units + 1) || !SAME(a, b, first_successor, units + 1))
+        return false;
     int steps = a->first_step[units];
     return SAME(a, b, made_bytes, steps) && SAME(a, b, inside_bytes, steps) &&
            SAME(a, b, touches, a->first_touch[units]) &&
-           SAME(a, b, successors, a->first_successor[units]) &&
-           SAME(a, b, buffer_bytes, buffers) && SAME(a, b, user_count, buffers) &&
-           SAME(a, b, stays, buffers) && SAME(a, b, producer, buffers);
+           SAME(a, b, successors, a->first_successor[units]) && SAME(a, b, buffer_bytes, buffers) &&
+           SAME(a, b, user_count, buffers) && SAME(a, b, stays, buffers) &&
+           SAME(a, b, producer, buffers);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)

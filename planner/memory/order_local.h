@@ -28,10 +28,10 @@ struct order_local {
 
     int buffer_count;
     const int64_t *buffer_bytes;
-    const int *user_count;    // units that touch it, not counting the one that makes it
-    const bool *stays;        // alive when all units have run
-    const int *buffer;        // its number in the problem
-    const int *producer;      // unit, or -1: alive at the entry
+    const int *user_count;  // units that touch it, not counting the one that makes it
+    const bool *stays;      // alive when all units have run
+    const int *buffer;      // its number in the problem
+    const int *producer;    // unit, or -1: alive at the entry
 };
 
 // Scratch tables over the whole problem that building reuses.

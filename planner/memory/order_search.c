@@ -207,8 +207,8 @@ static bool add_exit(struct search *search, int state)
     const uint64_t *done = &search->sets[(size_t)state * (size_t)search->word_count];
     uint64_t *copy = ARENA_NEW(search->arena, uint64_t, search->word_count);
     memcpy(copy, done, (size_t)search->word_count * sizeof *copy);
-    result->exits[result->exit_count++] = (struct order_exit){
-        copy, search->states[state].place, search->cursor.level_bytes};
+    result->exits[result->exit_count++] =
+        (struct order_exit){copy, search->states[state].place, search->cursor.level_bytes};
     int run = 0;
     for (int word = 0; word < search->word_count; word++)
         run += __builtin_popcountll(done[word]);
@@ -219,8 +219,7 @@ static bool add_exit(struct search *search, int state)
 // Forced moves that the threshold of today allows; -1 when that leads to a known state.
 static int settle_state(struct search *search, int state)
 {
-    order_cursor_load(&search->cursor,
-                      &search->sets[(size_t)state * (size_t)search->word_count]);
+    order_cursor_load(&search->cursor, &search->sets[(size_t)state * (size_t)search->word_count]);
     int place = search->states[state].place, to = settle(search, place);
     if (to == place) return state;
     return add_state(search, to) ? search->count - 1 : -1;

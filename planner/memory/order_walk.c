@@ -160,8 +160,8 @@ struct order_walk_result order_walk(struct arena *arena, struct arena *scratch,
         bytes[b] = division->problem->buffers[b].bytes;
     struct walk walk = {.scratch = scratch, .request = request, .result = {.passed = true}};
     walk.base_bytes = request->relaxed ? division->relaxed_base_bytes : division->base_bytes;
-    walk.builder = order_builder_make(scratch, division,
-                                      request->relaxed ? division->relaxed_bytes : bytes);
+    walk.builder =
+        order_builder_make(scratch, division, request->relaxed ? division->relaxed_bytes : bytes);
     walk.level_bytes = walk.base_bytes[0];
     walk.waiting = ARENA_NEW(scratch, int, division->unit_count);
     walk.ran = ARENA_NEW(scratch, int, division->unit_count);
