@@ -74,6 +74,22 @@ static int cut(struct arena *arena, const struct program *program, int stage)
     return all;
 }
 
+// Without a pipeline each micro-batch ends before the next begins, whatever the schedule
+// (memory_moments).
+static void fill_order(const struct schedule_row *row, const struct schedule_shape *shape,
+                       int stage, struct slot *order)
+{
+    if (shape->stage_count > 1) return row->order(shape, stage, order);
+    struct schedule_shape one = *shape;
+    one.micro_batch_count = 1;
+    int each = TASK_KIND_COUNT * shape->chunk_count;
+    for (int k = 0; k < shape->micro_batch_count; k++) {
+        row->order(&one, stage, &order[k * each]);
+        for (int i = 0; i < each; i++)
+            order[k * each + i].micro_batch = k;
+    }
+}
+
 struct stage_slots stage_slots_of(struct arena *arena, const struct program *program, int stage,
                                   int micro_batches)
 {
@@ -82,7 +98,7 @@ struct stage_slots stage_slots_of(struct arena *arena, const struct program *pro
     shape.micro_batch_count = micro_batches;
     int count = TASK_KIND_COUNT * shape.chunk_count * micro_batches;
     struct slot *order = ARENA_NEW(arena, struct slot, count);
-    row->order(&shape, stage, order);
+    fill_order(row, &shape, stage, order);
     struct stage_slots slots = {.slots = ARENA_NEW(arena, struct stage_slot, count),
                                 .micro_batches = micro_batches};
     for (int i = 0; i < count; i++) {
