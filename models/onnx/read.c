@@ -308,6 +308,18 @@ static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *graph)
     return order_calls(model) && infer(model) && mark_live(model, graph, &names);
 }
 
+// Which opset it is does not matter here: what differs between them is looked for in both places.
+static bool check_opset(const struct onnx_model *model, const Onnx__ModelProto *proto)
+{
+    for (size_t i = 0; i < proto->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *set = proto->opset_import[i];
+        bool is_standard = !set->domain || !*set->domain || strcmp(set->domain, "ai.onnx") == 0;
+        if (is_standard && set->version >= 1) return true;
+    }
+    return err_set(model->err, ERR_INPUT, "%s: no ONNX model: it names no version of the operators",
+                   model->path);
+}
+
 struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *bytes,
                              size_t byte_count, const struct onnx_options *options, struct err *err)
 {
@@ -322,7 +334,8 @@ struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *
     } else {
         const char *name = proto->graph->name ? proto->graph->name : "";
         model.name = printable(&reading, name);
-        if (read_graph(&model, proto->graph)) result = program_make(arena, &model);
+        if (check_opset(&model, proto) && read_graph(&model, proto->graph))
+            result = program_make(arena, &model);
     }
     arena_free(&reading);
     return result;
