@@ -5,6 +5,12 @@
 #include <assert.h>
 #include <math.h>
 
+// Ranks that share a host: all of its devices, but where the plan uses fewer.
+static double sharing_count(const struct cluster *cluster, const struct node_group *group)
+{
+    return fmin(group->gpus_per_host, cluster->rank_count);
+}
+
 // The slowest host paces the others. Each byte that a device copies is one that its host reads or
 // writes, whose memory all devices of the host share.
 double offload_bytes_per_s(const struct price_context *context, enum tier tier)
@@ -13,7 +19,7 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier)
     assert(tier != TIER_DEVICE && ratio > 0);
     for (int i = 0; i < context->cluster->node_group_count; i++) {
         const struct node_group *group = &context->cluster->nodes[i];
-        double share = 1.0 / group->gpus_per_host;
+        double share = 1.0 / sharing_count(context->cluster, group);
         least = fmin(least, ratio * group->host.pcie_bytes_per_s);
         least = fmin(least, share * group->host.memory_bandwidth_bytes_per_s);
         if (tier == TIER_NVME) least = fmin(least, ratio * share * group->host.nvme_bytes_per_s);
@@ -96,7 +102,8 @@ static double host_bytes_per_s(const struct price_context *context)
     double least = INFINITY;
     for (int i = 0; i < context->cluster->node_group_count; i++) {
         const struct node_group *group = &context->cluster->nodes[i];
-        least = fmin(least, group->host.memory_bandwidth_bytes_per_s / group->gpus_per_host);
+        double share = 1.0 / sharing_count(context->cluster, group);
+        least = fmin(least, share * group->host.memory_bandwidth_bytes_per_s);
     }
     return least * context->compute.stack->host_update_ratio;
 }
