@@ -186,6 +186,19 @@ static void backward_reads_what_its_kernels_need(void **state)
     assert_string_equal(find_node(graph, "r.gradient_sum")->type, "Sum");
 }
 
+static void only_what_nobody_else_reads_is_overwritten(void **state)
+{
+    struct arena *arena = *state;
+    const struct onnx_graph *graph = load_good(arena, "outputs", 0, false);
+    check_program(arena, graph);
+    assert_int_equal(graph->tensors[find_tensor(graph, "a")].shares, -1);  // x is the user's
+    assert_int_equal(graph->tensors[find_tensor(graph, "b")].shares, find_tensor(graph, "a"));
+    assert_int_equal(graph->tensors[find_tensor(graph, "c")].shares, -1);  // b is an output
+    assert_int_equal(graph->tensors[find_tensor(graph, "d")].shares, -1);
+    assert_int_equal(graph->tensors[find_tensor(graph, "e")].shares, find_tensor(graph, "d"));
+    assert_true(graph->tensors[find_tensor(graph, "e")].overwrites);
+}
+
 static void every_trained_parameter_is_updated_in_place(void **state)
 {
     struct arena *arena = *state;
@@ -351,6 +364,7 @@ int main(void)
         cmocka_unit_test(shapes_of_exported_attention_follow_the_batch),
         cmocka_unit_test(a_batch_of_one_in_shapes_becomes_the_new_one),
         cmocka_unit_test(backward_reads_what_its_kernels_need),
+        cmocka_unit_test(only_what_nobody_else_reads_is_overwritten),
         cmocka_unit_test(every_trained_parameter_is_updated_in_place),
         cmocka_unit_test(a_tied_weight_has_one_gradient_and_one_update),
         cmocka_unit_test(matrix_products_take_twice_their_flops_backward),

@@ -112,7 +112,7 @@ static bool fold_elements(const struct onnx_model *model, const struct onnx_call
         return false;
     }
     for (int64_t i = 0; i < output->elements; i++) {
-        int64_t place[RANK_MOST];
+        int64_t place[RANK_MOST] = {0};
         place_of(output, i, place);
         if (is_unary) {
             apply_unary(call->type, a->numbers[i], &numbers[i]);
@@ -135,10 +135,10 @@ static bool fold_slice(const struct onnx_model *model, const struct onnx_call *c
                        const struct onnx_value *output, double *numbers)
 {
     const struct onnx_value *input = call_input(model, call, 0);
-    struct slice slices[RANK_MOST];
+    struct slice slices[RANK_MOST] = {0};
     if (!input->numbers || !read_slice(model, call, slices)) return false;
     for (int64_t i = 0; i < output->elements; i++) {
-        int64_t place[RANK_MOST];
+        int64_t place[RANK_MOST] = {0};
         place_of(output, i, place);
         for (int j = 0; j < input->rank; j++)
             place[j] = slices[j].first + place[j] * slices[j].step;
@@ -155,7 +155,7 @@ static bool fold_transpose(const struct onnx_model *model, const struct onnx_cal
     const int64_t *order = attribute_ints(call, "perm", &count);
     if (!input->numbers) return false;
     for (int64_t i = 0; i < output->elements; i++) {
-        int64_t place[RANK_MOST], from[RANK_MOST] = {0};
+        int64_t place[RANK_MOST] = {0}, from[RANK_MOST] = {0};
         place_of(output, i, place);
         for (int j = 0; j < input->rank; j++) {
             int64_t axis = count ? order[j] : input->rank - 1 - j;

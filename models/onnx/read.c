@@ -7,6 +7,7 @@
 #include "models/onnx/operators.h"
 #include "models/onnx/program.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -208,6 +209,7 @@ static bool order_calls(struct onnx_model *model)
                 depth--;
                 continue;
             }
+            assert(call->inputs);
             int value = call->inputs[next[at]++];
             int before = value < 0 ? -1 : producer[value];
             if (before < 0 || next[before] < 0) continue;

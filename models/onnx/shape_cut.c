@@ -119,7 +119,7 @@ bool read_slice(const struct onnx_model *model, const struct onnx_call *call,
 bool shape_slice(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *input = call_input(model, call, 0);
-    struct slice slices[RANK_MOST];
+    struct slice slices[RANK_MOST] = {0};
     int64_t dims[RANK_MOST];
     if (!read_slice(model, call, slices)) return false;
     for (int i = 0; i < input->rank; i++)

@@ -1,5 +1,6 @@
 #include "models/onnx/shape.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ static bool slide(const struct onnx_model *model, const struct onnx_call *call,
     bool rounds_up = attribute_int(call, "ceil_mode", 0) != 0;
     for (int i = 0; i < window->rank; i++) {
         int64_t stride = window->stride[i], size = sizes[i];
+        assert(stride >= 1);
         int64_t extent = window->dilation[i] * (window->kernel[i] - 1) + 1;
         int64_t pads = is_valid ? 0 : window->pad[i] + window->pad[window->rank + i];
         if (is_same) {
@@ -126,7 +128,7 @@ bool shape_conv(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *input = call_input(model, call, 0);
     const struct onnx_value *weight = call_input(model, call, 1);
-    struct window window;
+    struct window window = {0};
     int64_t group = attribute_int(call, "group", 1), dims[RANK_MOST];
     if (!read_weight(model, call, &window)) return false;
     if (group < 1 || input->dims[1] % group != 0 || weight->dims[0] % group != 0 ||
@@ -151,7 +153,7 @@ bool shape_conv_transpose(const struct onnx_model *model, struct onnx_call *call
 {
     const struct onnx_value *input = call_input(model, call, 0);
     const struct onnx_value *weight = call_input(model, call, 1);
-    struct window window;
+    struct window window = {0};
     int64_t group = attribute_int(call, "group", 1), extra[RANK_MOST], dims[RANK_MOST];
     int stated_count = 0;
     if (!read_weight(model, call, &window)) return false;
@@ -188,7 +190,7 @@ bool shape_conv_transpose(const struct onnx_model *model, struct onnx_call *call
 bool shape_pool(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *input = call_input(model, call, 0);
-    struct window window;
+    struct window window = {0};
     int64_t dims[RANK_MOST];
     if (!read_window(model, call, input, &window)) return false;
     if (!attribute_has(call, "kernel_shape")) {

@@ -4,16 +4,18 @@
 #include <stdint.h>
 #include <string.h>
 
-// Repair passes over all rules: chains of so many steps at most. Most packings of training graphs
-// come under the bound within a dozen steps from one rule or the other; long chains are for what
-// is left.
-static const int64_t STEP_CAPS[] = {300, 3000, 30000};
-enum { PASS_COUNT = sizeof STEP_CAPS / sizeof *STEP_CAPS };
-// A step looks at every placed buffer, so steps times buffers measure the work: 1.5e9 took 5 to 15
-// seconds on a core of 2024.
-static const double WORK_MOST = 1.5e9;
+// Passes over the packings of all rules, the lowest first: chains of so many moves at most. Those
+// of training graphs mostly come under the bound within some dozen moves from one rule or the
+// other, so the first pass asks for no more; long chains are for what is left.
+static const int64_t MOVE_CAPS[] = {200, 2000, 20000, 200000};
+enum { PASS_COUNT = sizeof MOVE_CAPS / sizeof *MOVE_CAPS };
+// A move costs time in proportion to the buffers there are, so their product measures the work:
+// WORKTIME
+static const double WORK_MOST = 1e9;
 // Bisection ends when the target is this close to the height, as a part of it.
 static const int64_t RESOLUTION = 50000;
+
+enum { FAILURES_MOST = 3 };  // of one packing in one pass
 
 struct attempt {
     int64_t *offsets;
@@ -26,7 +28,7 @@ struct large {
     const struct pack_sections *sections;
     double deadline_s;
     int64_t goal;  // no lower packing is of use
-    int64_t best, step_count;
+    int64_t best, move_count;
     int64_t *offsets;  // of the best
     int repair_count;
 };
@@ -34,7 +36,7 @@ struct large {
 static bool is_over(const struct large *large)
 {
     bool late = large->deadline_s > 0 && clock_s() > large->deadline_s;
-    double work = (double)large->step_count * large->problem->count;
+    double work = (double)large->move_count * large->problem->count;
     return large->best <= large->goal || late || work > WORK_MOST;
 }
 
@@ -57,40 +59,65 @@ static int64_t height_of(const struct large *large, const int64_t *offsets)
     return height;
 }
 
-// The goal at once, then halves between what failed and what stands, of use only below the best.
-static void improve(struct large *large, struct attempt *attempt, int64_t step_cap)
+// Between what failed and what stands, of use only below the best; where little is left, or a short
+// chain is all that is allowed, the goal itself.
+static int64_t next_target(const struct large *large, const struct attempt *attempt, int pass)
+{
+    int64_t ceiling = attempt->height < large->best ? attempt->height : large->best;
+    int64_t floor = attempt->refuted > large->goal ? attempt->refuted : large->goal;
+    int64_t least = 1 + ceiling / RESOLUTION;
+    if (pass == 0 || (ceiling - floor < 2 * least && attempt->refuted < large->goal)) {
+        return large->goal;
+    }
+    return ceiling - floor < least ? -1 : floor + (ceiling - floor) / 2;
+}
+
+static void improve(struct large *large, struct attempt *attempt, int pass)
 {
     attempt->refuted = large->goal - 1;
-    int64_t target = large->goal;
-    while (attempt->height > large->goal && !is_over(large)) {
+    for (int failures = 0; failures < FAILURES_MOST && !is_over(large);) {
+        int64_t target = next_target(large, attempt, pass);
+        if (target < 0) return;
         large->repair_count++;
         bool reached =
-            pack_repair(large->scratch, large->problem, large->sections, target, step_cap,
-                        large->deadline_s, attempt->offsets, &large->step_count);
+            pack_repair(large->scratch, large->problem, large->sections, target, MOVE_CAPS[pass],
+                        large->deadline_s, attempt->offsets, &large->move_count);
         if (reached) {
             attempt->height = height_of(large, attempt->offsets);
             take(large, attempt);
-        } else {
-            attempt->refuted = target;
+            continue;
         }
-        int64_t ceiling = attempt->height < large->best ? attempt->height : large->best;
-        if (ceiling - attempt->refuted <= 1 + ceiling / RESOLUTION) return;
-        target = attempt->refuted + (ceiling - attempt->refuted) / 2;
+        attempt->refuted = target;
+        failures++;
+        if (pass == 0) return;
     }
 }
 
-// Rules first: every one of them until one is at the goal, each brought down by a short chain.
-static void first_pass(struct large *large, struct attempt *attempts)
+// Every rule until one is at the goal, itself or by a short chain.
+static void place_all(struct large *large, struct attempt *attempts)
 {
     for (int rule = 0; rule < PACK_RULE_COUNT; rule++) {
         struct attempt *attempt = &attempts[rule];
         attempt->height = INT64_MAX;
-        if (rule > 0 && is_over(large)) continue;
+        bool late = large->deadline_s > 0 && clock_s() > large->deadline_s;
+        if (rule > 0 && (late || large->best <= large->goal)) continue;
         attempt->offsets = ARENA_NEW(large->scratch, int64_t, large->problem->count);
         attempt->height = pack_by_rule(large->scratch, large->problem, large->sections, rule,
                                        INT64_MAX, attempt->offsets);
         take(large, attempt);
-        improve(large, attempt, STEP_CAPS[0]);
+        improve(large, attempt, 0);
+    }
+}
+
+static void sort_by_height(struct attempt *attempts)
+{
+    for (int i = 1; i < PACK_RULE_COUNT; i++) {
+        struct attempt attempt = attempts[i];
+        int place = i;
+        for (; place > 0 && attempts[place - 1].height > attempt.height; place--) {
+            attempts[place] = attempts[place - 1];
+        }
+        attempts[place] = attempt;
     }
 }
 
@@ -108,14 +135,15 @@ int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
     large.goal = large.sections->load_most;
     if (large.goal < problem->capacity) large.goal = problem->capacity;
     struct attempt attempts[PACK_RULE_COUNT] = {0};
-    first_pass(&large, attempts);
+    place_all(&large, attempts);
     for (int pass = 1; pass < PASS_COUNT && !is_over(&large); pass++) {
-        for (int rule = 0; rule < PACK_RULE_COUNT && !is_over(&large); rule++) {
-            if (attempts[rule].offsets) improve(&large, &attempts[rule], STEP_CAPS[pass]);
+        sort_by_height(attempts);
+        for (int i = 0; i < PACK_RULE_COUNT && !is_over(&large); i++) {
+            if (attempts[i].offsets) improve(&large, &attempts[i], pass);
         }
     }
     counts->mode = large.repair_count ? PACK_REPAIR : PACK_GREEDY;
-    counts->node_count += large.step_count;
+    counts->node_count += large.move_count;
     counts->restart_count += large.repair_count;
     arena_reset(scratch, mark);
     return large.best;

@@ -40,10 +40,11 @@ int64_t pack_by_rule(struct arena *scratch, const struct pack_problem *problem,
                      int64_t *offsets);
 
 // Brings a packing under `target` by ejection chains: whatever ends above is taken out and put
-// where it displaces least (size and lifetime, weighted by how often a buffer was displaced
-// already: guided ejection search, Nagata and Braeysy 2009); what it displaces follows. True:
-// `offsets` are then a packing no higher than `target`; false, after `step_cap` steps or at the
-// deadline (of clock_s(); 0 = none): unchanged. Adds the steps taken to *step_count.
+// where it displaces least (size and lifetime, weighted by how often a buffer found no free place
+// before: guided ejection search, Nagata and Braysy 2009); what it displaces follows. True:
+// `offsets` are then a packing no higher than `target`; false, after `move_cap` buffers placed or
+// displaced or at the deadline (of clock_s(); 0 = none): unchanged. Adds those moves to
+// *move_count.
 bool pack_repair(struct arena *scratch, const struct pack_problem *problem,
-                 const struct pack_sections *sections, int64_t target, int64_t step_cap,
-                 double deadline_s, int64_t *offsets, int64_t *step_count);
+                 const struct pack_sections *sections, int64_t target, int64_t move_cap,
+                 double deadline_s, int64_t *offsets, int64_t *move_count);

@@ -23,6 +23,7 @@ struct chains {
     int pending_count;
     int64_t *weights;    // what it costs to displace a buffer once
     int64_t *penalties;  // 1 + how often it found no free place
+    int64_t move_count;  // buffers placed or displaced
     // Of the buffer in hand: who lives at the same time, and sums of what displacing them costs.
     struct placed *lowers, *uppers;
     int64_t *lower_sums, *upper_sums;
@@ -81,6 +82,7 @@ static void insert(struct chains *chains, int b, int64_t offset)
     list_insert(chains->by_lower, chains->placed_count, false, &placed);
     list_insert(chains->by_upper, chains->placed_count, true, &placed);
     chains->placed_count++;
+    chains->move_count++;
 }
 
 static int64_t round_up(int64_t address, int64_t alignment)
@@ -185,6 +187,7 @@ static void displace(struct chains *chains, int64_t lower, int64_t upper)
         list_remove(chains->by_lower, chains->placed_count, false, near);
         list_remove(chains->by_upper, chains->placed_count, true, near);
         chains->placed_count--;
+        chains->move_count++;
         wait_in_line(chains, near->buffer, from);
     }
 }
@@ -268,8 +271,8 @@ static void start(struct chains *chains, struct arena *scratch, const int64_t *o
 }
 
 bool pack_repair(struct arena *scratch, const struct pack_problem *problem,
-                 const struct pack_sections *sections, int64_t target, int64_t step_cap,
-                 double deadline_s, int64_t *offsets, int64_t *step_count)
+                 const struct pack_sections *sections, int64_t target, int64_t move_cap,
+                 double deadline_s, int64_t *offsets, int64_t *move_count)
 {
     struct arena_mark mark = arena_mark(scratch);
     struct chains chains = {.problem = problem, .sections = sections, .target = target};
@@ -277,17 +280,16 @@ bool pack_repair(struct arena *scratch, const struct pack_problem *problem,
     // A chain that has grown this long no longer closes.
     int pending_most = 4 * chains.pending_count + 200;
     bool goes_on = true;
-    int64_t steps = 0;
-    for (; goes_on && chains.pending_count > 0; steps++) {
+    for (int64_t steps = 0; goes_on && chains.pending_count > 0; steps++) {
         bool late = deadline_s > 0 && steps % 16 == 0 && clock_s() > deadline_s;
-        if (steps >= step_cap || chains.pending_count > pending_most || late) break;
+        if (late || chains.move_count >= move_cap || chains.pending_count > pending_most) break;
         goes_on = step(&chains);
     }
     bool done = goes_on && chains.pending_count == 0;
     for (int i = 0; done && i < chains.placed_count; i++) {
         offsets[chains.by_lower[i].buffer] = chains.by_lower[i].lower;
     }
-    *step_count += steps;
+    *move_count += chains.move_count;
     arena_reset(scratch, mark);
     return done;
 }

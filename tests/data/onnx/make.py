@@ -202,6 +202,14 @@ def residual():
         ("w2", weight(4, 4, 3, 3)), ("w3", weight(64, 10)), ("b3", weight(10))])
 
 
+def outputs():
+    """Outputs that are read again, one of them a view: nothing may overwrite them."""
+    n = h.make_node
+    nodes = [n("Tanh", ["x"], ["a"]), n("Flatten", ["a"], ["b"]), n("Relu", ["b"], ["c"]),
+             n("Sigmoid", ["c"], ["d"]), n("Exp", ["d"], ["e"])]
+    save("outputs", nodes, [("x", F, [2, 3])], ["b", "c", "e"])
+
+
 def bad():
     n, x = h.make_node, [("x", F, [2, 3])]
     save("bad_cycle", [n("Add", ["x", "b"], ["a"], "first"), n("Relu", ["a"], ["b"])], x, ["b"])
@@ -226,4 +234,5 @@ shapes()
 attention()
 batch_one()
 residual()
+outputs()
 bad()
