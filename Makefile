@@ -19,13 +19,17 @@ DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/k
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
+ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
+
+# protoc-c makes the reader of ONNX's messages; sources include it by the path of its definition.
+GENERATED = $(BUILD)/generated
+MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
 SOURCES = $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
                      $(addsuffix /*/*.c,$(filter-out executor,$(FOLDERS))))
-OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
+OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o) $(MESSAGES).o
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 FUZZERS = $(patsubst tests/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz_*.c))
@@ -51,9 +55,17 @@ $(BUILD)/lib%.a:
 	rm -f $@
 	ar rcs $@ $^
 
-$(BUILD)/%.o: %.c Makefile
+$(BUILD)/%.o: %.c Makefile | $(MESSAGES).h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# Generated code is not ours to warn about.
+$(MESSAGES).c: models/onnx/onnx.proto
+	@mkdir -p $(GENERATED)
+	protoc-c --c_out=$(GENERATED) $<
+$(MESSAGES).h: $(MESSAGES).c ;
+$(MESSAGES).o: $(MESSAGES).c
+	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
 # The one place that knows where the data files are installed is rebuilt when that changes.
 $(BUILD)/core/file_data.o: ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
@@ -100,9 +112,10 @@ check_format: check_deps
 check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
 
-check_tidy: check_deps
+check_tidy: check_deps $(MESSAGES).h
 	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
-	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. 2>/dev/null' clang-tidy
+	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
+	        2>/dev/null' clang-tidy
 
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test

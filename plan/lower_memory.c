@@ -233,6 +233,24 @@ static void count_weight_reads(struct lowering *low)
     }
 }
 
+// What a collective hands on belongs to whoever made what it was given.
+static void count_classes(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    int *class_of = ARENA_NEW(low->arena, int, program->buffer_count);
+    for (int i = 0; i < program->phase_first[PHASE_BACKWARD]; i++) {
+        const struct instr *instr = &program->instrs[i];
+        int class = instr->op >= 0 ? (int)low->block->ops[instr->op].class : OP_CLASS_NONE;
+        if (instr->op < 0 && instr->input_count > 0) class = class_of[instr->inputs[0]];
+        for (int o = 0; o < instr->output_count; o++)
+            class_of[instr->outputs[o]] = class;
+    }
+    for (int b = 0; b < program->buffer_count; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        if (buffer->saved) program->class_saved_bytes[class_of[b]] += buffer->bytes;
+    }
+}
+
 static int64_t score_bytes(const struct block_program *program)
 {
     int64_t bytes = 0;
@@ -280,6 +298,7 @@ void lowering_memory(struct lowering *low)
     program->held_bytes = held_bytes(program);
     program->score_bytes = score_bytes(program);
     count_weight_reads(low);
+    count_classes(low);
 
     int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;
     find_peaks(low, &order, &of, NULL, peak_bytes);

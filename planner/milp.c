@@ -412,7 +412,8 @@ static void attempt(struct solve *solve, bool has_presolve)
     glp_free_env();
 }
 
-// The presolver lets rows be missed by 0.001, and stops GLPK ("invalid number of columns") where it
+// What one way gets wrong the other may get right. The presolver lets rows be missed by 0.001, and
+// stops GLPK ("invalid number of columns") where it
 // has removed every column but not every row.
 static bool is_sound(const struct solve *solve)
 {
@@ -483,7 +484,10 @@ struct milp_result milp_solve(struct milp *milp, const struct milp_options *opti
 
     if (!has_crossed_bounds(milp)) {
         attempt(&solve, !options->no_presolve);
-        if (!is_sound(&solve) && solve.has_presolve) attempt(&solve, false);
+        if (!is_sound(&solve)) {
+            solve.start = NULL;
+            attempt(&solve, !solve.has_presolve);
+        }
         if (!is_sound(&solve) && solve.result.status != MILP_FAILED)
             fail(&solve, "the solution misses a row");
         hold_to_limit(&solve);

@@ -25,6 +25,7 @@ static char *breakdown_text(struct arena *arena, const struct cost *cost)
     add_part(&table, "exposed ep communication", cost->exposed_s[PART_EP], cost->step_s);
     add_part(&table, "exposed dp communication", cost->exposed_s[PART_DP], cost->step_s);
     add_part(&table, "exposed pp communication", cost->exposed_pp_s, cost->step_s);
+    add_part(&table, "exposed offload copies", cost->exposed_s[PART_OFFLOAD], cost->step_s);
     add_part(&table, "stage imbalance", cost->imbalance_s, cost->step_s);
     add_part(&table, "bubble", cost->bubble_s, cost->step_s);
     add_part(&table, "update", cost->update_s, cost->step_s);

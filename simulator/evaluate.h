@@ -1,5 +1,6 @@
 #pragma once
 #include "cost_models/band.h"
+#include "cost_models/hosts.h"
 #include "cost_models/measured.h"
 #include "cost_models/memory.h"
 #include "cost_models/money.h"
@@ -45,6 +46,7 @@ struct evaluation {
     const struct simulation *simulation;
     struct memory_parts *stage_memory;  // one a stage
     int worst_stage;                    // of the largest reserved_bytes
+    struct host_need hosts;             // of a plan that moves nothing 0
     struct measured_use measured;       // kernels that were measured, of the slowest device in use
     struct prediction prediction;
 };

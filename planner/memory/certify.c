@@ -245,6 +245,7 @@ struct milp_result certify_order(struct arena *arena, const struct memory_proble
     struct milp_options own = *options;
     own.start = NULL;
     own.has_cutoff = false;
+    own.no_presolve = true;  // two to ten times as fast without (measured)
     struct milp_result result = milp_solve(model.milp, &own);
     if (isfinite(result.bound))
         result.bound = (double)certify_bound_bytes(problem, result.bound * model.unit_bytes,

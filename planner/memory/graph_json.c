@@ -3,7 +3,7 @@
 #include "planner/memory/formats.h"
 #include "planner/memory/graph_dialect.h"
 #include "planner/memory/graph_edges.h"
-#include "planner/memory/names.h"
+#include "planner/memory/name_table.h"
 
 #include <string.h>
 
@@ -53,21 +53,21 @@ struct reader {
     struct arena *arena;
     struct err *err;
     struct memory_graph *graph;
-    struct names tensors, operators;
+    struct name_table tensors, operators;
 };
 
-static bool fail_unknown(const struct json *at, const struct names *names, const char *what,
+static bool fail_unknown(const struct json *at, const struct name_table *names, const char *what,
                          const char *name, struct err *err)
 {
-    const char *guess = names_guess(names, name);
+    const char *guess = name_table_guess(names, name);
     if (!guess) return json_fail(at, err, "unknown %s \"%.99s\"", what, name);
     return json_fail(at, err, "unknown %s \"%.99s\", did you mean \"%.99s\"?", what, name, guess);
 }
 
-static void add_name(struct reader *reader, const struct json *at, struct names *names,
+static void add_name(struct reader *reader, const struct json *at, struct name_table *names,
                      const char *what, const char *name, int index)
 {
-    if (reader->err->kind || names_add(names, name, index)) return;
+    if (reader->err->kind || name_table_add(names, name, index)) return;
     struct json value = json_get(at, "name", reader->err);
     json_fail(&value, reader->err, "a second %s \"%.99s\"", what, name);
 }
@@ -99,13 +99,13 @@ static void read_sharing(struct reader *reader, const struct json *at, int index
     struct json value = json_get(at, key, reader->err);
     const char *name = json_text(&value, reader->err);
     if (reader->err->kind) return;
-    int other = names_find(&reader->tensors, name);
+    int other = name_table_find(&reader->tensors, name);
     if (other < 0) fail_unknown(&value, &reader->tensors, "tensor", name, reader->err);
     reader->graph->tensors[index].shares = other;
 }
 
 static const int *read_list(struct reader *reader, const struct json *at, const char *key,
-                            const struct names *names, const char *what, int *count)
+                            const struct name_table *names, const char *what, int *count)
 {
     *count = 0;
     if (!json_has(at, key)) return NULL;
@@ -120,7 +120,7 @@ static const int *read_list(struct reader *reader, const struct json *at, const 
         struct json item = json_item(&list, i);
         const char *name = json_text(&item, reader->err);
         if (reader->err->kind) return NULL;
-        indices[i] = names_find(names, name);
+        indices[i] = name_table_find(names, name);
         if (indices[i] < 0) fail_unknown(&item, names, what, name, reader->err);
     }
     return indices;
@@ -160,8 +160,8 @@ static struct memory_graph *read_graph(struct arena *arena, const struct json *r
     graph->name = head.name;
     graph->tensors = ARENA_NEW(arena, struct memory_tensor, graph->tensor_count);
     graph->operators = ARENA_NEW(arena, struct memory_operator, graph->operator_count);
-    reader.tensors = names_new(arena, graph->tensor_count);
-    reader.operators = names_new(arena, graph->operator_count);
+    reader.tensors = name_table_new(arena, graph->tensor_count);
+    reader.operators = name_table_new(arena, graph->operator_count);
     for (int i = 0; i < graph->tensor_count && !err->kind; i++) {
         struct json at = json_item(&tensors, i);
         read_tensor(&reader, &at, i);

@@ -1,6 +1,6 @@
 #include "planner/memory/graph_dialect.h"
 #include "planner/memory/graph_edges.h"
-#include "planner/memory/names.h"
+#include "planner/memory/name_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static const char *id_text(struct arena *arena, int64_t id)
     return arena_print(arena, "%lld", (long long)id);
 }
 
-static void read_nodes(struct reader *reader, struct names *ids)
+static void read_nodes(struct reader *reader, struct name_table *ids)
 {
     struct err *err = reader->err;
     for (int i = 0; i < reader->node_count && !err->kind; i++) {
@@ -84,7 +84,7 @@ static void read_nodes(struct reader *reader, struct names *ids)
         row->seconds = number(&at, "fpgaLatency", 0, 0, 1e15, err) / 1000;
         row->is_backward = flag(&at, "isBackwardNode", err);
         row->name = id_text(reader->arena, row->id);
-        if (!err->kind && !names_add(ids, row->name, i)) {
+        if (!err->kind && !name_table_add(ids, row->name, i)) {
             struct json value = json_get(&at, "id", err);
             json_fail(&value, err, "a second node with id %lld", (long long)row->id);
         }
@@ -96,17 +96,17 @@ static void read_nodes(struct reader *reader, struct names *ids)
 }
 
 static int node_of(struct reader *reader, const struct json *edge, const char *key,
-                   const struct names *ids)
+                   const struct name_table *ids)
 {
     int64_t id = whole(edge, key, reader->err);
-    int node = names_find(ids, id_text(reader->arena, id));
+    int node = name_table_find(ids, id_text(reader->arena, id));
     if (reader->err->kind || node >= 0) return node;
     struct json value = json_get(edge, key, reader->err);
     json_fail(&value, reader->err, "unknown node %lld", (long long)id);
     return -1;
 }
 
-static void read_edges(struct reader *reader, const struct names *ids)
+static void read_edges(struct reader *reader, const struct name_table *ids)
 {
     struct err *err = reader->err;
     for (int i = 0; i < reader->edge_count && !err->kind; i++) {
@@ -144,7 +144,7 @@ static struct memory_graph *make_graph(struct reader *reader)
 {
     struct memory_graph *graph = ARENA_NEW(reader->arena, struct memory_graph, 1);
     int count = reader->node_count;
-    struct names names = names_new(reader->arena, count);
+    struct name_table names = name_table_new(reader->arena, count);
     graph->operators = ARENA_NEW(reader->arena, struct memory_operator, count);
     graph->tensors = ARENA_NEW(reader->arena, struct memory_tensor, count);
     graph->tensor_count = count;
@@ -152,7 +152,7 @@ static struct memory_graph *make_graph(struct reader *reader)
         const struct node_row *row = &reader->rows[i];
         const char *name = row->name;
         bool persistent = is_parameter(reader, i);
-        if (!names_add(&names, name, i)) {
+        if (!name_table_add(&names, name, i)) {
             name = arena_print(reader->arena, "%s#%lld", name, (long long)row->id);
         }
         graph->tensors[i] = (struct memory_tensor){
@@ -216,7 +216,7 @@ struct memory_graph *partition_graph_read(struct arena *arena, const struct json
     reader.in_count = ARENA_NEW(arena, int, reader.node_count);
     reader.operator_of = ARENA_NEW(arena, int, reader.node_count);
     reader.tensor_of = ARENA_NEW(arena, int, reader.node_count);
-    struct names ids = names_new(arena, reader.node_count);
+    struct name_table ids = name_table_new(arena, reader.node_count);
     read_nodes(&reader, &ids);
     read_edges(&reader, &ids);
     if (err->kind) return NULL;

@@ -8,7 +8,10 @@
 // and the step grows least. An integer program: counts of layers a class and action, one choice of
 // what is redone together; rows for device memory at the end of forward and at the boundary of each
 // layer, host and NVMe capacity, and the links (both directions), whose traffic hides behind
-// compute up to its window; what does not fit the window is added time.
+// compute up to its window; what does not fit the window is added time. Copies of a layer hide
+// behind the compute of one layer each way, and two layers are in transit, as plans are priced
+// (plan/offload.h). The first N layers of each stage: where a stage has fewer, all of them. Memory
+// is kept 1e-5 below its limits, far above what GLPK may miss them by.
 
 struct keep_class {
     int64_t bytes;      // saved by one layer for one micro-batch
@@ -20,7 +23,7 @@ struct keep_redo {
     enum recompute recompute;
     unsigned classes;
     double seconds;                          // a layer and micro-batch
-    int64_t saved_bytes[OFFLOAD_CLASS_MAX];  // still saved, by class
+    int64_t saved_bytes[OFFLOAD_CLASS_MAX];  // still saved, by enum op_class
     int64_t transient_bytes;  // working memory of a layer that is redone, above that of one that
                               // is not
 };
@@ -51,9 +54,11 @@ struct keep_result {
     enum milp_status status;
     int redo;                                   // index
     int redo_layers;                            // the first N of each stage
-    int layers[TIER_COUNT][OFFLOAD_CLASS_MAX];  // moved, the first N of each stage, by class
+    int layers[TIER_COUNT][OFFLOAD_CLASS_MAX];  // moved, the first N of each stage, by op_class
     double added_s;                             // a micro-batch through the slowest stage
     double bound_s;
+    int64_t moved_bytes;      // down, a micro-batch and the stage that moves most
+    int64_t static_bytes;     // of the same when all that no redo spares is moved, needed or not
     int64_t shortfall_bytes;  // infeasible: what the best choice still lacks
 };
 
@@ -63,7 +68,9 @@ struct keep_result keep_solve(struct arena *arena, const struct keep_problem *pr
 // Chunks: tensors moved together in pieces of one size, so that a latency is paid once a piece and
 // the memory of any piece can hold any other. The size out of `low .. high` (multiples of `step`)
 // that wastes fewest bytes when tensors are put in order of use into chunks without being cut,
-// those above three standard deviations left out (the rule of Gemini, Colossal-AI). Returns the
-// size; `wasted_bytes` may be NULL.
+// those more than three standard deviations above the mean left out (the rule of Gemini,
+// Colossal-AI, colossalai/zero/gemini/chunk/search_utils.py). Where a tensor is larger than `high`
+// the least size that holds it. Returns the size, of equally good ones the smallest; `wasted_bytes`
+// may be NULL.
 int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t low, int64_t high,
                          int64_t step, int64_t *wasted_bytes);

@@ -81,7 +81,7 @@ static struct pack_section section_of(struct pack_state *state, int s)
     int count = state->first_cover[s + 1] - state->first_cover[s];
     struct pack_section section = {.floor = INT64_MAX};
     sort_by_low(state->low, cover, count);
-    int64_t end = 0, least = INT64_MAX, total = 0;
+    int64_t end = 0, least = INT64_MAX, total = 0, top = 0;
     for (int i = 0; i < count; i++) {
         int64_t low = state->low[cover[i]];
         if (low == INT64_MAX) break;
@@ -90,10 +90,12 @@ static struct pack_section section_of(struct pack_state *state, int s)
             section.candidates += low == section.floor;
         }
         if (least == INT64_MAX) least = low;
+        if (low + state->buffers[cover[i]].size > top) top = low + state->buffers[cover[i]].size;
         total += state->buffers[cover[i]].size;
         end = (end > low ? end : low) + state->buffers[cover[i]].size;
     }
-    section.reach = state->no_inference && total ? least + total : end;
+    if (state->no_inference) end = total && least + total > top ? least + total : top;
+    section.reach = end;
     return section;
 }
 
@@ -116,6 +118,9 @@ static bool refresh(struct pack_state *state)
 
 bool pack_state_start(struct pack_state *state)
 {
+    for (int b = 0; b < state->buffer_count; b++)
+        if (!is_free(state, b) && state->low[b] + state->buffers[b].size > state->height)
+            return false;
     for (int b = 0; b < state->buffer_count; b++) {
         if (is_free(state, b)) state->low[b] = lowest_from(state, b, 0);
         mark_stale(state, b);

@@ -1,6 +1,6 @@
 #include "core/file.h"
 #include "planner/memory/formats.h"
-#include "planner/memory/names.h"
+#include "planner/memory/name_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct reader {
     enum column columns[COLUMN_COUNT];  // by place
     int column_count;
     char *id_text;  // where the next id goes
-    struct names names;
+    struct name_table names;
     int64_t total;
 };
 
@@ -164,7 +164,7 @@ static bool read_id(struct reader *reader, const struct cell *cell, int row, con
     memcpy(reader->id_text, cell->text, (size_t)cell->bytes);
     *id = reader->id_text;
     reader->id_text += cell->bytes + 1;
-    if (names_add(&reader->names, *id, row)) return true;
+    if (name_table_add(&reader->names, *id, row)) return true;
     char why[128];
     snprintf(why, sizeof why, "id: \"%.60s\" is there twice", *id);
     return fail(reader, cell->text, why);
@@ -239,7 +239,7 @@ static bool read_rows(struct reader *reader, struct packing_file *file)
     file->lines = ARENA_NEW(reader->arena, const char *, count_max);
     file->problem.buffers = buffers;
     reader->id_text = ARENA_NEW(reader->arena, char, strlen(reader->at) + 2);
-    reader->names = names_new(reader->arena, count_max);
+    reader->names = name_table_new(reader->arena, count_max);
     int count = 0;
     for (const char *line; (line = next_line(reader)) != NULL; count++) {
         if (count == PACKING_BUFFERS_MAX) return fail(reader, line, "more than 4,000,000 buffers");

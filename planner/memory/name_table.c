@@ -1,4 +1,4 @@
-#include "planner/memory/names.h"
+#include "planner/memory/name_table.h"
 #include "core/units.h"
 
 #include <string.h>
@@ -6,18 +6,18 @@
 // Edit distances are for names that people type, and for so many that nobody waits.
 enum { GUESS_BYTES_MAX = 60, GUESS_NAMES_MAX = 10000 };
 
-struct names names_new(struct arena *arena, int count_max)
+struct name_table name_table_new(struct arena *arena, int count_max)
 {
     size_t slots = 16;
     while (slots < 2 * (size_t)count_max) {
         slots *= 2;
     }
-    return (struct names){ARENA_NEW(arena, const char *, slots), ARENA_NEW(arena, int, slots),
-                          slots - 1};
+    return (struct name_table){ARENA_NEW(arena, const char *, slots), ARENA_NEW(arena, int, slots),
+                               slots - 1};
 }
 
 // The slot of a name, or the free one where it belongs. FNV-1a (Fowler, Noll, Vo).
-static size_t slot_of(const struct names *names, const char *name)
+static size_t slot_of(const struct name_table *names, const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (const char *at = name; *at; at++) {
@@ -30,7 +30,7 @@ static size_t slot_of(const struct names *names, const char *name)
     return slot;
 }
 
-bool names_add(struct names *names, const char *name, int index)
+bool name_table_add(struct name_table *names, const char *name, int index)
 {
     size_t slot = slot_of(names, name);
     if (names->names[slot]) return false;
@@ -39,13 +39,13 @@ bool names_add(struct names *names, const char *name, int index)
     return true;
 }
 
-int names_find(const struct names *names, const char *name)
+int name_table_find(const struct name_table *names, const char *name)
 {
     size_t slot = slot_of(names, name);
     return names->names[slot] ? names->indices[slot] : -1;
 }
 
-const char *names_guess(const struct names *names, const char *name)
+const char *name_table_guess(const struct name_table *names, const char *name)
 {
     struct units_guess guess = {.text = name};
     if (strlen(name) > GUESS_BYTES_MAX || names->slot_mask >= 4 * GUESS_NAMES_MAX) return NULL;
