@@ -178,7 +178,7 @@ struct order_result order_solve(struct arena *arena, struct arena *scratch,
     solving.death = ARENA_NEW(scratch, int, problem->buffer_count);
     keep_better(&solving, order_program(scratch, problem));
     result->bound_bytes = order_simple_bound(scratch, problem);
-    if (!is_late(&solving)) keep_better(&solving, order_greedy(scratch, arena, problem));
+    keep_better(&solving, order_greedy(scratch, arena, problem));
     if (!is_late(&solving)) solve_divided(&solving, options);
     if (!is_late(&solving) && result->bound_bytes < result->peak_bytes) {
         solve_whole(&solving, options);

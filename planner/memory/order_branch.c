@@ -186,6 +186,8 @@ static bool is_awaited(const struct branch *branch, unsigned block)
     unsigned awaited = 0, before[ORDER_BRANCH_MAX];
     for (int i = 0; i < branch->count; i++) {
         if (block >> i & 1 && made_bytes(branch, i) > 0) awaited |= 1u << i;
+    }
+    for (int i = 0; i < branch->count; i++) {
         before[i] = branch->needs[i];
         for (int k = 0; k < i; k++) {
             if (branch->needs[i] >> k & 1) before[i] |= before[k];

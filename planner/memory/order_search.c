@@ -189,7 +189,9 @@ static void expand(struct search *search, int state)
             path->count = path_count;
         }
     }
-    if (need_bytes < INT64_MAX) heap_add(search, need_bytes, state);
+    if (need_bytes == INT64_MAX) return;
+    heap_add(search, need_bytes, state);
+    if (need_bytes < search->result.blocked_bytes) search->result.blocked_bytes = need_bytes;
 }
 
 static bool is_exhausted(struct search *search)
@@ -259,6 +261,7 @@ struct order_search_result order_search(struct arena *arena, const struct order_
     search.word_count = search.cursor.word_count;
     search.moves = ARENA_NEW(arena, struct move, local->unit_count);
     search.result.threshold_bytes = options->start_bytes;
+    search.result.blocked_bytes = INT64_MAX;
     search.result.exits = ARENA_NEW(arena, struct order_exit, ORDER_EXITS_MAX);
     add_state(&search, -1);
     push(&search, 0);

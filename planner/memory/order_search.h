@@ -28,6 +28,7 @@ struct order_search_result {
     int exit_count;
     int64_t threshold_bytes;  // no order is lower (exact when an exit was found from a start that
                               // is a bound); of a refuted limit the next that may do
+    int64_t blocked_bytes;    // lowest peak of a move that a threshold forbade; INT64_MAX: none
     bool capped;              // by states or time: what the threshold refutes holds nevertheless
     int64_t state_count;
     struct order_path path;

@@ -12,12 +12,15 @@ struct walk {
     struct order_builder builder;
     const int64_t *base_bytes;  // [segment]
     int64_t level_bytes;
+    int64_t blocked_bytes;  // lowest peak of a move that the limit forbade, since something waits
     int *waiting, waiting_count;  // units that could have run
     int *ran, ran_count;          // units
 };
 
+// A higher limit changes nothing as long as it allows none of the moves that were forbidden.
 static void refuse(struct walk *walk, int64_t next_bytes)
 {
+    if (walk->blocked_bytes < next_bytes) next_bytes = walk->blocked_bytes;
     int64_t least_bytes = walk->request->limit_bytes + 1;
     walk->result.passed = false;
     walk->result.next_bytes = next_bytes > least_bytes ? next_bytes : least_bytes;
@@ -124,6 +127,7 @@ static bool pass_segment(struct walk *walk, int segment)
     const struct order_walk_request *request = walk->request;
     const struct order_part *part = &request->parts->parts[request->parts->of_segment[segment]];
     bool is_hard = part->capped || part->local->unit_count > WALK_UNITS_MAX;
+    if (walk->waiting_count == 0) walk->blocked_bytes = INT64_MAX;
     if (is_hard && walk->waiting_count == 0) return judge_hard_part(walk, segment);
     struct order_local *local = make_local(walk, segment);
     int64_t cap = request->limits->state_cap;
@@ -137,6 +141,7 @@ static bool pass_segment(struct walk *walk, int segment)
     };
     struct order_search_result result = order_search(walk->scratch, local, &options);
     walk->result.state_count += result.state_count;
+    if (result.blocked_bytes < walk->blocked_bytes) walk->blocked_bytes = result.blocked_bytes;
     if (request->relaxed && (result.capped || result.exit_count == ORDER_EXITS_MAX)) {
         walk->waiting_count = 0;
         walk->level_bytes = walk->base_bytes[segment + 1];
@@ -163,6 +168,7 @@ struct order_walk_result order_walk(struct arena *arena, struct arena *scratch,
     walk.builder =
         order_builder_make(scratch, division, request->relaxed ? division->relaxed_bytes : bytes);
     walk.level_bytes = walk.base_bytes[0];
+    walk.blocked_bytes = INT64_MAX;
     walk.waiting = ARENA_NEW(scratch, int, division->unit_count);
     walk.ran = ARENA_NEW(scratch, int, division->unit_count);
     for (int k = 0; k < division->segment_count && walk.result.passed; k++) {
