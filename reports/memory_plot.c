@@ -6,14 +6,18 @@
 #include <string.h>
 
 enum {
-    RECTANGLES_MAX = 5000,  // about 200 bytes each in the picture
-    GRID_COLUMNS = 180,
-    GRID_ROWS = 120,
+    RECTANGLES_MAX = 3000,  // with a border, about 400 bytes each in the picture
+    RUNS_MAX = 5000,        // without one, about 200
+    GRID_COLUMNS = 256,
+    GRID_ROWS = 192,
     LINE_POINTS = 1500,
 };
+// A border needs a rectangle of some pixels.
+static const double BORDER_HEIGHT_RATIO = 1.0 / 150;
+// A cell is drawn where buffers hold this share of it.
+static const double CELL_RATIO = 0.3;
 
-// Shares of the whole time, in colours of the Okabe-Ito set (see accuracy_plot.c), and what is
-// drawn together in grey.
+// Shares of the whole time, in colours of the Okabe-Ito set (see accuracy_plot.c).
 static const struct {
     double up_to_ratio;
     const char *title, *colour;
@@ -22,15 +26,15 @@ static const struct {
     {1.0 / 8, "up to 1/8", "#12a67c"},
     {1.0 / 2, "up to 1/2", "#e69f00"},
     {INFINITY, "longer", "#d55e00"},
-    {0, "small ones together", "#a0a0a0"},
 };
-enum { CLASS_COUNT = sizeof CLASSES / sizeof *CLASSES, CLASS_GRID = CLASS_COUNT - 1 };
+enum { CLASS_COUNT = sizeof CLASSES / sizeof *CLASSES };
 
 static const char HEAD[] = "set terminal svg size 960,600 dynamic font 'Helvetica,14'\n"
                            "set encoding utf8\n"
                            "set border 3 linecolor '#808080'\n"
                            "set tics nomirror textcolor '#808080'\n"
-                           "set style fill solid 0.75 border rgb '#ffffff'\n"
+                           "set format x '%.0f'\n"
+                           "set style fill solid 1.0 border rgb '#ffffff'\n"
                            "set key outside bottom center horizontal textcolor '#808080'\n";
 
 struct text {
@@ -130,49 +134,97 @@ static void put_rectangle(struct text *text, const struct frame *frame, double f
         high);
 }
 
-// Cells of a grid that a range touches, at least one.
-static void cells_of(double from, double to, double cell, int cell_count, int *first, int *last)
+// A grid of cells over the picture, and how much of each cell the small buffers of each class hold.
+struct grid {
+    int column_count, row_count;
+    double width, height;       // of a cell: time, bytes
+    double *held[CLASS_COUNT];  // [row * column_count + column], of the area of a cell
+};
+
+// How much of cell `cell` of those of one width lies between `from` and `to`.
+static double part_of(double from, double to, double width, int cell)
 {
-    *first = (int)(from / cell);
-    *last = (int)ceil(to / cell) - 1;
-    if (*first >= cell_count) *first = cell_count - 1;
-    if (*last >= cell_count) *last = cell_count - 1;
-    if (*last < *first) *last = *first;
+    double low = fmax(from, cell * width), high = fmin(to, (cell + 1) * width);
+    return fmax(high - low, 0) / width;
 }
 
-// Cells that hold small buffers, as long runs of neighbours.
-static int put_grid(struct text *text, const struct memory_plot *plot, const struct frame *frame,
-                    const bool *is_large)
+static void hold(struct grid *grid, double *held, double from, double to, double low, double high)
 {
-    static const int COLUMNS = GRID_COLUMNS, ROWS = GRID_ROWS;
-    bool *held = ARENA_NEW(text->arena, bool, GRID_COLUMNS *GRID_ROWS);
-    double width = (double)(frame->end - frame->start) / COLUMNS;
-    double height = (double)plot->arena_bytes / ROWS;
-    for (int i = 0; i < plot->count; i++) {
-        if (is_large[i] || plot->lower[i] == plot->upper[i]) continue;
-        int left, right, bottom, top;
-        cells_of((double)(plot->lower[i] - frame->start), (double)(plot->upper[i] - frame->start),
-                 width, COLUMNS, &left, &right);
-        cells_of((double)plot->offset[i], (double)(plot->offset[i] + plot->size[i]), height, ROWS,
-                 &bottom, &top);
-        for (int row = bottom; row <= top; row++) {
-            memset(held + row * COLUMNS + left, true, (size_t)(right - left + 1));
+    int left = (int)(from / grid->width), bottom = (int)(low / grid->height);
+    for (int row = bottom; row < grid->row_count && row * grid->height < high; row++) {
+        double part = part_of(low, high, grid->height, row);
+        for (int column = left; column < grid->column_count && column * grid->width < to;
+             column++) {
+            held[row * grid->column_count + column] +=
+                part * part_of(from, to, grid->width, column);
         }
     }
+}
+
+static struct grid make_grid(struct arena *arena, const struct memory_plot *plot,
+                             const struct frame *frame, const bool *is_large, int shrink)
+{
+    struct grid grid = {.column_count = GRID_COLUMNS / shrink, .row_count = GRID_ROWS / shrink};
+    grid.width = (double)(frame->end - frame->start) / grid.column_count;
+    grid.height = fmax((double)plot->arena_bytes, 1) / grid.row_count;
+    for (int kind = 0; kind < CLASS_COUNT; kind++) {
+        grid.held[kind] = ARENA_NEW(arena, double, grid.column_count *grid.row_count);
+    }
+    for (int i = 0; i < plot->count; i++) {
+        if (is_large[i] || plot->lower[i] == plot->upper[i]) continue;
+        hold(&grid, grid.held[class_of(plot, frame, i)], (double)(plot->lower[i] - frame->start),
+             (double)(plot->upper[i] - frame->start), (double)plot->offset[i],
+             (double)(plot->offset[i] + plot->size[i]));
+    }
+    return grid;
+}
+
+// The class that holds most of a cell; -1 where all together hold little.
+static int class_at(const struct grid *grid, int cell)
+{
+    int most = 0;
+    double sum = 0;
+    for (int kind = 0; kind < CLASS_COUNT; kind++) {
+        sum += grid->held[kind][cell];
+        if (grid->held[kind][cell] > grid->held[most][cell]) most = kind;
+    }
+    return sum < CELL_RATIO ? -1 : most;
+}
+
+// Cells of one class side by side are one rectangle: those of `wanted`, or of all classes where it
+// is -1. Without a text they are counted only.
+static int put_runs(struct text *text, const struct grid *grid, const struct frame *frame,
+                    int wanted)
+{
     int count = 0;
-    for (int row = 0; row < ROWS; row++) {
-        for (int column = 0; column < COLUMNS; column++) {
-            int start = column;
-            while (column < COLUMNS && held[row * COLUMNS + column]) {
-                column++;
+    for (int row = 0; row < grid->row_count; row++) {
+        for (int column = 0, end; column < grid->column_count; column = end) {
+            int first = row * grid->column_count, kind = class_at(grid, first + column);
+            end = column + 1;
+            while (end < grid->column_count && class_at(grid, first + end) == kind) {
+                end++;
             }
-            if (column == start) continue;
-            put_rectangle(text, frame, (double)frame->start + start * width,
-                          (double)frame->start + column * width, row * height, (row + 1) * height);
+            if (kind < 0 || (wanted >= 0 && kind != wanted)) continue;
             count++;
+            if (!text) continue;
+            double start = (double)frame->start;
+            put_rectangle(text, frame, start + column * grid->width, start + end * grid->width,
+                          row * grid->height, (row + 1) * grid->height);
         }
     }
     return count;
+}
+
+// As fine as the picture's size allows.
+static struct grid choose_grid(struct arena *arena, const struct memory_plot *plot,
+                               const struct frame *frame, const bool *is_large)
+{
+    int shrink = 1;
+    struct grid grid = make_grid(arena, plot, frame, is_large, shrink);
+    while (put_runs(NULL, &grid, frame, -1) > RUNS_MAX) {
+        grid = make_grid(arena, plot, frame, is_large, shrink *= 2);
+    }
+    return grid;
 }
 
 struct change {
@@ -208,25 +260,24 @@ static void put_live(struct text *text, const struct memory_plot *plot, const st
         if (next - from < part && i < count) continue;
         put(text, "%.7g %.7g\n%.7g %.7g\n", from, most_bytes / frame->unit_bytes, next,
             most_bytes / frame->unit_bytes);
-        most_bytes = live_bytes;
+        most_bytes = 0;
         from = next;
     }
 }
 
-// A block of rectangles of one class; returns how many.
-static int put_class(struct text *text, const struct memory_plot *plot, const struct frame *frame,
-                     const bool *is_large, int kind)
+// Rectangles of one class that are drawn one by one, with a border or without; returns how many.
+static int put_large(struct text *text, const struct memory_plot *plot, const struct frame *frame,
+                     const bool *is_large, int kind, bool has_border)
 {
+    double border_bytes = BORDER_HEIGHT_RATIO * (double)plot->arena_bytes;
     int count = 0;
-    put(text, "$class%d << end\n", kind);
-    if (kind == CLASS_GRID) count = put_grid(text, plot, frame, is_large);
-    for (int i = 0; i < plot->count && kind != CLASS_GRID; i++) {
+    for (int i = 0; i < plot->count; i++) {
         if (!is_large[i] || class_of(plot, frame, i) != kind) continue;
+        if (((double)plot->size[i] >= border_bytes) != has_border) continue;
         put_rectangle(text, frame, (double)plot->lower[i], (double)plot->upper[i],
                       (double)plot->offset[i], (double)(plot->offset[i] + plot->size[i]));
         count++;
     }
-    put(text, "end\n");
     return count;
 }
 
@@ -248,23 +299,52 @@ static const char *quoted(struct arena *arena, const char *title)
     return text;
 }
 
+// Small ones lie under the others, which are exact.
+static void put_boxes(struct text *text, const int *small_counts, const int *large_counts)
+{
+    for (int kind = 0; kind < CLASS_COUNT; kind++) {
+        if (small_counts[kind] == 0) continue;
+        put(text,
+            "$small%d using 1:2:3:4:5:6 with boxxyerror fillstyle solid 1.0 noborder "
+            "fillcolor rgb '%s' title '%s', \\\n  ",
+            kind, CLASSES[kind].colour, large_counts[kind] ? "" : CLASSES[kind].title);
+    }
+    for (int kind = 0; kind < CLASS_COUNT; kind++) {
+        if (large_counts[kind] == 0) continue;
+        put(text,
+            "$large%d using 1:2:3:4:5:6 with boxxyerror linewidth 0.3 fillcolor rgb '%s' "
+            "title '%s', \\\n  ",
+            kind, CLASSES[kind].colour, CLASSES[kind].title);
+    }
+}
+
+static void put_axes(struct text *text, const struct memory_plot *plot, const struct frame *frame)
+{
+    put(text, "%sset title '%.200s' noenhanced textcolor '#808080'\n", HEAD,
+        quoted(text->arena, plot->title));
+    put(text,
+        "set xlabel '%s' textcolor '#808080'\nset ylabel 'address (%s)' textcolor '#808080'\n",
+        plot->time_label, frame->unit);
+    int64_t high_bytes = plot->capacity > plot->arena_bytes ? plot->capacity : plot->arena_bytes;
+    put(text, "set xrange [%.7g:%.7g]\nset yrange [0:%.7g]\n", (double)frame->start,
+        (double)frame->end, fmax(1.04 * (double)high_bytes, 1) / frame->unit_bytes);
+}
+
 char *memory_plot_script(struct arena *arena, const struct memory_plot *plot)
 {
     struct text text = {.arena = arena};
     struct frame frame = frame_of(plot);
     bool *is_large = choose_large(arena, plot);
-    int counts[CLASS_COUNT];
-    put(&text, "%sset title '%.200s' noenhanced textcolor '#808080'\n", HEAD,
-        quoted(arena, plot->title));
-    put(&text,
-        "set xlabel '%s' textcolor '#808080'\nset ylabel 'address (%s)' textcolor "
-        "'#808080'\n",
-        plot->time_label, frame.unit);
-    int64_t high_bytes = plot->capacity > plot->arena_bytes ? plot->capacity : plot->arena_bytes;
-    put(&text, "set xrange [%.7g:%.7g]\nset yrange [0:%.7g]\n", (double)frame.start,
-        (double)frame.end, fmax(1.04 * (double)high_bytes, 1) / frame.unit_bytes);
+    struct grid grid = choose_grid(arena, plot, &frame, is_large);
+    int small_counts[CLASS_COUNT], large_counts[CLASS_COUNT];
+    put_axes(&text, plot, &frame);
     for (int kind = 0; kind < CLASS_COUNT; kind++) {
-        counts[kind] = put_class(&text, plot, &frame, is_large, kind);
+        put(&text, "$small%d << end\n", kind);
+        small_counts[kind] = put_runs(&text, &grid, &frame, kind) +
+                             put_large(&text, plot, &frame, is_large, kind, false);
+        put(&text, "end\n$large%d << end\n", kind);
+        large_counts[kind] = put_large(&text, plot, &frame, is_large, kind, true);
+        put(&text, "end\n");
     }
     put(&text, "$live << end\n");
     put_live(&text, plot, &frame);
@@ -272,15 +352,7 @@ char *memory_plot_script(struct arena *arena, const struct memory_plot *plot)
     put_horizontal(&text, &frame, "arena", plot->arena_bytes);
     if (plot->capacity > 0) put_horizontal(&text, &frame, "capacity", plot->capacity);
     put(&text, "plot ");
-    // Small ones lie under the others, which are exact.
-    for (int i = 0; i < CLASS_COUNT; i++) {
-        int kind = (i + CLASS_GRID) % CLASS_COUNT;
-        if (counts[kind] == 0) continue;
-        put(&text,
-            "$class%d using 1:2:3:4:5:6 with boxxyerror linewidth 0.3 fillcolor rgb '%s' "
-            "title '%s', \\\n  ",
-            kind, CLASSES[kind].colour, CLASSES[kind].title);
-    }
+    put_boxes(&text, small_counts, large_counts);
     put(&text, "$arena with lines dashtype 2 linecolor '#808080' title 'arena', \\\n  ");
     if (plot->capacity > 0) {
         put(&text, "$capacity with lines linewidth 2 linecolor '#808080' title 'capacity', \\\n  ");
