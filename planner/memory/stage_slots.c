@@ -1,36 +1,62 @@
 #include "planner/memory/stage_slots.h"
 
-#include "cost_models/memory.h"
-
 #include <assert.h>
+#include <string.h>
 
 // What a chunk's micro-batch weighs between F and B and between B and W.
 struct chunk_weight {
     int64_t saved_bytes, held_bytes;
 };
 
-static int64_t heaviest(struct arena *arena, const struct program *program, int stage,
-                        const struct chunk_weight *weights, int micro_batches)
+// What the slots of a stage reach: bytes at once, and of each chunk micro-batches between the
+// beginning of one kind of task and the end of another.
+enum { SPAN_FORWARD_BACKWARD, SPAN_FORWARD_WEIGHT, SPAN_BACKWARD_WEIGHT, SPAN_COUNT };
+struct reach {
+    int64_t most_bytes;
+    int *spans;  // [chunk * SPAN_COUNT]
+};
+
+static void raise(int *most, int value)
 {
-    struct arena_mark mark = arena_mark(arena);
-    struct program cut = *program;
-    cut.shape.micro_batch_count = micro_batches;
-    int chunk_count = cut.shape.chunk_count;
-    struct schedule_hold *holds =
-        ARENA_NEW(arena, struct schedule_hold, SCHEDULE_HOLD_MAX * chunk_count);
-    int count = memory_moments(&cut, stage, holds);
-    int64_t most_bytes = 0;
-    for (int i = 0; i < count; i++) {
-        int64_t bytes = 0;
-        for (int chunk = 0; chunk < chunk_count; chunk++) {
-            const struct schedule_hold *hold = &holds[i * chunk_count + chunk];
-            bytes += hold->alive * weights[chunk].saved_bytes;
-            bytes += hold->waiting * weights[chunk].held_bytes;
-        }
-        if (bytes > most_bytes) most_bytes = bytes;
+    if (*most < value) *most = value;
+}
+
+// A micro-batch whose B runs counts as before it, whose W runs as waiting; as memory_moments does.
+static struct reach reach_of(struct arena *arena, const struct program *program,
+                             const struct chunk_weight *weights, const struct stage_slots *slots)
+{
+    int chunk_count = program->shape.chunk_count;
+    struct reach reach = {0, ARENA_NEW(arena, int, SPAN_COUNT *chunk_count)};
+    int *done[TASK_KIND_COUNT];
+    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+        done[kind] = ARENA_NEW(arena, int, chunk_count);
+    int64_t bytes = 0;
+    for (int i = 0; i < slots->count; i++) {
+        const struct stage_slot *slot = &slots->slots[i];
+        int chunk = slot->chunk, *spans = &reach.spans[chunk * SPAN_COUNT];
+        const struct chunk_weight *weight = &weights[chunk];
+        bool is_forward = slot->kind == TASK_FORWARD;
+        if (is_forward) bytes += weight->saved_bytes;
+        if (reach.most_bytes < bytes) reach.most_bytes = bytes;
+        int forward = done[TASK_FORWARD][chunk] + is_forward;
+        int backward = done[TASK_BACKWARD][chunk] + (slot->kind == TASK_BACKWARD);
+        raise(&spans[SPAN_FORWARD_BACKWARD], forward - done[TASK_BACKWARD][chunk]);
+        raise(&spans[SPAN_FORWARD_WEIGHT], forward - done[TASK_WEIGHT][chunk]);
+        raise(&spans[SPAN_BACKWARD_WEIGHT], backward - done[TASK_WEIGHT][chunk]);
+        if (slot->kind == TASK_BACKWARD) bytes -= weight->saved_bytes;
+        if (slot->kind == TASK_BACKWARD && !slot->fused) bytes += weight->held_bytes;
+        if (slot->kind == TASK_WEIGHT) bytes -= weight->held_bytes;
+        if (reach.most_bytes < bytes) reach.most_bytes = bytes;
+        done[slot->kind][chunk]++;
+        done[TASK_WEIGHT][chunk] += slot->fused;
     }
-    arena_reset(arena, mark);
-    return most_bytes;
+    return reach;
+}
+
+static bool is_same(const struct reach *a, const struct reach *b, int chunk_count)
+{
+    size_t bytes = SPAN_COUNT * (size_t)chunk_count * sizeof *a->spans;
+    return a->most_bytes == b->most_bytes && memcmp(a->spans, b->spans, bytes) == 0;
 }
 
 static struct chunk_weight *weigh_chunks(struct arena *arena, const struct program *program,
@@ -56,22 +82,6 @@ static bool is_legal(const struct program *program, int micro_batches)
     shape.micro_batch_count = micro_batches;
     const char *why = NULL;
     return schedule_row(program->parallel.schedule)->legal(&shape, &why);
-}
-
-static int cut(struct arena *arena, const struct program *program, int stage)
-{
-    int all = program->shape.micro_batch_count;
-    if (program->shape.stage_count == 1) return 1;
-    struct chunk_weight *weights = weigh_chunks(arena, program, stage);
-    int64_t most_bytes = heaviest(arena, program, stage, weights, all);
-    int count = 1;
-    while (count < all && (!is_legal(program, count) ||
-                           heaviest(arena, program, stage, weights, count) < most_bytes))
-        count++;
-    for (int next = count + 1; next <= all; next++) {
-        if (is_legal(program, next)) return next;
-    }
-    return all;
 }
 
 // Without a pipeline each micro-batch ends before the next begins, whatever the schedule
@@ -113,6 +123,28 @@ struct stage_slots stage_slots_of(struct arena *arena, const struct program *pro
             (struct stage_slot){kind, fused, order[i].chunk, order[i].micro_batch};
     }
     return slots;
+}
+
+static int cut(struct arena *arena, const struct program *program, int stage)
+{
+    int all = program->shape.micro_batch_count, chunk_count = program->shape.chunk_count;
+    if (program->shape.stage_count == 1) return 1;
+    struct chunk_weight *weights = weigh_chunks(arena, program, stage);
+    struct stage_slots whole = stage_slots_of(arena, program, stage, all);
+    struct reach wanted = reach_of(arena, program, weights, &whole);
+    int count = 0;
+    for (bool reaches = false; !reaches && count < all;) {
+        if (!is_legal(program, ++count)) continue;
+        struct arena_mark mark = arena_mark(arena);
+        struct stage_slots slots = stage_slots_of(arena, program, stage, count);
+        struct reach found = reach_of(arena, program, weights, &slots);
+        reaches = is_same(&found, &wanted, chunk_count);
+        arena_reset(arena, mark);
+    }
+    for (int next = count + 1; next <= all; next++) {
+        if (is_legal(program, next)) return next;
+    }
+    return all;
 }
 
 struct stage_slots stage_slots_make(struct arena *arena, const struct program *program, int stage)

@@ -14,9 +14,9 @@ struct stage_slots {
     int micro_batches;  // in the slots; fewer than those of the step where the rest repeats them
 };
 
-// With as many micro-batches as the schedule's highest moment needs, and the next number that it
-// runs, so that a round in its middle is among the slots; one where micro-batches follow each
-// other without a pipeline. At most those of the step.
+// With as many micro-batches as it takes to have as much alive at once and as many in flight as in
+// the whole step, and the next number that the schedule runs, so that a round from its middle is
+// among the slots; one where micro-batches follow each other without a pipeline.
 struct stage_slots stage_slots_make(struct arena *arena, const struct program *program, int stage);
 // With this many, which must be legal.
 struct stage_slots stage_slots_of(struct arena *arena, const struct program *program, int stage,
