@@ -3,42 +3,34 @@
 #include <stdint.h>
 #include <string.h>
 
+int64_t pack_by_rule(struct arena *scratch, const struct pack_problem *problem,
+                     const struct pack_sections *sections, int rule, int64_t limit,
+                     int64_t *offsets)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    enum pack_key key = (enum pack_key)(rule % PACK_KEY_COUNT);
+    enum pack_fit fit = rule < PACK_KEY_COUNT ? FIT_FIRST : FIT_BEST;
+    int *order = pack_sorted(scratch, problem, sections, key);
+    int64_t height =
+        pack_in_order(scratch, problem, sections, order, problem->count, fit, limit, offsets);
+    arena_reset(scratch, mark);
+    return height;
+}
+
 // No rule wins everywhere: one that is a quarter of a percent over the bound on one graph is forty
 // percent over on the next, so all are tried until one is at the bound.
-static const struct {
-    enum pack_key key;
-    enum pack_fit fit;
-} RULES[] = {
-    {KEY_SIZE, FIT_FIRST},         {KEY_FULLEST_START, FIT_FIRST},
-    {KEY_FULLEST_LIFE, FIT_FIRST}, {KEY_LIFE, FIT_FIRST},
-    {KEY_AREA, FIT_FIRST},         {KEY_FULLEST_SIZE, FIT_FIRST},
-    {KEY_LOAD_SIZE, FIT_FIRST},    {KEY_LOAD_AREA, FIT_FIRST},
-    {KEY_START, FIT_FIRST},        {KEY_END, FIT_FIRST},
-    {KEY_SIZE, FIT_BEST},          {KEY_FULLEST_START, FIT_BEST},
-    {KEY_FULLEST_LIFE, FIT_BEST},  {KEY_LIFE, FIT_BEST},
-    {KEY_AREA, FIT_BEST},          {KEY_FULLEST_SIZE, FIT_BEST},
-    {KEY_LOAD_SIZE, FIT_BEST},     {KEY_LOAD_AREA, FIT_BEST},
-    {KEY_START, FIT_BEST},         {KEY_END, FIT_BEST},
-};
-enum { RULE_COUNT = sizeof RULES / sizeof *RULES };
-
 int64_t pack_greedy(struct arena *scratch, const struct pack_problem *problem, int64_t *offsets)
 {
     struct arena_mark mark = arena_mark(scratch);
     struct pack_sections *sections = pack_sections_make(scratch, problem);
     int64_t *trial = ARENA_NEW(scratch, int64_t, problem->count);
     int64_t best = INT64_MAX;
-    for (int r = 0; r < RULE_COUNT && best > sections->load_most; r++) {
-        struct arena_mark rule_mark = arena_mark(scratch);
-        int *order = pack_sorted(scratch, problem, sections, RULES[r].key);
+    for (int rule = 0; rule < PACK_RULE_COUNT && best > sections->load_most; rule++) {
         int64_t limit = best == INT64_MAX ? best : best - 1;
-        int64_t height = pack_in_order(scratch, problem, sections, order, problem->count,
-                                       RULES[r].fit, limit, trial);
-        if (height < best) {
-            best = height;
-            memcpy(offsets, trial, (size_t)problem->count * sizeof *offsets);
-        }
-        arena_reset(scratch, rule_mark);
+        int64_t height = pack_by_rule(scratch, problem, sections, rule, limit, trial);
+        if (height >= best) continue;
+        best = height;
+        memcpy(offsets, trial, (size_t)problem->count * sizeof *offsets);
     }
     arena_reset(scratch, mark);
     return best;
@@ -49,10 +41,9 @@ int64_t pack_long_lived_best_fit(struct arena *scratch, const struct pack_proble
 {
     struct arena_mark mark = arena_mark(scratch);
     struct pack_sections *sections = pack_sections_make(scratch, problem);
-    int *order = pack_sorted(scratch, problem, sections, KEY_LIFE);
     memset(offsets, 0, (size_t)problem->count * sizeof *offsets);
-    int64_t height = pack_in_order(scratch, problem, sections, order, problem->count, FIT_BEST,
-                                   INT64_MAX, offsets);
+    int64_t height =
+        pack_by_rule(scratch, problem, sections, PACK_KEY_COUNT + KEY_LIFE, INT64_MAX, offsets);
     arena_reset(scratch, mark);
     return height;
 }
