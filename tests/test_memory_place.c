@@ -1,4 +1,5 @@
 #include "tests/draw.h"
+#include "tests/memory_graphs.h"
 #include "tests/test.h"
 
 #include "planner/memory/occupancy.h"
@@ -32,6 +33,26 @@ static bool both_live(const struct pack_buffer *a, const struct pack_buffer *b)
     int64_t lower = a->lower > b->lower ? a->lower : b->lower;
     int64_t upper = a->upper < b->upper ? a->upper : b->upper;
     return lower < upper;
+}
+
+static struct pack_problem program_lifetimes(struct arena *arena, const struct memory_graph *graph)
+{
+    struct memory_problem *problem = memory_problem_make(arena, graph, 512);
+    int *order = ARENA_NEW(arena, int, problem->operator_count);
+    for (int o = 0; o < problem->operator_count; o++)
+        order[o] = o;
+    int *birth = ARENA_NEW(arena, int, problem->buffer_count);
+    int *death = ARENA_NEW(arena, int, problem->buffer_count);
+    memory_lifetimes(arena, problem, order, birth, death);
+    struct pack_buffer *buffers = ARENA_NEW(arena, struct pack_buffer, problem->buffer_count);
+    for (int b = 0; b < problem->buffer_count; b++) {
+        buffers[b] = (struct pack_buffer){.lower = birth[b],
+                                          .upper = death[b],
+                                          .size = problem->buffers[b].bytes,
+                                          .alignment = 512,
+                                          .fixed_offset = -1};
+    }
+    return (struct pack_problem){.buffers = buffers, .count = problem->buffer_count};
 }
 
 // Pair by pair, for small problems.
@@ -248,18 +269,113 @@ static void every_rule_packs_sixty_thousand_buffers(void **state)
 {
     struct arena *arena = *state;
     struct draw draw = draw_start("large", 17);
-    struct pack_problem problem = random_problem(arena, &draw, 60000, 1);
+    struct memory_graph *graph = graph_layered(arena, &draw, 60000, 20);
+    struct pack_problem problem = program_lifetimes(arena, graph);
+    assert_int_equal(problem.count, 60000);
     struct pack_sections *sections = pack_sections_make(arena, &problem);
     int64_t *offsets = ARENA_NEW(arena, int64_t, problem.count);
-    for (int key = 0; key < PACK_KEY_COUNT; key++) {
+    for (int rule = 0; rule < PACK_RULE_COUNT; rule += 3) {
         struct arena_mark mark = arena_mark(arena);
-        int *order = pack_sorted(arena, &problem, sections, (enum pack_key)key);
-        int64_t height = pack_in_order(arena, &problem, sections, order, problem.count, FIT_FIRST,
-                                       INT64_MAX, offsets);
+        int64_t height = pack_by_rule(arena, &problem, sections, rule, INT64_MAX, offsets);
         assert_true(height >= sections->load_most);
         assert_apart_by_sweep(arena, &problem, offsets);
         arena_reset(arena, mark);
     }
+}
+
+static int64_t large(struct arena *arena, const struct pack_problem *problem, int64_t *offsets)
+{
+    struct pack_options options = {0};
+    struct pack_result counts = {0};
+    return pack_large(arena, problem, &options, offsets, &counts);
+}
+
+// Chains against brute force: no target under the optimum is ever reached, what is reached is a
+// packing, and what is not leaves the offsets alone.
+static void repairs_reach_no_target_under_the_optimum(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("repairs", 29);
+    int reached_count = 0, below_greedy_count = 0;
+    for (int i = 0; i < 120; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct pack_problem problem =
+            random_problem(arena, &draw, draw_int(&draw, 2, 6), draw_int(&draw, 0, 1));
+        if (i % 2 == 0) align_some(&draw, &problem);
+        struct pack_sections *sections = pack_sections_make(arena, &problem);
+        int order[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+        int64_t best = optimum(arena, &problem, sections, order, 0, INT64_MAX);
+        int64_t offsets[8] = {0}, before[8], moves = 0;
+        int64_t height =
+            pack_by_rule(arena, &problem, sections, PACK_KEY_COUNT + KEY_START, INT64_MAX, offsets);
+        memcpy(before, offsets, sizeof offsets);
+        assert_false(pack_repair(arena, &problem, sections, best - 1, 2000, 0, offsets, &moves));
+        assert_memory_equal(before, offsets, sizeof offsets);
+        if (height == best) continue;
+        below_greedy_count++;
+        if (!pack_repair(arena, &problem, sections, best, 2000, 0, offsets, &moves)) continue;
+        reached_count++;
+        assert_apart(&problem, offsets, best);
+        arena_reset(arena, mark);
+    }
+    assert_true(below_greedy_count > 20 && 4 * reached_count > 3 * below_greedy_count);
+}
+
+static void large_packings_are_packings_and_no_worse_than_greedy(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("large and small", 31);
+    for (int i = 0; i < 12; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct pack_problem problem =
+            random_problem(arena, &draw, draw_int(&draw, 1, 60), draw_int(&draw, 0, 2));
+        align_some(&draw, &problem);
+        struct pack_buffer *first = (struct pack_buffer *)problem.buffers;
+        if (first->lower < first->upper && i % 2) first->fixed_offset = 32;
+        struct pack_sections *sections = pack_sections_make(arena, &problem);
+        int64_t offsets[64], again[64];
+        int64_t greedy = pack_greedy(arena, &problem, again);
+        // With a capacity, it is enough to be under that.
+        problem.capacity = (sections->load_most + 3 * greedy) / 4;
+        int64_t height = large(arena, &problem, offsets);
+        assert_apart(&problem, offsets, height);
+        assert_true(sections->load_most <= height && height <= greedy);
+        assert_true(large(arena, &problem, again) == height);
+        assert_memory_equal(offsets, again, (size_t)problem.count * sizeof *offsets);
+        arena_reset(arena, mark);
+    }
+}
+
+static void training_graphs_come_within_a_hundredth_of_a_percent(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("training", 37);
+    struct memory_graph *graphs[] = {graph_gpt(arena, 180, 1, 768), graph_resnet(arena, 300, 8),
+                                     graph_inception(arena, 100, 32),
+                                     graph_layered(arena, &draw, 20000, 40)};
+    for (int g = 0; g < 4; g++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct pack_problem problem = program_lifetimes(arena, graphs[g]);
+        int64_t *offsets = ARENA_NEW(arena, int64_t, problem.count);
+        int64_t bound = pack_sections_make(arena, &problem)->load_most;
+        int64_t height = large(arena, &problem, offsets);
+        assert_true(bound <= height && height - bound <= bound / 10000);
+        assert_apart_by_sweep(arena, &problem, offsets);
+        arena_reset(arena, mark);
+    }
+}
+
+static void a_deadline_that_has_passed_leaves_a_packing(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("deadline", 41);
+    struct pack_problem problem = random_problem(arena, &draw, 500, 0);
+    struct pack_options options = {.deadline_s = 1e-9};
+    struct pack_result counts = {0};
+    int64_t *offsets = ARENA_NEW(arena, int64_t, problem.count);
+    int64_t height = pack_large(arena, &problem, &options, offsets, &counts);
+    assert_apart(&problem, offsets, height);
+    assert_int_equal(counts.node_count, 0);
 }
 
 static void what_never_lives_takes_no_place(void **state)
@@ -286,6 +402,10 @@ int main(void)
         cmocka_unit_test(placing_in_order_is_what_looking_at_every_buffer_gives),
         cmocka_unit_test(no_rule_is_under_the_bound_or_the_optimum),
         cmocka_unit_test(every_rule_packs_sixty_thousand_buffers),
+        cmocka_unit_test(repairs_reach_no_target_under_the_optimum),
+        cmocka_unit_test(large_packings_are_packings_and_no_worse_than_greedy),
+        cmocka_unit_test(training_graphs_come_within_a_hundredth_of_a_percent),
+        cmocka_unit_test(a_deadline_that_has_passed_leaves_a_packing),
         cmocka_unit_test(what_never_lives_takes_no_place),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -67,8 +67,11 @@ enum pack_answer pack_search(struct arena *scratch, const struct pack_problem *p
                              int64_t height, const struct pack_options *options, int64_t *offsets,
                              struct pack_result *counts);
 
-// planner/memory/pack_large.c: long-lived buffers stacked at the bottom, segments above them solved
-// one by one, then windows around the top repaired exactly.
+// planner/memory/pack_large.c: for problems that are too large to search. Every rule of the
+// portfolio, each packing brought down to the bound (or the capacity) by ejection chains
+// (pack_order.h), longer and longer ones where short ones do not close. Never higher than
+// pack_greedy unless the deadline stops it. Adds moves to node_count, chains to restart_count,
+// sets the mode.
 int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
                    const struct pack_options *options, int64_t *offsets,
                    struct pack_result *counts);

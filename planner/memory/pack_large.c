@@ -10,7 +10,7 @@
 static const int64_t MOVE_CAPS[] = {200, 2000, 20000, 200000};
 enum { PASS_COUNT = sizeof MOVE_CAPS / sizeof *MOVE_CAPS };
 // A move costs time in proportion to the buffers there are, so their product measures the work:
-// WORKTIME
+// 1e9 took 6 to 15 seconds (problems of 1,000 to 35,000 buffers, a shared core).
 static const double WORK_MOST = 1e9;
 // Bisection ends when the target is this close to the height, as a part of it.
 static const int64_t RESOLUTION = 50000;
