@@ -19,15 +19,20 @@ DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/k
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
+ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
 LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
+
+# protoc-c makes the reader of ONNX's messages; sources include it by the path of its definition.
+GENERATED = $(BUILD)/generated
+MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
 SOURCES = $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
                      $(addsuffix /*/*.c,$(filter-out executor,$(FOLDERS))))
-OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
+OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o) $(MESSAGES).o
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+FUZZERS = $(patsubst tests/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz_*.c))
 BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
 HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
           tests/malloc_fail.c,$(wildcard tests/*.c)))
@@ -50,9 +55,17 @@ $(BUILD)/lib%.a:
 	rm -f $@
 	ar rcs $@ $^
 
-$(BUILD)/%.o: %.c Makefile
+$(BUILD)/%.o: %.c Makefile | $(MESSAGES).h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# Generated code is not ours to warn about.
+$(MESSAGES).c: models/onnx/onnx.proto
+	@mkdir -p $(GENERATED)
+	protoc-c --c_out=$(GENERATED) $<
+$(MESSAGES).h: $(MESSAGES).c ;
+$(MESSAGES).o: $(MESSAGES).c
+	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
 # The one place that knows where the data files are installed is rebuilt when that changes.
 $(BUILD)/core/file_data.o: ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
@@ -67,7 +80,7 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/li
 $(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
-$(BUILD)/fuzz_json: $(BUILD)/tests/fuzz_json.o $(BUILD)/libmeshwright.a
+$(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBRARIES)
 
 $(BUILD)/tests/malloc_fail.so: tests/malloc_fail.c
@@ -99,20 +112,24 @@ check_format: check_deps
 check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
 
-check_tidy: check_deps
+check_tidy: check_deps $(MESSAGES).h
 	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
-	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. 2>/dev/null' clang-tidy
+	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
+	        2>/dev/null' clang-tidy
 
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test
 
+# The programs share the seconds; what one finds new is kept apart from what the others read.
+FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))
+FUZZ_SEEDS = tests/data topologies models/zoo cost_models/stacks
 check_fuzz: check_deps
-	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang build/fuzz/fuzz_json \
+	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang $(FUZZERS) \
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
-	@mkdir -p build/fuzz/corpus
-	build/fuzz/fuzz_json -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -timeout=5 \
-	    -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/data topologies models/zoo \
-	    cost_models/stacks
+	@for fuzzer in $(FUZZERS); do \
+	    mkdir -p $$fuzzer.corpus && echo $$fuzzer && \
+	    $$fuzzer -max_total_time=$(FUZZ_SHARE) -verbosity=0 -timeout=5 \
+	        -artifact_prefix=build/fuzz/ $$fuzzer.corpus $(FUZZ_SEEDS) || exit; done
 
 # Fails when a headline figure is worse than the committed one; the other tiers get a line each.
 RUNS = tests/validation

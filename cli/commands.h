@@ -5,6 +5,7 @@
 // answer is no). With any other status `err` is set, and main prints its one line.
 
 int fit_command(int argc, char **argv, struct err *err);
+int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);
 int simulate_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);

@@ -17,6 +17,8 @@ struct command {
 static const struct command COMMANDS[] = {
     {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
+    {"memory", memory_command,
+     "order operators and place tensors so that a step needs least memory"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},
     {"validate", validate_command, "score predictions against published runs"},
     {"fit", fit_command, "fit the constants of devices and stacks to published runs"},

@@ -18,7 +18,6 @@ struct plan_arguments plan_arguments_default(void)
                                    .precision = "bf16",
                                    .optimizer = "adamw",
                                    .objective = "time",
-                                   .offload = "none",
                                    .expert_imbalance = 1,
                                    .top = 5};
 }
@@ -75,7 +74,7 @@ static int put_pins(struct plan_arguments *a, struct option *options)
         {"--recompute", OPTION_WORDS, &a->recompute,
          "activations computed again in backward; selective: those of attention; a list: those of "
          "the classes named",
-         "none|selective|full|attention|norm|activation|mlp|experts|mla-up", 0, 0},
+         "none|selective|full|auto|attention|norm|activation|mlp|experts|mla-up", 0, 0},
         {"--recompute-layers", OPTION_RANGE, &a->recompute_layers,
          "only in the first N layers of each stage (default with --recompute: all)", NULL, 0,
          1 << 20},
@@ -83,7 +82,11 @@ static int put_pins(struct plan_arguments *a, struct option *options)
          "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|zb-auto", 0, 0},
         {"--in-flight", OPTION_RANGE, &a->in_flight,
          "micro-batches a stage may hold under zb-auto (0: as many as stages)", NULL, 0, 1 << 30},
-        {"--offload", OPTION_CHOICE, &a->offload, "to host memory", "none", 0, 0},
+        {"--offload", OPTION_TEXT, &a->offload,
+         "off the device: optimizer, activations, activations:N (of the first N layers), classes "
+         "of "
+         "--recompute; each @nvme; auto: searched (default none)",
+         "none|auto|WORDS", 0, 0},
         {"--stages", OPTION_TEXT, &a->stages, "layers of each stage", "10,12,12,10", 0, 0},
         {"--attention", OPTION_CHOICE, &a->attention, "attention kernel", "flash|unfused", 0, 0},
         {"--overlap", OPTION_WORDS, &a->overlap, "communication beside compute",
@@ -184,6 +187,28 @@ static bool pin_word(struct pins *pins, enum choice choice, const char *word, st
     return true;
 }
 
+static bool pins_recompute(const struct plan_arguments *arguments)
+{
+    return arguments->recompute && strcmp(arguments->recompute, "auto") != 0;
+}
+
+static bool read_offload(const char *words, struct pins *pins, struct err *err)
+{
+    struct offload offload;
+    if (!words) return true;
+    pins->search_offload = strcmp(words, "auto") == 0;
+    if (pins->search_offload) return true;
+    if (!offload_parse(words, &offload)) {
+        return err_set(err, ERR_USAGE,
+                       "--offload: \"%s\" is neither none nor auto nor a list of optimizer, "
+                       "activations and classes of operators, each with :N or @nvme",
+                       words);
+    }
+    int64_t value = offload_value(&offload);
+    pins_set(pins, CHOICE_OFFLOAD, value, value);
+    return true;
+}
+
 // Lists in which some words stand alone.
 static bool pin_masks(const struct plan_arguments *arguments, struct pins *pins, struct err *err)
 {
@@ -201,10 +226,10 @@ static bool pin_masks(const struct plan_arguments *arguments, struct pins *pins,
         }
         pins->passes = (int)passes;
     }
-    if (!arguments->recompute) return true;
+    if (!pins_recompute(arguments)) return true;
     if (!recompute_parse(arguments->recompute, &recompute, &classes)) {
         return err_set(err, ERR_USAGE,
-                       "--recompute: \"none\", \"selective\" and \"full\" stand alone");
+                       "--recompute: \"none\", \"selective\", \"full\" and \"auto\" stand alone");
     }
     pins->recompute = recompute_value(recompute, classes);
     return true;
@@ -224,10 +249,11 @@ static bool read_pins(struct arena *arena, const struct plan_arguments *argument
     int bucket_bytes = arguments->bucket_bytes;
     if (bucket_bytes > 0) pins_set(pins, CHOICE_BUCKET_BYTES, bucket_bytes, bucket_bytes);
     // "--recompute full" alone means every layer, as every framework has it.
-    if (arguments->recompute && !arguments->recompute_layers.set) {
+    if (pins_recompute(arguments) && !arguments->recompute_layers.set) {
         pins_set(pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
     }
     if (!pin_masks(arguments, pins, err)) return false;
+    if (!read_offload(arguments->offload, pins, err)) return false;
     for (int i = 0; i < arguments->forbid.count; i++) {
         if (!read_forbidden(arena, arguments->forbid.items[i], pins, err)) return false;
     }

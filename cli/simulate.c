@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/plan_options.h"
 #include "plan/plan.h"
+#include "planner/memory/plan_schedule.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
 #include "reports/plan_json.h"
@@ -14,10 +15,9 @@ struct arguments {
     bool all_ranks, ablation, explain, json;
 };
 
-static bool load(struct arena *arena, const struct arguments *arguments,
+static bool load(struct arena *arena, const struct arguments *arguments, const struct plan *plan,
                  struct evaluation_request *request, struct err *err)
 {
-    const struct plan *plan = plan_load(arena, arguments->plan, err);
     if (!plan) return false;
     request->model = plan->model;
     request->cluster = plan->cluster;
@@ -64,10 +64,22 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     fputs(writer.text, stdout);
 }
 
+// Where the plan has a memory schedule, what that needs is what will be allocated.
+static bool use_schedule(struct arena *arena, const struct plan *plan, const struct stack *stack,
+                         struct evaluation *evaluation, struct err *err)
+{
+    const struct plan_schedule *schedule;
+    if (!plan_schedule_read(arena, &plan->memory, evaluation->program, stack, &schedule, err))
+        return false;
+    if (schedule) plan_schedule_apply(schedule, evaluation);
+    return true;
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
-    if (!load(arena, arguments, &request, err)) return exit_status(err);
+    const struct plan *plan = plan_load(arena, arguments->plan, err);
+    if (!load(arena, arguments, plan, &request, err)) return exit_status(err);
     request.engine.want_trace = arguments->trace != NULL;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
 
@@ -75,7 +87,8 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     struct evaluation evaluation = {0};
     struct ablation ablation = {0};
     struct explain explain = {0};
-    bool done = evaluate(arena, &scratch, &request, &evaluation, err);
+    bool done = evaluate(arena, &scratch, &request, &evaluation, err) &&
+                use_schedule(arena, plan, request.stack, &evaluation, err);
     if (done && arguments->ablation) done = ablate(arena, &scratch, &request, &ablation, err);
     if (done && arguments->explain) {
         explain.account = account_make(arena, &scratch, &request, &evaluation);

@@ -13,6 +13,7 @@ enum entry {
     ENTRY_HOST,        // what the device waits for the host to launch
     // in every micro-batch, of a class of chunks
     ENTRY_TASK,  // what the host takes between tasks
+    ENTRY_COPY,  // activations to the host and back
     // once a step, of a class of chunks
     ENTRY_REDUCE,  // gradient_reduce_s
     ENTRY_GATHER,  // parameter_gather_s

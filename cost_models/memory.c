@@ -28,6 +28,8 @@ struct holding {
     double scattered_bytes;  // and of its gradients
     double score_bytes;      // of unfused attention
     double boundary_bytes;   // what a neighbouring stage sends
+    double moved_bytes;      // saved ones that are elsewhere, of all micro-batches in flight
+    double transit_bytes;    // of the largest layer that anything is moved of
 };
 
 struct logits {
@@ -65,6 +67,7 @@ static struct logits logits_of(const struct block_program *block)
 struct chunk_bytes {
     double saved, waiting;
     double logits;  // of `saved`, not counted there
+    double moved;   // off the device, not counted in `saved`
 };
 
 static double backward_bytes(const struct block_program *block, bool parted)
@@ -159,16 +162,50 @@ static void hold_shards(const struct program *program, const struct block_progra
 
 // Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
 // what else is read in 16 bits (module/linear.py and layernorm_linear.py).
-static double kept_bytes(const struct program *program, const struct stack *stack,
+double memory_kept_bytes(const struct stack *stack, enum precision precision,
                          const struct block_program *block)
 {
     double bytes = (double)block->saved_bytes;
-    enum precision precision = program->workload.precision;
     unsigned products = stack_narrow_products(stack, precision);
     if (!(products >> PHASE_WEIGHT & 1) || block->block->role != BLOCK_LAYER) return bytes;
     double ratio = precision_bytes(precision) / 2;
     return bytes - (1 - ratio) * (double)block->weight_read_bytes +
            ratio * (double)block->shared_read_bytes;
+}
+
+double memory_class_bytes(const struct stack *stack, enum precision precision,
+                          const struct block_program *block, unsigned classes)
+{
+    int64_t bytes = 0;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        if (classes >> class & 1) bytes += block->class_saved_bytes[class];
+    }
+    if (bytes == 0) return 0;
+    return memory_kept_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
+}
+
+double memory_bucket_bytes(const struct program *program, const struct stack *stack)
+{
+    const struct mesh *mesh = &program->mesh;
+    unsigned axes = mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
+    return stack_bucket_bytes(stack, &program->parallel, mesh_size(mesh, axes));
+}
+
+// What is moved of a layer is on the device while it is in transit. How much room that takes does
+// not depend on how many layers are moved.
+static void move_layers(const struct program *program, const struct stack *stack,
+                        const struct block_use *use, struct chunk_bytes *bytes,
+                        struct holding *holding)
+{
+    const struct offload *offload = &program->parallel.offload;
+    if (!offload_moves_activations(offload)) return;
+    const struct block_program *block = program->blocks[use->block_program];
+    enum precision precision = program->workload.precision;
+    double most = memory_class_bytes(stack, precision, block, offload_classes(offload, 0));
+    double moved = memory_class_bytes(stack, precision, block, use->moved);
+    holding->transit_bytes = larger(holding->transit_bytes, most);
+    bytes->saved -= moved * use->count;
+    bytes->moved += moved * use->count;
 }
 
 static void hold_block(const struct program *program, const struct stack *stack,
@@ -185,9 +222,11 @@ static void hold_block(const struct program *program, const struct stack *stack,
         assert(use->count == 1);
         return hold_head(program, stack, block, bytes, holding);
     }
-    bytes->saved += kept_bytes(program, stack, block) * use->count;
-    if (block->block->role == BLOCK_LAYER)
+    bytes->saved += memory_kept_bytes(stack, program->workload.precision, block) * use->count;
+    if (block->block->role == BLOCK_LAYER) {
         holding->linear_elements += (double)block->linear_elements * use->count;
+        move_layers(program, stack, use, bytes, holding);
+    }
     bytes->waiting += (double)block->held_bytes * use->count;
     if (shares_placeholders(stack, block) && !parted) add_shapes(block, &holding->shapes);
     double backward = backward_bytes(block, parted) + made_gradient_bytes(program, stack, block);
@@ -250,6 +289,16 @@ int memory_moments(const struct program *program, int stage, struct schedule_hol
     return row->holds(&program->shape, stage, moments);
 }
 
+// Elsewhere another moment may be the heaviest.
+static double moved_at(const struct chunk_bytes *bytes, const struct schedule_hold *hold,
+                       int chunk_count)
+{
+    double moved = 0;
+    for (int chunk = 0; chunk < chunk_count; chunk++)
+        moved += bytes[chunk].moved * hold[chunk].alive;
+    return moved;
+}
+
 // The heaviest moment of the schedule.
 static void add_heaviest(const struct program *program, const struct chunk_bytes *bytes, int stage,
                          struct holding *holding)
@@ -268,6 +317,9 @@ static void add_heaviest(const struct program *program, const struct chunk_bytes
     for (int i = 0; i < holds.count; i++) {
         struct chunk_bytes found = weigh(&weights, &holds.moments[i * chunk_count], chunk_count);
         if (found.saved + found.logits > worst.saved + worst.logits) worst = found;
+        if (!offload_moves_activations(&program->parallel.offload)) continue;
+        double moved = moved_at(bytes, &holds.moments[i * chunk_count], chunk_count);
+        holding->moved_bytes = larger(holding->moved_bytes, moved);
     }
     holding->saved_bytes += worst.saved;
     holding->logits_bytes += worst.logits;
@@ -295,20 +347,27 @@ static struct holding holding_of(const struct program *program, const struct sta
     return holding;
 }
 
+// Transformer Engine keeps one placeholder for the gradients of all weights of a shape for good
+// (get_dummy_wgrad of its module/base.py), Megatron-LM the operand that its product of queries and
+// keys does not add (matmul_input_buffer of its attention).
+static double standing_bytes(const struct program *program, const struct stack *stack,
+                             const struct holding *holding)
+{
+    double bytes = stack->score_buffer ? holding->score_bytes : 0;
+    double weight_bytes = parameter_weight_bytes(program->workload.precision);
+    for (int i = 0; i < holding->shapes.count; i++)
+        bytes += (double)holding->shapes.list[i].elements * weight_bytes;
+    return bytes;
+}
+
 // Two blocks' weights, one in use and one gathered ahead; one block's gradients on their way to the
-// shard; a message from each neighbour. Transformer Engine keeps one placeholder for the gradients
-// of all weights of a shape for good (get_dummy_wgrad of its module/base.py), Megatron-LM the
-// operand that its product of queries and keys does not add (matmul_input_buffer of its attention).
+// shard; a message from each neighbour; what stands.
 static double buffer_bytes(const struct program *program, const struct stack *stack,
                            const struct holding *holding)
 {
     double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
-    if (stack->score_buffer) bytes += holding->score_bytes;
-    double weight_bytes = parameter_weight_bytes(program->workload.precision);
-    for (int i = 0; i < holding->shapes.count; i++)
-        bytes += (double)holding->shapes.list[i].elements * weight_bytes;
-    return bytes;
+    return bytes + standing_bytes(program, stack, holding);
 }
 
 // Weights that are quantised once a step are kept so, and transposed as well where the gradient of
@@ -339,6 +398,36 @@ static double stored_weight_bytes(const struct program *program, const struct st
            narrow_weight_bytes(program, stack, holding);
 }
 
+enum { LAYERS_IN_TRANSIT = 2 };
+
+// Puts states and activations where they are.
+static void offload_parts(const struct program *program, const struct stack *stack,
+                          const struct holding *holding, double states, struct memory_parts *parts)
+{
+    const struct offload *offload = &program->parallel.offload;
+    enum precision precision = program->workload.precision;
+    double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
+    double tier_bytes[TIER_COUNT] = {0};
+    tier_bytes[offload->optimizer] += states * state_bytes;
+    if (offload->optimizer != TIER_DEVICE) {
+        double gradient_bytes = stack_gradient_bytes(stack, precision);
+        double bucket = memory_bucket_bytes(program, stack) / gradient_bytes;
+        if (bucket > states) bucket = states;
+        parts->buffers_bytes +=
+            (int64_t)(bucket * (gradient_bytes + parameter_weight_bytes(precision)));
+        tier_bytes[TIER_HOST] += states * gradient_bytes;
+    }
+    double transit_bytes = LAYERS_IN_TRANSIT * holding->transit_bytes;
+    parts->activations_bytes += (int64_t)transit_bytes;
+    tier_bytes[offload->activations] += holding->moved_bytes;
+    // What is on its way to NVMe passes the host.
+    if (offload->activations == TIER_NVME) tier_bytes[TIER_HOST] += transit_bytes;
+    parts->optimizer_bytes =
+        offload->optimizer == TIER_DEVICE ? (int64_t)(states * state_bytes) : 0;
+    parts->host_bytes = (int64_t)tier_bytes[TIER_HOST];
+    parts->nvme_bytes = (int64_t)tier_bytes[TIER_NVME];
+}
+
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
                                     int stage)
 {
@@ -348,18 +437,18 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     const struct parameter_sums *sums = &holding.sums;
     double gradients = parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
     double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
-    double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     double transient =
         larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {
         .weights_bytes = (int64_t)stored_weight_bytes(program, stack, &holding),
         .gradients_bytes = (int64_t)(gradients * stack_gradient_bytes(stack, precision)),
-        .optimizer_bytes = (int64_t)(states * state_bytes),
         .activations_bytes = (int64_t)holding.saved_bytes,
         .transient_bytes = (int64_t)larger(transient, 0),
         .logits_bytes = (int64_t)holding.logits_bytes,
         .buffers_bytes = (int64_t)buffer_bytes(program, stack, &holding),
+        .standing_bytes = (int64_t)standing_bytes(program, stack, &holding),
     };
+    offload_parts(program, stack, &holding, states, &parts);
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
                        live_bytes + parts.buffers_bytes;

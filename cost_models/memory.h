@@ -2,6 +2,10 @@
 #include "cost_models/stack.h"
 #include "plan/program.h"
 
+// What is offloaded leaves the device but for what is in transit: of activations two layers, the
+// largest that the choice moves anything of, which are counted as activations; of gradients and
+// parameters a bucket each, counted as buffers. A host holds the gradients it updates with.
+//
 // Bytes of the worst rank of each stage, by class. `peak_bytes` is what an allocator has handed
 // out; the reserve (context, communicators, workspaces, slack) is printed apart, because half of
 // the published numbers mean the one and half the other.
@@ -11,13 +15,25 @@ struct memory_parts {
     int64_t transient_bytes;    // the larger of forward and backward working memory
     int64_t logits_bytes;       // last stage: logits and their gradient
     int64_t buffers_bytes;      // gradient buckets, gathered layers (ZeRO 3), receive buffers
+    int64_t planned_bytes;      // the arena of a memory schedule, in place of activations,
+                                // transient, logits and the buffers that do not stand; 0 = none
     int64_t reserve_bytes;
-    int64_t peak_bytes;      // all of the above but the reserve
-    int64_t reserved_bytes;  // with the reserve: must not exceed the device
+    int64_t peak_bytes;              // all of the above but the reserve
+    int64_t reserved_bytes;          // with the reserve: must not exceed the device
+    int64_t host_bytes, nvme_bytes;  // of the rank, moved there; not part of any of the above
+    int64_t standing_bytes;  // of the buffers, what a framework keeps for good: placeholders, scores
 };
 
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
                                     int stage);
+// Saved by one layer for one micro-batch, as the stack keeps it; of it the bytes of these classes
+// (1 << enum op_class), narrow ones in proportion.
+double memory_kept_bytes(const struct stack *stack, enum precision precision,
+                         const struct block_program *block);
+double memory_class_bytes(const struct stack *stack, enum precision precision,
+                          const struct block_program *block, unsigned classes);
+// Of the gradients that go to a host together.
+double memory_bucket_bytes(const struct program *program, const struct stack *stack);
 // Fills the moments of a stage at which it can hold most, room for SCHEDULE_HOLD_MAX of them;
 // returns how many. Of the program only shape and schedule are read.
 int memory_moments(const struct program *program, int stage, struct schedule_hold *moments);

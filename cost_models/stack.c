@@ -25,6 +25,9 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},
     {JSON_ANY("passes")},
+    {JSON_OPT_ANY("offload")},
+    {JSON_OPT_ANY("offload_zero_stages")},
+    {JSON_OPT_ANY("nvme_zero_stages")},
     {JSON_ANY("fp8_products")},
     {JSON_ANY("fp4_products")},
     {JSON_F64(struct stack, gemm_scale, 0.05, 4)},
@@ -58,6 +61,8 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, expert_comm_units, 0, 1024)},
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},
+    {JSON_OPT_F64(struct stack, copy_ratio, 0.05, 1)},
+    {JSON_OPT_F64(struct stack, host_update_ratio, 0.01, 1)},
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
     {JSON_F64(struct stack, reduce_bytes, 1, 8)},
     {JSON_BOOL(struct stack, merge_contractions)},
@@ -132,6 +137,17 @@ static const char *pass_text(int bit)
     return pass_name((enum pass)bit);
 }
 
+static const char *offload_text(int bit)
+{
+    static const char *const NAMES[OFFLOADS_COUNT] = {
+        [OFFLOADS_OPTIMIZER] = "optimizer",     [OFFLOADS_OPTIMIZER_NVME] = "optimizer@nvme",
+        [OFFLOADS_ACTIVATIONS] = "activations", [OFFLOADS_ACTIVATIONS_NVME] = "activations@nvme",
+        [OFFLOADS_CHECKPOINTS] = "checkpoints", [OFFLOADS_CHECKPOINTS_NVME] = "checkpoints@nvme",
+        [OFFLOADS_CLASSES] = "classes",
+    };
+    return NAMES[bit];
+}
+
 static const char *phase_text(int bit)
 {
     static const char *const NAMES[PHASE_COUNT] = {"forward", "backward", "weight"};
@@ -161,6 +177,9 @@ static const struct mask_field {
     {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true},
     {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true},
     {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true},
+    {"offload", offsetof(struct stack, offload), 0, OFFLOADS_COUNT, offload_text, true},
+    {"offload_zero_stages", offsetof(struct stack, offload_zero_stages), 0, 4, NULL, true},
+    {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true},
     {"fp8_products", offsetof(struct stack, fp8_products), 0, PHASE_COUNT, phase_text, true},
     {"fp4_products", offsetof(struct stack, fp4_products), 0, PHASE_COUNT, phase_text, true},
 };
@@ -218,6 +237,18 @@ static unsigned read_overlap(const struct json *object, const char *key, struct 
 // Slower than any processor in use: what a slip in the exponent leaves.
 static const double FLOP_PER_S_LEAST = 1e9;
 
+// What moves something says how fast, and nothing else does.
+static void check_offload(const struct stack *stack, const struct json *object, struct err *err)
+{
+    const unsigned states = 1u << OFFLOADS_OPTIMIZER | 1u << OFFLOADS_OPTIMIZER_NVME;
+    bool moves_states = (stack->offload & states) != 0;
+    if ((stack->offload != 0) != (stack->copy_ratio > 0))
+        json_fail(object, err, "expected copy_ratio where offload has some and nowhere else");
+    if (moves_states != (stack->host_update_ratio > 0))
+        json_fail(object, err,
+                  "expected host_update_ratio where offload has optimizer and nowhere else");
+}
+
 // What no single field can say.
 static void check(const struct stack *stack, const struct json *object, struct err *err)
 {
@@ -248,6 +279,7 @@ static void check(const struct stack *stack, const struct json *object, struct e
         struct json at = json_get(object, "fp16_attention", err);
         json_fail(&at, err, "expected a subset of attention");
     }
+    if (!err->kind) check_offload(stack, object, err);
     if (!err->kind && stack->overlap_default & ~stack->overlap) {
         struct json at = json_get(object, "overlap_default", err);
         json_fail(&at, err, "expected a subset of overlap");
@@ -363,99 +395,6 @@ bool stack_check_precision(const struct stack *stack, enum precision precision, 
                    precision_name(precision), stack->name);
 }
 
-// The first bit of `wanted` that is not in `known`, or -1.
-static int missing_bit(unsigned wanted, unsigned known)
-{
-    for (int bit = 0; wanted >> bit; bit++) {
-        if (wanted >> bit & ~known >> bit & 1) return bit;
-    }
-    return -1;
-}
-
-static const char *refuse_axis(const struct stack *stack, const struct parallel *parallel,
-                               struct arena *arena)
-{
-    for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        if (parallel->degree[axis] == 1 || stack->axes >> axis & 1) continue;
-        return arena_print(arena, "stack %s cannot split over %s", stack->name, axis_text(axis));
-    }
-    bool has_context = parallel->degree[AXIS_CP] > 1;
-    if (!has_context || stack->cp_kinds >> parallel->cp_kind & 1) return NULL;
-    return arena_print(arena, "stack %s has no %s context parallelism", stack->name,
-                       cp_kind_name(parallel->cp_kind));
-}
-
-static const char *refuse_schedule(const struct stack *stack, const struct parallel *parallel,
-                                   struct arena *arena)
-{
-    bool pipelined = parallel->degree[AXIS_PP] > 1;
-    if (!pipelined || stack->schedules >> parallel->schedule & 1) return NULL;
-    return arena_print(arena, "stack %s has no schedule %s", stack->name,
-                       schedule_name(parallel->schedule));
-}
-
-static const char *refuse_zero(const struct stack *stack, const struct parallel *parallel,
-                               struct arena *arena)
-{
-    bool pipelined = parallel->degree[AXIS_PP] > 1;
-    if (!(stack->zero_stages >> parallel->zero & 1)) {
-        return arena_print(arena, "stack %s has no zero stage %d", stack->name, parallel->zero);
-    }
-    if (!pipelined || stack->zero_stages_with_pipeline >> parallel->zero & 1) return NULL;
-    return arena_print(arena, "stack %s has no zero stage %d together with a pipeline", stack->name,
-                       parallel->zero);
-}
-
-// Without classes, selective recompute is that of attention.
-static const char *refuse_recompute(const struct stack *stack, const struct parallel *parallel,
-                                    struct arena *arena)
-{
-    if (!(stack->recompute >> parallel->recompute & 1)) {
-        return arena_print(arena, "stack %s has no %s recompute", stack->name,
-                           recompute_name(parallel->recompute));
-    }
-    if (parallel->recompute != RECOMPUTE_SELECTIVE) return NULL;
-    unsigned classes = parallel->recompute_classes;
-    int missing =
-        missing_bit(classes ? classes : 1u << OP_CLASS_ATTENTION, stack->recompute_classes);
-    if (missing < 0) return NULL;
-    return arena_print(arena, "stack %s has no selective recompute of %s", stack->name,
-                       class_text(missing));
-}
-
-static const char *refuse_others(const struct stack *stack, const struct parallel *parallel,
-                                 struct arena *arena)
-{
-    if (!(stack->attention >> parallel->attention & 1)) {
-        return arena_print(arena, "stack %s has no %s attention", stack->name,
-                           attention_name(parallel->attention));
-    }
-    if (parallel->sp && !stack->sequence_parallel) {
-        return arena_print(arena, "stack %s has no sequence parallelism", stack->name);
-    }
-    unsigned overlap = parallel->overlap & ~stack->overlap;
-    if (overlap) {
-        return arena_print(arena, "stack %s cannot overlap %s", stack->name,
-                           overlap_text(arena, overlap));
-    }
-    int pass = missing_bit(parallel->passes, stack->passes);
-    if (pass < 0) return NULL;
-    return arena_print(arena, "stack %s has no pass %s", stack->name, pass_text(pass));
-}
-
-bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
-                   const char **why)
-{
-    static const char *(*const REFUSALS[])(const struct stack *, const struct parallel *,
-                                           struct arena *) = {
-        refuse_axis, refuse_schedule, refuse_zero, refuse_recompute, refuse_others,
-    };
-    *why = NULL;
-    for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
-        *why = REFUSALS[i](stack, parallel, arena);
-    return !*why;
-}
-
 unsigned stack_narrow_products(const struct stack *stack, enum precision precision)
 {
     if (precision == PRECISION_FP8) return stack->fp8_products;
@@ -492,4 +431,12 @@ double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
 {
     double master_bytes = precision == PRECISION_FP32 ? 0 : stack->master_bytes;
     return master_bytes + stack->moment_bytes * optimizer_moment_count(optimizer);
+}
+
+double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
+                          int rank_count)
+{
+    if (parallel->bucket_bytes > 0) return parallel->bucket_bytes;
+    double ranks_bytes = stack->bucket_bytes_per_rank * rank_count;
+    return ranks_bytes > (double)stack->bucket_bytes ? ranks_bytes : (double)stack->bucket_bytes;
 }

@@ -6,6 +6,19 @@
 // software. cost_models/stacks/NAME.json; cost_models/schema/stack.schema.json; a provenance for
 // every constant. The planner proposes nothing the stack cannot run.
 
+// What it can move off the device: see plan/offload.h. Checkpoints are what layers that are redone
+// in full save, and nothing else.
+enum offloads {
+    OFFLOADS_OPTIMIZER,
+    OFFLOADS_OPTIMIZER_NVME,
+    OFFLOADS_ACTIVATIONS,
+    OFFLOADS_ACTIVATIONS_NVME,
+    OFFLOADS_CHECKPOINTS,
+    OFFLOADS_CHECKPOINTS_NVME,
+    OFFLOADS_CLASSES,  // activations class by class
+    OFFLOADS_COUNT
+};
+
 struct stack {
     const char *name;
     const char *description;
@@ -28,7 +41,10 @@ struct stack {
     bool sequence_parallel;
     unsigned overlap;  // mask of enum overlap it can do
     unsigned overlap_default;
-    unsigned passes;  // bit per enum pass
+    unsigned passes;               // bit per enum pass
+    unsigned offload;              // bit per enum offloads
+    unsigned offload_zero_stages;  // with which it can move optimizer states; none: with all
+    unsigned nvme_zero_stages;     // and move them to NVMe; none: with all
     // Products of a layer with one of its parameters that run in fp8 and in fp4: bit per enum
     // phase; the others run in bf16. None: the stack does not train in that precision.
     unsigned fp8_products, fp4_products;
@@ -91,6 +107,9 @@ struct stack {
                                   // beside it
     double contention_ratio;      // slow-down of compute by communication beside it
     double network_scale;         // on the fabric's efficiency
+    double copy_ratio;            // of the bandwidth between device and host (or NVMe) that copies
+                                  // of pinned memory reach; 0 = it moves nothing
+    double host_update_ratio;     // of the host's memory bandwidth that an update there reaches
     double step_overhead_s;       // data loading, logging, host work, once a step
     double reduce_bytes;          // of a gradient element while it is reduced: 4 or 2
     bool merge_contractions;      // q,k,v and gate,up as one GEMM
@@ -156,6 +175,10 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
                          enum precision precision);
+
+// The bytes in which gradients are reduced, and moved, piece by piece over so many ranks.
+double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
+                          int rank_count);
 
 // struct parallel's `accumulates`: with a single micro-batch there is nothing to add up.
 bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,

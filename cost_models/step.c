@@ -1,6 +1,7 @@
 #include "cost_models/step.h"
 #include "cost_models/contraction.h"
 #include "cost_models/ledger.h"
+#include "cost_models/offload.h"
 #include "cost_models/parameters.h"
 #include "plan/passes.h"
 
@@ -68,10 +69,7 @@ static double messages_s(const struct price_context *context, const struct mesh 
 static int bucket_count_of(const struct stack *stack, const struct parallel *parallel, double bytes,
                            int rank_count)
 {
-    double bucket_bytes =
-        fmax((double)stack->bucket_bytes, stack->bucket_bytes_per_rank * rank_count);
-    if (parallel->bucket_bytes > 0) bucket_bytes = parallel->bucket_bytes;
-    double count = ceil(bytes / bucket_bytes);
+    double count = ceil(bytes / stack_bucket_bytes(stack, parallel, rank_count));
     return count > 1 ? (int)fmin(count, 1e6) : 1;
 }
 
@@ -139,6 +137,19 @@ static double updated_gather_s(const struct price_context *context, const struct
     return total_s;
 }
 
+static void add_update(const struct price_context *context, const struct program *program,
+                       double elements, struct chunk_price *price)
+{
+    enum optimizer optimizer = program->workload.optimizer;
+    if (program->parallel.offload.optimizer != TIER_DEVICE) {
+        host_update_add(context, program, elements, price);
+        return;
+    }
+    price->update_s = update_s(&context->compute, optimizer, elements);
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", price->update_s,
+                    update_bytes(&context->compute, optimizer, elements));
+}
+
 static struct chunk_price once_a_step(const struct price_context *context,
                                       const struct program *program,
                                       const struct program_chunk *chunk)
@@ -180,10 +191,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
     double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
-    enum optimizer optimizer = program->workload.optimizer;
-    price.update_s = update_s(&context->compute, optimizer, kept_states);
-    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", price.update_s,
-                    update_bytes(&context->compute, optimizer, kept_states));
+    add_update(context, program, kept_states, &price);
     ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;
@@ -238,6 +246,7 @@ static struct chunk_price price_chunk(const struct price_context *context,
                 price.phase_s[phase][part] += chunk->uses[u].count * block->phase_s[phase][part];
             }
         }
+        copy_add(context, program, &chunk->uses[u], block, &price);
     }
     struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);

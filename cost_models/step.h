@@ -6,8 +6,18 @@
 // The priced program: what the closed form adds up and the event engine plays. Durations are sums
 // of the prices of instructions; nothing is priced twice.
 
-// Of what a task's seconds consist. Communication parts are the exposed ones.
-enum part { PART_COMPUTE, PART_RECOMPUTE, PART_TP, PART_CP, PART_EP, PART_DP, PART_COUNT };
+// Of what a task's seconds consist. Communication parts, and copies of activations to the host and
+// back, are the exposed ones.
+enum part {
+    PART_COMPUTE,
+    PART_RECOMPUTE,
+    PART_TP,
+    PART_CP,
+    PART_EP,
+    PART_DP,
+    PART_OFFLOAD,
+    PART_COUNT
+};
 
 struct block_price {
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through one block
@@ -15,11 +25,13 @@ struct block_price {
 
 struct chunk_price {                          // one class of chunks
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through the chunk
+    double copy_s;              // of activations of one micro-batch, each way, hidden or not
     double gradient_reduce_s;   // its gradients, once a step (0 when each micro-batch reduces)
     double parameter_gather_s;  // its updated parameters, once a step (ZeRO 1 and 2)
     double small_reduce_s;      // gradients partial over axes other than dp, cp, and the maxima of
                                 // delayed scaling: never overlapped
     double update_s;            // and quantising the weights, where that is done once a step
+    double update_copy_s[2];    // in it gradients to the host, parameters from there
     int bucket_count;           // pieces of the gradient reduction, each ready in turn during the
                                 // last backward of the chunk
 };
@@ -87,7 +99,7 @@ struct cost {
     double compute_s, recompute_s, exposed_comm_s, update_s, overhead_s;
     double imbalance_s;  // waiting because the slowest stage has more to do than the mean stage
     double bubble_s;     // waiting that the schedule leaves: filling, draining, late neighbours
-    double exposed_s[PART_COUNT];  // tp, cp, ep, dp parts of exposed_comm_s
+    double exposed_s[PART_COUNT];  // tp, cp, ep, dp and offload parts of exposed_comm_s
     double exposed_pp_s;           // the rest of exposed_comm_s
 };
 // Where steps run into each other: how much later than the first stage one begins with its step,

@@ -8,6 +8,17 @@
 // weight update that training adds. Shapes are inferred here; a dimension without value is the
 // batch where it is the first one of an input, else an error that names it.
 //
+// What constants alone make is a constant, and what no output depends on does not run. With
+// another batch, a Reshape whose constant shape was made for batch 1 follows: a first entry of 1
+// becomes the batch, and one that falls short by just the batch is multiplied by it. Weights whose
+// bytes stand in other files are fine: only shapes are needed. Files up to 2 GiB, protobuf's limit.
+//
+// Training. The loss is softmax cross-entropy where the model has one output that depends on
+// weights, of rank 2 or more; else the mean of all such outputs. Trained are the constants of
+// floats and rank >= 1 that an operator is differentiable in (so not the statistics of
+// BatchNormalization). A parameter used twice has one gradient. Later contributions to a gradient
+// are added one by one, in place. Results overwrite an input only where nothing else reads it.
+//
 // A new operator is a row of the table in models/onnx/operators.c: how its output shape follows,
 // what its backward reads, what it may write in place, how many flops it takes.
 

@@ -107,6 +107,9 @@ struct block_program {
     int linear_count;         // tied ones: what fp8 and fp4 quantise
     int64_t saved_bytes;      // alive from the end of forward to backward, one micro-batch;
                               // block inputs count here, block outputs in the next block
+    // The same by the class of the operator that made it (enum op_class); what came in from the
+    // block before is of no class.
+    int64_t class_saved_bytes[OP_CLASS_COUNT];
     // Of those what weight gradients of the plain products read, alone and beside others: where
     // such products are narrow, that is kept as they read it.
     int64_t weight_read_bytes, shared_read_bytes;
@@ -170,6 +173,11 @@ struct lower_request {
     struct op_layouts *layouts;                   // NULL: made here
 };
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request);
+
+// The instructions as autograd runs them, in `arena`: forward, then each of backward followed by
+// the weight gradients that can be made from then on. Schedules that part B and W run them in
+// program order.
+int *lower_fused_order(struct arena *arena, const struct block_program *program);
 
 // What ZeRO 2 and 3 add to `whole`, the same block lowered with less: the gathering and scattering
 // of its parameters in the phases where lower_block puts them, and the parameters as their

@@ -104,11 +104,10 @@ static void find_peaks(struct lowering *low, const struct order *order, const st
 
 // For each instruction of W, the instruction of B after which it can run (-1: none of them). A
 // gathering runs right before the work that it is for.
-static void find_keys(struct lowering *low, int *key)
+static void find_keys(struct arena *arena, const struct block_program *program, int *key)
 {
-    const struct block_program *program = low->program;
     int first = program->phase_first[PHASE_BACKWARD], weights = program->phase_first[PHASE_WEIGHT];
-    int *made_at = ARENA_NEW(low->arena, int, program->buffer_count);
+    int *made_at = ARENA_NEW(arena, int, program->buffer_count);
     for (int b = 0; b < program->buffer_count; b++)
         made_at[b] = -1;
     for (int i = first; i < weights; i++) {
@@ -119,7 +118,7 @@ static void find_keys(struct lowering *low, int *key)
     for (int i = weights, waiting = weights; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         if (instr->collective && !instr->parameter) continue;
-        int ready = instr->collective ? weights - 1 : -1;
+        int ready = instr->collective && weights > first ? weights - 1 : -1;
         for (int w = waiting; w <= i; w++) {
             for (int j = 0; j < program->instrs[w].input_count; j++) {
                 ready = later(ready, made_at[program->instrs[w].inputs[j]]);
@@ -134,35 +133,39 @@ static void find_keys(struct lowering *low, int *key)
     }
 }
 
-static struct order fused_order(struct lowering *low)
+int *lower_fused_order(struct arena *arena, const struct block_program *program)
 {
-    const struct block_program *program = low->program;
     int count = program->instr_count, weights = program->phase_first[PHASE_WEIGHT];
-    int *key = ARENA_NEW(low->arena, int, count);
-    find_keys(low, key);
+    int *key = ARENA_NEW(arena, int, count);
+    find_keys(arena, program, key);
     // Lists of W by key, each in program order.
-    int *head = ARENA_NEW(low->arena, int, weights + 1), *next = ARENA_NEW(low->arena, int, count);
+    int *head = ARENA_NEW(arena, int, weights + 1), *next = ARENA_NEW(arena, int, count);
     for (int k = 0; k <= weights; k++)
         head[k] = -1;
     for (int i = count - 1; i >= weights; i--) {
         next[i] = head[key[i] + 1];
         head[key[i] + 1] = i;
     }
-    struct order order = {ARENA_NEW(low->arena, int, count), program->phase_first[PHASE_BACKWARD],
-                          count};
-    int time = 0;
+    int *instrs = ARENA_NEW(arena, int, count), time = 0;
     for (int i = 0; i <= weights; i++) {
-        if (i == order.forward_end) {
+        if (i == program->phase_first[PHASE_BACKWARD]) {
             for (int w = head[0]; w >= 0; w = next[w])
-                order.instrs[time++] = w;
+                instrs[time++] = w;
         }
         if (i == weights) break;
-        order.instrs[time++] = i;
+        instrs[time++] = i;
         for (int w = head[i + 1]; w >= 0; w = next[w])
-            order.instrs[time++] = w;
+            instrs[time++] = w;
     }
     assert(time == count);
-    return order;
+    return instrs;
+}
+
+static struct order fused_order(struct lowering *low)
+{
+    const struct block_program *program = low->program;
+    return (struct order){lower_fused_order(low->arena, program),
+                          program->phase_first[PHASE_BACKWARD], program->instr_count};
 }
 
 static struct order program_order(struct lowering *low)
@@ -230,6 +233,24 @@ static void count_weight_reads(struct lowering *low)
     }
 }
 
+// What a collective hands on belongs to whoever made what it was given.
+static void count_classes(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    int *class_of = ARENA_NEW(low->arena, int, program->buffer_count);
+    for (int i = 0; i < program->phase_first[PHASE_BACKWARD]; i++) {
+        const struct instr *instr = &program->instrs[i];
+        int class = instr->op >= 0 ? (int)low->block->ops[instr->op].class : OP_CLASS_NONE;
+        if (instr->op < 0 && instr->input_count > 0) class = class_of[instr->inputs[0]];
+        for (int o = 0; o < instr->output_count; o++)
+            class_of[instr->outputs[o]] = class;
+    }
+    for (int b = 0; b < program->buffer_count; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        if (buffer->saved) program->class_saved_bytes[class_of[b]] += buffer->bytes;
+    }
+}
+
 static int64_t score_bytes(const struct block_program *program)
 {
     int64_t bytes = 0;
@@ -277,6 +298,7 @@ void lowering_memory(struct lowering *low)
     program->held_bytes = held_bytes(program);
     program->score_bytes = score_bytes(program);
     count_weight_reads(low);
+    count_classes(low);
 
     int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;
     find_peaks(low, &order, &of, NULL, peak_bytes);

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/arena.h"
 #include "core/err.h"
 
 #include <stdint.h>
@@ -12,12 +13,13 @@
 // layers of each stage), a class of operators with or without a count ("attention:12", "mlp"),
 // "other" for what no class made; each may end in "@nvme" ("optimizer@nvme"); default is "@host".
 // All classes with one count on one tier are written "activations". All activations are on one
-// tier.
+// tier. An embedding or a head moves nothing.
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIER_COUNT };
 const char *tier_name(enum tier tier);
 
-enum { OFFLOAD_CLASS_MAX = 8 };  // of enum op_class (models/graph.h); 0 = made by no class
+enum { OFFLOAD_CLASS_MAX = 8 };     // of enum op_class (models/graph.h); 0 = made by no class
+enum { OFFLOAD_LAYERS_MAX = 254 };  // that a count may name; more of them are "all"
 
 struct offload {
     enum tier optimizer;                // TIER_DEVICE: not moved
@@ -29,3 +31,10 @@ struct offload {
 const char *offload_words(struct arena *arena, const struct offload *offload);
 MUST_CHECK bool offload_parse(const char *text, struct offload *offload);
 bool offload_moves_activations(const struct offload *offload);
+bool offload_is_none(const struct offload *offload);
+// What is moved of the n-th layer of a stage: a mask of 1 << enum op_class.
+unsigned offload_classes(const struct offload *offload, int layer);
+
+// The whole choice as one number, 0 = none, and back.
+int64_t offload_value(const struct offload *offload);
+struct offload offload_of_value(int64_t value);

@@ -1,4 +1,5 @@
 #pragma once
+#include "plan/offload.h"
 #include "topologies/cluster.h"
 
 #include <stdint.h>
@@ -112,6 +113,7 @@ struct parallel {
     enum recompute recompute;
     unsigned recompute_classes;  // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone
     int recompute_layers;        // the first N layers of each stage; -1 = all of them
+    struct offload offload;
     enum schedule_kind schedule;
     int in_flight;  // SCHEDULE_ZB_AUTO: micro-batches a stage may hold; 0 = stage count.
                     // SCHEDULE_ZB_H2: 2 * stage count where software searches it; 0 = one less

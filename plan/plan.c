@@ -108,7 +108,7 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     json_put_text(writer, "schedule", schedule_name(parallel->schedule));
     json_put_i64(writer, "in_flight", parallel->in_flight);
     json_put_text(writer, "attention", attention_name(parallel->attention));
-    json_put_text(writer, "offload", "none");
+    json_put_text(writer, "offload", offload_words(writer->arena, &parallel->offload));
     json_put_text(writer, "overlap", overlap_text(writer->arena, parallel->overlap));
     json_put_i64(writer, "bucket_bytes", parallel->bucket_bytes);
     json_put_text(writer, "passes", pass_text(writer->arena, parallel->passes));
@@ -212,8 +212,10 @@ static bool read_words(const struct json *object, struct parallel *parallel, str
         json_fail(&value, err, "\"%s\" is neither none nor a list of passes", word);
     }
     word = word_of(object, "offload", &value, err);
-    if (word && strcmp(word, "none") != 0) {
-        json_fail(&value, err, "\"%s\" is no offload (none)", word);
+    if (word && !offload_parse(word, &parallel->offload)) {
+        json_fail(&value, err,
+                  "\"%s\" is no offload (none, or optimizer, activations, classes of operators)",
+                  word);
     }
     return !err->kind;
 }
@@ -256,6 +258,7 @@ static bool read_identity(struct arena *arena, const struct json *root, struct p
     struct json workload = json_get(root, "workload", err);
     struct json parallel = json_get(root, "parallel", err);
     plan->stack = json_get(root, "stack", err);
+    plan->memory = json_get(root, "memory", err);
     if (err->kind) return false;
     plan->cluster = cluster_read(arena, &cluster, err);
     return plan->cluster && workload_read(&workload, &plan->workload, err) &&

@@ -7,7 +7,8 @@
 // Keys: version, model {name, counts of parameters, config}, cluster, stack, workload, parallel,
 // stages, memory, prediction, alternatives, provenance; schema in plan/plan.schema.json. Reading is
 // strict, but takes only what identifies the plan (version .. parallel): stages, memory,
-// prediction, alternatives and provenance are results and are computed again.
+// prediction, alternatives and provenance are results and are computed again, but for
+// memory.schedule, which whoever knows the program reads.
 
 enum { PLAN_VERSION = 1 };
 
@@ -15,7 +16,8 @@ struct plan {
     const struct model_config *model;
     struct json config;  // the Hugging Face object that `model` was read from
     const struct cluster *cluster;
-    struct json stack;  // the embedded stack object; value NULL when the plan was built in memory
+    struct json stack;   // the embedded stack object; value NULL when the plan was built in memory
+    struct json memory;  // the object, for the schedule in it (planner/memory/plan_schedule.h)
     struct workload workload;
     struct parallel parallel;
 };

@@ -49,13 +49,14 @@ static struct program_chunk describe_chunk(struct building *building, struct chu
         bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
         bool recomputed = is_layer && program->parallel.recompute != RECOMPUTE_NONE &&
                           (limit < 0 || *layers_before < limit);
+        unsigned moved = is_layer ? offload_classes(&program->parallel.offload, *layers_before) : 0;
         *layers_before += is_layer;
         int variant = variant_of(building, kind, recomputed);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
-        if (last && last->block_program == variant) {
+        if (last && last->block_program == variant && last->moved == moved) {
             last->count++;
         } else {
-            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1};
+            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1, moved};
         }
         chunk.parameter_elements += program->blocks[variant]->parameter_elements;
     }

@@ -11,6 +11,7 @@
 struct block_use {
     int block_program;  // index
     int count;          // consecutive repetitions
+    unsigned moved;     // of what it saves: 1 << enum op_class that is offloaded
 };
 
 struct program_chunk {       // one class

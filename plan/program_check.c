@@ -309,6 +309,18 @@ static bool check_schedule(const struct question *question, struct err *err)
                    (long long)micro_batches);
 }
 
+static bool check_offload(const struct cluster *cluster, const struct offload *offload,
+                          struct err *err)
+{
+    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME;
+    for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
+        const struct host *host = &cluster->nodes[i].host;
+        if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;
+        return err_set(err, ERR_USAGE, "--offload: the hosts of %s have no NVMe", cluster->name);
+    }
+    return true;
+}
+
 bool program_check(const struct graph *graph, const struct cluster *cluster,
                    const struct workload *workload, const struct parallel *parallel,
                    struct err *err)
@@ -320,5 +332,5 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     return check_cp(&question, err) && check_tp(&question, err) && check_ulysses(&question, err) &&
            check_batch(&question, err) && check_zero_group(&question, err) &&
            check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
-           check_schedule(&question, err);
+           check_schedule(&question, err) && check_offload(cluster, &parallel->offload, err);
 }

@@ -14,6 +14,7 @@ enum form {
     FORM_SWITCH,
     FORM_CP_KIND,
     FORM_RECOMPUTE,
+    FORM_OFFLOAD,
     FORM_SCHEDULE,
     FORM_ATTENTION,
     FORM_OVERLAP,
@@ -45,6 +46,7 @@ static const struct choice_row ROWS[CHOICE_COUNT] = {
     [CHOICE_ZERO_GROUP] = {"zero_group", FORM_NUMBER, PIN_AT(zero_group), -1},
     [CHOICE_RECOMPUTE] = {"recompute", FORM_RECOMPUTE, -1, PIN_AT(recompute)},
     [CHOICE_RECOMPUTE_LAYERS] = {"recompute_layers", FORM_NUMBER, PIN_AT(recompute_layers), -1},
+    [CHOICE_OFFLOAD] = {"offload", FORM_OFFLOAD, PIN_AT(offload), -1},
     [CHOICE_SCHEDULE] = {"schedule", FORM_SCHEDULE, -1, PIN_AT(schedule)},
     [CHOICE_IN_FLIGHT] = {"in_flight", FORM_NUMBER, PIN_AT(in_flight), -1},
     [CHOICE_ATTENTION] = {"attention", FORM_ATTENTION, -1, PIN_AT(attention)},
@@ -144,6 +146,8 @@ int64_t choice_value(const struct parallel *parallel, enum choice choice)
         return recompute_value(parallel->recompute, parallel->recompute_classes);
     case CHOICE_RECOMPUTE_LAYERS:
         return parallel->recompute_layers;
+    case CHOICE_OFFLOAD:
+        return offload_value(&parallel->offload);
     case CHOICE_SCHEDULE:
         return parallel->schedule;
     case CHOICE_IN_FLIGHT:
@@ -177,6 +181,10 @@ const char *choice_text(struct arena *arena, enum choice choice, int64_t value)
         enum recompute recompute = recompute_of_value((int)value, &classes);
         return recompute_words(arena, recompute, classes);
     }
+    case FORM_OFFLOAD: {
+        struct offload offload = offload_of_value(value);
+        return offload_words(arena, &offload);
+    }
     case FORM_SCHEDULE:
         return schedule_name((enum schedule_kind)value);
     case FORM_ATTENTION:
@@ -196,6 +204,7 @@ static bool parse_word(enum form form, const char *text, int64_t *value)
     enum schedule_kind schedule;
     enum attention attention;
     enum cp_kind cp_kind;
+    struct offload offload;
     unsigned mask;
     switch (form) {
     case FORM_SWITCH:
@@ -207,6 +216,9 @@ static bool parse_word(enum form form, const char *text, int64_t *value)
     case FORM_RECOMPUTE:
         if (!recompute_parse(text, &recompute, &mask)) return false;
         return *value = recompute_value(recompute, mask), true;
+    case FORM_OFFLOAD:
+        if (!offload_parse(text, &offload)) return false;
+        return *value = offload_value(&offload), true;
     case FORM_SCHEDULE:
         if (!schedule_from_name(text, &schedule)) return false;
         return *value = schedule, true;

@@ -1,74 +1,13 @@
 #include "planner/compose.h"
 
-#include "planner/balance.h"
+#include "cost_models/offload.h"
 #include "planner/choice.h"
-#include "planner/moments.h"
+#include "planner/composing.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-
-enum { SHARDING_COUNT = 5, REDO_MAX = 16, HIDING_COUNT = 2 };
-
-// Blocks of the group in one way of sharding and recompute, by kind.
-struct variant {
-    bool known;
-    const struct memo_block *blocks[DIVISION_KIND_MAX];
-};
-
-struct phases {
-    double s[PHASE_COUNT][PART_COUNT];
-};
-
-// Chunks of the division at hand, one micro-batch, in one way of sharding and recompute.
-struct chunk_phases {
-    bool known;
-    int capacity;
-    struct phases *classes;
-};
-
-// What happens once a step is known by mesh, division and ZeRO; what neighbours send (no division)
-// by mesh and micro-batch. Compared byte by byte.
-struct once_key {
-    const struct division *division;
-    const struct graph *graph;
-    int number;  // ZeRO, negative where it scatters gradients once a step; or the micro-batch
-    int sp, axis_count, cp_kind;
-    struct {
-        int32_t size, stride;
-        uint8_t parent, part, expert, replica;
-    } axes[MESH_AXIS_MAX];
-};
-
-struct once_entry {
-    struct once_key key;
-    const struct step_price *price;  // its classes have no phases
-};
-
-struct composer {
-    struct arena *arena, *scratch;
-    struct memo *memo;
-    const struct search_request *request;
-    struct divisions divisions;
-    struct index onces;
-    struct moments moments;
-    struct balances balances;
-    // of the group
-    const struct graph *graph;
-    int tied;  // program_tied_position of the graph
-    struct parallel group;
-    struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
-    const struct step_price *hop;  // NULL: not asked yet
-    int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
-    int redo_count;
-    struct variant variants[HIDING_COUNT][SHARDING_COUNT][REDO_MAX];
-    // of the division at hand
-    const struct division *division;
-    struct chunk_phases phases[SHARDING_COUNT][REDO_MAX];
-    struct chunk_price *classes;
-    int class_capacity;
-};
 
 struct composer *composer_new(struct arena *arena, struct arena *scratch, struct memo *memo)
 {
@@ -128,7 +67,7 @@ static int redo_of(struct composer *composer, const struct parallel *parallel)
     return composer->redo_count++;
 }
 
-static const struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
+const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
                                         int redo)
 {
     // Exchanges of experts are hidden in some pipelines of a group and not in others.
@@ -177,6 +116,18 @@ static void add_phases(struct phases *sum, const struct block_price *price, int 
     }
 }
 
+static void add_copies(struct composer *composer, const struct parallel *parallel,
+                       const struct block_use *use, const struct variant *variant,
+                       struct phases *sum)
+{
+    if (!use->moved) return;
+    const struct memo_block *block = variant->blocks[use->block_program / 2];
+    struct copy_price copy = copy_price(memo_context(composer->memo), parallel->offload.activations,
+                                        block->light, &block->price, use->moved);
+    sum->s[PHASE_FORWARD][PART_OFFLOAD] += use->count * copy.forward_s;
+    sum->s[PHASE_BACKWARD][PART_OFFLOAD] += use->count * copy.backward_s;
+}
+
 static const struct phases *phases_of(struct composer *composer, const struct parallel *parallel)
 {
     const struct division *division = composer->division;
@@ -187,8 +138,8 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
         phases->capacity = 2 * division->class_count;
         phases->classes = ARENA_NEW(composer->arena, struct phases, phases->capacity);
     }
-    const struct variant *plain = variant_of(composer, parallel, 0);
-    const struct variant *redone = variant_of(composer, parallel, redo);
+    const struct variant *plain = composing_variant(composer, parallel, 0);
+    const struct variant *redone = composing_variant(composer, parallel, redo);
     for (int i = 0; i < division->class_count; i++) {
         const struct program_chunk *chunk = &division->chunks[i];
         phases->classes[i] = (struct phases){0};
@@ -197,6 +148,7 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
             const struct variant *variant = block % 2 ? redone : plain;
             add_phases(&phases->classes[i], &variant->blocks[block / 2]->price,
                        chunk->uses[u].count);
+            add_copies(composer, parallel, &chunk->uses[u], variant, &phases->classes[i]);
         }
     }
     phases->known = true;
@@ -204,11 +156,12 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
 }
 
 // Two of each kind: as it is, and redone.
-static void take_blocks(struct composer *composer, const struct parallel *parallel,
-                        struct block_program **blocks)
+void composing_blocks(struct composer *composer, const struct parallel *parallel,
+                      struct block_program **blocks)
 {
-    const struct variant *plain = variant_of(composer, parallel, 0);
-    const struct variant *redone = variant_of(composer, parallel, redo_of(composer, parallel));
+    const struct variant *plain = composing_variant(composer, parallel, 0);
+    const struct variant *redone =
+        composing_variant(composer, parallel, redo_of(composer, parallel));
     for (int kind = 0; kind < composer->graph->block_count; kind++) {
         blocks[2 * kind] = plain->blocks[kind]->light;
         blocks[2 * kind + 1] = redone->blocks[kind]->light;
@@ -216,7 +169,7 @@ static void take_blocks(struct composer *composer, const struct parallel *parall
 }
 
 // The program of a plan in memoised blocks.
-static struct program program_of(struct composer *composer, const struct parallel *parallel,
+struct program composing_program(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks)
 {
     const struct search_request *request = composer->request;
@@ -262,6 +215,7 @@ static struct once_key once_key(const struct composer *composer, const struct pa
     key.number = number;
     key.sp = parallel->sp;
     key.cp_kind = (int)parallel->cp_kind;
+    key.optimizer = division ? (int)parallel->offload.optimizer : 0;
     key.axis_count = mesh->axis_count;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
@@ -293,8 +247,8 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return composer->hop = found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
-    take_blocks(composer, parallel, blocks);
-    struct program program = program_of(composer, parallel, division, blocks);
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division, blocks);
     program.chunk_class_count = 0;
     return composer->hop = once_put(composer, &key, &program);
 }
@@ -307,8 +261,8 @@ static const struct step_price *once_of(struct composer *composer, const struct 
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
-    take_blocks(composer, parallel, blocks);
-    struct program program = program_of(composer, parallel, division->base, blocks);
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division->base, blocks);
     return once_put(composer, &key, &program);
 }
 
@@ -404,83 +358,12 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form(&price).step_s;
 }
 
-static struct memory_parts stage_memory(struct composer *composer, struct program *program,
-                                        int stage)
-{
-    program->holds = moments_get(&composer->moments, program, stage);
-    return memory_of_stage(program, composer->request->stack, stage);
-}
-
-static void keep_worse(struct composer *composer, struct program *program, int stage,
-                       struct memory_parts *worst, int *worst_stage)
-{
-    struct memory_parts parts = stage_memory(composer, program, stage);
-    if (parts.reserved_bytes < worst->reserved_bytes) return;
-    if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
-    *worst = parts;
-    *worst_stage = stage;
-}
-
-// Of equal stages the first holds most; where W is a task of its own it may be the last of them, or
-// the one before the last stage (tests/test_schedule.c).
-struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
-                                    int *stage)
-{
-    const struct division *division = composer_division(composer, parallel);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
-    take_blocks(composer, parallel, blocks);
-    struct program program = program_of(composer, parallel, division, blocks);
-    struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < division->head_count; i++)
-        keep_worse(composer, &program, division->heads[i], &worst, stage);
-    const struct schedule_row *row = schedule_row(parallel->schedule);
-    if (row->backward_fused) return worst;
-    for (int i = 0; row->most_inside && i < division->stage_count; i++)
-        keep_worse(composer, &program, i, &worst, stage);
-    for (int i = 0; i < division->runs->run_count; i++) {
-        struct stage_run run = division->runs->runs[i];
-        if (run.count > 1) keep_worse(composer, &program, run.first + run.count - 1, &worst, stage);
-    }
-    int before = division->stage_count - 2;
-    if (before > 0) keep_worse(composer, &program, before, &worst, stage);
-    return worst;
-}
-
-int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
-{
-    // What is stored depends not on what is redone, and of the schedule on where it puts chunks and
-    // whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
-    struct parallel stored = *parallel, whole = *parallel;
-    const struct schedule_row *row = schedule_row(parallel->schedule);
-    bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
-    enum schedule_kind like = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
-    if (linear && parallel->vpp == 1) stored.schedule = like;
-    stored.recompute = whole.recompute = RECOMPUTE_NONE;
-    stored.recompute_classes = whole.recompute_classes = 0;
-    stored.recompute_layers = -1;
-    if (whole.zero > 1) whole.zero = 1;  // whose micro-batches do not communicate parameters
-    const struct division *division = composer_division(composer, &stored);
-    const struct variant *variant = variant_of(composer, &whole, 0);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
-    for (int kind = 0; kind < composer->graph->block_count; kind++) {
-        blocks[2 * kind] = blocks[2 * kind + 1] = variant->blocks[kind]->light;
-    }
-    struct program program = program_of(composer, &stored, division, blocks);
-    int64_t most_bytes = 0;
-    for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts = stage_memory(composer, &program, division->heads[i]);
-        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
-                        parts.buffers_bytes + composer->request->stack->reserve_bytes;
-        if (bytes > most_bytes) most_bytes = bytes;
-    }
-    return most_bytes;
-}
-
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)
 {
     const struct graph *graph = composer->graph;
     const struct division *even = composer_division(composer, parallel);
-    const struct variant *variant = variant_of(composer, parallel, redo_of(composer, parallel));
+    const struct variant *variant =
+        composing_variant(composer, parallel, redo_of(composer, parallel));
     const struct step_price *hop = hop_of(composer, parallel, even);
     struct arena_mark mark = arena_mark(composer->scratch);
     double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);

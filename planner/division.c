@@ -8,28 +8,64 @@ static bool is_layer(const struct graph *graph, int position)
     return graph->blocks[graph->sequence[position]].role == BLOCK_LAYER;
 }
 
-// The counts of one chunk; `*left` is the number of layers of its stage still to be recomputed.
-static struct division_class class_from(const struct graph *graph, const struct chunk_span *span,
-                                        int *left)
+static int band_of(struct division *division, bool redone, unsigned moved)
+{
+    for (int i = 0; i < division->band_count; i++) {
+        const struct division_band *band = &division->bands[i];
+        if (band->redone == redone && band->moved == moved) return i;
+    }
+    assert(division->band_count < DIVISION_BAND_MAX);
+    division->bands[division->band_count] = (struct division_band){redone, moved};
+    return division->band_count++;
+}
+
+// The counts of one chunk. `layers` of its stage are redone; `*before` counts those of its earlier
+// chunks, and grows by those of this one.
+static struct division_class class_from(struct division *division, const struct graph *graph,
+                                        const struct chunk_span *span,
+                                        const struct offload *offload, int layers, int *before)
 {
     struct division_class class = {0};
     for (int i = span->first; i < span->first + span->count; i++) {
-        bool recomputed = is_layer(graph, i) && *left > 0;
-        int *counts = recomputed ? class.recomputed : class.plain;
-        counts[graph->sequence[i]]++;
-        if (recomputed) (*left)--;
+        int band = 0;
+        if (is_layer(graph, i)) {
+            bool redone = layers < 0 || *before < layers;
+            band = band_of(division, redone, offload_classes(offload, *before));
+            ++*before;
+        }
+        class.counts[band][graph->sequence[i]]++;
     }
     class.first = span->count > 0 && span->first == 0;
     class.last = span->count > 0 && span->first + span->count == graph->sequence_count;
     return class;
 }
 
-static int class_find(struct division *division, const struct division_class *class)
+// Of bands that were not known when a class was made it has no blocks.
+static bool same_class(const struct division *division, const struct division_class *a,
+                       const struct division_class *b)
+{
+    size_t bytes = (size_t)division->band_count * sizeof *a->counts;
+    return a->first == b->first && a->last == b->last && memcmp(a->counts, b->counts, bytes) == 0;
+}
+
+static void grow(struct arena *arena, struct division *division)
+{
+    int capacity = division->class_capacity ? 2 * division->class_capacity : 8;
+    struct division_class *classes = ARENA_NEW(arena, struct division_class, capacity);
+    if (division->class_count)
+        memcpy(classes, division->classes, (size_t)division->class_count * sizeof *classes);
+    division->classes = classes;
+    division->class_capacity = capacity;
+}
+
+static int class_find(struct arena *arena, struct division *division,
+                      const struct division_class *class)
 {
     // Neighbours are mostly equal: the newest class is the likeliest.
     for (int i = division->class_count - 1; i >= 0; i--) {
-        if (memcmp(&division->classes[i], class, sizeof *class) == 0) return i;
+        if (same_class(division, &division->classes[i], class)) return i;
     }
+    if (division->class_count == division->class_capacity) grow(arena, division);
     memcpy(&division->classes[division->class_count], class, sizeof *class);
     return division->class_count++;
 }
@@ -53,21 +89,24 @@ static struct division *division_new(struct arena *arena, const struct graph *gr
     assert(graph->block_count <= DIVISION_KIND_MAX);
     *division = (struct division){
         .stage_count = stages, .chunk_count = chunks, .kind_count = graph->block_count};
-    division->classes = ARENA_NEW(arena, struct division_class, stages * chunks);
+    division->bands[1].redone = true;
+    division->band_count = 2;
     division->class_of = ARENA_NEW(arena, int, stages *chunks);
     division->stage_layers = ARENA_NEW(arena, int, stages);
     division->heads = ARENA_NEW(arena, int, stages);
     return division;
 }
 
-static void add_stage(struct division *division, const struct graph *graph,
-                      const struct chunk_span *spans, int stage, int layers)
+static void add_stage(struct arena *arena, struct division *division, const struct graph *graph,
+                      const struct chunk_span *spans, int stage, const struct offload *offload,
+                      int layers)
 {
-    int left = layers < 0 ? graph->layer_count : layers;
+    int before = 0;
     for (int chunk = 0; chunk < division->chunk_count; chunk++) {
         const struct chunk_span *span = &spans[chunk];
-        struct division_class class = class_from(graph, span, &left);
-        division->class_of[stage * division->chunk_count + chunk] = class_find(division, &class);
+        struct division_class class = class_from(division, graph, span, offload, layers, &before);
+        division->class_of[stage * division->chunk_count + chunk] =
+            class_find(arena, division, &class);
         for (int i = span->first; i < span->first + span->count; i++) {
             division->stage_layers[stage] += is_layer(graph, i);
         }
@@ -81,12 +120,15 @@ static void add_uses(struct arena *arena, struct division *division, int index)
 {
     const struct division_class *class = &division->classes[index];
     struct program_chunk *chunk = &division->chunks[index];
-    chunk->uses = ARENA_NEW(arena, struct block_use, 2 * division->kind_count);
+    chunk->uses = ARENA_NEW(arena, struct block_use, division->band_count * division->kind_count);
     chunk->first = class->first;
     chunk->last = class->last;
-    for (int block = 0; block < 2 * division->kind_count; block++) {
-        int count = (block % 2 ? class->recomputed : class->plain)[block / 2];
-        if (count > 0) chunk->uses[chunk->use_count++] = (struct block_use){block, count};
+    for (int at = 0; at < division->kind_count * division->band_count; at++) {
+        int kind = at / division->band_count, band = at % division->band_count;
+        const struct division_band *of = &division->bands[band];
+        int count = class->counts[band][kind];
+        struct block_use use = {2 * kind + of->redone, count, of->moved};
+        if (count > 0) chunk->uses[chunk->use_count++] = use;
     }
 }
 
@@ -101,7 +143,8 @@ static struct division *division_make(struct arena *arena, const struct graph *g
     (void)ok;
     struct division *division = division_new(arena, graph, stages, chunks);
     for (int stage = 0; stage < stages; stage++) {
-        add_stage(division, graph, &spans[stage * chunks], stage, layers);
+        add_stage(arena, division, graph, &spans[stage * chunks], stage, &parallel->offload,
+                  layers);
     }
     find_heads(division);
     division->chunks = ARENA_NEW(arena, struct program_chunk, division->class_count);
@@ -118,6 +161,7 @@ struct division_key {
     const int *stage_layers;
     int stage_count, chunk_count, layers;
     int second_stage;  // where the second chunk begins: schedules place chunks up or down
+    int64_t moved;     // offload_value without the optimizer
 };
 
 struct division_entry {
@@ -130,17 +174,24 @@ const struct division *division_get(struct divisions *divisions, const struct gr
 {
     struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
     const struct schedule_row *row = schedule_row(parallel->schedule);
+    struct offload moved = parallel->offload;
+    moved.optimizer = TIER_DEVICE;
     struct division_key key = {parallel->stage_layers_count > 0 ? parallel->stage_layers : NULL,
-                               shape.stage_count, shape.chunk_count, layers,
-                               shape.chunk_count > 1 ? row->stage_of(&shape, shape.stage_count)
-                                                     : 0};
+                               shape.stage_count,
+                               shape.chunk_count,
+                               layers,
+                               shape.chunk_count > 1 ? row->stage_of(&shape, shape.stage_count) : 0,
+                               offload_value(&moved)};
     divisions->index.key_bytes = sizeof key;
     const struct division_entry *found = index_find(&divisions->index, &key);
     if (found) return found->division;
     struct division_entry *entry = ARENA_NEW(divisions->arena, struct division_entry, 1);
     struct division *division = division_make(divisions->arena, graph, parallel, layers);
     int *base_class = ARENA_NEW(divisions->arena, int, division->class_count);
-    division->base = layers == 0 ? division : division_get(divisions, graph, parallel, 0);
+    struct parallel plain = *parallel;
+    plain.offload = (struct offload){0};
+    bool is_plain = layers == 0 && key.moved == 0;
+    division->base = is_plain ? division : division_get(divisions, graph, &plain, 0);
     for (int i = 0; i < division->stage_count * division->chunk_count; i++) {
         base_class[division->class_of[i]] = division->base->class_of[i];
     }

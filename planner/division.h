@@ -8,23 +8,32 @@
 
 enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
 
+// What is done with the activations of a layer. Both follow from its place in the stage, "of the
+// first N", so that a plan has few of them: one more than it has different N.
+struct division_band {
+    bool redone;
+    unsigned moved;  // mask of 1 << enum op_class
+};
+enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 4 };
+
 struct division_class {
-    int plain[DIVISION_KIND_MAX];  // blocks of each kind that keep their activations
-    int recomputed[DIVISION_KIND_MAX];
-    int first, last;  // holds the embedding / the head
+    int first, last;                                   // holds the embedding / the head
+    int counts[DIVISION_BAND_MAX][DIVISION_KIND_MAX];  // blocks of each kind, by band
 };
 
 struct division {
     int stage_count, chunk_count;
-    int class_count, kind_count;
+    int class_count, class_capacity, kind_count;
+    struct division_band bands[DIVISION_BAND_MAX];  // the first two: kept, and redone
+    int band_count;
     struct division_class *classes;
     // The classes as a program says them: block 2 * kind keeps its activations, 2 * kind + 1 is the
-    // recomputed one.
+    // recomputed one; of either a use for each mask of what is moved.
     struct program_chunk *chunks;
     int *class_of;  // [stage * chunk_count + chunk]
     const struct stage_runs *runs;
-    // The same division without recompute, and for each class the class of the same blocks there:
-    // what happens once a step does not depend on recompute. Itself when nothing is recomputed.
+    // The same division with nothing redone or moved, and for each class the class of the same
+    // blocks there: what happens once a step depends on neither. Itself when nothing is.
     const struct division *base;
     const int *base_class;
     int *stage_layers;  // layers of each stage
@@ -42,7 +51,8 @@ struct divisions {
 };
 
 // `layers` is the number of layers of each stage that are recomputed, -1 = all, 0 = none. The plan
-// must be legal. Of `parallel` only pp, vpp, the stage layers and where the schedule places chunks
-// count; an array of stage layers is known by its address. Lives as long as the arena.
+// must be legal. Of `parallel` only pp, vpp, the stage layers, what activations are moved and where
+// the schedule places chunks count; an array of stage layers is known by its address. Lives as long
+// as the arena.
 const struct division *division_get(struct divisions *divisions, const struct graph *graph,
                                     const struct parallel *parallel, int layers);

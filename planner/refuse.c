@@ -30,6 +30,16 @@ static void add_value(struct values *values, int64_t value)
     values->count++;
 }
 
+// What is moved of all layers stands for fewer of them.
+static void add_moved(struct values *values, const struct space_tail *tail,
+                      const struct space_redo *redo)
+{
+    for (int m = 0; m < tail->move_count; m++) {
+        struct offload offload = space_moved(&tail->moves[m], tail->moves[m].layers_high);
+        if (redo->moves >> m & 1) add_value(values, offload_value(&offload));
+    }
+}
+
 static void add_values(struct values *values, const struct space *space,
                        const struct space_group *group, const struct space_tail *tail,
                        enum choice choice)
@@ -38,7 +48,11 @@ static void add_values(struct values *values, const struct space *space,
         const struct space_redo *redo = &tail->redos[i];
         for (int layers = redo->layers_low; layers <= redo->layers_high; layers++) {
             struct parallel parallel = space_parallel(space, group, tail, redo, layers);
-            add_value(values, choice_value(&parallel, choice));
+            if (choice == CHOICE_OFFLOAD) {
+                add_moved(values, tail, redo);
+            } else {
+                add_value(values, choice_value(&parallel, choice));
+            }
             if (choice != CHOICE_RECOMPUTE_LAYERS) break;
         }
     }
@@ -115,6 +129,7 @@ static void relax(const struct search_request *request, struct pins *pins, enum 
         if (WIDENED[i] == choice) pins_set(pins, choice, 1, request->cluster->rank_count);
     }
     int64_t batch = request->workload.global_batch;
+    if (choice == CHOICE_OFFLOAD) pins->search_offload = true;
     if (choice == CHOICE_MICRO_BATCH) pins_set(pins, choice, 1, batch);
 }
 

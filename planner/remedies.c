@@ -57,8 +57,11 @@ static bool try_free(struct arena *arena, const struct search_request *request,
     struct candidate best;
     bool any = false;
     for (int i = 0; i < count; i++) {
-        any |= pins_get(&request->pins, choices[i]).set;
+        bool is_offload = choices[i] == CHOICE_OFFLOAD;
+        bool is_fixed = is_offload && !request->pins.search_offload;
+        any |= is_fixed || pins_get(&request->pins, choices[i]).set;
         pins_clear(&freed.pins, choices[i]);
+        if (is_offload) freed.pins.search_offload = true;
     }
     if (!any || !scan_best(arena, &freed, &best)) return false;
     const char *options = options_text(arena, &request->pins, &best.parallel, choices, count);
@@ -73,10 +76,10 @@ static int free_pins(struct arena *arena, const struct search_request *request,
                      const struct search_result *result, struct remedy *remedies, int most)
 {
     static const enum choice SINGLES[] = {
-        CHOICE_ZERO,     CHOICE_RECOMPUTE, CHOICE_RECOMPUTE_LAYERS, CHOICE_MICRO_BATCH,
-        CHOICE_SP,       CHOICE_VPP,       CHOICE_SCHEDULE,         CHOICE_ATTENTION,
-        CHOICE_EP,       CHOICE_ETP,       CHOICE_ZERO_GROUP,       CHOICE_CP_KIND,
-        CHOICE_IN_FLIGHT};
+        CHOICE_ZERO,      CHOICE_RECOMPUTE, CHOICE_RECOMPUTE_LAYERS, CHOICE_MICRO_BATCH,
+        CHOICE_SP,        CHOICE_VPP,       CHOICE_SCHEDULE,         CHOICE_ATTENTION,
+        CHOICE_EP,        CHOICE_ETP,       CHOICE_ZERO_GROUP,       CHOICE_CP_KIND,
+        CHOICE_IN_FLIGHT, CHOICE_OFFLOAD};
     static const enum choice DEGREES[] = {CHOICE_TP, CHOICE_CP, CHOICE_PP, CHOICE_DP};
     enum { DEGREE_COUNT = sizeof DEGREES / sizeof *DEGREES };
     int count = 0;

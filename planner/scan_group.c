@@ -47,10 +47,16 @@ static bool time_decides(const struct scan *scan)
     return scan->request->objective != OBJECTIVE_MEMORY;
 }
 
+static bool hosts_have_room(const struct scan *scan, const struct candidate *plan)
+{
+    return scan->request->ignore_limit || plan->host_short_bytes == 0;
+}
+
 static bool fits(struct scan *scan, struct candidate *plan)
 {
     plan->memory = composer_memory(scan->composer, &plan->parallel, &plan->worst_stage);
-    bool ok = plan->memory.reserved_bytes <= scan->limit_bytes;
+    plan->host_short_bytes = composer_host_shortfall(scan->composer, &plan->parallel);
+    bool ok = plan->memory.reserved_bytes <= scan->limit_bytes && hosts_have_room(scan, plan);
     if (!ok) scan->unfit_count++;
     bool may = time_decides(scan) || scan_may_take(scan, 0, plan->memory.reserved_bytes);
     scan->any |= ok && may;
@@ -88,9 +94,18 @@ static void consider(struct scan *scan, const struct parallel *parallel, struct 
         if (!fits(scan, &plan) && !is_exhaustive(scan)) return;
         if (!scan_may_take(scan, 0, plan.memory.reserved_bytes)) return;
     }
-    if (plan.memory.reserved_bytes > scan->limit_bytes) return;
+    if (plan.memory.reserved_bytes > scan->limit_bytes || !hosts_have_room(scan, &plan)) return;
     if (plan.cost.step_s <= 0) price(scan, &plan);
     take(scan, &plan, pick);
+}
+
+// Neither device nor host holds more with more layers redone.
+static bool meets(struct scan *scan, const struct parallel *parallel, int64_t limit_bytes)
+{
+    int stage;
+    struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
+    if (parts.reserved_bytes > limit_bytes) return false;
+    return scan->request->ignore_limit || composer_host_shortfall(scan->composer, parallel) == 0;
 }
 
 // The more layers are redone, the slower the step and the smaller its memory, so the fewest that
@@ -109,10 +124,9 @@ static void consider_fewest(struct scan *scan, struct parallel *parallel, int lo
     int64_t limit_bytes = time_decides(scan) ? scan->limit_bytes : plan.memory.reserved_bytes;
     int first = low;
     while (first < high) {
-        int stage, middle = first + (high - first) / 2;
+        int middle = first + (high - first) / 2;
         parallel->recompute_layers = middle;
-        struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
-        if (parts.reserved_bytes <= limit_bytes) {
+        if (meets(scan, parallel, limit_bytes)) {
             high = middle;
         } else {
             first = middle + 1;
@@ -153,32 +167,112 @@ static bool settles(struct scan *scan, const struct parallel *parallel, struct p
     return true;
 }
 
-static double redo_plan_count(const struct space_tail *tail)
+static double redo_plan_count(const struct space_tail *tail, unsigned move)
 {
     double count = 0;
     for (int i = 0; i < tail->redo_count; i++) {
-        count += tail->redos[i].layers_high - tail->redos[i].layers_low + 1;
+        if (tail->redos[i].moves & move)
+            count += tail->redos[i].layers_high - tail->redos[i].layers_low + 1;
     }
     return count;
 }
 
-static void consider_redos(struct scan *scan, struct parallel *parallel,
-                           const struct space_tail *tail, struct pick *pick)
+static bool is_allowed(const struct scan *scan, const struct parallel *parallel)
 {
+    int64_t value = offload_value(&parallel->offload);
+    return pins_allow(&scan->request->search->pins, CHOICE_OFFLOAD, value);
+}
+
+// All ways to recompute beside one choice of what is moved, `move` its bit. Returns whether nothing
+// else that is moved can be better.
+static bool consider_redos(struct scan *scan, struct parallel *parallel,
+                           const struct space_tail *tail, unsigned move, struct pick *pick)
+{
+    if (!is_allowed(scan, parallel)) return false;
     parallel->recompute = tail->redos[0].recompute;
     parallel->recompute_classes = tail->redos[0].classes;
     parallel->recompute_layers = tail->redos[0].layers_low;
     int64_t floor_bytes = is_exhaustive(scan) ? 0 : composer_floor_bytes(scan->composer, parallel);
     if (floor_bytes > scan->limit_bytes) {
-        scan->unfit_count += redo_plan_count(tail);
-        return;
+        scan->unfit_count += redo_plan_count(tail, move);
+        return false;
     }
-    if (!time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return;
-    bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
+    if (!time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return false;
+    bool keeps_all = parallel->recompute == RECOMPUTE_NONE && tail->redos[0].moves & move;
     bool asked = keeps_all && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
-    if (asked && settles(scan, parallel, pick)) return;
+    if (asked && settles(scan, parallel, pick)) return true;
     for (int i = asked; i < tail->redo_count; i++) {
-        consider_layers(scan, parallel, &tail->redos[i], pick);
+        if (tail->redos[i].moves & move) consider_layers(scan, parallel, &tail->redos[i], pick);
+    }
+    return false;
+}
+
+// The fewest moved layers with which the device has room beside the most that are redone; past
+// `high` where there are none. A device never holds more with more layers moved.
+static int fewest_moved(struct scan *scan, struct parallel *parallel, const struct space_move *move)
+{
+    int first = move->layers_low, high = move->layers_high + 1;
+    while (first < high) {
+        int stage, middle = first + (high - first) / 2;
+        parallel->offload = space_moved(move, middle);
+        struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
+        if (parts.reserved_bytes <= scan->limit_bytes) {
+            high = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    return first;
+}
+
+static void set_redo(struct parallel *parallel, const struct space_redo *redo, int layers)
+{
+    parallel->recompute = redo->recompute;
+    parallel->recompute_classes = redo->classes;
+    parallel->recompute_layers = layers;
+}
+
+// The more layers are moved, the slower the step and the fewer need be redone: numbers of them are
+// tried from the fewest that leave room until nothing needs to be redone any more, or until the
+// step is too slow whatever is redone.
+static void consider_moved(struct scan *scan, struct parallel *parallel,
+                           const struct space_move *move, const struct space_redo *redo,
+                           struct pick *pick)
+{
+    set_redo(parallel, redo, redo->layers_high);
+    int first = fewest_moved(scan, parallel, move);
+    scan->unfit_count +=
+        (double)(first - move->layers_low) * (redo->layers_high - redo->layers_low + 1);
+    for (int layers = first; layers <= move->layers_high; layers++) {
+        struct candidate plan = {.parallel = *parallel};
+        plan.parallel.offload = space_moved(move, layers);
+        set_redo(&plan.parallel, redo, redo->layers_low);
+        if (time_decides(scan) && !may_be_fast(scan, &plan)) return;
+        if (!is_allowed(scan, &plan.parallel)) continue;
+        consider_layers(scan, &plan.parallel, redo, pick);
+        set_redo(&plan.parallel, redo, redo->layers_low);
+        if (time_decides(scan) && meets(scan, &plan.parallel, scan->limit_bytes)) return;
+    }
+}
+
+static void consider_moves(struct scan *scan, struct parallel *parallel,
+                           const struct space_tail *tail, struct pick *pick)
+{
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct space_move *move = &tail->moves[m];
+        bool each = is_exhaustive(scan) && !is_replayed(parallel);
+        if (move->layers_high == 0 || each) {
+            for (int layers = move->layers_low; layers <= move->layers_high; layers++) {
+                parallel->offload = space_moved(move, layers);
+                bool settled = consider_redos(scan, parallel, tail, 1u << m, pick);
+                if (settled && offload_is_none(&move->offload)) return;
+            }
+            continue;
+        }
+        for (int i = 0; i < tail->redo_count; i++) {
+            if (tail->redos[i].moves >> m & 1)
+                consider_moved(scan, parallel, move, &tail->redos[i], pick);
+        }
     }
 }
 
@@ -199,11 +293,11 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
     struct parallel parallel = space_first(scan->space, group->group, tail);
     struct pick pick = {0};
     scan->unfit_count = 0;
-    consider_redos(scan, &parallel, tail, &pick);
+    consider_moves(scan, &parallel, tail, &pick);
     double unfit_count = scan->unfit_count;
     if (take_balance(&parallel, group->balance)) {
         scan->unfit_count = 0;
-        consider_redos(scan, &parallel, tail, &pick);
+        consider_moves(scan, &parallel, tail, &pick);
         unfit_count = fmin(unfit_count, scan->unfit_count);
     }
     scan->result.unfit_count += unfit_count;
@@ -215,7 +309,7 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
 static struct parallel lightest(const struct scan *scan, const struct scan_group *group,
                                 const struct space_tail *like)
 {
-    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1};
+    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
     const struct space_redo *redo = &like->redos[0];
     struct space_tail tail = *like;
     tail.zero = group->tails->zero_least;

@@ -60,6 +60,8 @@ static void simulate(struct search *search, struct candidate *plan)
     plan->cost = evaluation.simulation->cost;
     plan->memory = *memory;
     plan->worst_stage = evaluation.worst_stage;
+    plan->host_short_bytes = hosts_shortfall(&evaluation.hosts);
+    plan->host_lack = hosts_lack(&evaluation.hosts);
     plan->simulated = true;
     arena_reset(&search->work, mark);
 }
@@ -131,6 +133,10 @@ static void answer_closest(struct search *search)
     result->shortfall_bytes =
         result->closest.memory.reserved_bytes - cluster_device_bytes(search->request->cluster);
     result->limit = largest_part(&result->closest.memory);
+    if (result->shortfall_bytes < result->closest.host_short_bytes) {
+        result->shortfall_bytes = result->closest.host_short_bytes;
+        result->limit = result->closest.host_lack;
+    }
     assert(result->shortfall_bytes > 0);
     remedies_find(search->arena, search->request, result);
 }

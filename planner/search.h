@@ -15,13 +15,15 @@
 struct pins {
     struct int_range degree[AXIS_COUNT];
     struct int_range vpp, micro_batch, zero, recompute_layers, zero_group, in_flight, bucket_bytes;
-    int sp;         // -1 not pinned, 0, 1
-    int cp_kind;    // -1 or enum cp_kind
-    int recompute;  // -1 or a recompute_value (planner/choice.h)
-    int schedule;   // -1 or enum schedule_kind
-    int attention;  // -1 or enum attention
-    int overlap;    // -1 or a mask
-    int passes;     // -1 (all that the stack can do) or a mask
+    struct int_range offload;  // one offload_value (plan/offload.h); not set: none, unless ...
+    bool search_offload;       // ... what is moved is searched: states, and whole layers
+    int sp;                    // -1 not pinned, 0, 1
+    int cp_kind;               // -1 or enum cp_kind
+    int recompute;             // -1 or a recompute_value (planner/choice.h)
+    int schedule;              // -1 or enum schedule_kind
+    int attention;             // -1 or enum attention
+    int overlap;               // -1 or a mask
+    int passes;                // -1 (all that the stack can do) or a mask
     const int *stage_layers;
     int stage_layers_count;
     bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
@@ -57,6 +59,8 @@ struct candidate {
     double closed_form_s;        // what the search compared
     struct memory_parts memory;  // worst stage
     int worst_stage;
+    int64_t host_short_bytes;  // that the fullest host lacks of memory or drives for what is moved
+    const char *host_lack;     // and of which most
     bool simulated;
 };
 

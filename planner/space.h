@@ -30,7 +30,16 @@ struct space_redo {
     enum recompute recompute;
     unsigned classes;
     int layers_low, layers_high;
+    unsigned moves;  // 1 << index of the tail's moves that the stack can do beside it
 };
+
+// What is moved off the device. `layers_low .. layers_high` are numbers of whole layers a stage,
+// the highest of them all layers; 0 .. 0 where `offload` says itself what is moved.
+struct space_move {
+    struct offload offload;
+    int layers_low, layers_high;
+};
+enum { SPACE_MOVE_MAX = 16 };
 
 struct space_tail {
     int vpp;
@@ -39,6 +48,8 @@ struct space_tail {
     int zero;
     const struct space_redo *redos;  // what redoes least stands first
     int redo_count;
+    const struct space_move *moves;  // nothing moved stands first, if it is among them
+    int move_count;
 };
 
 struct space_tails {
@@ -46,8 +57,9 @@ struct space_tails {
     int count;
     double plan_count;
     int zero_least, zero_most;
-    bool one_chunk;  // no schedule with more chunks, and each runs W right behind B
-    bool redoes;     // no tail keeps all activations
+    bool one_chunk;     // no schedule with more chunks, and each runs W right behind B
+    bool redoes;        // no tail keeps all activations
+    bool moves_states;  // a plan keeps the optimizer's elsewhere
 };
 
 enum { SPACE_VALUE_MAX = 64 };
@@ -95,3 +107,10 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
 // The same with the first way to recompute.
 struct parallel space_first(const struct space *space, const struct space_group *group,
                             const struct space_tail *tail);
+
+// planner/space_moves.c: what may be moved of stages of at most so many layers. Returns how many
+// there are; not the stack's abilities, but what the cluster has is asked.
+int space_moves(const struct search_request *request, int layers_most,
+                struct space_move moves[SPACE_MOVE_MAX]);
+// The choice of so many layers, in the range of `move`.
+struct offload space_moved(const struct space_move *move, int layers);

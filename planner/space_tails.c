@@ -76,7 +76,7 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
 struct parallel space_first(const struct space *space, const struct space_group *group,
                             const struct space_tail *tail)
 {
-    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1};
+    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
     const struct space_redo *redo = tail->redo_count > 0 ? &tail->redos[0] : &NONE;
     return space_parallel(space, group, tail, redo, redo->layers_low);
 }
@@ -148,12 +148,48 @@ static bool stack_allows(const struct build *build, const struct parallel *paral
     return ok;
 }
 
+// Those of the moves that the stack has beside this way to recompute.
+static unsigned moves_beside(struct build *build, const struct space_tail *tail,
+                             const struct space_redo *redo)
+{
+    unsigned mask = 0;
+    for (int i = 0; i < tail->move_count; i++) {
+        struct parallel parallel =
+            space_parallel(build->space, build->group, tail, redo, redo->layers_low);
+        parallel.offload = space_moved(&tail->moves[i], tail->moves[i].layers_high);
+        if (stack_allows(build, &parallel)) mask |= 1u << i;
+    }
+    return mask;
+}
+
+static void add_moves(struct build *build, struct space_tail *tail, int layers_most)
+{
+    struct space_move moves[SPACE_MOVE_MAX];
+    tail->move_count = space_moves(build->space->request, layers_most, moves);
+    struct space_move *kept = ARENA_NEW(build->arena, struct space_move, tail->move_count);
+    if (tail->move_count) memcpy(kept, moves, (size_t)tail->move_count * sizeof *kept);
+    tail->moves = kept;
+}
+
+// Ways to recompute beside which nothing may be moved as wanted go.
+static int keep_moving(struct build *build, const struct space_tail *tail, struct space_redo *redos,
+                       int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        redos[i].moves = moves_beside(build, tail, &redos[i]);
+        if (redos[i].moves) redos[kept++] = redos[i];
+    }
+    return kept;
+}
+
 // The ways to recompute that a tail has on this stack; false when there are none.
 static bool add_redos(struct build *build, struct space_tail tail, int layers_most)
 {
     const struct space *space = build->space;
     struct space_redo redos[2 * SPACE_VALUE_MAX];
     int count = 0;
+    add_moves(build, &tail, layers_most);
     for (int i = 0; i < space->recomputes.count; i++) {
         struct space_redo redo = {.layers_low = -1, .layers_high = -1};
         redo.recompute = recompute_of_value(space->recomputes.values[i], &redo.classes);
@@ -166,6 +202,7 @@ static bool add_redos(struct build *build, struct space_tail tail, int layers_mo
         }
         count += redo_ranges(&space->request->pins, redo, layers_most, &redos[count]);
     }
+    count = keep_moving(build, &tail, redos, count);
     if (count == 0) return false;
     struct space_redo *kept = ARENA_NEW(build->arena, struct space_redo, count);
     memcpy(kept, redos, (size_t)count * sizeof *kept);
@@ -327,6 +364,16 @@ static void build_tails(struct build *build)
     }
 }
 
+static double move_plan_count(const struct space_tail *tail, const struct space_redo *redo)
+{
+    double count = 0;
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct space_move *move = &tail->moves[m];
+        if (redo->moves >> m & 1) count += move->layers_high - move->layers_low + 1;
+    }
+    return count;
+}
+
 static struct space_tails describe(const struct build *build)
 {
     struct space_tails tails = {.tails = build->items,
@@ -338,10 +385,13 @@ static struct space_tails describe(const struct build *build)
         const struct space_tail *tail = &build->items[i];
         if (tail->zero < tails.zero_least) tails.zero_least = tail->zero;
         if (tail->zero > tails.zero_most) tails.zero_most = tail->zero;
+        for (int m = 0; m < tail->move_count; m++)
+            tails.moves_states |= tail->moves[m].offload.optimizer != TIER_DEVICE;
         tails.one_chunk &= tail->vpp == 1 && schedule_row(tail->schedule)->backward_fused;
         for (int r = 0; r < tail->redo_count; r++) {
             const struct space_redo *redo = &tail->redos[r];
-            tails.plan_count += redo->layers_high - redo->layers_low + 1;
+            tails.plan_count +=
+                (redo->layers_high - redo->layers_low + 1) * move_plan_count(tail, redo);
             tails.redoes &= redo->recompute != RECOMPUTE_NONE;
         }
     }

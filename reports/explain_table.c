@@ -11,7 +11,7 @@ enum { LINES = 20, NAME_WIDTH = 14, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVAL
 static const char *phase_text(const struct ledger_line *line)
 {
     static const char *const PHASES[] = {"fwd", "bwd", "wgt"};
-    if (line->block < 0 && line->entry != ENTRY_TASK) return "step";
+    if (line->block < 0 && line->entry != ENTRY_TASK && line->entry != ENTRY_COPY) return "step";
     return line->recompute ? "redo" : PHASES[line->phase];
 }
 
@@ -128,11 +128,30 @@ static const char *when_text(const struct ledger_line *line)
     return ONCE[line->entry] ? ONCE[line->entry] : phase_text(line);
 }
 
+static void copy_row(struct table *table, const struct account_line *line)
+{
+    struct arena *arena = table->arena;
+    const struct ledger_line *price = line->price;
+    const char *cells[] = {
+        arena_print(arena, "copy %s", price->what),
+        phase_text(price),
+        "1/1",
+        arena_print(arena, "%.0f", line->count),
+        scaled(arena, price->bytes, "B"),
+        "-",
+        units_seconds(arena, line->alone_s),
+        units_seconds(arena, line->s),
+        "bytes",
+    };
+    table_row(table, cells);
+}
+
 static void collective_row(struct table *table, const struct account *account,
                            const struct account_line *line)
 {
     struct arena *arena = table->arena;
     const struct ledger_line *price = line->price;
+    if (price->collective == COLLECTIVE_NONE) return copy_row(table, line);
     bool is_switched = price->cost.algorithm == ALGORITHM_IN_NETWORK;
     const char *algorithm = algorithm_name(price->cost.algorithm);
     const char *name = arena_print(arena, "%s %s", collective_name(price->collective),
@@ -165,7 +184,7 @@ static char *lines_text(struct arena *arena, const struct account *account, bool
     double more_s = 0;
     for (int i = 0; i < account->count; i++) {
         const struct account_line *line = &account->lines[i];
-        if (account_is_collective(line) != collectives) continue;
+        if (account_is_communication(line) != collectives) continue;
         if (shown++ >= LINES) {
             more++;
             more_s += line->s;
@@ -314,10 +333,23 @@ static void write_operator(struct json_writer *writer, const struct account_line
     json_put_text(writer, "bound", bound_text(line->price));
 }
 
+static void write_copy(struct json_writer *writer, const struct account_line *line)
+{
+    json_put_text(writer, "collective", "copy");
+    json_put_text(writer, "payload", line->price->what);
+    json_put_text(writer, "phase", phase_text(line->price));
+    json_put_f64(writer, "count", line->count);
+    json_put_f64(writer, "bytes_each", line->price->bytes);
+    json_put_f64(writer, "alone_s", line->alone_s);
+    json_put_f64(writer, "s", line->s);
+    json_put_text(writer, "bound", "bytes");
+}
+
 static void write_collective(struct json_writer *writer, const struct mesh *mesh,
                              const struct account_line *line)
 {
     const struct ledger_line *price = line->price;
+    if (price->collective == COLLECTIVE_NONE) return write_copy(writer, line);
     json_put_text(writer, "collective", collective_name(price->collective));
     json_put_text(writer, "payload", price->what);
     json_put_text(writer, "phase", phase_text(price));
@@ -338,7 +370,7 @@ static void write_lines(struct json_writer *writer, const struct account *accoun
     json_open(writer, collectives ? "collectives" : "operators", '[');
     for (int i = 0; i < account->count; i++) {
         const struct account_line *line = &account->lines[i];
-        if (account_is_collective(line) != collectives) continue;
+        if (account_is_communication(line) != collectives) continue;
         json_open_flat(writer, NULL, '{');
         if (collectives) {
             write_collective(writer, account->mesh, line);

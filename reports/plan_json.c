@@ -19,6 +19,8 @@ static void write_breakdown(struct json_writer *writer, const struct cost *cost)
     json_put_f64(writer, "ep_s", cost->exposed_s[PART_EP]);
     json_put_f64(writer, "dp_s", cost->exposed_s[PART_DP]);
     json_put_f64(writer, "pp_s", cost->exposed_pp_s);
+    double offload_s = cost->exposed_s[PART_OFFLOAD];
+    if (offload_s > 0) json_put_f64(writer, "offload_s", offload_s);
     json_close(writer, '}');
 }
 
@@ -80,6 +82,8 @@ void prediction_write(struct json_writer *writer, const char *key,
     json_put_f64(writer, "mfu_ratio", prediction->mfu_ratio);
     json_put_i64(writer, "peak_bytes", prediction->peak_bytes);
     json_put_i64(writer, "reserved_bytes", prediction->reserved_bytes);
+    if (prediction->planned_bytes > 0)
+        json_put_i64(writer, "planned_bytes", prediction->planned_bytes);
     write_breakdown(writer, &prediction->cost);
     write_money(writer, prediction);
     json_close(writer, '}');
@@ -97,6 +101,8 @@ static void write_memory_classes(struct json_writer *writer, const struct memory
     json_put_i64(writer, "peak_bytes", memory->peak_bytes);
     json_put_i64(writer, "reserve_bytes", memory->reserve_bytes);
     json_put_i64(writer, "reserved_bytes", memory->reserved_bytes);
+    if (memory->host_bytes > 0) json_put_i64(writer, "host_bytes", memory->host_bytes);
+    if (memory->nvme_bytes > 0) json_put_i64(writer, "nvme_bytes", memory->nvme_bytes);
 }
 
 static void write_memory(struct json_writer *writer, const struct plan_document *document)
@@ -104,7 +110,8 @@ static void write_memory(struct json_writer *writer, const struct plan_document 
     const struct evaluation *evaluation = document->evaluation;
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     json_open(writer, "memory", '{');
-    json_put_bool(writer, "fits", worst->reserved_bytes <= document->device_bytes);
+    bool has_room = hosts_shortfall(&evaluation->hosts) == 0;
+    json_put_bool(writer, "fits", worst->reserved_bytes <= document->device_bytes && has_room);
     json_put_i64(writer, "device_bytes", document->device_bytes);
     json_put_i64(writer, "worst_stage", evaluation->worst_stage);
     write_memory_classes(writer, worst);

@@ -61,6 +61,9 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
             text = arena_print(arena, "%s:%d", text, parallel->recompute_layers);
         }
     }
+    if (!offload_is_none(&parallel->offload)) {
+        text = arena_print(arena, "%s offload %s", text, offload_words(arena, &parallel->offload));
+    }
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }
@@ -252,6 +255,11 @@ char *plan_nothing_text(struct arena *arena, const struct search_request *reques
         units_bytes(arena, (double)memory->gradients_bytes),
         units_bytes(arena, (double)memory->optimizer_bytes),
         units_bytes(arena, (double)(memory->activations_bytes + memory->transient_bytes)));
+    if (result->closest.host_short_bytes > 0) {
+        text = arena_print(arena, "%s; its hosts lack %s of %s for what it offloads", text,
+                           units_bytes(arena, (double)result->closest.host_short_bytes),
+                           result->closest.host_lack);
+    }
     for (int i = 0; i < result->remedy_count; i++) {
         text =
             arena_print(arena, "%s%s%s", text, i ? ", or " : "; would fit: ", result->remedies[i]);

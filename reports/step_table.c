@@ -25,6 +25,7 @@ static char *breakdown_text(struct arena *arena, const struct cost *cost)
     add_part(&table, "exposed ep communication", cost->exposed_s[PART_EP], cost->step_s);
     add_part(&table, "exposed dp communication", cost->exposed_s[PART_DP], cost->step_s);
     add_part(&table, "exposed pp communication", cost->exposed_pp_s, cost->step_s);
+    add_part(&table, "exposed offload copies", cost->exposed_s[PART_OFFLOAD], cost->step_s);
     add_part(&table, "stage imbalance", cost->imbalance_s, cost->step_s);
     add_part(&table, "bubble", cost->bubble_s, cost->step_s);
     add_part(&table, "update", cost->update_s, cost->step_s);
@@ -35,28 +36,53 @@ static char *breakdown_text(struct arena *arena, const struct cost *cost)
 
 enum { STAGE_ROWS_MAX = 16 };
 
+static void add_stage(struct table *table, const struct memory_parts *memory, int stage)
+{
+    struct arena *arena = table->arena;
+    const char *cells[] = {
+        arena_print(arena, "%d", stage),
+        units_bytes(arena, (double)memory->weights_bytes),
+        units_bytes(arena, (double)memory->gradients_bytes),
+        units_bytes(arena, (double)memory->optimizer_bytes),
+        units_bytes(arena, (double)memory->activations_bytes),
+        units_bytes(arena, (double)memory->transient_bytes),
+        units_bytes(arena, (double)memory->logits_bytes),
+        units_bytes(arena, (double)memory->buffers_bytes),
+        units_bytes(arena, (double)memory->peak_bytes),
+    };
+    table_row(table, cells);
+}
+
+// Where the memory schedule of the plan has one arena for all that comes and goes.
+static void add_planned_stage(struct table *table, const struct memory_parts *memory, int stage)
+{
+    struct arena *arena = table->arena;
+    const char *cells[] = {
+        arena_print(arena, "%d", stage),
+        units_bytes(arena, (double)memory->weights_bytes),
+        units_bytes(arena, (double)memory->gradients_bytes),
+        units_bytes(arena, (double)memory->optimizer_bytes),
+        units_bytes(arena, (double)memory->planned_bytes),
+        units_bytes(arena, (double)memory->buffers_bytes),
+        units_bytes(arena, (double)memory->peak_bytes),
+    };
+    table_row(table, cells);
+}
+
 static char *memory_text(struct arena *arena, const struct evaluation *evaluation)
 {
-    struct table table = table_new(arena, "rrrrrrrrr");
     static const char *const HEADER[] = {"stage",     "weights",     "grads",
                                          "optimizer", "activations", "working",
                                          "logits",    "buffers",     "allocated"};
-    table_row(&table, HEADER);
+    static const char *const PLANNED_HEADER[] = {"stage",   "weights", "grads",    "optimizer",
+                                                 "planned", "buffers", "allocated"};
+    bool is_planned = evaluation->prediction.planned_bytes > 0;
+    struct table table = table_new(arena, is_planned ? "rrrrrrr" : "rrrrrrrrr");
+    table_row(&table, is_planned ? PLANNED_HEADER : HEADER);
     int stage_count = evaluation->program->shape.stage_count;
     for (int stage = 0; stage < stage_count && stage < STAGE_ROWS_MAX; stage++) {
         const struct memory_parts *memory = &evaluation->stage_memory[stage];
-        const char *cells[] = {
-            arena_print(arena, "%d", stage),
-            units_bytes(arena, (double)memory->weights_bytes),
-            units_bytes(arena, (double)memory->gradients_bytes),
-            units_bytes(arena, (double)memory->optimizer_bytes),
-            units_bytes(arena, (double)memory->activations_bytes),
-            units_bytes(arena, (double)memory->transient_bytes),
-            units_bytes(arena, (double)memory->logits_bytes),
-            units_bytes(arena, (double)memory->buffers_bytes),
-            units_bytes(arena, (double)memory->peak_bytes),
-        };
-        table_row(&table, cells);
+        (is_planned ? add_planned_stage : add_stage)(&table, memory, stage);
     }
     char *text = table_text(&table);
     if (stage_count <= STAGE_ROWS_MAX) return text;
@@ -71,7 +97,8 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
-        "MFU %s\n%s%s\n%s\n%sStage %d needs most: %s allocated + %s reserve = %s reserved of %s.\n",
+        "MFU %s\n%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
+        "%s.\n",
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
         (long long)request->workload.global_batch, precision_name(request->workload.precision),
@@ -81,7 +108,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         units_ratio(arena, prediction->mfu_ratio), band_text(arena, prediction),
         prediction->band ? "\n" : "", breakdown_text(arena, &prediction->cost),
         memory_text(arena, evaluation), evaluation->worst_stage,
-        units_bytes(arena, (double)worst->peak_bytes),
+        units_bytes(arena, (double)worst->peak_bytes), worst->planned_bytes > 0 ? " (planned)" : "",
         units_bytes(arena, (double)worst->reserve_bytes),
         units_bytes(arena, (double)worst->reserved_bytes),
         units_bytes(arena, (double)cluster_device_bytes(request->cluster)));

@@ -17,9 +17,14 @@ struct sources {
     double waited_ratio[ENTRY_COUNT];  // share of what it takes alone that is waited for
 };
 
-bool account_is_collective(const struct account_line *line)
+static bool is_communication(const struct ledger_line *line)
 {
-    return line->price->collective != COLLECTIVE_NONE;
+    return line->collective != COLLECTIVE_NONE || line->entry == ENTRY_COPY;
+}
+
+bool account_is_communication(const struct account_line *line)
+{
+    return is_communication(line->price);
 }
 
 static void count_uses(struct arena *arena, struct sources *sources)
@@ -55,7 +60,8 @@ static double line_uses(const struct sources *sources, const struct ledger_line 
 {
     double rounds = sources->price->shape.micro_batch_count;
     if (line->block >= 0) return rounds * sources->block_uses[line->block];
-    if (line->entry == ENTRY_TASK) return rounds * sources->chunk_uses[line->chunk];
+    bool each_round = line->entry == ENTRY_TASK || line->entry == ENTRY_COPY;
+    if (each_round) return rounds * sources->chunk_uses[line->chunk];
     if (line->chunk >= 0) return sources->chunk_uses[line->chunk];
     int last = sources->price->shape.stage_count - 1;
     if (line->entry == ENTRY_HOP) return sources->hops;
@@ -93,7 +99,7 @@ static bool is_alike(const struct ledger_line *a, const struct ledger_line *b)
         a->recompute != b->recompute || a->collective != b->collective) {
         return false;
     }
-    if (!a->instr && a->collective == COLLECTIVE_NONE) return true;
+    if (!a->instr && !is_communication(a)) return true;
     return a->s == b->s && a->bytes == b->bytes && a->flop == b->flop && a->joined == b->joined &&
            a->exchange == b->exchange && a->axes == b->axes && a->rank_count == b->rank_count &&
            a->count == b->count && a->gemm.m == b->gemm.m && a->gemm.n == b->gemm.n &&
@@ -114,13 +120,13 @@ static void add_line(const struct sources *sources, const struct ledger_line *li
         own->price = line;
     }
     double s = line->exposed_s * uses * sources->waited_ratio[line->entry];
-    bool is_collective = line->collective != COLLECTIVE_NONE;
+    bool is_apart = is_communication(line);
     own->count += line->count * uses;
     own->flop += line->flop * uses;
-    own->bytes += is_collective ? 0 : line->bytes * uses;
+    own->bytes += is_apart ? 0 : line->bytes * uses;
     own->alone_s += line->s * uses;
     own->s += s;
-    *(is_collective ? &account->communication_s : &account->operators_s) += s;
+    *(is_apart ? &account->communication_s : &account->operators_s) += s;
 }
 
 // A stable merge sort, so that ties stay in the order of the program.

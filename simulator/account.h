@@ -45,4 +45,5 @@ struct account account_make(struct arena *arena, struct arena *scratch,
                             const struct evaluation_request *request,
                             const struct evaluation *evaluation);
 
-bool account_is_collective(const struct account_line *line);
+// A collective, or a copy to or from the host.
+bool account_is_communication(const struct account_line *line);

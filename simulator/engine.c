@@ -79,7 +79,7 @@ static struct spans *make_spans(struct arena *arena, const struct engine *engine
     int64_t messages = 4 * (int64_t)shape->chunk_count * shape->micro_batch_count;
     for (int stage = 0; stage < shape->stage_count; stage++) {
         int64_t rank_spans = SPANS_PER_SLOT * engine->walk->slot_count + messages +
-                             stage_buckets(engine->price, stage) + ENGINE_TASK_KIND_COUNT;
+                             stage_buckets(engine->price, stage) + ENGINE_TASK_KIND_COUNT + 2;
         spans->capacity += rank_spans * engine->pipeline_count;
     }
     spans->list = ARENA_NEW(arena, struct span, spans->capacity);
@@ -149,6 +149,7 @@ static void run_pipelines(struct arena *scratch, struct engine *engine)
 // Sums of a stage's chunks, once a step.
 struct stage_once {
     int64_t small_ns, update_ns, gather_ns;
+    int64_t copy_ns[2];  // inside the update: gradients to the host, parameters from there
 };
 
 static struct stage_once stage_once(const struct engine *engine, int stage)
@@ -161,17 +162,18 @@ static struct stage_once stage_once(const struct engine *engine, int stage)
         const struct chunk_price *class = &price->classes[price->class_of[at]];
         once.small_ns += walk_ns(class->small_reduce_s);
         update_s += class->update_s;
+        for (int way = 0; way < 2; way++)
+            once.copy_ns[way] += walk_ns(class->update_copy_s[way]);
         if (!price->gather_overlapped) once.gather_ns += engine->walk->gather_ns[at];
     }
     once.update_ns = walk_ns(update_s);
     return once;
 }
 
-static void add_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
+static void put_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
                       int64_t start_ns, int64_t end_ns)
 {
     struct spans *spans = engine->walk->spans;
-    engine->walk->event_count += engine->pipeline_count;
     if (!spans || start_ns == end_ns) return;
     struct task_id id = {(int)kind, 0, 0};
     for (int i = 0; i < engine->pipeline_count; i++) {
@@ -179,6 +181,20 @@ static void add_spans(struct engine *engine, int stage, enum engine_task kind, e
         int task = task_number(&engine->price->shape, &id);
         spans_add(spans, &(struct span){rank, stream, task, start_ns, end_ns});
     }
+}
+
+static void add_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
+                      int64_t start_ns, int64_t end_ns)
+{
+    engine->walk->event_count += engine->pipeline_count;
+    put_spans(engine, stage, kind, stream, start_ns, end_ns);
+}
+
+// What an update on the host copies is inside the update, which is the event.
+static void add_copies(struct engine *engine, int stage, enum stream stream, int64_t start_ns,
+                       int64_t end_ns)
+{
+    put_spans(engine, stage, ENGINE_UPDATE, stream, start_ns, end_ns);
 }
 
 // From the last backward to the norm, when every rank waits for the slowest; returns that time.
@@ -233,6 +249,10 @@ static int64_t update_all(struct engine *engine, int64_t sync_ns)
         int64_t update_ns = llround((double)once.update_ns * engine->slow_most[stage]);
         int64_t updated_ns = start_ns + update_ns;
         add_spans(engine, stage, ENGINE_UPDATE, STREAM_COMPUTE, start_ns, updated_ns);
+        int64_t down_ns = once.copy_ns[0] < update_ns ? once.copy_ns[0] : update_ns;
+        int64_t up_ns = once.copy_ns[1] < update_ns ? once.copy_ns[1] : update_ns;
+        add_copies(engine, stage, STREAM_D2H, start_ns, start_ns + down_ns);
+        add_copies(engine, stage, STREAM_H2D, updated_ns - up_ns, updated_ns);
         add_spans(engine, stage, ENGINE_PARAMETER_GATHER, STREAM_DP, updated_ns,
                   updated_ns + once.gather_ns);
         int64_t length_ns = updated_ns + once.gather_ns;

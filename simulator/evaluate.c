@@ -161,6 +161,9 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
         evaluation->stage_memory[stage] = memory_of_stage(program, stack, stage);
     }
     memory_worst(program, stack, &evaluation->worst_stage);
+    evaluation->hosts = (struct host_need){0};
+    if (!offload_is_none(&parallel->offload))
+        evaluation->hosts = hosts_need(program, evaluation->stage_memory);
     evaluation->prediction = predict(request, evaluation, context.compute.device);
     return true;
 }

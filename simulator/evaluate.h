@@ -1,5 +1,6 @@
 #pragma once
 #include "cost_models/band.h"
+#include "cost_models/hosts.h"
 #include "cost_models/measured.h"
 #include "cost_models/memory.h"
 #include "cost_models/money.h"
@@ -35,6 +36,7 @@ struct prediction {
     struct cost cost;
     struct money money, money_low, money_high;  // the latter at the ends of the band
     int64_t peak_bytes, reserved_bytes;  // worst rank: allocated, and with the stack's reserve
+    int64_t planned_bytes;  // of peak_bytes: the arena of a memory schedule; 0 = none was planned
 };
 
 struct evaluation {
@@ -44,6 +46,7 @@ struct evaluation {
     const struct simulation *simulation;
     struct memory_parts *stage_memory;  // one a stage
     int worst_stage;                    // of the largest reserved_bytes
+    struct host_need hosts;             // of a plan that moves nothing 0
     struct measured_use measured;       // kernels that were measured, of the slowest device in use
     struct prediction prediction;
 };

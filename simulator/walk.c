@@ -127,6 +127,23 @@ static void add_span(struct walk *walk, int stage, enum stream stream, struct ta
     spans_add(walk->spans, &span);
 }
 
+// What forward saves goes down behind the layers that made it, and comes up before those that read
+// it: the trace shows all copies of a task as one span, against the end of F, from the start of B.
+static void add_copies(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
+                       int64_t end_ns)
+{
+    int at = stage * walk->price->shape.chunk_count + slot->chunk;
+    int64_t copy_ns = walk_ns(walk->price->classes[walk->price->class_of[at]].copy_s);
+    if (copy_ns == 0 || slot->kind == TASK_WEIGHT) return;
+    struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
+    if (copy_ns > end_ns - start_ns) copy_ns = end_ns - start_ns;
+    if (slot->kind == TASK_FORWARD) {
+        add_span(walk, stage, STREAM_D2H, id, end_ns - copy_ns, end_ns);
+    } else {
+        add_span(walk, stage, STREAM_H2D, id, start_ns, start_ns + copy_ns);
+    }
+}
+
 // A task on the compute stream and, behind it, the collectives inside it that nothing hides: they
 // lie between its operators, the trace shows their sum at its end, each on the stream of its axis.
 static void add_task(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
@@ -141,7 +158,8 @@ static void add_task(struct walk *walk, int stage, const struct slot *slot, int6
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
     const double *part_s = walk->price->classes[walk->price->class_of[at]].phase_s[slot->kind];
-    int64_t compute_end_ns = end_ns;
+    add_copies(walk, stage, slot, start_ns, end_ns);
+    int64_t compute_end_ns = end_ns - walk_ns(part_s[PART_OFFLOAD]);
     for (size_t i = 0; i < sizeof EXPOSED / sizeof *EXPOSED; i++) {
         compute_end_ns -= walk_ns(part_s[EXPOSED[i].part]);
     }

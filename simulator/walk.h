@@ -19,8 +19,8 @@
 //   full speed while compute waits and at overlap_ratio while it runs. The first forward of a chunk
 //   may pass j / n of itself once bucket j is there.
 
-// A task, and the collectives inside it that nothing hides, one span a kind.
-enum { SPANS_PER_SLOT = 5 };
+// A task, the collectives inside it that nothing hides, one span a kind, and its copies.
+enum { SPANS_PER_SLOT = 6 };
 
 struct spans {
     struct span *list;

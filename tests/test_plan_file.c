@@ -171,8 +171,9 @@ static void wrong_choices_are_named_with_their_place(void **state)
          "x.json:1:287: $.passes: \"streams,all\" is neither none nor a list of passes"},
         {"\"dp\",\"pp\"]", "\"pp\",\"pp\"]",
          "x.json:1:241: $.order[3]: expected each of tp, cp, dp, pp once, found \"pp\""},
-        {"\"none\",\"overlap", "\"optimizer\",\"overlap",
-         "x.json:1:193: $.offload: \"optimizer\" is no offload (none)"},
+        {"\"none\",\"overlap", "\"weights\",\"overlap",
+         "x.json:1:193: $.offload: \"weights\" is no offload (none, or optimizer, activations, "
+         "classes of operators)"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct json root = parse(arena, damaged(arena, CASES[i].found, CASES[i].put));

@@ -17,7 +17,8 @@
 struct memory_tensor {
     const char *name;
     int64_t bytes;    // not aligned; 0 is allowed
-    int producer;     // operator, or -1
+    int producer;     // operator, or -1; filled by memory_graph_finish. A view may have none: it
+                      // is there when what it shares is
     int storage;      // tensor whose memory it uses: itself, or the first of those that share. Of a
                       // group the root is what is made first; its bytes are the largest
     bool overwrites;  // written in place: every other reader of `shares` runs before its producer
@@ -46,9 +47,10 @@ struct memory_graph {
 
 // Checks a graph whose operators may stand in any order, brings them into program order (as given
 // where that respects the edges, else the given order as far as the edges let it), and fills
-// `storage`. False and ERR_INPUT, one line naming operator or tensor: a cycle, two producers, a
-// tensor index out of range, negative bytes, sharing that is circular, persistent on one side only
-// or with a reader that cannot run before the overwriting. `place` starts the line ("x.json").
+// `producer` and `storage`. False and ERR_INPUT, one line naming operator or tensor: a cycle, two
+// producers, a tensor index out of range, negative bytes, sharing that is circular, persistent on
+// one side only, larger than what it shares or with a reader (of the tensor or of a view of it)
+// that cannot run before the overwriting. `place` starts the line ("x.json").
 MUST_CHECK bool memory_graph_finish(struct arena *arena, struct memory_graph *graph,
                                     const char *place, struct err *err);
 

@@ -32,6 +32,7 @@ struct order_result {
     int64_t bound_bytes;  // no order has a lower peak; never above peak_bytes
     int segment_count, distinct_count, largest_segment;
     int certified_count;  // distinct segments where GLPK agreed
+    int disputed_count;   // where it did not: a bug, in the search or there
     int capped_count;     // distinct segments where the search ended at a cap
     int64_t state_count;
 };

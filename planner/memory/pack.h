@@ -50,7 +50,7 @@ struct pack_result pack_solve(struct arena *arena, struct arena *scratch,
                               const struct pack_problem *problem,
                               const struct pack_options *options);
 
-// Most size alive at once, aligned sizes where all buffers have one alignment.
+// Most size alive at once, or the top of the highest fixed buffer.
 int64_t pack_bound(struct arena *scratch, const struct pack_problem *problem);
 
 // The parts of pack_solve, for tests and baselines. Each fills offsets[] and returns the height.

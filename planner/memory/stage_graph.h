@@ -10,19 +10,36 @@
 // waits for the norm of all). In the arena: activations, what collectives gather and make, logits,
 // messages from neighbours, copies for offload.
 //
+// Collectives run when the plan says. Where parameters are gathered ahead (overlap param-gather) a
+// block's are there before the block in front of them begins; where messages go beside compute
+// (overlap pp) the next slot's is received while a slot runs, and what a slot sends is gone when
+// the next ends.
+//
 // A step repeats itself: only so many micro-batches stand in the graph as make the most alive at
-// once (`micro_batches`); those after them use the places of the ones before.
+// once (`micro_batches`); those after them use the places of the ones before. That holds because a
+// tensor that lives while another micro-batch works has a place that nothing else uses (an operator
+// at the start holds them all): one for each micro-batch that is in flight, in turn. All else lives
+// within the work on its own micro-batch. Where the graph has every micro-batch of the step, or
+// each ends before the next begins, no place is held.
 struct stage_graph {
     struct memory_graph *graph;
     int micro_batches;
     // Where an operator comes from: operator o is instruction `instr[o]` of position `position[o]`
-    // of chunk `chunk[o]` for micro-batch `micro_batch[o]`; instr -1: a message or a copy.
+    // of chunk `chunk[o]` for micro-batch `micro_batch[o]`; instr -1: a message, a copy, room for a
+    // block's gradients, the end of a slot.
     const int *instr, *position, *chunk, *micro_batch;
-    const int *buffer;  // of tensor t: in its block program; -1: a message or a copy
+    const int *slot;    // by operator, of the stage's schedule; -1: before the first
+    const int *buffer;  // of tensor t: in its block program; -1: persistent or a held place
+    const int *turns;   // by tensor: places its kind takes turns in, micro-batch k the one of
+                        // micro-batch k modulo this; 0: not held, any micro-batch's will do
 };
 MUST_CHECK struct stage_graph *stage_graph_make(struct arena *arena, const struct program *program,
                                                 const struct stack *stack, int stage,
                                                 struct err *err);
+// The same with this many micro-batches, which must be legal and at most those of the step.
+MUST_CHECK struct stage_graph *stage_graph_of(struct arena *arena, const struct program *program,
+                                              const struct stack *stack, int stage,
+                                              int micro_batches, struct err *err);
 
 // The memory schedule of a plan: of each distinct stage order and offsets. In plan.json under
 // memory.schedule (plan/plan.schema.json); `simulate` and the executor read it there.

@@ -1,0 +1,234 @@
+#include "cli/commands.h"
+#include "cli/memory_run.h"
+#include "cli/options.h"
+#include "core/file.h"
+#include "plan/parallel.h"
+#include "planner/memory/from_onnx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GRAPH_ALIGNMENT = 512 };  // what CUDA's allocators round to
+
+enum input { INPUT_PACKING, INPUT_JSON, INPUT_ONNX };
+
+// By what stands at the start: ONNX begins with control bytes, JSON with a bracket.
+static bool find_input(const char *path, enum input *input, struct err *err)
+{
+    enum { START_BYTES = 4096 };
+    char start[START_BYTES];
+    FILE *stream = fopen(path, "rb");
+    if (!stream) {
+        struct arena arena = {0};
+        size_t bytes = 0;
+        bool is_read = file_read(&arena, path, 0, &bytes, err) != NULL;
+        arena_free(&arena);
+        return is_read;
+    }
+    size_t bytes = fread(start, 1, sizeof start, stream);
+    fclose(stream);
+    size_t at = bytes >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    *input = INPUT_PACKING;
+    for (; at < bytes && strchr(" \t\r\n", start[at]) && start[at]; at++)
+        ;
+    if (at == bytes) return true;
+    if (start[at] == '{' || start[at] == '[') *input = INPUT_JSON;
+    if ((unsigned char)start[at] < ' ') *input = INPUT_ONNX;
+    return true;
+}
+
+static const char *wrote_text(struct arena *arena, const struct memory_arguments *arguments,
+                              const char *what)
+{
+    const char *text = "";
+    if (arguments->output) {
+        text = arena_print(arena, "Wrote %s: %s\n", arguments->output, what);
+    }
+    if (!arguments->plot) return text;
+    return arena_print(arena, "%sWrote %s: address over time\n", text, arguments->plot);
+}
+
+static bool run_packing(struct arena *arena, const struct memory_arguments *arguments,
+                        const struct pack_problem *problem, struct memory_schedule *rows,
+                        struct err *err)
+{
+    struct memory_methods methods = memory_methods_of(arguments);
+    struct memory_options options = memory_options_of(arguments, 1);
+    struct arena scratch = {0};
+    bool ok = true;
+    for (int i = 0; i < methods.count && ok; i++) {
+        options.method = methods.methods[i];
+        ok = memory_schedule_packing(arena, &scratch, problem, &options, &rows[i], err);
+    }
+    arena_free(&scratch);
+    return ok;
+}
+
+static bool draw_packing(struct arena *arena, const struct memory_arguments *arguments,
+                         const struct pack_problem *problem, const struct memory_report *report,
+                         struct err *err)
+{
+    int count = problem->count;
+    int64_t *lower = ARENA_NEW(arena, int64_t, count), *upper = ARENA_NEW(arena, int64_t, count);
+    int64_t *size = ARENA_NEW(arena, int64_t, count);
+    for (int i = 0; i < count; i++) {
+        lower[i] = problem->buffers[i].lower;
+        upper[i] = problem->buffers[i].upper;
+        size[i] = problem->buffers[i].size;
+    }
+    const struct memory_schedule *answer = &report->rows[report->row_count - 1];
+    const struct memory_plot plot = {
+        .title = report->name,
+        .time_label = "time",
+        .lower = lower,
+        .upper = upper,
+        .size = size,
+        .offset = answer->offsets,
+        .count = count,
+        .arena_bytes = answer->arena_bytes,
+        .capacity = arguments->capacity,
+    };
+    return memory_draw(arena, arguments, &plot, err);
+}
+
+// Rows without an alignment of their own take that of the command line.
+static void align(struct packing_file *file, struct pack_buffer *buffers, int64_t alignment)
+{
+    memcpy(buffers, file->problem.buffers, (size_t)file->problem.count * sizeof *buffers);
+    for (int i = 0; i < file->problem.count; i++) {
+        if (buffers[i].alignment == 1) buffers[i].alignment = alignment;
+    }
+    file->problem.buffers = buffers;
+}
+
+static int packing(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
+{
+    struct packing_file file;
+    if (!packing_load(arena, arguments->input, &file, err)) return exit_status(err);
+    int64_t alignment = arguments->alignment ? arguments->alignment : 1;
+    align(&file, ARENA_NEW(arena, struct pack_buffer, file.problem.count), alignment);
+    file.problem.capacity = arguments->capacity;
+    struct memory_methods methods = memory_methods_of(arguments);
+    struct memory_schedule *rows = ARENA_NEW(arena, struct memory_schedule, methods.count);
+    if (!run_packing(arena, arguments, &file.problem, rows, err)) return exit_status(err);
+    const char *slash = strrchr(arguments->input, '/');
+    const struct memory_report report = {
+        .name = slash ? slash + 1 : arguments->input,
+        .buffer_count = file.problem.count,
+        .rows = rows,
+        .row_count = methods.count,
+        .alignment = alignment,
+        .capacity = arguments->capacity,
+    };
+    if (arguments->output) {
+        const char *text = packing_text(arena, &file, rows[methods.count - 1].offsets);
+        if (!file_write(arguments->output, text, strlen(text), err)) return exit_status(err);
+    }
+    if (!draw_packing(arena, arguments, &file.problem, &report, err)) return exit_status(err);
+    const char *wrote = wrote_text(arena, arguments, "the same rows with their offsets");
+    return memory_answer(arena, arguments, &report, wrote);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static int graph(struct arena *arena, const struct memory_arguments *arguments,
+                 const struct memory_graph *memory_graph, struct err *err)
+{
+    int64_t alignment = arguments->alignment ? arguments->alignment : GRAPH_ALIGNMENT;
+    const struct memory_problem *problem = memory_problem_make(arena, memory_graph, alignment);
+    struct memory_report report;
+    if (!memory_run_graph(arena, arguments, memory_graph, problem, alignment, NULL, &report, err)) {
+        return exit_status(err);
+    }
+    const struct memory_schedule *answer = &report.rows[report.row_count - 1];
+    if (arguments->output) {
+        const char *text =
+            ends_with(arguments->output, ".csv")
+                ? memory_result_csv(arena, memory_graph, problem, answer)
+                : memory_result_json(arena, memory_graph, problem, alignment, answer);
+        if (!file_write(arguments->output, text, strlen(text), err)) return exit_status(err);
+    }
+    if (!memory_draw_graph(arena, arguments, problem, &report, err)) return exit_status(err);
+    const char *wrote = wrote_text(arena, arguments, "order and offsets");
+    return memory_answer(arena, arguments, &report, wrote);
+}
+
+static int onnx(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
+{
+    enum optimizer optimizer = OPTIMIZER_ADAMW;
+    if (!optimizer_from_name(arguments->optimizer, &optimizer)) {
+        err_set(err, ERR_USAGE, "--optimizer: unknown \"%s\"", arguments->optimizer);
+        return exit_status(err);
+    }
+    const struct onnx_options options = {
+        .batch = arguments->batch,
+        .training = arguments->training,
+        .moment_count = optimizer_moment_count(optimizer),
+    };
+    const struct onnx_graph *model = onnx_load(arena, arguments->input, &options, err);
+    if (!model) return exit_status(err);
+    const struct memory_graph *made = memory_graph_from_onnx(arena, arguments->input, model, err);
+    return made ? graph(arena, arguments, made, err) : exit_status(err);
+}
+
+static int run(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
+{
+    enum input input = INPUT_PACKING;
+    if (!find_input(arguments->input, &input, err)) return exit_status(err);
+    if (input == INPUT_PACKING) return packing(arena, arguments, err);
+    if (input == INPUT_ONNX) return onnx(arena, arguments, err);
+    struct json_document document;
+    if (!json_load(arena, arguments->input, &document, err)) return exit_status(err);
+    struct json root = json_root(&document);
+    if (json_is_object(&root) && json_has(&root, "parallel")) {
+        return memory_plan(arena, arguments, err);
+    }
+    const struct memory_graph *made = memory_graph_load(arena, arguments->input, err);
+    return made ? graph(arena, arguments, made, err) : exit_status(err);
+}
+
+int memory_command(int argc, char **argv, struct err *err)
+{
+    struct memory_arguments a = {
+        .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
+    const struct option options[] = {
+        {"INPUT", OPTION_TEXT, &a.input,
+         "plan.json, a graph (JSON, ONNX) or a packing problem (CSV: id,lower,upper,size)", NULL, 0,
+         0},
+        {"--method", OPTION_CHOICE, &a.method, "how order and addresses are found (default roam)",
+         "program|greedy|global-ilp|roam", 0, 0},
+        {"--capacity", OPTION_I64, &a.capacity,
+         "bytes that the arena may take; exit 1 where it needs more", "N", 0, 0},
+        {"--alignment", OPTION_I64, &a.alignment,
+         "of offsets and sizes (default 512; of offsets of a CSV 1)", "N", 1, 1 << 30},
+        {"--time-limit", OPTION_F64, &a.time_limit_s, "seconds a method (default 300; 0 = none)",
+         "S", 0, 0},
+        {"-o", OPTION_TEXT, &a.output,
+         "order and offsets: JSON or, where it ends so, .csv; a plan without it is updated in "
+         "place",
+         "FILE", 0, 0},
+        {"--plot", OPTION_TEXT, &a.plot, "draw addresses over time (needs gnuplot)", "FILE.svg", 0,
+         0},
+        {"--stage", OPTION_INT, &a.stage, "of a plan: which to print (default: the largest arena)",
+         "N", 0, 1e6},
+        {"--batch", OPTION_I64, &a.batch, "of an ONNX model: its open dimension", "N", 0, 0},
+        {"--training", OPTION_FLAG, &a.training, "of an ONNX model: backward and update as well",
+         NULL, 0, 0},
+        {"--optimizer", OPTION_CHOICE, &a.optimizer, "of an ONNX model (default adamw)",
+         "adamw|adam|sgd|lamb|lars", 0, 0},
+        {"--json", OPTION_FLAG, &a.json, "print the table as JSON", NULL, 0, 0},
+        {"--verbose", OPTION_FLAG, &a.verbose, "the solver's messages on stderr", NULL, 0, 0},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, "memory", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+
+    struct arena arena = {0};
+    int status = run(&arena, &a, err);
+    arena_free(&arena);
+    return status;
+}

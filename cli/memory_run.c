@@ -1,0 +1,126 @@
+#include "cli/memory_run.h"
+#include "core/file.h"
+#include "reports/gnuplot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_line(void *context, const char *line)
+{
+    (void)context;
+    fprintf(stderr, "glpk: %s\n", line);
+}
+
+struct memory_options memory_options_of(const struct memory_arguments *arguments, int64_t alignment)
+{
+    return (struct memory_options){
+        .alignment = alignment,
+        .capacity = arguments->capacity,
+        .time_limit_s = arguments->time_limit_s,
+        .certify = true,
+        .log = arguments->verbose ? print_line : NULL,
+    };
+}
+
+struct memory_methods memory_methods_of(const struct memory_arguments *arguments)
+{
+    struct memory_methods methods = {{MEMORY_PROGRAM}, 1};
+    enum memory_method wanted = MEMORY_ROAM;
+    if (!memory_method_from_name(arguments->method, &wanted)) return methods;
+    if (wanted == MEMORY_ROAM) methods.methods[methods.count++] = MEMORY_GREEDY;
+    if (wanted != MEMORY_PROGRAM) methods.methods[methods.count++] = wanted;
+    return methods;
+}
+
+// A schedule that the checker refuses is a bug, and what it was made of is what a report needs.
+static bool save_instance(struct arena *arena, const struct memory_graph *graph, struct err *err)
+{
+    static const char PATH[] = "meshwright-memory-bug.json";
+    const struct err found = *err;
+    const char *text = memory_graph_text(arena, graph);
+    *err = (struct err){0};
+    if (!file_write(PATH, text, strlen(text), err)) {
+        *err = found;
+        return false;
+    }
+    return err_set(err, found.kind, "%.900s; wrote %s", found.text, PATH);
+}
+
+bool memory_run_graph(struct arena *arena, const struct memory_arguments *arguments,
+                      const struct memory_graph *graph, const struct memory_problem *problem,
+                      int64_t alignment, const struct memory_schedule *answer,
+                      struct memory_report *report, struct err *err)
+{
+    struct memory_methods methods = memory_methods_of(arguments);
+    struct memory_schedule *rows = ARENA_NEW(arena, struct memory_schedule, methods.count);
+    struct memory_options options = memory_options_of(arguments, alignment);
+    struct arena scratch = {0};
+    bool ok = true;
+    for (int i = 0; i < methods.count && ok; i++) {
+        options.method = methods.methods[i];
+        if (answer && i == methods.count - 1) {
+            rows[i] = *answer;
+        } else {
+            ok = memory_schedule_graph(arena, &scratch, graph, problem, &options, &rows[i], err);
+        }
+    }
+    arena_free(&scratch);
+    if (!ok) return err->kind == ERR_SYSTEM ? save_instance(arena, graph, err) : false;
+    *report = (struct memory_report){
+        .name = graph->name,
+        .operator_count = problem->operator_count,
+        .buffer_count = problem->buffer_count,
+        .rows = rows,
+        .row_count = methods.count,
+        .alignment = alignment,
+        .capacity = arguments->capacity,
+    };
+    return true;
+}
+
+int memory_answer(struct arena *arena, const struct memory_arguments *arguments,
+                  const struct memory_report *report, const char *wrote)
+{
+    if (arguments->json) {
+        struct json_writer writer = {.arena = arena};
+        memory_report_write(&writer, NULL, report);
+        fputs(writer.text, stdout);
+    } else {
+        fputs(memory_table_text(arena, report), stdout);
+        fputs(wrote, stdout);
+    }
+    if (report->rows[report->row_count - 1].fits) return 0;
+    fprintf(stderr, "meshwright memory: %s\n", memory_shortfall_text(arena, report));
+    return 1;
+}
+
+bool memory_draw(struct arena *arena, const struct memory_arguments *arguments,
+                 const struct memory_plot *plot, struct err *err)
+{
+    if (!arguments->plot) return true;
+    const char *picture = gnuplot_run(arena, memory_plot_script(arena, plot), err);
+    return picture && file_write(arguments->plot, picture, strlen(picture), err);
+}
+
+bool memory_draw_graph(struct arena *arena, const struct memory_arguments *arguments,
+                       const struct memory_problem *problem, const struct memory_report *report,
+                       struct err *err)
+{
+    const struct memory_schedule *answer = &report->rows[report->row_count - 1];
+    int64_t *sizes = ARENA_NEW(arena, int64_t, problem->buffer_count);
+    for (int i = 0; i < problem->buffer_count; i++) {
+        sizes[i] = problem->buffers[i].bytes;
+    }
+    const struct memory_plot plot = {
+        .title = report->name,
+        .time_label = "step",
+        .lower = answer->birth,
+        .upper = answer->death,
+        .size = sizes,
+        .offset = answer->offsets,
+        .count = problem->buffer_count,
+        .arena_bytes = answer->arena_bytes,
+        .capacity = arguments->capacity,
+    };
+    return memory_draw(arena, arguments, &plot, err);
+}

@@ -1,0 +1,50 @@
+#pragma once
+#include "planner/memory/formats.h"
+#include "reports/memory_plot.h"
+#include "reports/memory_table.h"
+
+// What the kinds of input of `memory` have in common.
+
+struct memory_arguments {
+    const char *input;
+    const char *method, *optimizer;
+    const char *output, *plot;
+    int64_t capacity, alignment;  // 0 = not given
+    int64_t batch;                // 0 = not given
+    int stage;                    // -1 = not given
+    double time_limit_s;
+    bool training, json, verbose;
+};
+
+// The options as the scheduler takes them.
+struct memory_options memory_options_of(const struct memory_arguments *arguments,
+                                        int64_t alignment);
+
+// The baseline and what it is compared with, up to the method that was asked for, which is last.
+struct memory_methods {
+    enum memory_method methods[MEMORY_METHOD_COUNT];
+    int count;
+};
+struct memory_methods memory_methods_of(const struct memory_arguments *arguments);
+
+// Every method's row for a graph. `answer`: the row of the last method where it is there already;
+// else NULL. False with `err` set by the scheduler; then the graph is saved beside it.
+MUST_CHECK bool memory_run_graph(struct arena *arena, const struct memory_arguments *arguments,
+                                 const struct memory_graph *graph,
+                                 const struct memory_problem *problem, int64_t alignment,
+                                 const struct memory_schedule *answer, struct memory_report *report,
+                                 struct err *err);
+
+// Table or JSON on stdout, the picture, and the exit status; `wrote` is the last line (may be "").
+int memory_answer(struct arena *arena, const struct memory_arguments *arguments,
+                  const struct memory_report *report, const char *wrote);
+MUST_CHECK bool memory_draw(struct arena *arena, const struct memory_arguments *arguments,
+                            const struct memory_plot *plot, struct err *err);
+
+// Draws a schedule of a graph's problem.
+MUST_CHECK bool memory_draw_graph(struct arena *arena, const struct memory_arguments *arguments,
+                                  const struct memory_problem *problem,
+                                  const struct memory_report *report, struct err *err);
+
+// A plan: schedules all stages, prints one, and writes them into the plan.
+int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err);

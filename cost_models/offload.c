@@ -1,0 +1,163 @@
+#include "cost_models/offload.h"
+#include "cost_models/ledger.h"
+#include "cost_models/parameters.h"
+
+#include <assert.h>
+#include <math.h>
+
+// Ranks that share a host: all of its devices, but where the plan uses fewer.
+static double sharing_count(const struct cluster *cluster, const struct node_group *group)
+{
+    return fmin(group->gpus_per_host, cluster->rank_count);
+}
+
+// The slowest host paces the others. Each byte that a device copies is one that its host reads or
+// writes, whose memory all devices of the host share.
+double offload_bytes_per_s(const struct price_context *context, enum tier tier)
+{
+    double ratio = context->compute.stack->copy_ratio, least = INFINITY;
+    assert(tier != TIER_DEVICE && ratio > 0);
+    for (int i = 0; i < context->cluster->node_group_count; i++) {
+        const struct node_group *group = &context->cluster->nodes[i];
+        double share = 1.0 / sharing_count(context->cluster, group);
+        least = fmin(least, ratio * group->host.pcie_bytes_per_s);
+        least = fmin(least, share * group->host.memory_bandwidth_bytes_per_s);
+        if (tier == TIER_NVME) least = fmin(least, ratio * share * group->host.nvme_bytes_per_s);
+    }
+    return least;
+}
+
+static double compute_s(const double part_s[PART_COUNT])
+{
+    return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
+}
+
+// Where W is a task of its own it runs before the next B all the same.
+struct copy_price copy_price(const struct price_context *context, enum tier tier,
+                             const struct block_program *block, const struct block_price *price,
+                             unsigned moved)
+{
+    const struct stack *stack = context->compute.stack;
+    enum precision precision = context->compute.precision;
+    struct copy_price copy = {.bytes = memory_class_bytes(stack, precision, block, moved)};
+    if (copy.bytes <= 0) return copy;
+    copy.copy_s = copy.bytes / offload_bytes_per_s(context, tier);
+    double forward_s = compute_s(price->phase_s[PHASE_FORWARD]);
+    double backward_s =
+        compute_s(price->phase_s[PHASE_BACKWARD]) + compute_s(price->phase_s[PHASE_WEIGHT]);
+    copy.forward_s = fmax(0, copy.copy_s - forward_s);
+    copy.backward_s = fmax(0, copy.copy_s - backward_s);
+    return copy;
+}
+
+static void write_copies(const struct price_context *context, const struct copy_price *copy,
+                         int count)
+{
+    struct ledger_line line = {
+        .entry = ENTRY_COPY,
+        .what = "to the host",
+        .phase = PHASE_FORWARD,
+        .count = count,
+        .s = count * copy->copy_s,
+        .exposed_s = count * copy->forward_s,
+        .bytes = copy->bytes,
+        .bound = BOUND_MEMORY,
+        .part = PART_OFFLOAD,
+    };
+    ledger_add(context->ledger, &line);
+    line.what = "from the host";
+    line.phase = PHASE_BACKWARD;
+    line.exposed_s = count * copy->backward_s;
+    ledger_add(context->ledger, &line);
+}
+
+void copy_add(const struct price_context *context, const struct program *program,
+              const struct block_use *use, const struct block_price *price,
+              struct chunk_price *chunk)
+{
+    if (!use->moved) return;
+    const struct block_program *block = program->blocks[use->block_program];
+    enum tier tier = program->parallel.offload.activations;
+    struct copy_price copy = copy_price(context, tier, block, price, use->moved);
+    chunk->phase_s[PHASE_FORWARD][PART_OFFLOAD] += use->count * copy.forward_s;
+    chunk->phase_s[PHASE_BACKWARD][PART_OFFLOAD] += use->count * copy.backward_s;
+    chunk->copy_s += use->count * copy.copy_s;
+    write_copies(context, &copy, use->count);
+}
+
+// Bytes that an update on the host reads and writes, with what is copied into its memory and out
+// of it meanwhile.
+static double host_bytes(const struct price_context *context, const struct program *program,
+                         double elements)
+{
+    const struct stack *stack = context->compute.stack;
+    enum precision precision = program->workload.precision;
+    double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
+    double moved_bytes = stack_gradient_bytes(stack, precision) + parameter_weight_bytes(precision);
+    return elements * (2 * state_bytes + 2 * moved_bytes);
+}
+
+static double host_bytes_per_s(const struct price_context *context)
+{
+    double least = INFINITY;
+    for (int i = 0; i < context->cluster->node_group_count; i++) {
+        const struct node_group *group = &context->cluster->nodes[i];
+        double share = 1.0 / sharing_count(context->cluster, group);
+        least = fmin(least, share * group->host.memory_bandwidth_bytes_per_s);
+    }
+    return least * context->compute.stack->host_update_ratio;
+}
+
+struct host_update host_update(const struct price_context *context, const struct program *program,
+                               double elements)
+{
+    struct host_update update = {.bucket_count = 1};
+    if (elements <= 0) return update;
+    const struct stack *stack = context->compute.stack;
+    const struct workload *workload = &program->workload;
+    double link = offload_bytes_per_s(context, TIER_HOST);
+    double down_bytes = elements * stack_gradient_bytes(stack, workload->precision);
+    double buckets = ceil(down_bytes / memory_bucket_bytes(program, stack));
+    update.bucket_count = (int)fmin(fmax(buckets, 1), 1e6);
+    update.down_s = down_bytes / link;
+    update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
+    update.host_s = fmax(host_bytes(context, program, elements) / host_bytes_per_s(context),
+                         update_s(&context->compute, workload->optimizer, elements));
+    if (program->parallel.offload.optimizer == TIER_NVME) {
+        double bytes =
+            2 * elements * stack_state_bytes(stack, workload->optimizer, workload->precision);
+        update.nvme_s = bytes / offload_bytes_per_s(context, TIER_NVME);
+    }
+    double most_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
+    double sum_s = update.down_s + update.up_s + update.host_s + update.nvme_s;
+    update.s = most_s + (sum_s - most_s) / update.bucket_count;
+    return update;
+}
+
+// Of what is not the longest one bucket is waited for.
+static void write_update(const struct price_context *context, const struct host_update *update,
+                         const char *what, double s, double *longest_s)
+{
+    struct ledger_line line = {.entry = ENTRY_UPDATE,
+                               .what = what,
+                               .count = update->bucket_count,
+                               .s = s,
+                               .exposed_s = s == *longest_s ? s : s / update->bucket_count,
+                               .bound = BOUND_MEMORY};
+    if (s == *longest_s) *longest_s = -1;
+    ledger_add(context->ledger, &line);
+}
+
+void host_update_add(const struct price_context *context, const struct program *program,
+                     double elements, struct chunk_price *chunk)
+{
+    struct host_update update = host_update(context, program, elements);
+    double longest_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
+    chunk->update_s = update.s;
+    chunk->update_copy_s[0] = update.down_s;
+    chunk->update_copy_s[1] = update.up_s;
+    write_update(context, &update, "host optimizer", update.host_s, &longest_s);
+    write_update(context, &update, "grads to host", update.down_s, &longest_s);
+    write_update(context, &update, "params to GPU", update.up_s, &longest_s);
+    write_update(context, &update, "NVMe states", update.nvme_s, &longest_s);
+}

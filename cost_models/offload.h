@@ -1,0 +1,46 @@
+#pragma once
+#include "cost_models/memory.h"
+#include "cost_models/step.h"
+
+// What moving state off the device takes. Two engines copy beside compute, one each way, at the
+// slowest of the device's link, its share of the host's memory and, for NVMe, its share of the
+// host's drives.
+//
+// Activations: while a layer runs forward the copies of the layer before go down, while it runs
+// backward those of the layer behind come up (two layers are in transit each way), so that of the
+// copies of a layer as much is hidden as it computes, and the rest is waited for.
+//
+// Optimizer states: gradients go down, the host updates, parameters come up, bucket by bucket
+// (ZeRO- Offload, Ren et al. 2021, section 4.1); on NVMe the states are read and written as well
+// (ZeRO- Infinity, Rajbhandari et al. 2021, section 5). A row of buckets takes as long as the
+// slowest of these and, to fill and drain, one bucket of each of the others. Nothing of it is
+// counted to run beside backward, because the norm of all gradients comes first. A host is never
+// counted faster than the device, so that moving never shortens a step.
+
+// Bytes a second of one rank, one direction, between the device and that tier.
+double offload_bytes_per_s(const struct price_context *context, enum tier tier);
+
+// One layer and micro-batch of a block of which these classes are moved.
+struct copy_price {
+    double bytes, copy_s;          // one direction
+    double forward_s, backward_s;  // of them, what no compute hides
+};
+struct copy_price copy_price(const struct price_context *context, enum tier tier,
+                             const struct block_program *block, const struct block_price *price,
+                             unsigned moved);
+// Adds the copies of a use of a block to its chunk, and writes them into the context's ledger.
+void copy_add(const struct price_context *context, const struct program *program,
+              const struct block_use *use, const struct block_price *price,
+              struct chunk_price *chunk);
+
+// One update on the host of `elements` parameters.
+struct host_update {
+    double down_s, host_s, up_s, nvme_s;  // alone
+    double s;                             // of the row of buckets
+    int bucket_count;
+};
+struct host_update host_update(const struct price_context *context, const struct program *program,
+                               double elements);
+// Adds it to a chunk, and its parts to the context's ledger.
+void host_update_add(const struct price_context *context, const struct program *program,
+                     double elements, struct chunk_price *chunk);

@@ -1,0 +1,366 @@
+#include "models/onnx/operators.h"
+
+#include "models/onnx/shape.h"
+
+#include <string.h>
+
+// Bits of inputs and outputs.
+enum { X0 = 1, X1 = 2, X2 = 4, X3 = 8, X4 = 16, Y0 = 1, Y1 = 2, Y2 = 4, Y3 = 8, Y4 = 16 };
+enum { ALL_BUT_FIRST = ~1U & 0x3ff };
+
+enum {
+    EACH = GRADIENT_EACH,
+    PASS = GRADIENT_PASS,
+    VIEW = GRADIENT_VIEW,
+    OVER = GRADIENT_IN_PLACE,
+    SCALED = GRADIENT_SCALED,
+};
+
+// The lists of gradients that many rows share. READS_INPUT and READS_OUTPUT are functions of one
+// tensor whose derivative is written with x, or with y so that x may go.
+#define NO_GRADIENT \
+    {               \
+        {           \
+            0       \
+        }           \
+    }
+#define READS_NOTHING                  \
+    {                                  \
+        {                              \
+            "gradient", X0, 0, 0, OVER \
+        }                              \
+    }
+#define READS_INPUT                     \
+    {                                   \
+        {                               \
+            "gradient", X0, X0, 0, OVER \
+        }                               \
+    }
+#define READS_OUTPUT                    \
+    {                                   \
+        {                               \
+            "gradient", X0, 0, Y0, OVER \
+        }                               \
+    }
+#define READS_BOTH                    \
+    {                                 \
+        {                             \
+            "gradient", X0, X0, Y0, 0 \
+        }                             \
+    }
+#define MOVES                       \
+    {                               \
+        {                           \
+            "gradient", X0, 0, 0, 0 \
+        }                           \
+    }
+#define IS_VIEW                        \
+    {                                  \
+        {                              \
+            "gradient", X0, 0, 0, VIEW \
+        }                              \
+    }
+#define PRODUCT                                                                        \
+    {                                                                                  \
+        {"input_gradient", X0, X1, 0, SCALED}, {"weight_gradient", X1, X0, 0, SCALED}, \
+        {                                                                              \
+            "bias_gradient", X2, 0, 0, PASS                                            \
+        }                                                                              \
+    }
+#define NORM                                              \
+    {                                                     \
+        {                                                 \
+            "gradient", X0 | X1 | X2, X0 | X1, Y1 | Y2, 0 \
+        }                                                 \
+    }
+
+#define UNARY(type, flop, reads)                                     \
+    {                                                                \
+        type, shape_same, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, flop, reads \
+    }
+#define STEP(type)                                                      \
+    {                                                                   \
+        type, shape_same, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, 1, NO_GRADIENT \
+    }
+#define COMPARE(type, inputs)                                           \
+    {                                                                   \
+        type, shape_compare, inputs, inputs, 1, 0, 0, 0, 1, NO_GRADIENT \
+    }
+#define REDUCE(type, reads)                             \
+    {                                                   \
+        type, shape_reduce, 1, 2, 1, X1, 0, 0, 1, reads \
+    }
+
+// Flops of element-wise functions are one for each arithmetic operation and one for each
+// transcendental: no machine is kept busy by them, their bytes count.
+static const struct onnx_operator OPERATORS[] = {
+    // type, shape, inputs least and most, outputs most, values, traits, saved, flops, gradients
+    {"Conv", shape_conv, 2, 3, 1, 0, 0, 0, 0, PRODUCT},
+    {"ConvTranspose", shape_conv_transpose, 2, 3, 1, 0, 0, 0, 0, PRODUCT},
+    {"Gemm", shape_gemm, 2, 3, 1, 0, 0, 0, 0, PRODUCT},
+    {"MatMul", shape_matmul, 2, 2, 1, 0, 0, 0, 0, PRODUCT},
+    {"Einsum", shape_einsum, 1, 2, 1, 0, 0, 0, 0, PRODUCT},
+
+    {"MaxPool", shape_pool, 1, 1, 2, 0, 0, SAVED_INDICES, 0, {{"gradient", X0, 0, Y1, 0}}},
+    {"AveragePool", shape_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},
+    {"GlobalAveragePool", shape_global_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},
+    {"GlobalMaxPool", shape_global_pool, 1, 1, 1, 0, 0, 0, 0, READS_BOTH},
+    {"Resize", shape_resize, 1, 4, 1, X1 | X2 | X3, 0, 0, 7, MOVES},
+    {"Upsample", shape_resize, 1, 2, 1, X1, 0, 0, 7, MOVES},
+
+    {"BatchNormalization",
+     shape_batch_norm,
+     5,
+     5,
+     5,
+     0,
+     TRAIT_EVAL_IN_PLACE,
+     SAVED_CHANNELS,
+     5,
+     {{"gradient", X0 | X1 | X2, X0 | X1, Y3 | Y4, 0}}},
+    {"InstanceNormalization", shape_batch_norm, 3, 3, 1, 0, 0, SAVED_PLANES, 8, NORM},
+    {"LayerNormalization", shape_normalized, 2, 3, 3, 0, 0, SAVED_ROWS, 8, NORM},
+    {"GroupNormalization", shape_normalized, 3, 3, 1, 0, 0, SAVED_GROUPS, 8, NORM},
+    {"LRN", shape_normalized, 1, 1, 1, 0, 0, 0, 8, READS_BOTH},
+    {"Softmax", shape_normalized, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, 5, READS_OUTPUT},
+    {"LogSoftmax", shape_normalized, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, 5, READS_OUTPUT},
+
+    UNARY("Relu", 1, READS_OUTPUT),
+    UNARY("LeakyRelu", 2, READS_OUTPUT),
+    UNARY("ThresholdedRelu", 1, READS_OUTPUT),
+    UNARY("Elu", 3, READS_OUTPUT),
+    UNARY("Selu", 4, READS_OUTPUT),
+    UNARY("Celu", 4, READS_OUTPUT),
+    UNARY("Sigmoid", 3, READS_OUTPUT),
+    UNARY("HardSigmoid", 3, READS_OUTPUT),
+    UNARY("Tanh", 1, READS_OUTPUT),
+    UNARY("Exp", 1, READS_OUTPUT),
+    UNARY("Sqrt", 1, READS_OUTPUT),
+    UNARY("Reciprocal", 1, READS_OUTPUT),
+    UNARY("Neg", 1, READS_NOTHING),
+    UNARY("Abs", 1, READS_INPUT),
+    UNARY("Log", 1, READS_INPUT),
+    UNARY("Sin", 1, READS_INPUT),
+    UNARY("Cos", 1, READS_INPUT),
+    UNARY("Erf", 1, READS_INPUT),
+    UNARY("Gelu", 8, READS_INPUT),
+    UNARY("Mish", 6, READS_INPUT),
+    UNARY("Swish", 4, READS_INPUT),
+    UNARY("HardSwish", 4, READS_INPUT),
+    UNARY("Softplus", 3, READS_INPUT),
+    UNARY("Softsign", 3, READS_INPUT),
+    {"Clip", shape_same, 1, 3, 1, X1 | X2, TRAIT_IN_PLACE, 0, 2, READS_INPUT},
+    {"PRelu",
+     shape_broadcast,
+     2,
+     2,
+     1,
+     0,
+     0,
+     0,
+     2,
+     {{"input_gradient", X0, X0 | X1, 0, OVER}, {"weight_gradient", X1, X0, 0, 0}}},
+    STEP("Floor"),
+    STEP("Ceil"),
+    STEP("Round"),
+    STEP("Sign"),
+    {"Not", shape_bool, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, 1, NO_GRADIENT},
+    {"IsNaN", shape_bool, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
+    {"IsInf", shape_bool, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
+
+    {"Add", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 1, {{"gradient", X0 | X1, 0, 0, PASS}}},
+    {"Sub",
+     shape_broadcast,
+     2,
+     2,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"gradient", X0, 0, 0, PASS}, {"negative_gradient", X1, 0, 0, OVER}}},
+    {"Mul",
+     shape_broadcast,
+     2,
+     2,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"left_gradient", X0, X1, 0, OVER}, {"right_gradient", X1, X0, 0, OVER}}},
+    {"Div",
+     shape_broadcast,
+     2,
+     2,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"left_gradient", X0, X1, 0, OVER}, {"right_gradient", X1, X1, Y0, OVER}}},
+    {"Pow",
+     shape_broadcast,
+     2,
+     2,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     2,
+     {{"left_gradient", X0, X0 | X1, 0, OVER}, {"right_gradient", X1, X0, Y0, OVER}}},
+    {"Mod", shape_broadcast, 2, 2, 1, 0, 0, 0, 1, NO_GRADIENT},
+    {"Sum",
+     shape_variadic,
+     1,
+     INPUTS_ANY,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"gradient", ~0U, 0, 0, PASS | EACH}}},
+    {"Mean",
+     shape_variadic,
+     1,
+     INPUTS_ANY,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"gradient", ~0U, 0, 0, EACH}}},
+    {"Max",
+     shape_variadic,
+     1,
+     INPUTS_ANY,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"gradient", ~0U, ~0U, Y0, EACH}}},
+    {"Min",
+     shape_variadic,
+     1,
+     INPUTS_ANY,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     1,
+     {{"gradient", ~0U, ~0U, Y0, EACH}}},
+    {"Where",
+     shape_where,
+     3,
+     3,
+     1,
+     0,
+     0,
+     0,
+     1,
+     {{"left_gradient", X1, X0, 0, OVER}, {"right_gradient", X2, X0, 0, OVER}}},
+    COMPARE("Equal", 2),
+    COMPARE("Less", 2),
+    COMPARE("LessOrEqual", 2),
+    COMPARE("Greater", 2),
+    COMPARE("GreaterOrEqual", 2),
+    COMPARE("And", 2),
+    COMPARE("Or", 2),
+    COMPARE("Xor", 2),
+
+    REDUCE("ReduceMean", MOVES),
+    REDUCE("ReduceSum", MOVES),
+    REDUCE("ReduceMax", READS_BOTH),
+    REDUCE("ReduceMin", READS_BOTH),
+    REDUCE("ReduceProd", READS_BOTH),
+    REDUCE("ReduceL1", READS_INPUT),
+    REDUCE("ReduceL2", READS_BOTH),
+    REDUCE("ReduceSumSquare", READS_INPUT),
+    REDUCE("ReduceLogSum", READS_BOTH),
+    REDUCE("ReduceLogSumExp", READS_BOTH),
+    {"ArgMax", shape_arg, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
+    {"ArgMin", shape_arg, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
+    {"TopK", shape_top_k, 1, 2, 2, X1, 0, 0, 1, {{"gradient", X0, 0, Y1, 0}}},
+    {"CumSum", shape_same, 2, 2, 1, X1, 0, 0, 1, MOVES},
+
+    {"Identity", shape_same, 1, 1, 1, 0, TRAIT_VIEW, 0, 0, IS_VIEW},
+    {"Reshape", shape_reshape, 1, 2, 1, X1, TRAIT_VIEW, 0, 0, IS_VIEW},
+    {"Flatten", shape_flatten, 1, 1, 1, 0, TRAIT_VIEW, 0, 0, IS_VIEW},
+    {"Squeeze", shape_squeeze, 1, 2, 1, X1, TRAIT_VIEW, 0, 0, IS_VIEW},
+    {"Unsqueeze", shape_unsqueeze, 1, 2, 1, X1, TRAIT_VIEW, 0, 0, IS_VIEW},
+    {"Dropout",
+     shape_dropout,
+     1,
+     3,
+     2,
+     X1 | X2,
+     TRAIT_DROPOUT | TRAIT_IN_PLACE,
+     SAVED_MASK,
+     2,
+     {{"gradient", X0, 0, Y1, OVER}}},
+    {"Cast", shape_cast, 1, 1, 1, 0, 0, 0, 0, MOVES},
+    {"CastLike", shape_cast, 2, 2, 1, X1, 0, 0, 0, MOVES},
+    {"Transpose", shape_transpose, 1, 1, 1, 0, 0, 0, 0, MOVES},
+    {"Expand", shape_expand, 2, 2, 1, X1, 0, 0, 0, MOVES},
+    {"Tile", shape_tile, 2, 2, 1, X1, 0, 0, 0, MOVES},
+    {"Concat", shape_concat, 1, INPUTS_ANY, 1, 0, 0, 0, 0, {{"gradient", ~0U, 0, 0, EACH}}},
+    {"Split", shape_split, 1, 2, INPUTS_ANY, X1, 0, 0, 0, MOVES},
+    {"Slice", shape_slice, 1, 5, 1, ALL_BUT_FIRST, 0, 0, 0, MOVES},
+    {"Pad", shape_pad, 1, 4, 1, ALL_BUT_FIRST, 0, 0, 0, MOVES},
+    {"Gather", shape_gather, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
+    {"GatherElements", shape_gather_elements, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
+    {"GatherND", shape_gather_nd, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
+    {"ScatterND",
+     shape_same,
+     3,
+     3,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     0,
+     {{"input_gradient", X0, X1, 0, OVER}, {"update_gradient", X2, X1, 0, 0}}},
+    {"ScatterElements",
+     shape_same,
+     3,
+     3,
+     1,
+     0,
+     TRAIT_IN_PLACE,
+     0,
+     0,
+     {{"input_gradient", X0, X1, 0, OVER}, {"update_gradient", X2, X1, 0, 0}}},
+    {"Trilu", shape_same, 1, 2, 1, X1, TRAIT_IN_PLACE, 0, 0, READS_NOTHING},
+    {"DepthToSpace", shape_depth_to_space, 1, 1, 1, 0, 0, 0, 0, MOVES},
+    {"SpaceToDepth", shape_space_to_depth, 1, 1, 1, 0, 0, 0, 0, MOVES},
+
+    {"Constant", shape_constant, 0, 0, 1, 0, 0, 0, 0, NO_GRADIENT},
+    {"ConstantOfShape", shape_constant_of_shape, 1, 1, 1, X0, 0, 0, 0, NO_GRADIENT},
+    {"Shape", shape_shape, 1, 1, 1, X0, 0, 0, 0, NO_GRADIENT},
+    {"Size", shape_size, 1, 1, 1, X0, 0, 0, 0, NO_GRADIENT},
+    {"Range", shape_range, 3, 3, 1, X0 | X1 | X2, 0, 0, 0, NO_GRADIENT},
+    {"OneHot", shape_one_hot, 3, 3, 1, X1 | X2, 0, 0, 0, NO_GRADIENT},
+};
+
+const struct onnx_operator *operator_find(const char *domain, const char *type)
+{
+    bool is_standard = !domain || !*domain || strcmp(domain, "ai.onnx") == 0;
+    for (size_t i = 0; is_standard && i < sizeof OPERATORS / sizeof *OPERATORS; i++) {
+        if (strcmp(OPERATORS[i].type, type) == 0) return &OPERATORS[i];
+    }
+    return NULL;
+}
+
+static bool has_bit(unsigned bits, int i)
+{
+    return i < 32 ? (bits >> i & 1) != 0 : bits == ~0U;
+}
+
+bool operator_differentiates(const struct onnx_operator *row, int i)
+{
+    for (int j = 0; j < GRADIENTS_MOST && row->gradients[j].makes; j++) {
+        if (has_bit(row->gradients[j].makes, i)) return true;
+    }
+    return false;
+}

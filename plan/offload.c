@@ -1,0 +1,195 @@
+#include "plan/offload.h"
+#include "models/graph.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const TIERS[TIER_COUNT] = {"device", "host", "nvme"};
+static const char OTHER[] = "other";
+
+enum { TIER_BITS = 2, LAYER_BITS = 8, LAYERS_ALL = (1 << LAYER_BITS) - 1 };
+
+// All of it fits into 63 bits, and every class has a place.
+static_assert((int)OP_CLASS_COUNT <= (int)OFFLOAD_CLASS_MAX, "each class has a count");
+static_assert(2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS < 64, "a choice is one number");
+static_assert((int)OFFLOAD_LAYERS_MAX < (int)LAYERS_ALL, "all layers are no count");
+
+const char *tier_name(enum tier tier)
+{
+    assert(tier >= 0 && tier < TIER_COUNT);
+    return TIERS[tier];
+}
+
+bool offload_moves_activations(const struct offload *offload)
+{
+    return offload->activations != TIER_DEVICE;
+}
+
+bool offload_is_none(const struct offload *offload)
+{
+    return offload->optimizer == TIER_DEVICE && !offload_moves_activations(offload);
+}
+
+unsigned offload_classes(const struct offload *offload, int layer)
+{
+    unsigned classes = 0;
+    if (!offload_moves_activations(offload)) return 0;
+    for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++) {
+        int count = offload->layers[class];
+        if (count < 0 || layer < count) classes |= 1u << class;
+    }
+    return classes;
+}
+
+static const char *class_word(int class)
+{
+    return class == OP_CLASS_NONE ? OTHER : op_class_name((enum op_class) class);
+}
+
+static const char *join(struct arena *arena, const char *text, const char *word, int layers,
+                        enum tier tier)
+{
+    const char *count = layers < 0 ? "" : arena_print(arena, ":%d", layers);
+    const char *place = tier == TIER_HOST ? "" : arena_print(arena, "@%s", tier_name(tier));
+    return arena_print(arena, "%s%s%s%s%s", text, *text ? "," : "", word, count, place);
+}
+
+static bool moves_all_alike(const struct offload *offload)
+{
+    for (int class = 1; class < OP_CLASS_COUNT; class ++) {
+        if (offload->layers[class] != offload->layers[0]) return false;
+    }
+    return true;
+}
+
+const char *offload_words(struct arena *arena, const struct offload *offload)
+{
+    const char *text = "";
+    if (offload_is_none(offload)) return "none";
+    if (offload->optimizer != TIER_DEVICE)
+        text = join(arena, text, "optimizer", -1, offload->optimizer);
+    if (!offload_moves_activations(offload)) return text;
+    if (moves_all_alike(offload))
+        return join(arena, text, "activations", offload->layers[0], offload->activations);
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        if (offload->layers[class] == 0) continue;
+        text = join(arena, text, class_word(class), offload->layers[class], offload->activations);
+    }
+    return text;
+}
+
+// One of the words: a name, a count behind ':' or none, a tier behind '@' or none.
+struct word {
+    const char *name;
+    size_t length;
+    int layers;
+    enum tier tier;
+};
+
+static bool read_count(const char *text, size_t length, int *layers)
+{
+    int count = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9') return false;
+        count = 10 * count + (text[i] - '0');
+        if (count > OFFLOAD_LAYERS_MAX) return false;
+    }
+    *layers = count;
+    return count > 0;
+}
+
+static bool read_tier(const char *text, size_t length, enum tier *tier)
+{
+    for (enum tier at = TIER_HOST; at < TIER_COUNT; at++) {
+        if (strlen(TIERS[at]) != length || strncmp(TIERS[at], text, length) != 0) continue;
+        *tier = at;
+        return true;
+    }
+    return false;
+}
+
+static bool read_word(const char *text, size_t length, struct word *word)
+{
+    *word = (struct word){.name = text, .length = length, .layers = -1, .tier = TIER_HOST};
+    const char *at = memchr(text, '@', length);
+    if (at) {
+        word->length = (size_t)(at - text);
+        if (!read_tier(at + 1, length - word->length - 1, &word->tier)) return false;
+    }
+    const char *colon = memchr(text, ':', word->length);
+    if (!colon) return true;
+    size_t rest = word->length - (size_t)(colon - text) - 1;
+    word->length = (size_t)(colon - text);
+    return read_count(colon + 1, rest, &word->layers);
+}
+
+static bool is_word(const struct word *word, const char *name)
+{
+    return strlen(name) == word->length && strncmp(name, word->name, word->length) == 0;
+}
+
+static bool add_classes(const struct word *word, int first, int last, struct offload *offload)
+{
+    bool other_tier = offload_moves_activations(offload) && offload->activations != word->tier;
+    if (other_tier) return false;
+    offload->activations = word->tier;
+    for (int class = first; class <= last; class ++) {
+        if (offload->layers[class] != 0) return false;
+        offload->layers[class] = (int16_t)word->layers;
+    }
+    return true;
+}
+
+static bool add_word(const struct word *word, struct offload *offload)
+{
+    if (is_word(word, "optimizer")) {
+        if (word->layers >= 0 || offload->optimizer != TIER_DEVICE) return false;
+        offload->optimizer = word->tier;
+        return true;
+    }
+    if (is_word(word, "activations")) return add_classes(word, 0, OP_CLASS_COUNT - 1, offload);
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        if (is_word(word, class_word(class))) return add_classes(word, class, class, offload);
+    }
+    return false;
+}
+
+bool offload_parse(const char *text, struct offload *offload)
+{
+    struct offload found = {0};
+    if (strcmp(text, "none") == 0) return *offload = found, true;
+    for (const char *at = text;; at++) {
+        struct word word;
+        size_t length = strcspn(at, ",");
+        if (!read_word(at, length, &word) || !add_word(&word, &found)) return false;
+        at += length;
+        if (!*at) break;
+    }
+    *offload = found;
+    return true;
+}
+
+int64_t offload_value(const struct offload *offload)
+{
+    uint64_t value = (uint64_t)offload->optimizer | (uint64_t)offload->activations << TIER_BITS;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        int layers = offload->layers[class];
+        assert(layers <= OFFLOAD_LAYERS_MAX);
+        uint64_t bits = layers < 0 ? LAYERS_ALL : (uint64_t)layers;
+        value |= bits << (2 * TIER_BITS + class * LAYER_BITS);
+    }
+    return (int64_t)value;
+}
+
+struct offload offload_of_value(int64_t value)
+{
+    const uint64_t tiers = (1u << TIER_BITS) - 1;
+    uint64_t bits = (uint64_t)value;
+    struct offload offload = {.optimizer = (enum tier)(bits & tiers),
+                              .activations = (enum tier)(bits >> TIER_BITS & tiers)};
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        int layers = (int)(bits >> (2 * TIER_BITS + class * LAYER_BITS) & LAYERS_ALL);
+        offload.layers[class] = (int16_t)(layers == LAYERS_ALL ? -1 : layers);
+    }
+    return offload;
+}

@@ -1,0 +1,93 @@
+#include "planner/compose.h"
+
+#include "cost_models/hosts.h"
+#include "planner/composing.h"
+
+static struct memory_parts stage_memory(struct composer *composer, struct program *program,
+                                        int stage)
+{
+    program->holds = moments_get(&composer->moments, program, stage);
+    return memory_of_stage(program, composer->request->stack, stage);
+}
+
+static void keep_worse(struct composer *composer, struct program *program, int stage,
+                       struct memory_parts *worst, int *worst_stage)
+{
+    struct memory_parts parts = stage_memory(composer, program, stage);
+    if (parts.reserved_bytes < worst->reserved_bytes) return;
+    if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
+    *worst = parts;
+    *worst_stage = stage;
+}
+
+// Of equal stages the first holds most; where W is a task of its own it may be the last of them, or
+// the one before the last stage (tests/test_schedule.c).
+struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
+                                    int *stage)
+{
+    const struct division *division = composer_division(composer, parallel);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division, blocks);
+    struct memory_parts worst = {.reserved_bytes = -1};
+    for (int i = 0; i < division->head_count; i++)
+        keep_worse(composer, &program, division->heads[i], &worst, stage);
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    if (row->backward_fused) return worst;
+    for (int i = 0; row->most_inside && i < division->stage_count; i++)
+        keep_worse(composer, &program, i, &worst, stage);
+    for (int i = 0; i < division->runs->run_count; i++) {
+        struct stage_run run = division->runs->runs[i];
+        if (run.count > 1) keep_worse(composer, &program, run.first + run.count - 1, &worst, stage);
+    }
+    int before = division->stage_count - 2;
+    if (before > 0) keep_worse(composer, &program, before, &worst, stage);
+    return worst;
+}
+
+int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
+{
+    // What is stored depends not on what is redone, and of the schedule on where it puts chunks and
+    // whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
+    struct parallel stored = *parallel, whole = *parallel;
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;
+    enum schedule_kind like = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+    if (linear && parallel->vpp == 1) stored.schedule = like;
+    stored.recompute = whole.recompute = RECOMPUTE_NONE;
+    stored.recompute_classes = whole.recompute_classes = 0;
+    stored.recompute_layers = -1;
+    if (whole.zero > 1) whole.zero = 1;  // whose micro-batches do not communicate parameters
+    const struct division *division = composer_division(composer, &stored);
+    const struct variant *variant = composing_variant(composer, &whole, 0);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    for (int kind = 0; kind < composer->graph->block_count; kind++) {
+        blocks[2 * kind] = blocks[2 * kind + 1] = variant->blocks[kind]->light;
+    }
+    struct program program = composing_program(composer, &stored, division, blocks);
+    int64_t most_bytes = 0;
+    for (int i = 0; i < division->head_count; i++) {
+        struct memory_parts parts = stage_memory(composer, &program, division->heads[i]);
+        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                        parts.buffers_bytes + composer->request->stack->reserve_bytes;
+        if (bytes > most_bytes) most_bytes = bytes;
+    }
+    return most_bytes;
+}
+
+int64_t composer_host_shortfall(struct composer *composer, const struct parallel *parallel)
+{
+    if (offload_is_none(&parallel->offload)) return 0;
+    const struct division *division = composer_division(composer, parallel);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division, blocks);
+    struct arena_mark mark = arena_mark(composer->scratch);
+    struct memory_parts *stages =
+        ARENA_NEW(composer->scratch, struct memory_parts, division->stage_count);
+    for (int stage = 0; stage < division->stage_count; stage++)
+        stages[stage] = stage_memory(composer, &program, stage);
+    struct host_need need = hosts_need(&program, stages);
+    arena_reset(composer->scratch, mark);
+    return hosts_shortfall(&need);
+}

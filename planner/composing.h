@@ -1,0 +1,77 @@
+#pragma once
+#include "planner/balance.h"
+#include "planner/compose.h"
+#include "planner/moments.h"
+
+// What the composer's sources share: its tables, and a plan's program in memoised blocks.
+
+enum { SHARDING_COUNT = 5, REDO_MAX = 16, HIDING_COUNT = 2 };
+
+// Blocks of the group in one way of sharding and recompute, by kind.
+struct variant {
+    bool known;
+    const struct memo_block *blocks[DIVISION_KIND_MAX];
+};
+
+struct phases {
+    double s[PHASE_COUNT][PART_COUNT];
+};
+
+// Chunks of the division at hand, one micro-batch, in one way of sharding and recompute.
+struct chunk_phases {
+    bool known;
+    int capacity;
+    struct phases *classes;
+};
+
+// What happens once a step is known by mesh, division and ZeRO; what neighbours send (no division)
+// by mesh and micro-batch. Compared byte by byte.
+struct once_key {
+    const struct division *division;
+    const struct graph *graph;
+    int number;  // ZeRO, negative where it scatters gradients once a step; or the micro-batch
+    int sp, axis_count, cp_kind;
+    int optimizer;  // where its states are
+    struct {
+        int32_t size, stride;
+        uint8_t parent, part, expert, replica;
+    } axes[MESH_AXIS_MAX];
+};
+
+struct once_entry {
+    struct once_key key;
+    const struct step_price *price;  // its classes have no phases
+};
+
+struct composer {
+    struct arena *arena, *scratch;
+    struct memo *memo;
+    const struct search_request *request;
+    struct divisions divisions;
+    struct index onces;
+    struct moments moments;
+    struct balances balances;
+    // of the group
+    const struct graph *graph;
+    int tied;  // program_tied_position of the graph
+    struct parallel group;
+    struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
+    const struct step_price *hop;  // NULL: not asked yet
+    int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
+    int redo_count;
+    struct variant variants[HIDING_COUNT][SHARDING_COUNT][REDO_MAX];
+    // of the division at hand
+    const struct division *division;
+    struct chunk_phases phases[SHARDING_COUNT][REDO_MAX];
+    struct chunk_price *classes;
+    int class_capacity;
+};
+
+// Blocks of the group in the sharding of the plan, and in this way to recompute (index).
+const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
+                                        int redo);
+// Two of each kind: as it is, and redone.
+void composing_blocks(struct composer *composer, const struct parallel *parallel,
+                      struct block_program **blocks);
+struct program composing_program(struct composer *composer, const struct parallel *parallel,
+                                 const struct division *division, struct block_program **blocks);

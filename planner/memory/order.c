@@ -1,0 +1,188 @@
+#include "planner/memory/order.h"
+
+#include "core/progress.h"
+#include "planner/memory/order_certify.h"
+#include "planner/memory/order_walk.h"
+
+#include <string.h>
+
+enum {
+    STATES_DEFAULT = 200000,  // sets of a hard segment take tenths of a second
+    PASSES_MAX = 48,          // halvings of an interval of 2^48 bytes
+    WHOLE_MAX = 512,  // operators of a segment that is searched with its side branches in it
+};
+
+struct solving {
+    struct arena *arena, *scratch;
+    const struct memory_problem *problem;
+    struct order_limits limits;
+    struct order_result result;
+    int *birth, *death;
+};
+
+static bool is_late(const struct solving *solving)
+{
+    return solving->limits.deadline_s > 0 && clock_s() > solving->limits.deadline_s;
+}
+
+static void keep_better(struct solving *solving, const int *order)
+{
+    struct order_result *result = &solving->result;
+    int64_t peak_bytes =
+        memory_lifetimes(solving->scratch, solving->problem, order, solving->birth, solving->death);
+    if (result->order && peak_bytes >= result->peak_bytes) return;
+    int count = solving->problem->operator_count;
+    if (!result->order) result->order = ARENA_NEW(solving->arena, int, count);
+    memcpy(result->order, order, (size_t)count * sizeof *order);
+    result->peak_bytes = peak_bytes;
+}
+
+static void raise_bound(struct solving *solving, int64_t bound_bytes)
+{
+    if (bound_bytes > solving->result.bound_bytes) solving->result.bound_bytes = bound_bytes;
+}
+
+// The orders of the segments one after another, and what is proven of those without side branches.
+static void join_parts(struct solving *solving, const struct order_division *division,
+                       const struct order_parts *parts)
+{
+    int *order = ARENA_NEW(solving->scratch, int, solving->problem->operator_count), at = 0;
+    for (int k = 0; k < division->segment_count; k++) {
+        const struct order_part *part = &parts->parts[parts->of_segment[k]];
+        int first = division->first_unit[k];
+        for (int i = 0; i < part->local->unit_count; i++) {
+            const int *from = &division->first_operator[first + part->units[i]];
+            for (int o = from[0]; o < from[1]; o++)
+                order[at++] = division->operators[o];
+        }
+        if (part->local->unit_count > division->core_count[k]) continue;
+        raise_bound(solving, division->relaxed_base_bytes[k] + part->bound_bytes);
+    }
+    keep_better(solving, order);
+}
+
+static struct order_walk_result pass(struct solving *solving, struct order_walk_request *request,
+                                     int64_t limit_bytes)
+{
+    request->limit_bytes = limit_bytes;
+    struct order_walk_result walk = order_walk(solving->arena, solving->scratch, request);
+    solving->result.state_count += walk.state_count;
+    return walk;
+}
+
+// The highest limit that can be refused: first the bound as it stands, then half way to what is
+// known to pass.
+static void refine_bound(struct solving *solving, struct order_walk_request *request)
+{
+    struct order_result *result = &solving->result;
+    int64_t pass_bytes = result->peak_bytes, limit_bytes = result->bound_bytes;
+    request->relaxed = true;
+    for (int i = 0; i < PASSES_MAX && result->bound_bytes < pass_bytes; i++) {
+        if (is_late(solving)) return;
+        struct order_walk_result walk = pass(solving, request, limit_bytes);
+        if (walk.passed) {
+            pass_bytes = limit_bytes;
+        } else {
+            raise_bound(solving, walk.next_bytes < pass_bytes ? walk.next_bytes : pass_bytes);
+        }
+        limit_bytes = result->bound_bytes + (pass_bytes - 1 - result->bound_bytes) / 2;
+    }
+}
+
+static void refine_order(struct solving *solving, struct order_walk_request *request)
+{
+    struct order_result *result = &solving->result;
+    int64_t low_bytes = result->bound_bytes, limit_bytes = low_bytes;
+    request->relaxed = false;
+    for (int i = 0; i < PASSES_MAX && low_bytes < result->peak_bytes; i++) {
+        if (is_late(solving)) return;
+        struct arena_mark mark = arena_mark(solving->arena);
+        struct order_walk_result walk = pass(solving, request, limit_bytes);
+        if (walk.passed) keep_better(solving, walk.order);
+        arena_reset(solving->arena, mark);
+        if (!walk.passed) low_bytes = walk.next_bytes;
+        if (walk.passed && limit_bytes == low_bytes) return;
+        limit_bytes = low_bytes + (result->peak_bytes - 1 - low_bytes) / 2;
+    }
+}
+
+static void count_parts(struct solving *solving, const struct order_division *division,
+                        const struct order_parts *parts)
+{
+    struct order_result *result = &solving->result;
+    result->segment_count = division->segment_count;
+    result->distinct_count = parts->count;
+    result->largest_segment = parts->largest;
+    for (int i = 0; i < parts->count; i++) {
+        result->capped_count += parts->parts[i].capped;
+        result->state_count += parts->parts[i].state_count;
+    }
+}
+
+static void solve_divided(struct solving *solving, const struct order_options *options)
+{
+    const struct memory_problem *problem = solving->problem;
+    struct order_division *division =
+        order_divide(solving->scratch, solving->arena, problem, options->no_segments,
+                     options->no_update_branches);
+    struct order_parts parts =
+        order_parts_solve(solving->scratch, solving->arena, division, &solving->limits);
+    count_parts(solving, division, &parts);
+    for (int k = 0; k < division->segment_count; k++)
+        raise_bound(solving, division->relaxed_base_bytes[k]);
+    join_parts(solving, division, &parts);
+    struct order_walk_request request = {division, &parts, &solving->limits, 0, false};
+    bool has_sides = false;
+    for (int k = 0; k < division->segment_count; k++) {
+        int units = division->first_unit[k + 1] - division->first_unit[k];
+        has_sides = has_sides || units > division->core_count[k];
+    }
+    if (has_sides) {
+        refine_bound(solving, &request);
+        refine_order(solving, &request);
+    }
+    struct order_certificate certificate =
+        order_certify(solving->scratch, division, &parts, options);
+    solving->result.certified_count = certificate.certified_count;
+    solving->result.disputed_count = certificate.disputed_count;
+}
+
+// What the passes left open: the graph with its side branches as part of it, where that is small.
+static void solve_whole(struct solving *solving, const struct order_options *options)
+{
+    struct order_division *division = order_divide(solving->scratch, solving->arena,
+                                                   solving->problem, options->no_segments, true);
+    for (int k = 0; k < division->segment_count; k++) {
+        if (division->first_unit[k + 1] - division->first_unit[k] > WHOLE_MAX) return;
+    }
+    struct order_parts parts =
+        order_parts_solve(solving->scratch, solving->arena, division, &solving->limits);
+    for (int i = 0; i < parts.count; i++)
+        solving->result.state_count += parts.parts[i].state_count;
+    join_parts(solving, division, &parts);
+}
+
+struct order_result order_solve(struct arena *arena, struct arena *scratch,
+                                const struct memory_problem *problem,
+                                const struct order_options *options)
+{
+    struct solving solving = {.arena = arena, .scratch = scratch, .problem = problem};
+    struct order_result *result = &solving.result;
+    solving.limits = (struct order_limits){options->state_cap ? options->state_cap : STATES_DEFAULT,
+                                           options->deadline_s, options->no_forced_moves};
+    result->order = ARENA_NEW(arena, int, problem->operator_count);
+    if (problem->operator_count == 0) return *result;
+    result->order = NULL;
+    struct arena_mark mark = arena_mark(scratch);
+    solving.birth = ARENA_NEW(scratch, int, problem->buffer_count);
+    solving.death = ARENA_NEW(scratch, int, problem->buffer_count);
+    keep_better(&solving, order_program(scratch, problem));
+    result->bound_bytes = order_simple_bound(scratch, problem);
+    keep_better(&solving, order_greedy(scratch, arena, problem));
+    if (!is_late(&solving)) solve_divided(&solving, options);
+    if (!is_late(&solving) && result->bound_bytes < result->peak_bytes) {
+        solve_whole(&solving, options);
+    }
+    arena_reset(scratch, mark);
+    return *result;
+}

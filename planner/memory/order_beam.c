@@ -1,0 +1,133 @@
+#include "planner/memory/order_search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct beam_state {
+    uint64_t *done;
+    int64_t level_bytes;
+    int place;
+};
+
+struct candidate {
+    int64_t level_bytes;  // after the move, before those that it forces
+    int state, unit;
+};
+
+struct beam {
+    struct order_cursor cursor;
+    struct arena *arena;
+    struct order_path path;
+    int64_t limit_bytes;
+    int width;
+    struct beam_state *now, *next;
+    int now_count, next_count;
+    struct candidate *candidates;
+    int candidate_count, candidate_room;
+};
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const struct candidate *a = left, *b = right;
+    if (a->level_bytes != b->level_bytes) return a->level_bytes < b->level_bytes ? -1 : 1;
+    if (a->state != b->state) return a->state - b->state;
+    return a->unit - b->unit;
+}
+
+static void add_candidate(struct beam *beam, struct candidate candidate)
+{
+    if (beam->candidate_count == beam->candidate_room) {
+        int room = beam->candidate_room * 2 + 256;
+        struct candidate *larger = ARENA_NEW(beam->arena, struct candidate, room);
+        size_t bytes = (size_t)beam->candidate_count * sizeof *larger;
+        if (bytes) memcpy(larger, beam->candidates, bytes);
+        beam->candidates = larger, beam->candidate_room = room;
+    }
+    beam->candidates[beam->candidate_count++] = candidate;
+}
+
+static void gather(struct beam *beam)
+{
+    beam->candidate_count = 0;
+    int end = beam->cursor.local->unit_count;
+    for (int s = 0; s < beam->now_count; s++) {
+        if (beam->width > 1) order_cursor_load(&beam->cursor, beam->now[s].done);
+        for (int unit = order_cursor_next(&beam->cursor, 0); unit < end;
+             unit = order_cursor_next(&beam->cursor, unit + 1)) {
+            if (order_cursor_peak(&beam->cursor, unit) > beam->limit_bytes) continue;
+            int64_t level_bytes = beam->cursor.level_bytes + order_cursor_net(&beam->cursor, unit);
+            add_candidate(beam, (struct candidate){level_bytes, s, unit});
+        }
+    }
+    qsort(beam->candidates, (size_t)beam->candidate_count, sizeof *beam->candidates,
+          compare_candidates);
+}
+
+static bool is_known(const struct beam *beam)
+{
+    size_t bytes = (size_t)beam->cursor.word_count * sizeof *beam->cursor.done;
+    for (int s = 0; s < beam->next_count; s++) {
+        const struct beam_state *state = &beam->next[s];
+        bool same_level = state->level_bytes == beam->cursor.level_bytes;
+        if (same_level && memcmp(state->done, beam->cursor.done, bytes) == 0) return true;
+    }
+    return false;
+}
+
+// Makes the next layer; the place in the path when a candidate completes the order, else -1.
+static int advance(struct beam *beam)
+{
+    struct order_cursor *cursor = &beam->cursor;
+    beam->next_count = 0;
+    for (int i = 0; i < beam->candidate_count && beam->next_count < beam->width; i++) {
+        const struct candidate *candidate = &beam->candidates[i];
+        const struct beam_state *from = &beam->now[candidate->state];
+        if (beam->width > 1) order_cursor_load(cursor, from->done);
+        order_cursor_run(cursor, candidate->unit);
+        int place = order_path_add(beam->arena, &beam->path, candidate->unit, from->place);
+        place = order_cursor_settle(cursor, beam->arena, &beam->path, place, beam->limit_bytes);
+        if (order_cursor_next(cursor, 0) == cursor->local->unit_count) return place;
+        if (is_known(beam)) continue;
+        struct beam_state *to = &beam->next[beam->next_count++];
+        memcpy(to->done, cursor->done, (size_t)cursor->word_count * sizeof *to->done);
+        to->level_bytes = cursor->level_bytes, to->place = place;
+    }
+    struct beam_state *swapped = beam->now;
+    beam->now = beam->next, beam->now_count = beam->next_count;
+    beam->next = swapped;
+    return -1;
+}
+
+static struct beam_state *make_states(struct arena *arena, int width, int word_count)
+{
+    struct beam_state *states = ARENA_NEW(arena, struct beam_state, width);
+    for (int i = 0; i < width; i++)
+        states[i].done = ARENA_NEW(arena, uint64_t, word_count);
+    return states;
+}
+
+bool order_beam(struct arena *scratch, const struct order_local *local, int64_t limit_bytes,
+                int width, int *units)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    struct beam beam = {.cursor = order_cursor_make(scratch, local),
+                        .arena = scratch,
+                        .limit_bytes = limit_bytes,
+                        .width = width};
+    beam.now = make_states(scratch, width, beam.cursor.word_count);
+    beam.next = make_states(scratch, width, beam.cursor.word_count);
+    int place = order_cursor_settle(&beam.cursor, scratch, &beam.path, -1, limit_bytes);
+    memcpy(beam.now[0].done, beam.cursor.done,
+           (size_t)beam.cursor.word_count * sizeof *beam.cursor.done);
+    beam.now[0].place = place, beam.now_count = 1;
+    bool is_done = order_cursor_next(&beam.cursor, 0) == local->unit_count;
+    if (!is_done) place = -1;
+    while (!is_done && beam.now_count > 0) {
+        gather(&beam);
+        place = advance(&beam);
+        is_done = place >= 0;
+    }
+    if (is_done) order_path_read(&beam.path, place, units);
+    arena_reset(scratch, mark);
+    return is_done;
+}

@@ -1,0 +1,150 @@
+#include "planner/memory/order_part.h"
+
+#include "core/progress.h"
+
+#include <string.h>
+
+// Sets of all searches together are bounded by a multiple of what one may have, so that a graph of
+// many hard segments ends as well; each gets a little.
+enum { CAPS_TOGETHER = 4, CAP_LEAST = 1000, BEAM_WIDTH_MAX = 64, BEAM_ROUNDS = 8 };
+static const int64_t BEAM_WORK = 10000000;  // squares of operators a beam: tenths of a second
+static const int64_t SET_WORDS = 8000000;   // 64 MB of sets a search
+
+struct solver {
+    struct arena *arena, *scratch;
+    const struct order_limits *limits;
+    int64_t states_left;
+};
+
+static void keep_better(struct solver *solver, struct order_part *part, const int *units)
+{
+    int64_t peak_bytes = order_local_peak(solver->scratch, part->local, units);
+    if (peak_bytes >= part->peak_bytes) return;
+    part->peak_bytes = peak_bytes;
+    memcpy(part->units, units, (size_t)part->local->unit_count * sizeof *units);
+}
+
+static bool is_late(const struct order_limits *limits)
+{
+    return limits->deadline_s > 0 && clock_s() > limits->deadline_s;
+}
+
+static void search_exactly(struct solver *solver, struct order_part *part, int *units)
+{
+    int words = part->local->unit_count / 64 + 1;
+    int64_t cap = solver->limits->state_cap;
+    if (solver->states_left < cap) cap = solver->states_left;
+    if (cap < CAP_LEAST) cap = CAP_LEAST;
+    if (cap > SET_WORDS / words) cap = SET_WORDS / words;
+    struct order_search_options options = {.start_bytes = part->bound_bytes,
+                                           .limit_bytes = part->peak_bytes - 1,
+                                           .state_cap = cap,
+                                           .deadline_s = solver->limits->deadline_s,
+                                           .no_forced_moves = solver->limits->no_forced_moves};
+    struct arena_mark mark = arena_mark(solver->scratch);
+    struct order_search_result result = order_search(solver->scratch, part->local, &options);
+    solver->states_left -= result.state_count;
+    part->state_count = result.state_count;
+    part->capped = result.capped;
+    if (result.exit_count) {
+        order_path_read(&result.path, result.exits[0].place, units);
+        keep_better(solver, part, units);
+    }
+    part->bound_bytes = result.threshold_bytes;
+    if (part->bound_bytes > part->peak_bytes) part->bound_bytes = part->peak_bytes;
+    arena_reset(solver->scratch, mark);
+}
+
+// Beams under limits that halve the way between the bound and the best.
+static void improve(struct solver *solver, struct order_part *part, int *units)
+{
+    int64_t count = part->local->unit_count;
+    int64_t width = BEAM_WORK / (count * (count + 40));
+    width = width < 1 ? 1 : width > BEAM_WIDTH_MAX ? BEAM_WIDTH_MAX : width;
+    int64_t low_bytes = part->bound_bytes;
+    for (int round = 0; round < BEAM_ROUNDS && low_bytes < part->peak_bytes; round++) {
+        if (is_late(solver->limits)) return;
+        int64_t limit_bytes = low_bytes + (part->peak_bytes - 1 - low_bytes) / 2;
+        if (order_beam(solver->scratch, part->local, limit_bytes, (int)width, units)) {
+            keep_better(solver, part, units);
+        } else {
+            low_bytes = limit_bytes + 1;
+        }
+    }
+}
+
+static void solve_part(struct solver *solver, struct order_part *part)
+{
+    int count = part->local->unit_count;
+    part->units = ARENA_NEW(solver->arena, int, count);
+    int *units = ARENA_NEW(solver->arena, int, count);
+    for (int i = 0; i < count; i++)
+        units[i] = i;
+    part->peak_bytes = INT64_MAX;
+    part->bound_bytes = part->local->least_bytes;
+    keep_better(solver, part, units);
+    if (part->peak_bytes == part->bound_bytes || is_late(solver->limits)) return;
+    if (order_beam(solver->scratch, part->local, INT64_MAX, 1, units)) {
+        keep_better(solver, part, units);
+    }
+    if (part->peak_bytes == part->bound_bytes) return;
+    search_exactly(solver, part, units);
+    if (part->capped) improve(solver, part, units);
+}
+
+// Distinct parts in a table of places + 1 by hash.
+struct part_table {
+    int *slots, room;
+};
+
+static int *find_part(const struct part_table *table, const struct order_parts *parts,
+                      const struct order_local *local)
+{
+    unsigned at = (unsigned)order_local_hash(local), mask = (unsigned)table->room - 1;
+    for (at &= mask; table->slots[at]; at = (at + 1) & mask) {
+        if (order_local_same(parts->parts[table->slots[at] - 1].local, local)) break;
+    }
+    return &table->slots[at];
+}
+
+struct order_parts order_parts_solve(struct arena *arena, struct arena *scratch,
+                                     const struct order_division *division,
+                                     const struct order_limits *limits)
+{
+    struct solver solver = {arena, scratch, limits, limits->state_cap * CAPS_TOGETHER};
+    struct order_parts parts = {ARENA_NEW(arena, struct order_part, division->segment_count), 0, 0,
+                                NULL};
+    int *of_segment = ARENA_NEW(arena, int, division->segment_count);
+    int *units = ARENA_NEW(arena, int, division->unit_count);
+    for (int u = 0; u < division->unit_count; u++)
+        units[u] = u;
+    struct order_builder builder =
+        order_builder_make(arena, division, ARENA_NEW(arena, int64_t, 1));
+    int64_t *bytes = ARENA_NEW(arena, int64_t, division->problem->buffer_count);
+    for (int b = 0; b < division->problem->buffer_count; b++)
+        bytes[b] = division->problem->buffers[b].bytes;
+    builder.bytes = bytes;
+    struct part_table table = {.room = 64};
+    while (table.room < division->segment_count * 2)
+        table.room *= 2;
+    table.slots = ARENA_NEW(arena, int, table.room);
+    for (int k = 0; k < division->segment_count; k++) {
+        struct arena_mark mark = arena_mark(arena);
+        int first = division->first_unit[k], count = division->first_unit[k + 1] - first;
+        struct order_local *local =
+            order_local_make(arena, &builder, k, &units[first], count, count, 0);
+        int *slot = find_part(&table, &parts, local);
+        if (*slot) {
+            arena_reset(arena, mark);
+        } else {
+            parts.parts[parts.count] = (struct order_part){.local = local};
+            solve_part(&solver, &parts.parts[parts.count]);
+            *slot = ++parts.count;
+        }
+        of_segment[k] = *slot - 1;
+        int operators = division->first_operator[first + count] - division->first_operator[first];
+        if (operators > parts.largest) parts.largest = operators;
+    }
+    parts.of_segment = of_segment;
+    return parts;
+}

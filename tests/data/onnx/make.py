@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Makes the ONNX files of this folder, and shapes.tsv by onnx's own shape inference.
+
+Needs the package onnx (made with 1.23.2); run it in this folder.
+"""
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper, shape_inference
+
+F, I = T.FLOAT, T.INT64
+
+
+def save(name, nodes, inputs, outputs, initializers=(), opset=17):
+    graph = h.make_graph(
+        nodes, name, [h.make_tensor_value_info(n, t, s) for n, t, s in inputs],
+        [h.make_empty_tensor_value_info(n) for n in outputs],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in initializers])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=8)
+    onnx.save(model, name + ".onnx")
+    return model
+
+
+def weight(*dims):
+    return np.zeros(dims, np.float32)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+# One node a row: type, inputs, output count, attributes.
+ROWS = [
+    ("Conv", ["image", "w3"], 1, {}),
+    ("Conv", ["image", "w3", "b6"], 1, dict(strides=[2, 2], pads=[1, 0, 1, 2], dilations=[2, 1])),
+    ("Conv", ["image", "w3"], 1, dict(auto_pad="SAME_UPPER", strides=[2, 3])),
+    ("Conv", ["image", "w3"], 1, dict(auto_pad="VALID", strides=[2, 2])),
+    ("Conv", ["image", "wg"], 1, dict(group=4, pads=[1, 1, 1, 1])),
+    ("ConvTranspose", ["image", "wt"], 1, dict(strides=[2, 2], pads=[1, 1, 0, 0], output_padding=[1, 1])),
+    ("ConvTranspose", ["image", "wt"], 1, dict(strides=[2, 2], auto_pad="SAME_UPPER")),
+    ("MaxPool", ["image"], 2, dict(kernel_shape=[3, 3], strides=[2, 2])),
+    ("MaxPool", ["image"], 1, dict(kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1, pads=[1, 0, 1, 0])),
+    ("MaxPool", ["image"], 1, dict(kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1, dilations=[2, 2])),
+    ("AveragePool", ["image"], 1, dict(kernel_shape=[3, 3], auto_pad="SAME_LOWER", strides=[2, 2])),
+    ("AveragePool", ["image"], 1, dict(kernel_shape=[2, 5], strides=[2, 3], ceil_mode=1)),
+    ("GlobalAveragePool", ["image"], 1, {}),
+    ("GlobalMaxPool", ["image"], 1, {}),
+    ("Resize", ["image", "", "scales"], 1, {}),
+    ("Resize", ["image", "", "", "sizes"], 1, {}),
+    ("BatchNormalization", ["image", "b4", "b4", "b4", "b4"], 1, {}),
+    ("InstanceNormalization", ["image", "b4", "b4"], 1, {}),
+    ("LayerNormalization", ["tokens", "b8", "b8"], 3, dict(axis=-1)),
+    ("LRN", ["image"], 1, dict(size=3)),
+    ("Softmax", ["tokens"], 1, dict(axis=-1)),
+    ("LogSoftmax", ["tokens"], 1, dict(axis=1)),
+    ("PRelu", ["image", "slope"], 1, {}),
+    ("Gemm", ["left", "right"], 1, dict(transA=1, transB=1)),
+    ("Gemm", ["left", "left", "row"], 1, dict(transB=1)),
+    ("MatMul", ["tokens", "square"], 1, {}),
+    ("MatMul", ["stack", "tokens"], 1, {}),
+    ("MatMul", ["b8", "square"], 1, {}),
+    ("MatMul", ["tokens", "b8"], 1, {}),
+    ("Einsum", ["tokens", "tokens"], 1, dict(equation="bij, bkj->bik")),
+    ("Add", ["tokens", "b8"], 1, {}),
+    ("Mul", ["column", "row8"], 1, {}),
+    ("Pow", ["tokens", "b8"], 1, {}),
+    ("Max", ["tokens", "b8", "row8"], 1, {}),
+    ("Sum", ["b8", "tokens"], 1, {}),
+    ("Equal", ["tokens", "b8"], 1, {}),
+    ("Where", ["mask", "tokens", "b8"], 1, {}),
+    ("Clip", ["tokens"], 1, {}),
+    ("Cast", ["tokens"], 1, dict(to=T.FLOAT16)),
+    ("ReduceMean", ["tokens"], 1, dict(axes=[-1])),
+    ("ReduceMean", ["tokens"], 1, dict(axes=[0, 2], keepdims=0)),
+    ("ReduceSum", ["tokens", "axis1"], 1, dict(keepdims=0)),
+    ("ReduceSum", ["tokens"], 1, {}),
+    ("ReduceL2", ["tokens"], 1, dict(axes=[1])),
+    ("ArgMax", ["tokens"], 1, dict(axis=1, keepdims=0)),
+    ("TopK", ["tokens", "three"], 2, dict(axis=-1)),
+    ("Transpose", ["tokens"], 1, dict(perm=[2, 0, 1])),
+    ("Transpose", ["image"], 1, {}),
+    ("Reshape", ["tokens", "to_shape"], 1, {}),
+    ("Flatten", ["image"], 1, dict(axis=2)),
+    ("Flatten", ["image"], 1, dict(axis=-1)),
+    ("Squeeze", ["column", "axis1"], 1, {}),
+    ("Unsqueeze", ["tokens", "axes"], 1, {}),
+    ("Concat", ["tokens", "tokens"], 1, dict(axis=1)),
+    ("Split", ["tokens"], 2, dict(axis=2)),
+    ("Split", ["tokens", "parts"], 2, dict(axis=1)),
+    ("Slice", ["tokens", "starts", "ends", "axes12", "steps"], 1, {}),
+    ("Gather", ["table", "ids"], 1, {}),
+    ("Gather", ["tokens", "ids"], 1, dict(axis=1)),
+    ("GatherElements", ["tokens", "ids3"], 1, dict(axis=1)),
+    ("GatherND", ["tokens", "ids"], 1, {}),
+    ("Expand", ["column", "to_expand"], 1, {}),
+    ("Pad", ["tokens", "pads"], 1, {}),
+    ("Tile", ["tokens", "repeats"], 1, {}),
+    ("DepthToSpace", ["image"], 1, dict(blocksize=2)),
+    ("SpaceToDepth", ["even"], 1, dict(blocksize=3)),
+    ("Dropout", ["tokens"], 2, {}),
+    ("OneHot", ["ids", "depth", "values"], 1, dict(axis=0)),
+    ("Trilu", ["tokens"], 1, {}),
+]
+
+
+def shapes():
+    inputs = [("image", F, [2, 4, 13, 17]), ("tokens", F, [2, 5, 8]), ("stack", F, [3, 1, 7, 5]),
+              ("column", F, [5, 1]), ("row8", F, [1, 8]), ("left", F, [6, 9]), ("right", F, [3, 6]),
+              ("mask", T.BOOL, [5, 8]), ("ids", I, [4, 2]), ("ids3", I, [2, 3, 8]),
+              ("even", F, [1, 2, 6, 9])]
+    constants = [
+        ("w3", weight(6, 4, 3, 3)), ("wg", weight(8, 1, 3, 3)), ("wt", weight(4, 5, 3, 3)),
+        ("b4", weight(4)), ("b6", weight(6)), ("b8", weight(8)), ("slope", weight(4, 1, 1)),
+        ("row", weight(6)), ("square", weight(8, 6)), ("table", weight(11, 3)),
+        ("scales", np.array([1, 1, 2, 1.5], np.float32)), ("sizes", ints(2, 4, 20, 9)),
+        ("axis1", ints(1)), ("three", ints(3)), ("to_shape", ints(0, -1, 2, 4)),
+        ("axes", ints(0, -1)), ("parts", ints(2, 3)), ("starts", ints(-1, 1)),
+        ("ends", ints(-2**63, 2**63 - 1)), ("axes12", ints(1, 2)), ("steps", ints(-2, 3)),
+        ("to_expand", ints(2, 1, 6)), ("pads", ints(0, 1, -2, 0, 2, 1)), ("repeats", ints(2, 1, 3)),
+        ("depth", ints(6)), ("values", np.array([0, 1], np.float32))]
+    nodes, outputs = [], []
+    for i, (kind, names, count, attributes) in enumerate(ROWS):
+        made = [f"{i:02d}.{kind}.{j}" for j in range(count)]
+        nodes.append(h.make_node(kind, names, made, name=f"node{i}", **attributes))
+        outputs += made
+    model = save("shapes", nodes, inputs, outputs, constants)
+    inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    known = {v.name: v for v in list(inferred.graph.value_info) + list(inferred.graph.output)}
+    with open("shapes.tsv", "w") as file:
+        for name in outputs:
+            kind = known[name].type.tensor_type
+            dims = [d.dim_value for d in kind.shape.dim]
+            file.write(f"{name}\t{kind.elem_type}\t{','.join(map(str, dims))}\n")
+
+
+def attention():
+    """A GPT block as exporters write it: the shapes are computed from Shape of the input."""
+    n = h.make_node
+    nodes = [
+        n("Gather", ["wte", "ids"], ["embedded"]),
+        n("Shape", ["ids"], ["shape"]),
+        n("Gather", ["shape", "zero"], ["batch"]), n("Gather", ["shape", "one"], ["length"]),
+        n("Range", ["zero", "length", "one"], ["positions"]),
+        n("Gather", ["wpe", "positions"], ["placed"]),
+        n("Add", ["embedded", "placed"], ["x"]),
+        n("LayerNormalization", ["x", "g", "g"], ["normed"]),
+        n("MatMul", ["normed", "wqkv"], ["qkv"]), n("Split", ["qkv"], ["q", "k", "v"], axis=2),
+        n("Unsqueeze", ["batch", "axis0"], ["b1"]), n("Unsqueeze", ["length", "axis0"], ["t1"]),
+        n("Concat", ["b1", "t1", "heads"], ["split"], axis=0),
+    ]
+    for name in "qkv":
+        nodes += [n("Reshape", [name, "split"], [name + "4"]),
+                  n("Transpose", [name + "4"], [name + "t"],
+                    perm=[0, 2, 3, 1] if name == "k" else [0, 2, 1, 3])]
+    nodes += [
+        n("MatMul", ["qt", "kt"], ["scores"]), n("Div", ["scores", "eight"], ["scaled"]),
+        n("Softmax", ["scaled"], ["weights"], axis=-1), n("Dropout", ["weights", "ratio"], ["kept"]),
+        n("MatMul", ["kept", "vt"], ["mixed"]), n("Transpose", ["mixed"], ["back"], perm=[0, 2, 1, 3]),
+        n("Concat", ["b1", "t1", "hidden"], ["merged"], axis=0),
+        n("Reshape", ["back", "merged"], ["joined"]), n("MatMul", ["joined", "wo"], ["projected"]),
+        n("Add", ["x", "projected"], ["y"]),
+        n("MatMul", ["y", "w1"], ["up"]), n("Gelu", ["up"], ["act"]), n("MatMul", ["act", "w2"], ["down"]),
+        n("Add", ["y", "down"], ["z"]),
+        n("Transpose", ["wte"], ["head"], perm=[1, 0]), n("MatMul", ["z", "head"], ["logits"]),
+    ]
+    save("attention", nodes, [("ids", I, ["batch", 6])], ["logits"], [
+        ("wte", weight(50, 16)), ("wpe", weight(12, 16)), ("g", weight(16)), ("wqkv", weight(16, 48)),
+        ("wo", weight(16, 16)), ("w1", weight(16, 64)), ("w2", weight(64, 16)),
+        ("zero", np.int64(0)), ("one", np.int64(1)), ("axis0", ints(0)), ("heads", ints(4, 4)),
+        ("hidden", ints(16)), ("eight", np.float32(8)), ("ratio", np.float32(0.1))], opset=20)
+
+
+def batch_one():
+    """A vision model exported for batch 1: the batch is a number in its shapes."""
+    n = h.make_node
+    nodes = [
+        n("Conv", ["image", "w"], ["patches"], strides=[4, 4]),
+        n("Reshape", ["patches", "to_rows"], ["rows"]), n("Transpose", ["rows"], ["tokens"], perm=[0, 2, 1]),
+        n("Concat", ["class", "tokens"], ["all"], axis=1),
+        n("Reshape", ["all", "to_heads"], ["heads"]), n("Reshape", ["heads", "to_batch"], ["joined"]),
+        n("Gather", ["joined", "first"], ["token"], axis=1), n("Gemm", ["token", "head"], ["logits"]),
+    ]
+    save("batch_one", nodes, [("image", F, [1, 3, 8, 8])], ["logits"], [
+        ("w", weight(6, 3, 4, 4)), ("to_rows", ints(1, 6, -1)), ("class", weight(1, 1, 6)),
+        ("to_heads", ints(3, 5, 2)), ("to_batch", ints(1, 5, 6)), ("first", np.int64(0)),
+        ("head", weight(6, 10))])
+
+
+def residual():
+    """Convolution, normalisation, rectifier, a sum of two branches, pooling, a classifier."""
+    n = h.make_node
+    nodes = [
+        n("Conv", ["image", "w1", "b1"], ["c"], pads=[1, 1, 1, 1]),
+        n("BatchNormalization", ["c", "s", "s", "m", "m"], ["n"]), n("Relu", ["n"], ["r"]),
+        n("Conv", ["r", "w2"], ["d"], pads=[1, 1, 1, 1]), n("Add", ["d", "r"], ["sum"]),
+        n("Relu", ["sum"], ["t"]), n("MaxPool", ["t"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        n("Flatten", ["p"], ["f"]), n("Dropout", ["f"], ["o"]), n("Gemm", ["o", "w3", "b3"], ["logits"]),
+    ]
+    save("residual", nodes, [("image", F, [1, 3, 8, 8])], ["logits"], [
+        ("w1", weight(4, 3, 3, 3)), ("b1", weight(4)), ("s", weight(4)), ("m", weight(4)),
+        ("w2", weight(4, 4, 3, 3)), ("w3", weight(64, 10)), ("b3", weight(10))])
+
+
+def outputs():
+    """Outputs that are read again, one of them a view: nothing may overwrite them."""
+    n = h.make_node
+    nodes = [n("Tanh", ["x"], ["a"]), n("Flatten", ["a"], ["b"]), n("Relu", ["b"], ["c"]),
+             n("Sigmoid", ["c"], ["d"]), n("Exp", ["d"], ["e"])]
+    save("outputs", nodes, [("x", F, [2, 3])], ["b", "c", "e"])
+
+
+def bad():
+    n, x = h.make_node, [("x", F, [2, 3])]
+    save("bad_cycle", [n("Add", ["x", "b"], ["a"], "first"), n("Relu", ["a"], ["b"])], x, ["b"])
+    save("bad_twice", [n("Relu", ["x"], ["a"]), n("Tanh", ["x"], ["a"])], x, ["a"])
+    save("bad_missing", [n("Add", ["x", "w"], ["a"])], x, ["a"])
+    save("bad_operator", [n("Fold", ["x"], ["a"], "odd")], x, ["a"])
+    save("bad_rank", [n("Conv", ["x", "w"], ["a"])], x, ["a"], [("w", weight(2, 3, 1, 1))])
+    save("bad_zero", [n("Relu", ["x"], ["a"])], [("x", F, [0, 3])], ["a"])
+    save("bad_negative", [n("Relu", ["x"], ["a"])], [("x", F, [2, -3])], ["a"])
+    save("bad_huge", [n("Relu", ["x"], ["a"])], [("x", F, [2**40, 2**40])], ["a"])
+    save("bad_symbol", [n("Relu", ["x"], ["a"])], [("x", F, ["batch", "length"])], ["a"])
+    save("bad_inputs", [n("Conv", ["x"], ["a"])], x, ["a"])
+    save("bad_output", [n("Relu", ["x"], ["a"])], x, ["b"])
+    save("bad_reshape", [n("Reshape", ["x", "to"], ["a"])], x, ["a"], [("to", ints(4, -1))])
+    save("bad_dynamic", [n("Reshape", ["x", "to"], ["a"])], x + [("to", I, [1])], ["a"])
+    save("bad_broadcast", [n("Add", ["x", "w"], ["a"], "sum")], x, ["a"], [("w", weight(4))])
+    save("bad_matmul", [n("MatMul", ["x", "x"], ["a"])], x, ["a"])
+    save("no_weights", [n("Relu", ["x"], ["a"])], x, ["a"])
+
+
+shapes()
+attention()
+batch_one()
+residual()
+outputs()
+bad()
