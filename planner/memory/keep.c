@@ -19,7 +19,7 @@ static const double MEMORY_SLACK_RATIO = 1e-5;
 static const double MOVE_COST = 1e-3;
 
 // Of the tree of each program. The relaxation is close: most end at the root.
-enum { NODE_CAP = 20000 };
+enum { NODE_CAP = 2000 };
 
 struct model {
     const struct keep_problem *problem;
