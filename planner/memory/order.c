@@ -4,6 +4,7 @@
 #include "planner/memory/order_certify.h"
 #include "planner/memory/order_walk.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -119,7 +120,8 @@ static void count_parts(struct solving *solving, const struct order_division *di
     }
 }
 
-static void solve_divided(struct solving *solving, const struct order_options *options)
+// Whether there were side branches.
+static bool solve_divided(struct solving *solving, const struct order_options *options)
 {
     const struct memory_problem *problem = solving->problem;
     struct order_division *division =
@@ -145,6 +147,7 @@ static void solve_divided(struct solving *solving, const struct order_options *o
         order_certify(solving->scratch, division, &parts, options);
     solving->result.certified_count = certificate.certified_count;
     solving->result.disputed_count = certificate.disputed_count;
+    return has_sides;
 }
 
 // What the passes left open: the graph with its side branches as part of it, where that is small.
@@ -179,10 +182,10 @@ struct order_result order_solve(struct arena *arena, struct arena *scratch,
     keep_better(&solving, order_program(scratch, problem));
     result->bound_bytes = order_simple_bound(scratch, problem);
     keep_better(&solving, order_greedy(scratch, arena, problem));
-    if (!is_late(&solving)) solve_divided(&solving, options);
-    if (!is_late(&solving) && result->bound_bytes < result->peak_bytes) {
-        solve_whole(&solving, options);
-    }
+    bool has_sides = !is_late(&solving) && solve_divided(&solving, options);
+    bool is_open = result->bound_bytes < result->peak_bytes;
+    if (has_sides && is_open && !is_late(&solving)) solve_whole(&solving, options);
+    assert(result->bound_bytes <= result->peak_bytes);
     arena_reset(scratch, mark);
     return *result;
 }

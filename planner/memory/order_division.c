@@ -14,7 +14,7 @@ struct divider {
     struct arena *arena, *scratch;
     const struct memory_problem *problem;
     int *segment, *parent;  // parent: of a union-find forest over side operators
-    bool *is_side;
+    bool *is_side, *makes_nothing;
     int *anchor;  // [operator] where it has nothing to wait for: what it runs right before; else -1
     struct order_division *division;
 };
@@ -70,10 +70,11 @@ static void anchor_sources(struct divider *divider)
             is_free[op] = is_free[op] && is_free[problem->predecessors[p]];
     }
     for (int op = count - 1; op >= 0; op--) {
-        if (!is_free[op] || divider->is_side[op]) continue;
+        if (!is_free[op] || divider->is_side[op] || divider->makes_nothing[op]) continue;
         int next = problem->successors[problem->first_successor[op]];
         int anchor = divider->anchor[next] >= 0 ? divider->anchor[next] : next;
-        bool is_lower = passing_bytes(problem, op) <= made_bytes(problem, anchor);
+        bool is_lower = passing_bytes(problem, op) <= made_bytes(problem, anchor) &&
+                        !divider->makes_nothing[anchor];
         if (is_lower) divider->anchor[op] = anchor;
     }
 }
@@ -142,9 +143,44 @@ static void take_core(struct divider *divider, int end)
     anchor_sources(divider);
 }
 
+// Operators of the core that make nothing lose nothing by running as soon as they can: cuts need
+// not mind them, but for what they lead to.
+static void mark_empty(struct divider *divider)
+{
+    for (int op = 0; op < divider->problem->operator_count; op++)
+        divider->makes_nothing[op] = made_bytes(divider->problem, op) == 0;
+}
+
 static bool is_cut_at(const struct divider *divider, int operator)
 {
-    return !divider->is_side[operator] && divider->anchor[operator] < 0;
+    return !divider->is_side[operator] && divider->anchor[operator] < 0 &&
+           !divider->makes_nothing[operator];
+}
+
+// The nearest operators before, -1 where there is none, and behind, operator_count where none, that
+// have a place between cuts.
+static void find_nearest(struct divider *divider, int *before, int *behind)
+{
+    const struct memory_problem *problem = divider->problem;
+    int count = problem->operator_count;
+    for (int op = 0; op < count; op++) {
+        before[op] = -1;
+        for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++) {
+            int from = problem->predecessors[p];
+            if (divider->is_side[from] || divider->anchor[from] >= 0) continue;
+            if (divider->makes_nothing[from]) from = before[from];
+            if (from > before[op]) before[op] = from;
+        }
+    }
+    for (int op = count - 1; op >= 0; op--) {
+        behind[op] = count;
+        for (int s = problem->first_successor[op]; s < problem->first_successor[op + 1]; s++) {
+            int to = problem->successors[s];
+            if (divider->is_side[to]) continue;
+            if (divider->makes_nothing[to]) to = behind[to];
+            if (to < behind[op]) behind[op] = to;
+        }
+    }
 }
 
 // An operator is a cut when every operator of the core before it has a successor up to it, and
@@ -152,43 +188,36 @@ static bool is_cut_at(const struct divider *divider, int operator)
 // Anchored operators go with what they are anchored to. Returns how many segments there are.
 static int cut_core(struct divider *divider, bool no_segments)
 {
-    const struct memory_problem *problem = divider->problem;
-    int count = problem->operator_count;
+    int count = divider->problem->operator_count;
+    int *before = ARENA_NEW(divider->scratch, int, count);
+    int *behind = ARENA_NEW(divider->scratch, int, count);
     int *reach = ARENA_NEW(divider->scratch, int, count + 1);  // of those behind, the least
+    find_nearest(divider, before, behind);
     reach[count] = count;
     for (int op = count - 1; op >= 0; op--) {
-        reach[op] = reach[op + 1];
-        if (!is_cut_at(divider, op)) continue;
-        int nearest = -1;
-        for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++) {
-            int before = problem->predecessors[p];
-            if (divider->anchor[before] < 0) nearest = before;
-        }
-        if (nearest < reach[op]) reach[op] = nearest;
+        bool is_nearer = is_cut_at(divider, op) && before[op] < reach[op + 1];
+        reach[op] = is_nearer ? before[op] : reach[op + 1];
     }
     int segment = 0, last = 0, farthest = -1;
     for (int op = 0; op < count; op++) {
         if (!is_cut_at(divider, op)) continue;
         divider->segment[op] = last = segment;
         if (farthest <= op && reach[op + 1] >= op && !no_segments) segment++;
-        int nearest = count;
-        for (int s = problem->first_successor[op + 1]; s > problem->first_successor[op]; s--) {
-            int next = problem->successors[s - 1];
-            if (!divider->is_side[next]) nearest = next;
-        }
-        if (nearest > farthest) farthest = nearest;
-    }
-    for (int op = 0; op < count; op++) {
-        if (divider->anchor[op] >= 0) divider->segment[op] = divider->segment[divider->anchor[op]];
+        if (behind[op] > farthest) farthest = behind[op];
     }
     return last + 1;
 }
 
-static void attach_sides(struct divider *divider)
+// Side operators and those that make nothing belong where they can first run.
+static void attach_others(struct divider *divider)
 {
     const struct memory_problem *problem = divider->problem;
+    for (int op = problem->operator_count - 1; op >= 0; op--) {
+        int anchor = divider->anchor[op];
+        if (anchor >= 0) divider->segment[op] = divider->segment[anchor];
+    }
     for (int op = 0; op < problem->operator_count; op++) {
-        if (!divider->is_side[op]) continue;
+        if (is_cut_at(divider, op) || divider->anchor[op] >= 0) continue;
         divider->segment[op] = 0;
         for (int p = problem->first_predecessor[op]; p < problem->first_predecessor[op + 1]; p++) {
             int before = divider->segment[problem->predecessors[p]];
@@ -294,7 +323,7 @@ static void number_units(struct divider *divider, struct numbering *numbering)
     for (int k = 0; k < division->segment_count; k++) {
         for (int i = first_of_segment[k]; i < first_of_segment[k + 1]; i++) {
             int op = sorted[i];
-            if (!is_cut_at(divider, op)) continue;
+            if (divider->is_side[op] || divider->anchor[op] >= 0) continue;
             int from = first_anchored[op];
             put_anchored(numbering, &anchored[from], first_anchored[op + 1] - from, op);
         }
@@ -378,6 +407,8 @@ struct order_division *order_divide(struct arena *arena, struct arena *scratch,
     divider.is_side = ARENA_NEW(scratch, bool, count);
     divider.division = division;
     divider.anchor = ARENA_NEW(scratch, int, count);
+    divider.makes_nothing = ARENA_NEW(scratch, bool, count);
+    mark_empty(&divider);
     if (no_sides) {
         anchor_sources(&divider);
     } else {
@@ -385,7 +416,7 @@ struct order_division *order_divide(struct arena *arena, struct arena *scratch,
     }
     division->problem = problem;
     division->segment_count = cut_core(&divider, no_segments);
-    attach_sides(&divider);
+    attach_others(&divider);
     join_sides(&divider, true);
     struct numbering numbering = {ARENA_NEW(arena, int, count),
                                   ARENA_NEW(arena, int, count + 1),
