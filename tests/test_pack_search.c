@@ -1,5 +1,6 @@
 #include "planner/memory/pack_branch.h"
 #include "tests/draw.h"
+#include "tests/pack_problems.h"
 #include "tests/test.h"
 
 enum { SMALL = 7, NODES = 5000000 };
@@ -175,6 +176,67 @@ static void search_equals_brute_force_with_fixed_buffers(void **state)
     compare(*state, "fixed and aligned", (struct kind){true, true}, false);
 }
 
+// The solver as a whole: optimal, proven, and the same twice.
+static void solver_finds_and_proves_the_optimum(void **state)
+{
+    struct arena *arena = *state, scratch = {0};
+    struct draw draw = draw_start("solver", 20261122);
+    const struct pack_options options = {0};
+    for (int i = 0; i < rounds(500); i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct kind kind = {draw_int(&draw, 0, 1), draw_int(&draw, 0, 2) == 0};
+        struct pack_problem problem = draw_problem(arena, &draw, kind);
+        int64_t best = brute_height(&problem);
+        struct pack_result result = pack_solve(arena, &scratch, &problem, &options);
+        assert_int_equal(result.infeasible, best == INT64_MAX);
+        if (best == INT64_MAX) continue;
+        assert_int_equal(result.height, best);
+        assert_int_equal(result.bound, best);
+        assert_true(result.bound >= pack_bound(&scratch, &problem));
+        assert_true(is_valid(&problem, result.offsets, best));
+        struct pack_result again = pack_solve(arena, &scratch, &problem, &options);
+        assert_memory_equal(again.offsets, result.offsets,
+                            (size_t)problem.count * sizeof *result.offsets);
+        if (best > 0) {
+            problem.capacity = best;
+            assert_true(pack_solve(arena, &scratch, &problem, &options).fits);
+        }
+        if (best > 1) {
+            problem.capacity = best - 1;
+            struct pack_result none = pack_solve(arena, &scratch, &problem, &options);
+            assert_true(none.infeasible && !none.fits);
+        }
+        arena_reset(arena, mark);
+    }
+    arena_free(&scratch);
+}
+
+// Pieces of a rectangle, cut and shuffled, go back into it; also with time reversed and cut again.
+static void cut_rectangles_are_put_together_again(void **state)
+{
+    struct arena *arena = *state, scratch = {0};
+    struct draw draw = draw_start("cut", 20261123);
+    const struct pack_options options = {0};
+    for (int i = 0; i < 40; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct cut cut = {draw_int(&draw, 5, 40), 30, 64 * 1024, 1024, i % 2 ? 40 : 0,
+                          i % 3 ? 0 : 20};
+        struct pack_problem problem = problem_cut(arena, &draw, &cut);
+        struct pack_problem mirrored = problem_mirrored(arena, &draw, &problem);
+        struct pack_problem split = problem_split(arena, &draw, &mirrored, 5, cut.quantum);
+        const struct pack_problem *all[] = {&problem, &mirrored, &split};
+        for (int k = 0; k < 3; k++) {
+            struct pack_problem asked = *all[k];
+            asked.capacity = cut.height;
+            struct pack_result result = pack_solve(arena, &scratch, &asked, &options);
+            assert_true(result.fits);
+            assert_true(is_valid(&asked, result.offsets, cut.height));
+        }
+        arena_reset(arena, mark);
+    }
+    arena_free(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +244,8 @@ int main(void)
         cmocka_unit_test(search_equals_brute_force_without_its_rules),
         cmocka_unit_test(search_equals_brute_force_with_alignment),
         cmocka_unit_test(search_equals_brute_force_with_fixed_buffers),
+        cmocka_unit_test(solver_finds_and_proves_the_optimum),
+        cmocka_unit_test(cut_rectangles_are_put_together_again),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
