@@ -346,6 +346,24 @@ static void large_packings_are_packings_and_no_worse_than_greedy(void **state)
     }
 }
 
+static void a_capacity_that_is_met_ends_the_repairs(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("capacity", 43);
+    struct pack_problem problem = random_problem(arena, &draw, 300, 0);
+    struct pack_options options = {0};
+    struct pack_result counts = {0}, capped_counts = {0};
+    int64_t *offsets = ARENA_NEW(arena, int64_t, problem.count);
+    int64_t bound = pack_sections_make(arena, &problem)->load_most;
+    pack_large(arena, &problem, &options, offsets, &counts);
+    problem.capacity = 2 * bound;
+    int64_t height = pack_large(arena, &problem, &options, offsets, &capped_counts);
+    assert_apart(&problem, offsets, height);
+    assert_true(height <= problem.capacity);
+    assert_true(counts.restart_count > 0 && counts.mode == PACK_REPAIR);
+    assert_true(capped_counts.restart_count == 0 && capped_counts.mode == PACK_GREEDY);
+}
+
 static void training_graphs_come_within_a_hundredth_of_a_percent(void **state)
 {
     struct arena *arena = *state;
@@ -404,6 +422,7 @@ int main(void)
         cmocka_unit_test(every_rule_packs_sixty_thousand_buffers),
         cmocka_unit_test(repairs_reach_no_target_under_the_optimum),
         cmocka_unit_test(large_packings_are_packings_and_no_worse_than_greedy),
+        cmocka_unit_test(a_capacity_that_is_met_ends_the_repairs),
         cmocka_unit_test(training_graphs_come_within_a_hundredth_of_a_percent),
         cmocka_unit_test(a_deadline_that_has_passed_leaves_a_packing),
         cmocka_unit_test(what_never_lives_takes_no_place),

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Problems above LARGE_BUFFERS are not searched as a whole: the neighbours of each pair of buffers
-// are kept in lists, and pack_large searches windows of them.
+// Problems above LARGE_BUFFERS are not searched: the search keeps every pair that lives at once.
 enum { LARGE_BUFFERS = 3000, NODE_CAP = 4000000 };
 
 const char *pack_mode_name(enum pack_mode mode)
@@ -116,15 +115,13 @@ static int64_t narrow(struct solver *solver, struct part *part, int64_t low, int
 static int64_t solve_part(struct solver *solver, struct part *part, int64_t goal, int64_t *offsets)
 {
     const struct pack_options *options = solver->options;
+    if (part->problem.count > LARGE_BUFFERS && !options->no_search) {
+        // It stops at the capacity, here what alignment and fixed places leave possible.
+        part->problem.capacity = goal;
+        return pack_large(solver->scratch, &part->problem, options, offsets, solver->result);
+    }
     int64_t best = pack_greedy(solver->scratch, &part->problem, offsets);
     if (best <= goal || options->no_search) return best;
-    if (part->problem.count > LARGE_BUFFERS) {
-        int64_t *trial = ARENA_NEW(solver->scratch, int64_t, part->problem.count);
-        int64_t height =
-            pack_large(solver->scratch, &part->problem, options, trial, solver->result);
-        if (height < best) memcpy(offsets, trial, (size_t)part->problem.count * sizeof *offsets);
-        return height < best ? height : best;
-    }
     int64_t *trial = ARENA_NEW(solver->scratch, int64_t, part->problem.count);
     enum pack_answer answer = ask(solver, part, goal, solver->nodes / 2 + 1, trial);
     if (answer == PACK_YES) {
