@@ -21,7 +21,7 @@ struct memory_parts {
     int64_t peak_bytes;              // all of the above but the reserve
     int64_t reserved_bytes;          // with the reserve: must not exceed the device
     int64_t host_bytes, nvme_bytes;  // of the rank, moved there; not part of any of the above
-    int64_t standing_bytes;  // of the buffers, what a framework keeps for good
+    int64_t standing_bytes;          // of the buffers, what a framework keeps for good
 };
 
 struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
