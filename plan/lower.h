@@ -178,6 +178,8 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
 // the weight gradients that can be made from then on. Schedules that part B and W run them in
 // program order.
 int *lower_fused_order(struct arena *arena, const struct block_program *program);
+// By buffer: the class of the operator that made it in forward (class_saved_bytes), in `arena`.
+enum op_class *lower_classes(struct arena *arena, const struct block_program *program);
 
 // What ZeRO 2 and 3 add to `whole`, the same block lowered with less: the gathering and scattering
 // of its parameters in the phases where lower_block puts them, and the parameters as their

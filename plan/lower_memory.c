@@ -234,17 +234,23 @@ static void count_weight_reads(struct lowering *low)
 }
 
 // What a collective hands on belongs to whoever made what it was given.
-static void count_classes(struct lowering *low)
+enum op_class *lower_classes(struct arena *arena, const struct block_program *program)
 {
-    struct block_program *program = low->program;
-    int *class_of = ARENA_NEW(low->arena, int, program->buffer_count);
+    enum op_class *class_of = ARENA_NEW(arena, enum op_class, program->buffer_count);
     for (int i = 0; i < program->phase_first[PHASE_BACKWARD]; i++) {
         const struct instr *instr = &program->instrs[i];
-        int class = instr->op >= 0 ? (int)low->block->ops[instr->op].class : OP_CLASS_NONE;
+        enum op_class class = instr->op >= 0 ? program->block->ops[instr->op].class : OP_CLASS_NONE;
         if (instr->op < 0 && instr->input_count > 0) class = class_of[instr->inputs[0]];
         for (int o = 0; o < instr->output_count; o++)
             class_of[instr->outputs[o]] = class;
     }
+    return class_of;
+}
+
+static void count_classes(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    const enum op_class *class_of = lower_classes(low->arena, program);
     for (int b = 0; b < program->buffer_count; b++) {
         const struct buffer *buffer = &program->buffers[b];
         if (buffer->saved) program->class_saved_bytes[class_of[b]] += buffer->bytes;

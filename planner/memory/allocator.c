@@ -62,6 +62,7 @@ static void free_insert(struct allocator *allocator, int index)
 {
     struct block *block = &allocator->blocks[index];
     struct free_list *list = &allocator->free[block->pool];
+    assert(list->blocks);  // made with the pool
     int *here = list->blocks + free_place(allocator, block->pool, block->bytes, block->address);
     memmove(here + 1, here, (size_t)(list->blocks + list->count - here) * sizeof *here);
     *here = index;
@@ -73,6 +74,7 @@ static void free_remove(struct allocator *allocator, int index)
 {
     struct block *block = &allocator->blocks[index];
     struct free_list *list = &allocator->free[block->pool];
+    assert(list->blocks);  // made with the pool
     int *here = list->blocks + free_place(allocator, block->pool, block->bytes, block->address);
     assert(*here == index);
     list->count--;

@@ -209,7 +209,7 @@ static struct model model_make(struct arena *arena, const struct memory_problem 
     model.unit_bytes = certify_unit_bytes(problem, upper_bytes, &is_exact);
     double least = (double)certify_least_bytes(problem) / model.unit_bytes;
     double upper = (double)upper_bytes / model.unit_bytes * (1 + 1e-6);
-    if (is_exact) upper = (double)(upper_bytes / (int64_t)model.unit_bytes);
+    if (is_exact) upper = floor((double)upper_bytes / model.unit_bytes);
     model.peak =
         milp_column(model.milp, is_exact ? MILP_INTEGER : MILP_CONTINUOUS, least, upper, 1);
     close_edges(&model);

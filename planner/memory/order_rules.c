@@ -1,5 +1,7 @@
 #include "planner/memory/order.h"
 
+#include <assert.h>
+
 int *order_program(struct arena *arena, const struct memory_problem *problem)
 {
     int *order = ARENA_NEW(arena, int, problem->operator_count);
@@ -85,7 +87,9 @@ static void add(struct lister *lister, int op)
 
 static struct choice take(struct lister *lister)
 {
-    struct choice *heap = lister->heap, least = heap[0], item = heap[--lister->count];
+    struct choice *heap = lister->heap;
+    assert(heap && lister->count > 0);
+    struct choice least = heap[0], item = heap[--lister->count];
     int at = 0;
     for (int child; (child = 2 * at + 1) < lister->count; at = child) {
         if (child + 1 < lister->count && is_before(heap[child + 1], heap[child])) child++;

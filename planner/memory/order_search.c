@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ static int *find_slot(const struct search *search, const uint64_t *set)
     uint64_t mask = (uint64_t)search->table_room - 1, at = hash_set(set, search->word_count);
     size_t words = (size_t)search->word_count;
     for (at &= mask; search->table[at]; at = (at + 1) & mask) {
+        assert(search->sets);  // what the table names is there
         const uint64_t *other = &search->sets[(size_t)(search->table[at] - 1) * words];
         if (memcmp(other, set, words * sizeof *set) == 0) break;
     }

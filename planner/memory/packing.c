@@ -2,6 +2,7 @@
 #include "planner/memory/formats.h"
 #include "planner/memory/name_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -196,6 +197,7 @@ static bool read_cell(struct reader *reader, const struct cell *cell, enum colum
 static bool check_row(struct reader *reader, const struct pack_buffer *buffer)
 {
     char why[128];
+    assert(buffer->alignment > 0);  // checked with its cell, 1 where there is none
     if (buffer->lower > buffer->upper) {
         snprintf(why, sizeof why, "the lifetime is reversed: lower %lld, upper %lld",
                  (long long)buffer->lower, (long long)buffer->upper);
@@ -285,7 +287,9 @@ bool packing_load(struct arena *arena, const char *path, struct packing_file *fi
 static void split_at(const char *line, int column, size_t *before, size_t *after)
 {
     const char *at = line;
-    for (; column > 0 && (at = strchr(at, ',')) != NULL; column--) {
+    for (; column > 0; column--) {
+        at = strchr(at, ',');
+        assert(at && "rows were read with all their columns");
         at++;
     }
     *before = (size_t)(at - line);

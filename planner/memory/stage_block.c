@@ -225,17 +225,23 @@ static void scatter(struct reading *reading, int step, const struct instr *instr
     }
 }
 
+static int add_step(struct reading *reading, enum block_step_kind kind)
+{
+    struct block_steps *steps = reading->steps;
+    int step = steps->step_count++;
+    steps->steps[step] = (struct block_step){.kind = kind, .instr = -1};
+    reading->inner_of[step] = -1;
+    return step;
+}
+
 // Steps that make room come behind the instructions, one for each scattering.
 static void make_rooms(struct reading *reading)
 {
     const struct block_program *block = reading->block;
-    struct block_steps *steps = reading->steps;
     for (int i = block->phase_first[PHASE_WEIGHT], n = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
         if (!instr->collective || !is_flat(reading, instr)) continue;
-        int step = steps->step_count++;
-        steps->steps[step] = (struct block_step){.instr = -1, .makes_room = true};
-        reading->inner_of[step] = -1;
+        int step = add_step(reading, STEP_ROOM);
         int room = new_value(reading, instr->inputs[0]);
         add_write(reading, step, room);
         mark_covered(reading, n++, offsetof(struct storage, gradient_axes), reading->room, room);
@@ -268,7 +274,27 @@ static int newest(const struct reading *reading, int buffer)
     return buffer < 0 ? -1 : reading->value_of[buffer];
 }
 
-static void read_all(struct reading *reading)
+// Of what is saved, in its last form.
+static void move_saved(struct reading *reading, unsigned moved)
+{
+    struct block_steps *steps = reading->steps;
+    const struct block_program *block = reading->block;
+    steps->copy_out = steps->copy_in = -1;
+    if (!moved) return;
+    const enum op_class *class_of = lower_classes(reading->arena, block);
+    for (int b = 0; b < block->buffer_count; b++) {
+        if (!block->buffers[b].saved || !(moved >> class_of[b] & 1)) continue;
+        if (steps->copy_out < 0) {
+            steps->copy_out = add_step(reading, STEP_COPY_OUT);
+            steps->copy_in = add_step(reading, STEP_COPY_IN);
+            add_after(reading, steps->copy_in, steps->copy_out);
+        }
+        add_read(reading, steps->copy_out, reading->value_of[b]);
+        add_write(reading, steps->copy_in, new_value(reading, b));
+    }
+}
+
+static void read_all(struct reading *reading, unsigned moved)
 {
     const struct block_program *block = reading->block;
     struct block_steps *steps = reading->steps;
@@ -289,6 +315,7 @@ static void read_all(struct reading *reading)
                 steps->outputs[k] = newest(reading, block->outputs[k]);
             forget_gathered(reading);
             gather_count = 0;
+            move_saved(reading, moved);
         }
         read_instr(reading, i, &gather_count);
     }
@@ -301,6 +328,7 @@ static void put(const struct block_steps *steps, bool *is_made, int step, int *o
 {
     const struct block_step *of = &steps->steps[step];
     for (int s = steps->program->instr_count; s < steps->step_count; s++) {
+        if (steps->steps[s].kind != STEP_ROOM) continue;
         int room = steps->steps[s].writes[0];
         for (int i = 0; i < of->read_count && !is_made[s]; i++) {
             if (of->reads[i] != room) continue;
@@ -316,13 +344,15 @@ static int *order_of(struct arena *arena, const struct block_steps *steps, const
 {
     int *order = ARENA_NEW(arena, int, steps->step_count);
     *count = 0;
+    bool copies_in = from == steps->program->phase_first[PHASE_BACKWARD] && from < to;
+    if (copies_in && steps->copy_in >= 0) order[(*count)++] = steps->copy_in;
     for (int i = from; i < to; i++)
         put(steps, is_made, instrs ? instrs[i] : i, order, count);
     return order;
 }
 
 struct block_steps *block_steps_make(struct arena *arena, const struct program *program,
-                                     const struct block_program *block)
+                                     const struct block_program *block, unsigned moved)
 {
     struct block_steps *steps = ARENA_NEW(arena, struct block_steps, 1);
     int instrs = block->instr_count;
@@ -333,8 +363,8 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
         .steps = steps,
         .value_of = ARENA_NEW(arena, int, block->buffer_count),
         .writer_of = ARENA_NEW(arena, int, block->buffer_count),
-        .inner_of = ARENA_NEW(arena, int, 2 * instrs),
-        .value_capacity = block->buffer_count + instrs * OP_OUTPUT_MAX,
+        .inner_of = ARENA_NEW(arena, int, 2 * instrs + 2),
+        .value_capacity = 2 * block->buffer_count + instrs * OP_OUTPUT_MAX,
         .gathered = ARENA_NEW(arena, int, block->parameter_count),
         .room = ARENA_NEW(arena, int, block->parameter_count),
         .waiting = ARENA_NEW(arena, int, block->parameter_count),
@@ -349,9 +379,9 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
     for (int b = 0; b < block->buffer_count; b++)
         reading.value_of[b] = reading.writer_of[b] = -1;
     steps->program = block;
-    steps->steps = ARENA_NEW(arena, struct block_step, 2 * instrs);
+    steps->steps = ARENA_NEW(arena, struct block_step, 2 * instrs + 2);
     steps->values = ARENA_NEW(arena, struct block_value, reading.value_capacity);
-    read_all(&reading);
+    read_all(&reading, moved);
     int border = block->phase_first[PHASE_BACKWARD], weights = block->phase_first[PHASE_WEIGHT];
     bool *made = ARENA_NEW(arena, bool, steps->step_count);
     steps->forward = order_of(arena, steps, NULL, 0, border, made, &steps->forward_count);

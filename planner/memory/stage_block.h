@@ -10,23 +10,30 @@
 // block's work, and the whole gradients that a scattering takes, for which a step of its own makes
 // room: products write into it in any order.
 
+// What is offloaded of what forward saves is read by one step behind forward and made again by
+// another for backward.
+
 struct block_value {
     int buffer;
     int older;       // value whose memory it is written over; -1
     bool is_border;  // comes from a neighbour: block input or output gradient
 };
 
+enum block_step_kind { STEP_INSTR, STEP_ROOM, STEP_COPY_OUT, STEP_COPY_IN };
+
 struct block_step {
-    int instr;                    // -1: makes room for gradients
+    enum block_step_kind kind;
+    int instr;                    // -1: of another kind
     int *reads, *writes, *after;  // values, values, steps
     int read_count, write_count, after_count;
     bool reads_weights, writes_gradients;  // of the model state
-    bool gathers, makes_room;
+    bool gathers;                          // parameters, ahead of the block where the plan says so
 };
 
 struct block_steps {
     const struct block_program *program;
-    struct block_step *steps;  // the instructions, then those that make room
+    struct block_step *steps;  // the instructions, then those of other kinds
+    int copy_out, copy_in;     // steps; -1: nothing is moved
     int step_count;
     struct block_value *values;
     int value_count;
@@ -37,5 +44,6 @@ struct block_steps {
     int forward_count, backward_count, weight_count;
 };
 
+// `moved`: see struct block_use. Copying out is in no order: it ends later.
 struct block_steps *block_steps_make(struct arena *arena, const struct program *program,
-                                     const struct block_program *block);
+                                     const struct block_program *block, unsigned moved);

@@ -25,10 +25,31 @@ struct stage_neighbour stage_neighbour_of(const struct program *program, int sta
     return (struct stage_neighbour){is_here ? row->chunk_of(shape, other) : -1, true};
 }
 
+// Made once for all layers that are alike and of which the same is moved.
+struct known_steps {
+    unsigned moved;
+    struct block_steps *steps;
+    struct known_steps *next;
+};
+
+static struct block_steps *steps_of(struct arena *arena, const struct program *program,
+                                    const struct block_use *use, struct known_steps **known)
+{
+    const struct block_program *block = program->blocks[use->block_program];
+    for (const struct known_steps *at = *known; at; at = at->next) {
+        if (at->steps->program == block && at->moved == use->moved) return at->steps;
+    }
+    struct known_steps *made = ARENA_NEW(arena, struct known_steps, 1);
+    *made = (struct known_steps){use->moved, block_steps_make(arena, program, block, use->moved),
+                                 *known};
+    *known = made;
+    return made->steps;
+}
+
 struct stage_chunk *stage_chunks_make(struct arena *arena, const struct program *program, int stage)
 {
     int chunk_count = program->shape.chunk_count;
-    struct block_steps **steps = ARENA_NEW(arena, struct block_steps *, program->block_count);
+    struct known_steps *known = NULL;
     struct stage_chunk *chunks = ARENA_NEW(arena, struct stage_chunk, chunk_count);
     for (int c = 0; c < chunk_count; c++) {
         struct stage_chunk *made = &chunks[c];
@@ -36,11 +57,9 @@ struct stage_chunk *stage_chunks_make(struct arena *arena, const struct program 
         const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
         made->blocks = ARENA_NEW(arena, struct block_steps *, count);
         for (int u = 0; u < chunk->use_count; u++) {
-            int block = chunk->uses[u].block_program;
-            if (!steps[block])
-                steps[block] = block_steps_make(arena, program, program->blocks[block]);
+            struct block_steps *steps = steps_of(arena, program, &chunk->uses[u], &known);
             for (int i = 0; i < chunk->uses[u].count; i++)
-                made->blocks[made->count++] = steps[block];
+                made->blocks[made->count++] = steps;
         }
         assert(made->count == count);
         made->front = stage_neighbour_of(program, stage, c, -1);

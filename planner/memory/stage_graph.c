@@ -185,7 +185,16 @@ static void pass_gates(struct building *building, int operator)
 static const char *step_name(struct arena *arena, const struct block_steps *steps,
                              const struct block_step *step)
 {
-    if (step->instr < 0) return "room for gradients";
+    switch (step->kind) {
+    case STEP_ROOM:
+        return "room for gradients";
+    case STEP_COPY_OUT:
+        return "copy out";
+    case STEP_COPY_IN:
+        return "copy in";
+    case STEP_INSTR:
+        break;
+    }
     const struct block_program *program = steps->program;
     const struct instr *instr = &program->instrs[step->instr];
     if (!instr->collective) return program->block->ops[instr->op].name;
@@ -231,23 +240,39 @@ static struct steps_order order_of(const struct block_steps *steps, const struct
     return (struct steps_order){steps->backward, steps->backward_count};
 }
 
-// The gatherings of a block, if not yet written.
-static void emit_gathers(struct building *building, const struct stage_slot *slot, int position,
-                         struct index_list *made)
+// What a block waits for, if not yet written: its parameters, and what was moved. `is_ahead`: while
+// another block works.
+static void emit_early(struct building *building, const struct stage_slot *slot, int position,
+                       bool is_ahead, struct index_list *made)
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     struct steps_order order = order_of(steps, slot);
     struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     for (int i = 0; i < order.count; i++) {
-        int step = order.steps[i];
-        if (!steps->steps[step].gathers || work->operators[step] >= 0) continue;
-        int operator= emit(building, slot, position, step);
+        const struct block_step *step = &steps->steps[order.steps[i]];
+        bool gathers = step->gathers && (building->gathers_ahead || !is_ahead);
+        bool is_early = gathers || step->kind == STEP_COPY_IN;
+        if (!is_early || work->operators[order.steps[i]] >= 0) continue;
+        int operator= emit(building, slot, position, order.steps[i]);
         pass_gates(building, operator);
         index_list_add(building->draft.arena, made, operator);
     }
 }
 
-// `next`: the position whose parameters are gathered while this block works, or -1.
+// Copying out of a block ends when the next one, whose operators begin at `first`, has worked.
+static void emit_copy_out(struct building *building, const struct stage_slot *slot, int position,
+                          int first)
+{
+    const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
+    if (steps->copy_out < 0) return;
+    int all = building->draft.operator_count;
+    int operator= emit(building, slot, position, steps->copy_out);
+    for (int o = first; o < all; o++) {
+        if (!building->is_followed[o - building->slot_first]) follows(building, operator, o);
+    }
+}
+
+// `next`: the position that works behind this one, or -1.
 static void emit_block(struct building *building, const struct stage_slot *slot, int position,
                        int next)
 {
@@ -255,8 +280,8 @@ static void emit_block(struct building *building, const struct stage_slot *slot,
     struct steps_order order = order_of(steps, slot);
     struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     struct index_list own = {0}, ahead = {0};
-    emit_gathers(building, slot, position, &own);
-    if (building->gathers_ahead && next >= 0) emit_gathers(building, slot, next, &ahead);
+    emit_early(building, slot, position, false, &own);
+    if (next >= 0) emit_early(building, slot, next, true, &ahead);
     int first = building->draft.operator_count;
     for (int i = 0; i < order.count; i++) {
         if (work->operators[order.steps[i]] >= 0) continue;
@@ -266,6 +291,9 @@ static void emit_block(struct building *building, const struct stage_slot *slot,
         for (int k = 0; k < ahead.count; k++)
             follows(building, operator, ahead.items[k]);
     }
+    if (slot->kind != TASK_FORWARD) return;
+    if (position > 0) emit_copy_out(building, slot, position - 1, first);
+    if (next < 0) emit_copy_out(building, slot, position, first);
 }
 
 static void emit_blocks(struct building *building, const struct stage_slot *slot)

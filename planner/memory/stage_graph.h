@@ -13,7 +13,8 @@
 // Collectives run when the plan says. Where parameters are gathered ahead (overlap param-gather) a
 // block's are there before the block in front of them begins; where messages go beside compute
 // (overlap pp) the next slot's is received while a slot runs, and what a slot sends is gone when
-// the next ends.
+// the next ends. What is offloaded of a layer is out when the next layer of the slot has worked, or
+// the slot ends, and comes back while the layer whose backward is before its own works.
 //
 // A step repeats itself: only so many micro-batches stand in the graph as make the most alive at
 // once (`micro_batches`); those after them use the places of the ones before. That holds because a

@@ -69,7 +69,12 @@ static struct chunk_weight *weigh_chunks(struct arena *arena, const struct progr
             &program->chunks[program->class_of[stage * chunk_count + i]];
         for (int u = 0; u < chunk->use_count; u++) {
             const struct block_program *block = program->blocks[chunk->uses[u].block_program];
-            weights[i].saved_bytes += block->saved_bytes * chunk->uses[u].count;
+            int64_t saved_bytes = block->saved_bytes;
+            for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+                if (chunk->uses[u].moved >> class & 1)
+                    saved_bytes -= block->class_saved_bytes[class];
+            }
+            weights[i].saved_bytes += saved_bytes * chunk->uses[u].count;
             weights[i].held_bytes += block->held_bytes * chunk->uses[u].count;
         }
     }
