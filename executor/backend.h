@@ -1,0 +1,96 @@
+#pragma once
+#include "core/trace.h"
+#include "executor/kernel.h"
+#include "plan/parallel.h"
+
+// A device back end: memory, copies, kernels, streams and events of one device. A plug-in
+// (exec_cpu.so, exec_cpu64.so, exec_cuda.so beside the binary or in PREFIX/lib/meshwright) opened
+// at run time; it exports `const struct backend *meshwright_backend(void)` and needs no symbol of
+// the binary. Functions that can fail return NULL, or a text that says why (static, or of the
+// device and good until its next call).
+//
+// Streams are ordered by themselves; between them events. The CPU runs everything where it is asked
+// to, in order.
+
+enum { BACKEND_VERSION = 1 };
+
+struct device;  // a back end's own
+struct event;
+
+enum copy_kind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST };
+
+// to[box] = from[box], or += and max= ; boxes of equal sizes, strides in elements.
+enum box_combine { BOX_SET, BOX_ADD, BOX_MAX };
+struct box_copy {
+    enum element element;
+    enum box_combine combine;
+    int rank;
+    int64_t sizes[TENSOR_RANK_MAX];
+    void *to;
+    const void *from;
+    int64_t to_strides[TENSOR_RANK_MAX], from_strides[TENSOR_RANK_MAX];
+};
+
+// One optimizer step on a part of a unit. All arrays are of reals; moments NULL where the optimizer
+// has none. LAMB and LARS scale each parameter by a ratio of norms: `direction` writes the update
+// direction instead of applying it, then the caller sums norms over the ranks that share the
+// parameter and calls again with `apply` and the ratio.
+enum update_part { UPDATE_ALL, UPDATE_DIRECTION, UPDATE_APPLY };
+struct update_call {
+    enum optimizer optimizer;
+    enum update_part part;
+    int64_t count;
+    void *weights, *gradients, *first_moments, *second_moments;
+    void *direction;        // of `count` reals: written by UPDATE_DIRECTION, read by UPDATE_APPLY
+    double gradient_scale;  // clipping
+    double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
+    double trust_ratio;  // UPDATE_APPLY
+    int64_t step;        // from 1
+};
+
+struct backend_device_facts {
+    char name[128];       // "Intel Xeon ... (1 core)", "NVIDIA H200"
+    char libraries[256];  // "OpenBLAS 0.3.21 SkylakeX"
+    int64_t memory_bytes;
+};
+
+struct backend {
+    int version;
+    const char *name;  // "cpu", "cpu-fp64", "cuda"
+    int real_bytes;    // of ELEMENT_COMPUTE and ELEMENT_FP32
+    const char *(*probe)(struct backend_device_facts *facts);  // NULL: there is a device
+    const char *(*open)(int ordinal, struct device **device);
+    void (*close)(struct device *device);
+    const char *(*allocate)(struct device *device, int64_t bytes, void **memory);
+    void (*release)(struct device *device, void *memory);
+    const char *(*copy)(struct device *device, enum stream stream, enum copy_kind kind, void *to,
+                        const void *from, int64_t bytes);
+    const char *(*fill)(struct device *device, enum stream stream, void *memory, int byte,
+                        int64_t bytes);
+    const char *(*box)(struct device *device, enum stream stream, const struct box_copy *copy);
+    // Whether the kernel exists for such shapes; NULL, or the rule that is broken. No data needed.
+    const char *(*can_run)(const struct kernel_call *call);
+    const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
+    const char *(*update)(struct device *device, enum stream stream,
+                          const struct update_call *call);
+    // *sum += of the squares of `count` reals, in a fixed order; waits.
+    const char *(*sum_squares)(struct device *device, enum stream stream, const void *reals,
+                               int64_t count, double *sum);
+    // reals *= factor.
+    const char *(*scale)(struct device *device, enum stream stream, void *reals, int64_t count,
+                         double factor);
+    const char *(*synchronize)(struct device *device, enum stream stream);
+    // Marks on streams; seconds between two that have passed.
+    struct event *(*event_new)(struct device *device);
+    void (*event_free)(struct device *device, struct event *event);
+    const char *(*event_record)(struct device *device, enum stream stream, struct event *event);
+    const char *(*event_wait)(struct device *device, enum stream stream, struct event *event);
+    double (*event_seconds)(struct device *device, struct event *from, struct event *to);
+};
+
+// executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_MACHINE, one line,
+// when the plug-in is not there, does not open, is of another version, or has no device.
+MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
+// "auto": cuda where there is a device, else cpu; *note says which and why, for the user.
+MUST_CHECK const struct backend *backend_choose(struct arena *arena, const char *name,
+                                                const char **note, struct err *err);

@@ -1,0 +1,79 @@
+#pragma once
+#include "executor/backend.h"
+
+// Ranks that talk to each other. One table of functions a transport: `self` (one rank), `host`
+// (ranks of one host through shared memory, in rank order: deterministic), `mpi` (plug-in
+// exec_mpi.so: MPI between hosts, `host` inside one where possible), `mock` (one rank of many
+// alone: what it would receive is what it sent, so that shapes and bytes are right and values are
+// not; timing and memory only), later `nccl`.
+//
+// Collectives take flat arrays of reals in device memory; parts may be of any size, 0 too. Sums are
+// added in the order of the group's ranks, on every transport that says it is deterministic, so
+// that a reduce-scatter followed by an all-gather has the bits of the all-reduce. What fails
+// returns a text: the peer by rank and what it did last, as far as known.
+
+enum { COMMUNICATOR_VERSION = 1 };
+
+struct communicator;
+struct group;
+
+enum combine { COMBINE_SUM, COMBINE_MAX };
+
+// Bytes counted where collectives are called, as the simulator counts payloads (struct instr).
+struct transport {
+    int version;
+    const char *name;
+    bool is_deterministic;
+    void (*close)(struct communicator *communicator);
+    // Ranks ascending, this one among them. Every rank of it makes its groups in one order.
+    // `purpose` keeps groups of equal ranks apart ("tp", "dp-expert").
+    const char *(*group)(struct communicator *communicator, const int *ranks, int count,
+                         const char *purpose, struct group **group);
+    const char *(*all_reduce)(struct group *group, enum stream stream, void *data, int64_t count,
+                              enum combine combine);
+    // counts[member]: reals of each part. `all` may hold `mine` in its place.
+    const char *(*all_gather)(struct group *group, enum stream stream, const void *mine, void *all,
+                              const int64_t *counts);
+    const char *(*reduce_scatter)(struct group *group, enum stream stream, const void *all,
+                                  void *mine, const int64_t *counts);
+    // One after another: sent[member] reals to each, received[member] from each.
+    const char *(*all_to_all)(struct group *group, enum stream stream, const void *from,
+                              const int64_t *sent, void *to, const int64_t *received);
+    // Numbers on the host, for counts, norms and losses; double sums in rank order.
+    const char *(*host_gather)(struct group *group, const int64_t *mine, int64_t *all, int count);
+    const char *(*host_sum)(struct group *group, double *values, int count);
+    // Point to point, by rank of the job; messages of one (sender, receiver, channel) arrive in
+    // order. Sending copies and does not wait.
+    const char *(*send)(struct communicator *communicator, enum stream stream, int rank,
+                        int channel, const void *data, int64_t count);
+    const char *(*receive)(struct communicator *communicator, enum stream stream, int rank,
+                           int channel, void *data, int64_t count);
+    const char *(*barrier)(struct communicator *communicator);
+    // Ends all that wait, here and on the other ranks, for this reason.
+    void (*abort)(struct communicator *communicator, const char *reason);
+};
+
+struct communicator_request {
+    const struct backend *backend;
+    struct device *device;
+    int rank, rank_count;
+    int64_t window_bytes;   // of shared memory a rank may use for collectives; 0 = 4 MiB
+    int64_t message_bytes;  // largest message
+    int message_count;      // under way on one link at most
+    const char
+        *host_name;  // shared-memory segment made by the launcher; NULL: made and unlinked here
+};
+
+// executor/communicator_*.c: each returns its table and opens *communicator.
+MUST_CHECK const struct transport *communicator_self(const struct communicator_request *request,
+                                                     struct communicator **communicator,
+                                                     struct err *err);
+MUST_CHECK const struct transport *communicator_host(const struct communicator_request *request,
+                                                     struct communicator **communicator,
+                                                     struct err *err);
+MUST_CHECK const struct transport *communicator_mpi(const struct communicator_request *request,
+                                                    struct communicator **communicator,
+                                                    struct err *err);
+MUST_CHECK const struct transport *communicator_mock(const struct communicator_request *request,
+                                                     struct communicator **communicator,
+                                                     struct err *err);

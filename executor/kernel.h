@@ -1,0 +1,53 @@
+#pragma once
+#include "models/graph.h"
+
+#include <stdint.h>
+
+// An operator on the slices that one rank holds, as back ends run it. Kernels know nothing of
+// parallelism: an array says how much of each dim is here and where that begins in the whole.
+//
+// Arrays are dense, row-major, dims in the order of the tensor's extents. ELEMENT_COMPUTE and
+// ELEMENT_FP32 are the back end's real (REAL on the CPU), ELEMENT_INT64 and ELEMENT_BYTE as named.
+
+struct kernel_array {
+    void *data;  // NULL: a dry run (can_run)
+    int rank;
+    enum element element;
+    enum dim dims[TENSOR_RANK_MAX];
+    int64_t sizes[TENSOR_RANK_MAX];  // held here; may be 0
+    int64_t first[TENSOR_RANK_MAX];  // index in the whole. For batch: of the step's sequences
+    int64_t whole[TENSOR_RANK_MAX];  // size of the whole; for batch that of one micro-batch
+};
+
+// Ragged tensors (density > 0) hold the rows that exist, sorted by local expert and then by token:
+// data is [rows][last dims]. `routing` of the call says which; sizes are those of the dense shape.
+struct kernel_routing {
+    int64_t expert_count, first_expert;  // local experts
+    int64_t *rows_of;                    // [expert_count + 1] prefix sums of rows by local expert
+    int64_t *token_of;                   // [rows] flat (batch, seq) token, where tokens are here
+    int64_t row_capacity;                // that the arena has room for
+};
+
+enum { KERNEL_WHOLE = 0 };  // part: all of the operator
+
+struct kernel_call {
+    const struct op *op;
+    struct kernel_array inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
+    int input_count, output_count;
+    unsigned adds;  // 1 << output: the result is added to what is there
+    // Operators that exchange something inside (vocabulary-parallel loss: max, sum of exponentials,
+    // target logit): part 2n - 1 fills `inner` for exchange n, part 2n takes in its result. Part 0
+    // of such a call begins.
+    int part;
+    struct kernel_array inner;
+    uint64_t key;        // of random numbers: seed, step, layer, operator; see kernel_random
+    int64_t vocab;       // columns of logits past this one do not exist (padding)
+    int64_t head_count;  // of the whole, for the slopes of alibi
+    struct kernel_routing *routing;  // NULL: nothing is ragged
+    // Ring attention: keys and values of one rank are here at a time. Forward merges into out and
+    // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.
+    bool merges;
+};
+
+// Counter-based random bits (Philox 4x32-10, Salmon et al. 2011, SC11) of (key, index): equal for
+// every plan because the index is that in the whole. executor/random.h

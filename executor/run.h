@@ -1,0 +1,61 @@
+#pragma once
+#include "executor/communicator.h"
+#include "executor/launch.h"
+#include "plan/script.h"
+
+// Runs the script of this rank's stage for a number of steps: trains, measures. Losses, weights and
+// gradients do not depend on the plan beyond rounding: weights, data order and dropout are drawn by
+// (seed, name, step, index in the whole).
+
+enum run_data { DATA_SYNTHETIC, DATA_TEXT };  // random tokens; bytes of executor/text.txt
+
+struct run_options {
+    int steps;
+    uint64_t seed;
+    enum run_data data;
+    double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
+    double clip_norm;       // 0 = gradients are not clipped
+    bool poison;            // fills what is not alive with NaN and checks guards round the arena
+    const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
+                            // are written there (tests)
+};
+
+struct run_request {
+    const struct backend *backend;
+    struct device *device;
+    const struct transport *transport;
+    struct communicator *communicator;
+    int rank;
+    const struct script *script;  // of the rank's stage, checked
+    const struct graph *graph;
+    const struct run_options *options;
+    struct pulse *pulse;  // NULL: nobody watches
+};
+
+// What was measured on this rank, and of all ranks where it says so. Lives in the arena.
+struct run_kind {  // one kind of task
+    const char *name;
+    int64_t count;      // a step
+    double measured_s;  // a step, mean over the steps after the first
+    int64_t bytes;      // payload a step, of communication
+};
+struct run_result {
+    int step_count;
+    double *step_s;  // of the slowest rank
+    double *loss;    // mean over the tokens of the step
+    double *gradient_norm;
+    int64_t peak_bytes;  // arena, state and staging of the rank with most
+    int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
+                                                                        // highest byte written
+    struct run_kind *kinds;
+    int kind_count;
+    struct trace trace;  // of the fastest step after the first, all ranks
+};
+
+MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request,
+                          struct run_result *result, struct err *err);
+
+// Whether the back end has every kernel of the script, before anything starts; ERR_USAGE naming the
+// rule.
+MUST_CHECK bool run_check(struct arena *scratch, const struct backend *backend,
+                          const struct script *script, int rank, struct err *err);

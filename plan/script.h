@@ -1,0 +1,114 @@
+#pragma once
+#include "core/trace.h"
+#include "plan/program.h"
+
+// The script of a stage: one step of every rank of it, task by task in the order in which they are
+// begun, with the address of every operand. It is the program (plan/program.h) written out: the
+// slots of the pipeline's schedule, in each the instructions of the chunk's blocks in the scheduled
+// order, messages, and what happens once a step. All ranks of a stage run the same script on slices
+// of their own; what slice follows from the layouts and the rank's place in the mesh. The executor
+// runs scripts and plans nothing.
+//
+// Three memories. The arena holds what comes and goes: activations, gradients of activations,
+// gathered parameters, rooms for gradients, messages. The state holds what stays: weights,
+// gradients and optimizer states of the stage's parameters, laid out by units (below). Ids come
+// with the data. Addresses in the arena are bytes in the plan's precision; who computes wider
+// multiplies them.
+
+enum script_kind {
+    SCRIPT_INSTR,     // instruction `instr` of block `block`: compute or a collective
+    SCRIPT_SEED,      // outputs: gradients of the losses, weight / tokens of the step
+    SCRIPT_ROOM,      // output: whole gradients of a unit, which products then write; zeros
+    SCRIPT_COPY_OUT,  // inputs leave for the host and are not in the arena after it
+    SCRIPT_COPY_IN,   // outputs come back: the same values in the same order
+    SCRIPT_SEND,      // inputs to `peer_stage`; not waited for: the message is copied
+    SCRIPT_RECEIVE,   // outputs from there; waited for
+    SCRIPT_LOSS,      // inputs: the losses of the micro-batch, taken out
+    // Once a step.
+    SCRIPT_GRADIENT_REDUCE,   // of unit `unit`, over its reduce axes: to the sum, or to the shard
+    SCRIPT_SMALL_REDUCE,      // of parameter `parameter`, over axes other than those
+    SCRIPT_TIED_REDUCE,       // with the stage that holds the other end
+    SCRIPT_NORM,              // the global gradient norm
+    SCRIPT_UPDATE,            // of unit `unit`
+    SCRIPT_PARAMETER_GATHER,  // of unit `unit`: weights whole again after the update (ZeRO 1, 2)
+    SCRIPT_KIND_COUNT
+};
+const char *script_kind_name(enum script_kind kind);
+
+enum script_place {
+    PLACE_ARENA,
+    PLACE_WEIGHT,    // of parameter `parameter`, as the state holds it
+    PLACE_GRADIENT,  // the same of its gradient
+    PLACE_IDS        // tensor of role TENSOR_IDS of the block: the data of the micro-batch
+};
+
+struct script_operand {
+    enum script_place place;
+    int buffer;      // of the block program: tensor, layout, element; -1: flat
+    int64_t offset;  // PLACE_ARENA: of the first byte
+    int64_t bytes;   // PLACE_ARENA
+    int parameter;  // of the stage; -1. Set in the arena too, for parts of gathered units and rooms
+    bool adds;      // an output that is added to what is there (gradients of micro-batches)
+};
+
+struct script_task {
+    enum script_kind kind;
+    int chunk, position, micro_batch;  // position: block of the chunk; -1 where there is none
+    int slot;                          // of the stage's schedule; -1: before or after them
+    int block, instr;                  // of the program; -1
+    struct script_operand *inputs, *outputs;  // in the order of the instruction's buffers
+    int input_count, output_count;
+    enum stream stream;
+    int peer_stage, peer_chunk;  // messages
+    int unit, parameter;         // step-level work; -1
+};
+
+// A parameter of the stage. Parameters with one tie on one stage are one: the later ones point to
+// the first (`same_as`), share its storage and add into its gradient.
+struct script_parameter {
+    int chunk, position, block, index;  // index: of the block program's parameters
+    int unit;
+    int64_t first;     // element of the unit where it begins
+    int64_t elements;  // local under the compute layout
+    int same_as;       // parameter; -1
+    // Layer that it belongs to, counted over the model: position of its block in the graph's
+    // sequence. With the tensor's name (or its tie) the name under which every plan knows it.
+    int sequence;
+};
+
+// What is stored, reduced, gathered and updated together: the parameters of one kind of one block
+// at one position (with the combine pass; else one parameter), one after another as a flat buffer.
+// Each axis set is split over as by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
+struct script_unit {
+    enum parameter_kind kind;
+    int chunk, position;
+    int first_parameter, parameter_count;
+    int64_t elements;
+    struct storage storage;  // axes; 0 = whole on every rank
+    unsigned reduce_axes;    // mesh axes over which its gradient is partial at the end of the step
+                             // for all its parameters (data parallelism)
+};
+
+struct script {
+    const struct program *program;
+    int stage;
+    struct script_task *tasks;
+    int task_count;
+    struct script_parameter *parameters;
+    int parameter_count;
+    struct script_unit *units;
+    int unit_count;
+    int64_t arena_bytes, alignment;
+};
+
+// plan/script_state.c: fills parameters and units of `script` (program and stage are set).
+void script_add_state(struct arena *arena, struct script *script);
+// plan/script_step.c: appends or inserts the tasks that run once a step: reductions right behind
+// the slot that makes the last gradient of a unit where the plan overlaps them, else at the end;
+// then small and tied reductions, the norm, updates and gathers.
+void script_add_step(struct arena *arena, struct script *script);
+
+// The program's name of a task: "F2.0 3 attn.q", for messages and traces.
+const char *script_task_name(struct arena *arena, const struct script *script, int task);
+// Its number in traces (plan/schedule.h): instructions of a slot share the slot's.
+struct task_id script_task_id(const struct script *script, int task);

@@ -1,0 +1,21 @@
+#pragma once
+#include "plan/script.h"
+#include "planner/memory/plan_schedule.h"
+
+// Scripts from schedules: the graph of a stage (stage_graph.h) in the order and at the offsets of
+// its memory schedule, as the executor runs it.
+
+// The script of one stage. `graph` holds every micro-batch of the step (stage_graph_of); `order`
+// and `offsets` are those of a schedule of it. Lives in `arena`.
+struct script *plan_script_stage(struct arena *arena, const struct program *program,
+                                 const struct stage_graph *graph, int stage, const int *order,
+                                 const int64_t *offsets, int64_t arena_bytes, int64_t alignment);
+
+// The scripts of all stages, scripts[stage]. Schedules of the plan that hold every micro-batch are
+// used; others are made here with every micro-batch (options as plan_schedule_make), and
+// *is_planned says whether none had to be. ERR_USAGE where a step has more instructions than can be
+// written out (2 million).
+MUST_CHECK struct script **
+plan_scripts_make(struct arena *arena, struct arena *scratch, const struct program *program,
+                  const struct stack *stack, const struct plan_schedule *schedule,
+                  const struct memory_options *options, bool *is_planned, struct err *err);
