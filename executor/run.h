@@ -20,6 +20,7 @@ struct run_options {
                             // are written there (tests)
 };
 
+struct run_result;
 struct run_request {
     const struct backend *backend;
     struct device *device;
@@ -30,6 +31,9 @@ struct run_request {
     const struct graph *graph;
     const struct run_options *options;
     struct pulse *pulse;  // NULL: nobody watches
+    // Called after every step, on every rank; NULL: nobody listens.
+    void (*report)(void *context, const struct run_result *result);
+    void *report_context;
 };
 
 // What was measured on this rank, and of all ranks where it says so. Lives in the arena.
@@ -58,4 +62,5 @@ MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request
 // Whether the back end has every kernel of the script, before anything starts; ERR_USAGE naming the
 // rule.
 MUST_CHECK bool run_check(struct arena *scratch, const struct backend *backend,
-                          const struct script *script, int rank, struct err *err);
+                          const struct script *script, const struct graph *graph, int rank,
+                          struct err *err);

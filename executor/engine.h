@@ -1,0 +1,161 @@
+#pragma once
+#include "executor/held.h"
+#include "executor/run.h"
+
+// The engine of one rank: what executor/engine_*.c share; nobody else includes this.
+
+// A parameter's part of a unit that is stored in parts by itself: tied parameters, so that both
+// ends cut them alike; all others of a unit are one segment.
+struct segment {
+    int unit;
+    int64_t first, elements;                    // of the unit
+    int64_t weight_at, gradient_at, moment_at;  // reals into the state's arrays, of what is here
+    int first_parameter, parameter_count;
+};
+
+// The part of a flat buffer that member `index` of `count` holds.
+struct part {
+    int64_t first, count;
+};
+struct part part_of(int64_t elements, int count, int index);
+
+struct state {
+    char *weights, *gradients, *first_moments, *second_moments, *direction;  // device memory
+    int64_t weight_count, gradient_count, moment_count;                      // reals
+    struct segment *segments;
+    int segment_count;
+    int *first_segment;  // [unit], one more at the end
+    int *segment_of;     // [parameter]
+};
+
+struct member_group {
+    unsigned axes;
+    int *ranks;  // ascending
+    int count, index;
+    struct group *group;
+};
+
+// What the engine knows of a task before it runs.
+struct prepared {
+    int owner;   // of an exchange inside an operator: the task of the operator; else -1
+    int source;  // of a reader of streamed keys: see engine_ring.c
+};
+
+struct value_end {  // --poison: memory that is dead behind a task
+    int task;
+    int64_t offset, bytes;
+};
+
+struct engine {
+    const struct run_request *request;
+    const struct backend *backend;
+    struct device *device;
+    const struct transport *transport;
+    const struct script *script;
+    const struct program *program;
+    struct arena *arena;
+    struct arena *scratch;  // of one task
+    int64_t real_bytes;
+    int64_t plan_bytes;  // of an element in the plan's precision
+    int64_t widen;       // bytes here for a byte of the plan
+    int rank, stage;
+    char *memory;  // the arena; between guards
+    char *staging[2];
+    int64_t staging_bytes;
+    struct state state;
+    struct member_group **groups;
+    int group_count;
+    struct group *world;
+    struct prepared *prepared;
+    struct data *data;
+    struct offloaded *offloaded;
+    int step;         // from 0
+    double loss_sum;  // of this rank's tokens
+    double norm, gradient_scale;
+    struct value_end *ends;
+    int end_count, next_end;
+    struct measure *measure;
+    struct err *err;
+};
+
+// False with the engine's err set when `fault`, a text of a back end or transport, is not NULL.
+bool engine_ok(struct engine *engine, int task, const char *fault);
+const struct block_program *engine_block(const struct engine *engine,
+                                         const struct script_task *task);
+// Memory of an operand; for state the parameter's first element here.
+char *engine_address(struct engine *engine, const struct script_task *task,
+                     const struct script_operand *operand);
+// Bytes here of an element kind.
+int64_t engine_element_bytes(const struct engine *engine, enum element element);
+// The ranks with this one's coordinates on all axes but these. Made once.
+struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose);
+const char *engine_rank_group(struct engine *engine, const int *ranks, int count,
+                              const char *purpose, struct group **group);
+int engine_rank_at_stage(const struct engine *engine, int stage);
+// Position in the graph's sequence of a task's block.
+int engine_sequence(const struct engine *engine, const struct script_task *task);
+
+double engine_step_tokens(const struct engine *engine);
+// engine_task.c
+MUST_CHECK bool task_run(struct engine *engine, int task);
+// engine_offload.c: what leaves for the host and comes back.
+MUST_CHECK bool offload_run(struct engine *engine, int task);
+// engine_dump.c
+MUST_CHECK bool dump_write(struct engine *engine);
+
+// engine_state.c
+MUST_CHECK bool state_open(struct engine *engine);
+void state_close(struct engine *engine);
+// Address of parameter p's part here and how much of it: whole, or where the unit is stored in
+// parts the overlap. `first`: element of the parameter.
+enum state_array { STATE_WEIGHTS, STATE_GRADIENTS, STATE_MOMENTS };
+struct state_part {
+    int64_t at;     // reals into the array
+    int64_t first;  // element of the parameter
+    int64_t count;
+};
+struct state_part state_part_of(struct engine *engine, int parameter, enum state_array array);
+struct part state_segment_part(struct engine *engine, const struct segment *segment,
+                               enum state_array array);
+// Elements of this parameter's tensor that this rank's layout holds.
+struct held state_held(const struct engine *engine, int parameter, int rank);
+const struct parameter *state_parameter(const struct engine *engine, int parameter);
+
+// engine_initial.c: weights by name and index in the whole.
+MUST_CHECK bool initial_weights(struct engine *engine);
+
+// engine_exchange.c: instructions that communicate, and slices.
+MUST_CHECK bool exchange_run(struct engine *engine, int task);
+int64_t exchange_staging(const struct engine *engine, int task);  // bytes wanted
+// engine_ring.c: attention whose keys pass by.
+void ring_prepare(struct engine *engine);
+bool ring_is(const struct engine *engine, int task);
+MUST_CHECK bool ring_run(struct engine *engine, int task);
+MUST_CHECK bool ring_settle(struct engine *engine, int task);
+// engine_call.c
+MUST_CHECK bool call_make(struct engine *engine, int task, struct kernel_call *call);
+MUST_CHECK bool call_run(struct engine *engine, int task);
+MUST_CHECK bool call_part(struct engine *engine, int task, int part, struct kernel_array *inner);
+// engine_update.c: once a step.
+struct state_part update_part_of(struct engine *engine, int parameter);
+MUST_CHECK bool update_run(struct engine *engine, int task);
+int64_t update_staging(const struct engine *engine, int task);
+// engine_data.c
+MUST_CHECK bool data_open(struct engine *engine);
+void data_close(struct engine *engine);
+void *data_ids(const struct engine *engine, const struct script_task *task, int buffer);
+MUST_CHECK bool data_step(struct engine *engine);
+// engine_poison.c
+int64_t poison_guard_bytes(const struct engine *engine);
+void poison_prepare(struct engine *engine);
+MUST_CHECK bool poison_start(struct engine *engine);
+MUST_CHECK bool poison_after(struct engine *engine, int task);
+MUST_CHECK bool poison_check(struct engine *engine);
+// engine_measure.c
+void measure_open(struct engine *engine);
+void measure_start_step(struct engine *engine);
+void measure_begin(struct engine *engine, int task);
+void measure_end(struct engine *engine, int task);
+void measure_bytes(struct engine *engine, int task, int64_t bytes);
+MUST_CHECK bool measure_step(struct engine *engine, double step_s);
+MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);

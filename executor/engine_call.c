@@ -1,0 +1,87 @@
+#include "executor/engine.h"
+
+#include "executor/random.h"
+
+#include <assert.h>
+
+// Kernel calls from tasks: arrays with their places in the whole.
+
+static const struct tensor *tensor_of(const struct block_program *block, int tensor)
+{
+    return &block->block->tensors[tensor];
+}
+
+// The array of a buffer, seen as tensor `as`, whose dims may have other names.
+static struct kernel_array array_of(struct engine *engine, const struct script_task *task,
+                                    const struct script_operand *operand, int as)
+{
+    const struct block_program *block = engine_block(engine, task);
+    const struct buffer *buffer = &block->buffers[operand->buffer];
+    struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
+    const struct tensor *tensor = tensor_of(block, as);
+    const struct parallel *parallel = &engine->program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    struct kernel_array array = {.rank = tensor->rank,
+                                 .element = tensor_of(block, buffer->tensor)->element};
+    if (engine->memory) array.data = engine_address(engine, task, operand);
+    for (int i = 0; i < tensor->rank; i++) {
+        array.dims[i] = tensor->extents[i].dim;
+        array.sizes[i] = held.count[i];
+        array.first[i] = held.first[i];
+        array.whole[i] = extent_size(&tensor->extents[i], batch, engine->program->workload.seq_len);
+        if (array.dims[i] == DIM_BATCH && task->micro_batch >= 0)
+            array.first[i] += task->micro_batch * batch;
+    }
+    return array;
+}
+
+bool call_make(struct engine *engine, int task, struct kernel_call *call)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct instr *instr = &block->instrs[of->instr];
+    const struct op *op = &block->block->ops[instr->op];
+    *call = (struct kernel_call){
+        .op = op,
+        .input_count = of->input_count,
+        .output_count = of->output_count,
+        .vocab = engine->request->graph->vocab,
+        .head_count = engine->request->graph->head_count,
+    };
+    assert(of->input_count <= OP_INPUT_MAX && of->output_count <= OP_OUTPUT_MAX);
+    for (int i = 0; i < of->input_count; i++) {
+        // A sum may have other terms than its operator: each is seen as what it is.
+        int own = block->buffers[of->inputs[i].buffer].tensor;
+        int as = op->kind == OP_ADD ? own : op->inputs[i];
+        call->inputs[i] = array_of(engine, of, &of->inputs[i], as);
+    }
+    for (int i = 0; i < of->output_count; i++) {
+        int own = block->buffers[of->outputs[i].buffer].tensor;
+        int as = op->kind == OP_ADD ? own : op->outputs[i];
+        call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
+        if (of->outputs[i].adds) call->adds |= 1u << i;
+    }
+    uint64_t key = random_key(engine->request->options->seed, 2);
+    key = random_key(key, (uint64_t)engine->step);
+    key = random_key(key, (uint64_t)engine_sequence(engine, of));
+    call->key = random_key(key, (uint64_t)op->forward_op);
+    return true;
+}
+
+bool call_run(struct engine *engine, int task)
+{
+    struct kernel_call call;
+    const struct script_task *of = &engine->script->tasks[task];
+    if (!call_make(engine, task, &call)) return false;
+    return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
+}
+
+bool call_part(struct engine *engine, int task, int part, struct kernel_array *inner)
+{
+    struct kernel_call call;
+    const struct script_task *of = &engine->script->tasks[task];
+    if (!call_make(engine, task, &call)) return false;
+    call.part = part;
+    call.inner = *inner;
+    return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
+}

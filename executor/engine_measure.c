@@ -1,0 +1,272 @@
+#include "executor/engine.h"
+
+#include "core/progress.h"
+#include "models/op.h"
+
+#include <stdlib.h>
+
+// What each task took, by kind and as a trace. Kinds are numbered alike on all ranks, so that they
+// can be added up: tasks of the schedule and of the step, operators, collectives by axis.
+
+enum {
+    FIRST_OPERATOR = TASK_NUMBER_KINDS,
+    FIRST_COLLECTIVE = FIRST_OPERATOR + OP_KIND_COUNT,
+    KIND_COUNT = FIRST_COLLECTIVE + AXIS_COUNT * COLLECTIVE_COUNT
+};
+
+struct tally {
+    double count, seconds, bytes;
+};
+
+struct measure {
+    double *starts, *ends;  // [task] seconds since the step began
+    int64_t *bytes;         // [task]
+    struct tally kinds[KIND_COUNT];
+    int measured_steps;
+    double step_began_s;
+    double best_s;
+    double *best_starts, *best_ends;  // of the fastest step after the first
+};
+
+static const struct instr *instr_of(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    return of->kind == SCRIPT_INSTR ? &engine_block(engine, of)->instrs[of->instr] : NULL;
+}
+
+// Of operators and collectives inside slots; -1: the task has none but that of its own.
+static int inner_kind(const struct engine *engine, int task)
+{
+    const struct instr *instr = instr_of(engine, task);
+    if (!instr) return -1;
+    if (instr->collective == COLLECTIVE_NONE) return FIRST_OPERATOR + (int)instr->kind;
+    if (instr->collective == COLLECTIVE_SLICE) return -1;
+    return FIRST_COLLECTIVE + (int)instr->parent * COLLECTIVE_COUNT + (int)instr->collective;
+}
+
+void measure_open(struct engine *engine)
+{
+    int tasks = engine->script->task_count;
+    struct measure *measure = engine->measure = ARENA_NEW(engine->arena, struct measure, 1);
+    measure->starts = ARENA_NEW(engine->arena, double, tasks);
+    measure->ends = ARENA_NEW(engine->arena, double, tasks);
+    measure->bytes = ARENA_NEW(engine->arena, int64_t, tasks);
+    measure->best_starts = ARENA_NEW(engine->arena, double, tasks);
+    measure->best_ends = ARENA_NEW(engine->arena, double, tasks);
+}
+
+void measure_start_step(struct engine *engine)
+{
+    struct measure *measure = engine->measure;
+    for (int t = 0; t < engine->script->task_count; t++)
+        measure->bytes[t] = 0;
+    measure->step_began_s = clock_s();
+}
+
+void measure_begin(struct engine *engine, int task)
+{
+    engine->measure->starts[task] = clock_s() - engine->measure->step_began_s;
+}
+
+void measure_end(struct engine *engine, int task)
+{
+    engine->measure->ends[task] = clock_s() - engine->measure->step_began_s;
+}
+
+void measure_bytes(struct engine *engine, int task, int64_t bytes)
+{
+    if (engine->measure) engine->measure->bytes[task] += bytes;
+}
+
+// The slot that a task begins or goes on with; tasks of a slot stand together.
+static bool is_work(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    return of->kind == SCRIPT_INSTR || of->kind == SCRIPT_SEED || of->kind == SCRIPT_ROOM;
+}
+
+static int end_of_slot(const struct engine *engine, int task)
+{
+    const struct script *script = engine->script;
+    int last = task;
+    for (int t = task; t < script->task_count && script->tasks[t].slot == script->tasks[task].slot;
+         t++) {
+        if (is_work(engine, t)) last = t;
+    }
+    return last;
+}
+
+static bool begins_slot(const struct engine *engine, int task)
+{
+    const struct script *script = engine->script;
+    if (!is_work(engine, task)) return false;
+    for (int t = task - 1; t >= 0 && script->tasks[t].slot == script->tasks[task].slot; t--) {
+        if (is_work(engine, t)) return false;
+    }
+    return true;
+}
+
+static void add(struct measure *measure, int kind, double count, double seconds, double bytes)
+{
+    measure->kinds[kind].count += count;
+    measure->kinds[kind].seconds += seconds;
+    measure->kinds[kind].bytes += bytes;
+}
+
+static void add_step(struct engine *engine)
+{
+    struct measure *measure = engine->measure;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        double seconds = measure->ends[t] - measure->starts[t];
+        int inner = inner_kind(engine, t);
+        if (inner >= 0) add(measure, inner, 1, seconds, (double)measure->bytes[t]);
+        if (!is_work(engine, t)) {
+            add(measure, script_task_id(engine->script, t).kind, 1, seconds,
+                (double)measure->bytes[t]);
+        } else if (begins_slot(engine, t)) {
+            double end = measure->ends[end_of_slot(engine, t)];
+            add(measure, script_task_id(engine->script, t).kind, 1, end - measure->starts[t], 0);
+        }
+    }
+    measure->measured_steps++;
+}
+
+bool measure_step(struct engine *engine, double step_s)
+{
+    struct measure *measure = engine->measure;
+    // The first step touches memory for the first time.
+    bool counts = engine->step > 0 || engine->request->options->steps == 1;
+    if (!counts) return true;
+    add_step(engine);
+    if (measure->measured_steps > 1 && step_s >= measure->best_s) return true;
+    measure->best_s = step_s;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        measure->best_starts[t] = measure->starts[t];
+        measure->best_ends[t] = measure->ends[t];
+    }
+    return true;
+}
+
+static const char *kind_name(struct arena *arena, int kind)
+{
+    static const char *const TASKS[TASK_NUMBER_KINDS] = {"F",
+                                                         "B",
+                                                         "W",
+                                                         "send F",
+                                                         "send B",
+                                                         "receive F",
+                                                         "receive B",
+                                                         "reduce gradients",
+                                                         "gather parameters",
+                                                         "reduce small gradients",
+                                                         "reduce tied gradients",
+                                                         "norm",
+                                                         "update"};
+    if (kind < FIRST_OPERATOR) return TASKS[kind] ? TASKS[kind] : "other";
+    if (kind < FIRST_COLLECTIVE) return op_rule((enum op_kind)(kind - FIRST_OPERATOR))->name;
+    int collective = kind - FIRST_COLLECTIVE;
+    return arena_print(arena, "%s %s", axis_name((enum axis)(collective / COLLECTIVE_COUNT)),
+                       collective_name((enum collective)(collective % COLLECTIVE_COUNT)));
+}
+
+static bool sum_kinds(struct engine *engine, struct run_result *result)
+{
+    struct measure *measure = engine->measure;
+    double *values = ARENA_NEW(engine->arena, double, 3 * KIND_COUNT);
+    int steps = measure->measured_steps > 0 ? measure->measured_steps : 1;
+    for (int k = 0; k < KIND_COUNT; k++) {
+        values[3 * k] = measure->kinds[k].count / steps;
+        values[3 * k + 1] = measure->kinds[k].seconds / steps;
+        values[3 * k + 2] = measure->kinds[k].bytes / steps;
+    }
+    const char *fault = engine->transport->host_sum(engine->world, values, 3 * KIND_COUNT);
+    if (!engine_ok(engine, -1, fault)) return false;
+    result->kinds = ARENA_NEW(engine->arena, struct run_kind, KIND_COUNT);
+    for (int k = 0; k < KIND_COUNT; k++) {
+        if (values[3 * k] <= 0) continue;
+        result->kinds[result->kind_count++] = (struct run_kind){
+            .name = kind_name(engine->arena, k),
+            .count = (int64_t)(values[3 * k] + 0.5),
+            .measured_s = values[3 * k + 1],
+            .bytes = (int64_t)(values[3 * k + 2] + 0.5),
+        };
+    }
+    return true;
+}
+
+// Spans of this rank as four numbers each: task, stream, start, end.
+enum { SPAN_NUMBERS = 4 };
+
+static int64_t ns(double seconds)
+{
+    return (int64_t)(seconds * 1e9 + 0.5);
+}
+
+static int64_t own_spans(struct engine *engine, int64_t *numbers)
+{
+    const struct measure *measure = engine->measure;
+    int64_t count = 0;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        bool is_slot = begins_slot(engine, t);
+        bool is_inside = is_work(engine, t) && !is_slot;
+        const struct instr *instr = instr_of(engine, t);
+        bool is_collective =
+            instr && instr->collective != COLLECTIVE_NONE && instr->collective != COLLECTIVE_SLICE;
+        if (is_inside && !is_collective) continue;
+        struct task_id id = script_task_id(engine->script, t);
+        int last = is_slot ? end_of_slot(engine, t) : t;
+        int stream = is_slot ? STREAM_COMPUTE : (int)engine->script->tasks[t].stream;
+        if (numbers) {
+            int64_t *at = numbers + count * SPAN_NUMBERS;
+            at[0] = task_number(&engine->program->shape, &id);
+            at[1] = stream;
+            at[2] = ns(measure->best_starts[t]);
+            at[3] = ns(measure->best_ends[last]);
+        }
+        count++;
+    }
+    return count;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->rank != y->rank) return x->rank - y->rank;
+    if (x->stream != y->stream) return (int)x->stream - (int)y->stream;
+    return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+}
+
+static bool gather_trace(struct engine *engine, struct run_result *result)
+{
+    int ranks = engine->program->mesh.rank_count;
+    int64_t count = own_spans(engine, NULL), most = 0;
+    int64_t *counts = ARENA_NEW(engine->arena, int64_t, ranks);
+    const char *fault = engine->transport->host_gather(engine->world, &count, counts, 1);
+    if (!engine_ok(engine, -1, fault)) return false;
+    for (int r = 0; r < ranks; r++)
+        if (counts[r] > most) most = counts[r];
+    int width = (int)most * SPAN_NUMBERS;
+    int64_t *mine = ARENA_NEW(engine->arena, int64_t, width);
+    int64_t *all = ARENA_NEW(engine->arena, int64_t, (int64_t)width * ranks);
+    own_spans(engine, mine);
+    fault = engine->transport->host_gather(engine->world, mine, all, width);
+    if (!engine_ok(engine, -1, fault)) return false;
+    struct trace *trace = &result->trace;
+    trace->rank_count = ranks;
+    trace->spans = ARENA_NEW(engine->arena, struct span, most * ranks);
+    for (int r = 0; r < ranks; r++) {
+        for (int64_t i = 0; i < counts[r]; i++) {
+            const int64_t *at = all + (int64_t)r * width + i * SPAN_NUMBERS;
+            trace->spans[trace->span_count++] =
+                (struct span){r, (enum stream)at[1], (int)at[0], at[2], at[3]};
+        }
+    }
+    qsort(trace->spans, (size_t)trace->span_count, sizeof *trace->spans, by_start);
+    return true;
+}
+
+bool measure_finish(struct engine *engine, struct run_result *result)
+{
+    return sum_kinds(engine, result) && gather_trace(engine, result);
+}

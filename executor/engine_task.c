@@ -1,0 +1,178 @@
+#include "executor/engine.h"
+
+// One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
+
+static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
+{
+    return &engine_block(engine, task)->instrs[task->instr];
+}
+
+// Exchange n of an operator: filled by it, exchanged, taken in.
+static bool run_inner(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct instr *instr = instr_of(engine, of);
+    int owner = engine->prepared[task].owner;
+    struct kernel_call call;
+    if (!call_make(engine, owner, &call)) return false;
+    struct kernel_array inner = call.outputs[0];
+    inner.data = engine_address(engine, of, &of->inputs[0]);
+    if (!call_part(engine, owner, 2 * instr->inner - 1, &inner)) return false;
+    struct member_group *group = engine_group(engine, instr->axes, "inner");
+    if (!group) return false;
+    int64_t rows = 1;
+    for (int i = 0; i < inner.rank; i++)
+        rows *= inner.sizes[i];
+    measure_bytes(engine, task, rows * engine->real_bytes);
+    enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
+    const char *fault =
+        engine->transport->all_reduce(group->group, of->stream, inner.data, rows, combine);
+    return engine_ok(engine, task, fault) && call_part(engine, owner, 2 * instr->inner, &inner);
+}
+
+static bool run_instr(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct instr *instr = instr_of(engine, of);
+    if (instr->inner > 0) return run_inner(engine, task);
+    if (ring_is(engine, task)) return ring_run(engine, task);
+    if (instr->collective == COLLECTIVE_NONE) return call_run(engine, task);
+    if (instr->streamed) return ring_settle(engine, task);
+    return exchange_run(engine, task);
+}
+
+// The loss is the mean over the tokens of the step; a multi-token prediction module's counts 0.3
+// of it (DeepSeek-V3, section 4.2, first ten trillion tokens).
+static const double PREDICTION_WEIGHT = 0.3;
+
+double engine_step_tokens(const struct engine *engine)
+{
+    const struct workload *workload = &engine->program->workload;
+    return (double)workload->global_batch * (double)workload->seq_len;
+}
+
+static bool seed(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    for (int i = 0; i < of->output_count; i++) {
+        struct held held =
+            held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
+        double value = (i > 0 ? PREDICTION_WEIGHT : 1) / engine_step_tokens(engine);
+        double *wide = ARENA_NEW(engine->scratch, double, held.elements);
+        float *narrow = (float *)(void *)wide;
+        for (int64_t e = 0; e < held.elements; e++) {
+            if (engine->real_bytes == 8) {
+                wide[e] = value;
+            } else {
+                narrow[e] = (float)value;
+            }
+        }
+        char *to = engine_address(engine, of, &of->outputs[i]);
+        const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST,
+                                                  to, wide, held.elements * engine->real_bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        if (!engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
+            return false;
+    }
+    return true;
+}
+
+// Whether of the ranks with the same tokens this is the one that counts them.
+static bool counts_tokens(const struct engine *engine, const struct layout *layout)
+{
+    const struct mesh *mesh = &engine->program->mesh;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        bool is_same = layout->of[a] <= 0 && mesh->axes[a].parent != AXIS_PP;
+        if (is_same && mesh_coordinate(mesh, a, engine->rank) != 0) return false;
+    }
+    return true;
+}
+
+// The first of the losses is that of the next token.
+static bool take_loss(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
+    if (!counts_tokens(engine, &buffer->layout)) return true;
+    struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
+    double *wide = ARENA_NEW(engine->scratch, double, held.elements);
+    const float *narrow = (const float *)(const void *)wide;
+    const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_TO_HOST, wide,
+                                              engine_address(engine, of, &of->inputs[0]),
+                                              held.elements * engine->real_bytes);
+    if (!engine_ok(engine, task, fault)) return false;
+    if (!engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
+        return false;
+    for (int64_t e = 0; e < held.elements; e++)
+        engine->loss_sum += engine->real_bytes == 8 ? wide[e] : (double)narrow[e];
+    return true;
+}
+
+static bool make_room(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    for (int i = 0; i < of->output_count; i++) {
+        const char *fault = engine->backend->fill(engine->device, of->stream,
+                                                  engine_address(engine, of, &of->outputs[i]), 0,
+                                                  of->outputs[i].bytes * engine->widen);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
+// Forward and backward messages of a chunk have channels of their own, told by the chunk that
+// receives.
+static int channel_of(const struct engine *engine, const struct script_task *task)
+{
+    int receiver = task->kind == SCRIPT_SEND ? task->peer_chunk : task->chunk;
+    int kind = script_task_id(engine->script, (int)(task - engine->script->tasks)).kind;
+    bool is_backward = kind == TASK_KIND_COUNT + 1 || kind == TASK_KIND_COUNT + 3;
+    return 2 * receiver + is_backward;
+}
+
+static bool message(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct transport *transport = engine->transport;
+    struct communicator *communicator = engine->request->communicator;
+    int peer = engine_rank_at_stage(engine, of->peer_stage), channel = channel_of(engine, of);
+    bool sends = of->kind == SCRIPT_SEND;
+    int count = sends ? of->input_count : of->output_count;
+    for (int i = 0; i < count; i++) {
+        const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
+        char *data = engine_address(engine, of, operand);
+        int64_t reals = operand->bytes / engine->plan_bytes;
+        measure_bytes(engine, task, reals * engine->real_bytes);
+        const char *fault =
+            sends ? transport->send(communicator, of->stream, peer, channel, data, reals)
+                  : transport->receive(communicator, of->stream, peer, channel, data, reals);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
+bool task_run(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    switch (of->kind) {
+    case SCRIPT_INSTR:
+        return run_instr(engine, task);
+    case SCRIPT_SEED:
+        return seed(engine, task);
+    case SCRIPT_ROOM:
+        return make_room(engine, task);
+    case SCRIPT_COPY_OUT:
+    case SCRIPT_COPY_IN:
+        return offload_run(engine, task);
+    case SCRIPT_SEND:
+    case SCRIPT_RECEIVE:
+        return message(engine, task);
+    case SCRIPT_LOSS:
+        return take_loss(engine, task);
+    default:
+        break;
+    }
+    return update_run(engine, task);
+}

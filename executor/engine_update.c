@@ -1,0 +1,301 @@
+#include "executor/engine.h"
+
+#include <assert.h>
+#include <math.h>
+
+// What happens once a step: gradients are reduced, the norm is taken, weights are updated and made
+// whole again.
+
+static char *gradient_at(const struct engine *engine, int64_t reals)
+{
+    return engine->state.gradients + reals * engine->real_bytes;
+}
+
+static const struct segment *owner_of(const struct engine *engine, const struct segment *segment)
+{
+    int same_as = engine->script->parameters[segment->first_parameter].same_as;
+    if (same_as < 0) return segment;
+    return &engine->state.segments[engine->state.segment_of[same_as]];
+}
+
+// The part of a unit's gradient that this rank has to finish: what it updates.
+static struct part finished(struct engine *engine, const struct segment *segment, int64_t *at)
+{
+    const struct script_unit *unit = &engine->script->units[segment->unit];
+    struct part kept = state_segment_part(engine, segment, STATE_GRADIENTS);
+    struct part own = state_segment_part(engine, segment, STATE_MOMENTS);
+    *at = segment->gradient_at + own.first - kept.first;
+    if (unit->storage.gradient_axes) *at = segment->gradient_at;
+    return own;
+}
+
+// One segment over the axes of data parallelism: to the sum, or first to the shard.
+static bool reduce_segment(struct engine *engine, int task, const struct segment *segment)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct script_unit *unit = &engine->script->units[segment->unit];
+    unsigned shards = unit->storage.gradient_axes ? 0 : unit->storage.optimizer_axes;
+    shards &= unit->reduce_axes;
+    unsigned rest = unit->reduce_axes & ~unit->storage.gradient_axes & ~shards;
+    int64_t at;
+    struct part own = finished(engine, segment, &at);
+    if (shards) {
+        struct member_group *group = engine_group(engine, shards, "shard");
+        if (!group) return false;
+        int64_t *counts = ARENA_NEW(engine->scratch, int64_t, group->count);
+        for (int j = 0; j < group->count; j++)
+            counts[j] = part_of(segment->elements, group->count, j).count;
+        const char *fault = engine->transport->reduce_scatter(
+            group->group, of->stream, gradient_at(engine, segment->gradient_at), engine->staging[0],
+            counts);
+        if (!engine_ok(engine, task, fault)) return false;
+        fault =
+            engine->backend->copy(engine->device, of->stream, COPY_DEVICE, gradient_at(engine, at),
+                                  engine->staging[0], own.count * engine->real_bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, segment->elements * engine->real_bytes);
+    }
+    if (!rest) return true;
+    struct member_group *group = engine_group(engine, rest, "reduce");
+    if (!group) return false;
+    measure_bytes(engine, task, own.count * engine->real_bytes);
+    return engine_ok(engine, task,
+                     engine->transport->all_reduce(group->group, of->stream,
+                                                   gradient_at(engine, at), own.count,
+                                                   COMBINE_SUM));
+}
+
+static bool reduce(struct engine *engine, int task)
+{
+    const struct state *state = &engine->state;
+    int unit = engine->script->tasks[task].unit;
+    for (int s = state->first_segment[unit]; s < state->first_segment[unit + 1]; s++) {
+        if (owner_of(engine, &state->segments[s]) != &state->segments[s]) continue;
+        if (!reduce_segment(engine, task, &state->segments[s])) return false;
+    }
+    return true;
+}
+
+static bool is_shared(const struct engine *engine, int parameter)
+{
+    return engine->script->parameters[parameter].same_as >= 0;
+}
+
+// What of a parameter's gradient this rank finishes: reals into the gradients.
+struct state_part update_part_of(struct engine *engine, int parameter)
+{
+    const struct script_parameter *of = &engine->script->parameters[parameter];
+    struct segment *segment = &engine->state.segments[engine->state.segment_of[parameter]];
+    int64_t at;
+    struct part own = finished(engine, segment, &at);
+    int64_t from = of->first - segment->first, end = from + of->elements;
+    int64_t first = from > own.first ? from : own.first;
+    int64_t last = end < own.first + own.count ? end : own.first + own.count;
+    if (last <= first) return (struct state_part){at, 0, 0};
+    return (struct state_part){at + first - own.first, first - from, last - first};
+}
+
+static bool all_reduce_part(struct engine *engine, int task, int parameter,
+                            struct member_group *group)
+{
+    if (!group) return false;
+    struct state_part part = update_part_of(engine, parameter);
+    measure_bytes(engine, task, part.count * engine->real_bytes);
+    return engine_ok(engine, task,
+                     engine->transport->all_reduce(group->group, engine->script->tasks[task].stream,
+                                                   gradient_at(engine, part.at), part.count,
+                                                   COMBINE_SUM));
+}
+
+static bool small_reduce(struct engine *engine, int task)
+{
+    int parameter = engine->script->tasks[task].parameter;
+    const struct script_unit *unit =
+        &engine->script->units[engine->script->parameters[parameter].unit];
+    unsigned axes = state_parameter(engine, parameter)->gradient_partial_axes & ~unit->reduce_axes;
+    axes &= ~unit->storage.gradient_axes;
+    return all_reduce_part(engine, task, parameter, engine_group(engine, axes, "small"));
+}
+
+// Both ends of a tie: this rank and the one in its place on the other stage.
+static bool tied_reduce(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    int other = engine_rank_at_stage(engine, of->peer_stage);
+    int ranks[2] = {engine->rank, other};
+    if (other < engine->rank) ranks[0] = other, ranks[1] = engine->rank;
+    struct member_group pair = {.count = 2};
+    const char *fault = engine_rank_group(engine, ranks, 2, "tied", &pair.group);
+    if (!engine_ok(engine, task, fault)) return false;
+    return all_reduce_part(engine, task, of->parameter, &pair);
+}
+
+// Whether of all ranks with this part of the parameter this one counts: the first along every axis
+// that neither splits nor shards it, and the first stage of those that are tied.
+static bool counts(const struct engine *engine, int parameter)
+{
+    const struct parameter *known = state_parameter(engine, parameter);
+    const struct script_unit *unit =
+        &engine->script->units[engine->script->parameters[parameter].unit];
+    const struct mesh *mesh = &engine->program->mesh;
+    unsigned sharded = unit->storage.optimizer_axes | unit->storage.gradient_axes;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        bool is_stage = mesh->axes[a].parent == AXIS_PP;
+        bool differs = known->layout.of[a] > 0 || (sharded >> a & 1) || is_stage;
+        if (!differs && mesh_coordinate(mesh, a, engine->rank) != 0) return false;
+    }
+    const struct tied_reduce *tied = &engine->program->tied;
+    bool is_tied = tied->elements > 0 && known->tie && tied->first_stage != tied->last_stage;
+    return !is_tied || engine->stage != tied->last_stage;
+}
+
+static bool take_norm(struct engine *engine, int task)
+{
+    double sum = 0;
+    for (int p = 0; p < engine->script->parameter_count; p++) {
+        if (is_shared(engine, p) || !counts(engine, p)) continue;
+        struct state_part part = update_part_of(engine, p);
+        const char *fault = engine->backend->sum_squares(
+            engine->device, STREAM_COMPUTE, gradient_at(engine, part.at), part.count, &sum);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
+    engine->norm = sqrt(sum);
+    double most = engine->request->options->clip_norm;
+    engine->gradient_scale = most > 0 && engine->norm > most ? most / engine->norm : 1;
+    return true;
+}
+
+static struct update_call update_of(struct engine *engine, int parameter)
+{
+    const struct run_options *options = engine->request->options;
+    const struct state *state = &engine->state;
+    const struct segment *segment = &state->segments[state->segment_of[parameter]];
+    struct state_part gradient = update_part_of(engine, parameter);
+    struct state_part moment = state_part_of(engine, parameter, STATE_MOMENTS);
+    struct part kept = state_segment_part(engine, segment, STATE_WEIGHTS);
+    int64_t begins = engine->script->parameters[parameter].first - segment->first;
+    int64_t weight_at = segment->weight_at + begins + gradient.first - kept.first;
+    int64_t real = engine->real_bytes;
+    bool decays = state_parameter(engine, parameter)->decayed;
+    return (struct update_call){
+        .optimizer = engine->program->workload.optimizer,
+        .count = gradient.count,
+        .weights = state->weights + weight_at * real,
+        .gradients = gradient_at(engine, gradient.at),
+        .first_moments = state->first_moments ? state->first_moments + moment.at * real : NULL,
+        .second_moments = state->second_moments ? state->second_moments + moment.at * real : NULL,
+        .direction = state->direction ? state->direction + moment.at * real : NULL,
+        .gradient_scale = engine->gradient_scale,
+        .learning_rate = options->learning_rate,
+        .beta1 = options->beta1,
+        .beta2 = options->beta2,
+        .epsilon = options->epsilon,
+        .weight_decay = decays ? options->weight_decay : 0,
+        .momentum = options->momentum,
+        .trust_ratio = 1,
+        .step = engine->step + 1,
+    };
+}
+
+// LAMB and LARS: norms of the whole parameter, whoever holds its parts.
+static bool find_trust(struct engine *engine, int task, int parameter, struct update_call *call)
+{
+    const struct backend *backend = engine->backend;
+    const struct script_unit *unit =
+        &engine->script->units[engine->script->parameters[parameter].unit];
+    unsigned axes = unit->storage.optimizer_axes | unit->storage.gradient_axes;
+    const struct layout *layout = &state_parameter(engine, parameter)->layout;
+    for (int a = 0; a < engine->program->mesh.axis_count; a++) {
+        if (layout->of[a] > 0) axes |= 1u << a;
+    }
+    call->part = UPDATE_DIRECTION;
+    if (!engine_ok(engine, task, backend->update(engine->device, STREAM_COMPUTE, call)))
+        return false;
+    double squares[2] = {0, 0};
+    const void *arrays[2] = {call->weights, call->direction};
+    for (int i = 0; i < 2; i++) {
+        const char *fault = backend->sum_squares(engine->device, STREAM_COMPUTE, arrays[i],
+                                                 call->count, &squares[i]);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    if (axes) {
+        struct member_group *group = engine_group(engine, axes, "trust");
+        if (!group) return false;
+        if (!engine_ok(engine, task, engine->transport->host_sum(group->group, squares, 2)))
+            return false;
+    }
+    bool has_both = squares[0] > 0 && squares[1] > 0;
+    call->trust_ratio = has_both ? sqrt(squares[0] / squares[1]) : 1;
+    call->part = UPDATE_APPLY;
+    return true;
+}
+
+static bool update(struct engine *engine, int task)
+{
+    const struct script_unit *unit = &engine->script->units[engine->script->tasks[task].unit];
+    for (int i = 0; i < unit->parameter_count; i++) {
+        int p = unit->first_parameter + i;
+        if (is_shared(engine, p)) continue;
+        struct update_call call = update_of(engine, p);
+        if (engine->err->kind) return false;
+        if (engine->state.direction && !find_trust(engine, task, p, &call)) return false;
+        const char *fault = engine->backend->update(engine->device, STREAM_COMPUTE, &call);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
+// ZeRO 1 and 2: every rank has the whole weights and has updated its part of them.
+static bool gather(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct state *state = &engine->state;
+    const struct script_unit *unit = &engine->script->units[of->unit];
+    struct member_group *group = engine_group(engine, unit->storage.optimizer_axes, "gather");
+    if (!group) return false;
+    int64_t *parts = ARENA_NEW(engine->scratch, int64_t, group->count);
+    for (int s = state->first_segment[of->unit]; s < state->first_segment[of->unit + 1]; s++) {
+        const struct segment *segment = &state->segments[s];
+        if (owner_of(engine, segment) != segment) continue;
+        for (int j = 0; j < group->count; j++)
+            parts[j] = part_of(segment->elements, group->count, j).count;
+        char *all = state->weights + segment->weight_at * engine->real_bytes;
+        struct part own = part_of(segment->elements, group->count, group->index);
+        const char *fault = engine->transport->all_gather(
+            group->group, of->stream, all + own.first * engine->real_bytes, all, parts);
+        if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, segment->elements * engine->real_bytes);
+    }
+    return true;
+}
+
+bool update_run(struct engine *engine, int task)
+{
+    switch (engine->script->tasks[task].kind) {
+    case SCRIPT_GRADIENT_REDUCE:
+        return reduce(engine, task);
+    case SCRIPT_SMALL_REDUCE:
+        return small_reduce(engine, task);
+    case SCRIPT_TIED_REDUCE:
+        return tied_reduce(engine, task);
+    case SCRIPT_NORM:
+        return take_norm(engine, task);
+    case SCRIPT_UPDATE:
+        return update(engine, task);
+    case SCRIPT_PARAMETER_GATHER:
+        return gather(engine, task);
+    default:
+        assert(false && "no step-level task");
+        return false;
+    }
+}
+
+int64_t update_staging(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    if (of->kind != SCRIPT_GRADIENT_REDUCE) return 0;
+    const struct script_unit *unit = &engine->script->units[of->unit];
+    if (unit->storage.gradient_axes || !unit->storage.optimizer_axes) return 0;
+    return unit->elements * engine->real_bytes;
+}
