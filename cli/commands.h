@@ -7,6 +7,7 @@
 int fit_command(int argc, char **argv, struct err *err);
 int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);
+int run_command(int argc, char **argv, struct err *err);
 int simulate_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);
 int validate_command(int argc, char **argv, struct err *err);

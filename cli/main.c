@@ -19,6 +19,7 @@ static const struct command COMMANDS[] = {
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
     {"memory", memory_command,
      "order operators and place tensors so that a step needs least memory"},
+    {"run", run_command, "execute a plan on this machine, predicted beside measured"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},
     {"validate", validate_command, "score predictions against published runs"},
     {"fit", fit_command, "fit the constants of devices and stacks to published runs"},

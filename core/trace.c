@@ -29,10 +29,14 @@ static void put_names(struct file_writer *file, const struct trace *trace, struc
 {
     for (int rank = 0; rank < trace->rank_count; rank++) {
         struct arena_mark mark = arena_mark(scratch);
+        struct json_writer name = {.arena = scratch};
+        json_put_text(&name, NULL,
+                      trace->rank_name ? trace->rank_name(trace->context, rank, scratch)
+                                       : arena_print(scratch, "rank %d", rank));
         put_text(file, arena_print(scratch,
                                    "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,"
-                                   "\"args\":{\"name\":\"rank %d\"}}",
-                                   rank ? ",\n" : "", rank, rank));
+                                   "\"args\":{\"name\":%s}}",
+                                   rank ? ",\n" : "", rank, name.text));
         for (int stream = 0; stream < STREAM_COUNT; stream++) {
             put_text(file, arena_print(scratch,
                                        ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,"

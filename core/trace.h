@@ -31,6 +31,8 @@ struct trace {
     int64_t span_count;
     int rank_count;  // ranks that appear
     const char *(*task_name)(const void *context, const struct span *span, struct arena *scratch);
+    // Of the process that stands for a rank; NULL: "rank N".
+    const char *(*rank_name)(const void *context, int rank, struct arena *scratch);
     const void *context;
 };
 

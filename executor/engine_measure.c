@@ -1,7 +1,6 @@
 #include "executor/engine.h"
 
 #include "core/progress.h"
-#include "models/op.h"
 
 #include <stdlib.h>
 
@@ -147,26 +146,15 @@ bool measure_step(struct engine *engine, double step_s)
     return true;
 }
 
-static const char *kind_name(struct arena *arena, int kind)
+static struct run_kind kind_of(int kind)
 {
-    static const char *const TASKS[TASK_NUMBER_KINDS] = {"F",
-                                                         "B",
-                                                         "W",
-                                                         "send F",
-                                                         "send B",
-                                                         "receive F",
-                                                         "receive B",
-                                                         "reduce gradients",
-                                                         "gather parameters",
-                                                         "reduce small gradients",
-                                                         "reduce tied gradients",
-                                                         "norm",
-                                                         "update"};
-    if (kind < FIRST_OPERATOR) return TASKS[kind] ? TASKS[kind] : "other";
-    if (kind < FIRST_COLLECTIVE) return op_rule((enum op_kind)(kind - FIRST_OPERATOR))->name;
+    if (kind < FIRST_OPERATOR) return (struct run_kind){.group = RUN_TASK, .index = kind};
+    if (kind < FIRST_COLLECTIVE)
+        return (struct run_kind){.group = RUN_OPERATOR, .index = kind - FIRST_OPERATOR};
     int collective = kind - FIRST_COLLECTIVE;
-    return arena_print(arena, "%s %s", axis_name((enum axis)(collective / COLLECTIVE_COUNT)),
-                       collective_name((enum collective)(collective % COLLECTIVE_COUNT)));
+    return (struct run_kind){.group = RUN_COLLECTIVE,
+                             .index = collective % COLLECTIVE_COUNT,
+                             .axis = (enum axis)(collective / COLLECTIVE_COUNT)};
 }
 
 static bool sum_kinds(struct engine *engine, struct run_result *result)
@@ -184,12 +172,11 @@ static bool sum_kinds(struct engine *engine, struct run_result *result)
     result->kinds = ARENA_NEW(engine->arena, struct run_kind, KIND_COUNT);
     for (int k = 0; k < KIND_COUNT; k++) {
         if (values[3 * k] <= 0) continue;
-        result->kinds[result->kind_count++] = (struct run_kind){
-            .name = kind_name(engine->arena, k),
-            .count = (int64_t)(values[3 * k] + 0.5),
-            .measured_s = values[3 * k + 1],
-            .bytes = (int64_t)(values[3 * k + 2] + 0.5),
-        };
+        struct run_kind *made = &result->kinds[result->kind_count++];
+        *made = kind_of(k);
+        made->count = values[3 * k];
+        made->measured_s = values[3 * k + 1];
+        made->bytes = values[3 * k + 2];
     }
     return true;
 }

@@ -9,6 +9,7 @@
 struct launch_place {
     bool is_launched;  // under mpirun (OMPI_COMM_WORLD_*, PMI_*) or srun (SLURM_PROCID)
     int rank, rank_count;
+    bool is_one_host;  // all ranks
 };
 struct launch_place launch_place_find(void);
 
@@ -32,6 +33,7 @@ struct launch_request {
     int rank_count;
     char *const *argv;  // of this command; the ranks run it again with the page's name added
     int argc;
+    bool spawns;     // without mpirun: forked on this host
     double stuck_s;  // a rank that stands still so long while others wait for it has failed
 };
 // Runs the job and returns its exit code: that of rank 0 when all end well. When a rank dies, says

@@ -37,12 +37,16 @@ struct run_request {
 };
 
 // What was measured on this rank, and of all ranks where it says so. Lives in the arena.
+enum run_group { RUN_TASK, RUN_OPERATOR, RUN_COLLECTIVE };
 struct run_kind {  // one kind of task
-    const char *name;
-    int64_t count;      // a step
-    double measured_s;  // a step, mean over the steps after the first
-    int64_t bytes;      // payload a step, of communication
+    enum run_group group;
+    int index;          // RUN_TASK: as struct task_id's kind; enum op_kind; enum collective
+    enum axis axis;     // RUN_COLLECTIVE
+    double count;       // a step, all ranks together
+    double measured_s;  // a step, all ranks together, mean over the steps after the first
+    double bytes;       // payload a step, of communication
 };
+
 struct run_result {
     int step_count;
     double *step_s;  // of the slowest rank

@@ -1,0 +1,94 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/run_job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// A rank that stands still for ten predicted steps, and no less than this, is stuck; the job ends
+// within half a minute of it.
+static const double STUCK_LEAST_S = 10, STUCK_MOST_S = 20;
+
+static double stuck_s(const struct run_job *job)
+{
+    double steps_s = 10 * job->evaluation.prediction.step_s;
+    if (steps_s < STUCK_LEAST_S) return STUCK_LEAST_S;
+    return steps_s < STUCK_MOST_S ? steps_s : STUCK_MOST_S;
+}
+
+static int launch(const struct run_job *job, const struct run_arguments *arguments, int argc,
+                  char **argv, struct err *err)
+{
+    const struct launch_request request = {.rank_count = job->rank_count,
+                                           .argv = argv,
+                                           .argc = argc,
+                                           .stuck_s = stuck_s(job),
+                                           .spawns = arguments->spawn};
+    int status = 0;
+    if (!launch_job(&request, &status, err)) return exit_status(err);
+    return status;
+}
+
+static int run(struct arena *arena, const struct run_arguments *arguments, int argc, char **argv,
+               struct err *err)
+{
+    struct run_job job;
+    if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
+    struct launch_place place = launch_place_find();
+    if (!place.is_launched && job.rank_count > 1) return launch(&job, arguments, argc, argv, err);
+    if (place.rank_count != job.rank_count) {
+        err_set(err, ERR_USAGE, "the plan has %d ranks, the launcher started %d", job.rank_count,
+                place.rank_count);
+        return exit_status(err);
+    }
+    return run_rank(arena, arguments, &job, &place, err);
+}
+
+int run_command(int argc, char **argv, struct err *err)
+{
+    struct run_arguments arguments = {.output = "run.json",
+                                      .backend = "auto",
+                                      .data = "synthetic",
+                                      .steps = 10,
+                                      .seed = 1,
+                                      .learning_rate = 3e-4,
+                                      .weight_decay = 0.1,
+                                      .clip_norm = 1};
+    const struct option options[] = {
+        {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
+         0},
+        {"--backend", OPTION_CHOICE, &arguments.backend, "what the ranks compute with",
+         "auto|cpu|cpu-fp64|cuda", 0, 0},
+        {"--steps", OPTION_INT, &arguments.steps, "steps to train", NULL, 1, 1e9},
+        {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
+        {"--data", OPTION_CHOICE, &arguments.data, "tokens by a rule, or bytes of a small text",
+         "synthetic|text", 0, 0},
+        {"-o", OPTION_TEXT, &arguments.output, "what was measured", "FILE", 0, 0},
+        {"--trace", OPTION_TEXT, &arguments.trace,
+         "write predicted above measured for Perfetto or chrome://tracing", "FILE", 0, 0},
+        {"--json", OPTION_FLAG, &arguments.json, "print what -o holds instead of the table", NULL,
+         0, 0},
+        {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},
+        {"--learning-rate", OPTION_F64, &arguments.learning_rate, "constant", NULL, 0, 1e3},
+        {"--weight-decay", OPTION_F64, &arguments.weight_decay, "of matrices and tables", NULL, 0,
+         1e3},
+        {"--clip", OPTION_F64, &arguments.clip_norm, "global gradient norm to clip at, 0 = none",
+         NULL, 0, 1e9},
+        {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
+        {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks on this host without mpirun",
+         NULL, 0, 0},
+        {"--poison", OPTION_FLAG, &arguments.poison,
+         "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
+        {"--dump", OPTION_TEXT, &arguments.dump,
+         "write weights and gradients at the end, a file a rank", "FILE", 0, 0},
+        {"--page", OPTION_TEXT, &arguments.page, "of the launcher, which sets it itself", "NAME", 0,
+         0},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, "run", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    struct arena arena = {0};
+    int status = run(&arena, &arguments, argc, argv, err);
+    arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,99 @@
+#include "cli/run_job.h"
+
+#include "plan/plan.h"
+#include "plan/script_check.h"
+
+enum { ALIGNMENT = 512 };  // of addresses: what CUDA's allocators round to
+
+static bool load_request(struct arena *arena, const struct plan *plan,
+                         struct evaluation_request *request, struct err *err)
+{
+    *request = (struct evaluation_request){.model = plan->model,
+                                           .cluster = plan->cluster,
+                                           .workload = plan->workload,
+                                           .parallel = plan->parallel,
+                                           .engine = {.want_trace = true}};
+    request->stack = stack_read(arena, &plan->stack, err);
+    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
+    if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return false;
+    request->bands = bands_load(arena, err);
+    return request->bands != NULL;
+}
+
+static void price(struct arena *arena, struct run_job *job)
+{
+    job->ledger = ledger_new(arena);
+    struct price_context context = evaluation_context(&job->request);
+    context.ledger = &job->ledger;
+    job->evaluation.price = step_price(arena, &context, job->evaluation.program);
+}
+
+// How many rows an expert gets is known when it runs: the arena has room for the most there can be.
+static const struct program *roomy_program(struct arena *arena, const struct run_job *job)
+{
+    const struct program *program = job->evaluation.program;
+    const struct graph *graph = program->graph;
+    if (graph->expert_count == 0 || program->workload.capacity_factor > 0) return program;
+    struct workload workload = program->workload;
+    workload.expert_imbalance = (double)graph->expert_count / (double)graph->top_k;
+    return program_lower(arena, graph, program->cluster, &workload, &program->parallel,
+                         job->request.stack->merge_contractions);
+}
+
+static bool make_scripts(struct arena *arena, struct arena *scratch, const struct plan *plan,
+                         struct run_job *job, struct err *err)
+{
+    const struct program *program = roomy_program(arena, job);
+    const struct plan_schedule *schedule = NULL;
+    bool is_own = program == job->evaluation.program;
+    if (is_own &&
+        !plan_schedule_read(arena, &plan->memory, program, job->request.stack, &schedule, err))
+        return false;
+    if (schedule) plan_schedule_apply(schedule, &job->evaluation);
+    const struct memory_options options = {
+        .method = MEMORY_ROAM, .alignment = ALIGNMENT, .time_limit_s = 10};
+    job->scripts = plan_scripts_make(arena, scratch, program, job->request.stack, schedule,
+                                     &options, &job->is_planned, err);
+    if (!job->scripts) return false;
+    job->stage_count = program->shape.stage_count;
+    job->rank_count = program->mesh.rank_count;
+    const struct script *const *scripts = (const struct script *const *)job->scripts;
+    if (!script_check(scratch, scripts, job->stage_count, err)) return false;
+    job->messages = script_messages_under_way(scratch, scripts, job->stage_count);
+    return true;
+}
+
+// The plan file says what cannot be: a wrong file, not a wrong command line.
+static bool blame_file(const struct run_arguments *arguments, struct err *err)
+{
+    if (err->kind == ERR_USAGE) {
+        const struct err place = *err;
+        *err = (struct err){0};
+        err_set(err, ERR_INPUT, "%s: %.900s", arguments->plan, place.text);
+    }
+    return false;
+}
+
+bool run_job_load(struct arena *arena, const struct run_arguments *arguments, struct run_job *job,
+                  struct err *err)
+{
+    *job = (struct run_job){0};
+    const struct plan *plan = plan_load(arena, arguments->plan, err);
+    if (!plan || !load_request(arena, plan, &job->request, err)) return false;
+    job->text = plan->config.document->text;
+    struct arena scratch = {0};
+    bool done = evaluate(arena, &scratch, &job->request, &job->evaluation, err);
+    if (done) price(arena, job);
+    done = done && make_scripts(arena, &scratch, plan, job, err);
+    arena_free(&scratch);
+    return done || blame_file(arguments, err);
+}
+
+int run_job_stage(const struct run_job *job, int rank)
+{
+    const struct mesh *mesh = &job->evaluation.program->mesh;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
+    }
+    return 0;
+}

@@ -1,0 +1,33 @@
+#pragma once
+#include "executor/run.h"
+#include "planner/memory/plan_script.h"
+#include "reports/run_compare.h"
+
+// What `run` and its ranks know of a plan: cli/run*.c share this.
+
+struct run_arguments {
+    const char *plan, *output, *trace, *backend, *data, *dump, *page;
+    int steps;
+    int64_t seed;
+    double learning_rate, weight_decay, clip_norm;
+    bool poison, json, spawn;
+};
+
+struct run_job {
+    const char *text;  // of the plan file
+    struct evaluation_request request;
+    struct evaluation evaluation;  // with a trace
+    struct ledger ledger;          // of its prices
+    struct script **scripts;       // [stage], verified
+    int stage_count, rank_count;
+    int messages;     // under way on one link at most
+    bool is_planned;  // the plan's own memory schedule is used
+};
+
+MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *arguments,
+                             struct run_job *job, struct err *err);
+int run_job_stage(const struct run_job *job, int rank);
+
+// One rank of the job, from opening its device to the answer of rank 0.
+int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,
+             const struct launch_place *place, struct err *err);

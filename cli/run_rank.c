@@ -1,0 +1,225 @@
+#include "cli/run_job.h"
+
+#include "cli/options.h"
+#include "core/file.h"
+#include "core/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+// What a rank has open.
+struct rank {
+    const struct run_arguments *arguments;
+    const struct run_job *job;
+    const struct script *script;
+    const struct backend *backend;
+    struct device *device;
+    const struct transport *transport;
+    struct communicator *communicator;
+    struct pulse_page *page;
+    int rank;
+    struct progress progress;
+};
+
+static bool is_first(const struct rank *rank)
+{
+    return rank->rank == 0;
+}
+
+// A line a step, and a progress line on a terminal between them.
+static void report(void *context, const struct run_result *result)
+{
+    struct rank *rank = context;
+    if (!is_first(rank) || rank->arguments->json) return;
+    int step = result->step_count;
+    double tokens =
+        (double)(rank->job->request.workload.global_batch * rank->job->request.workload.seq_len);
+    double step_s = result->step_s[step - 1];
+    struct arena scratch = {0};
+    printf("step %*d  loss %.4f  norm %.4f  %s  %s tokens/s\n", 4, step, result->loss[step - 1],
+           result->gradient_norm[step - 1], units_seconds(&scratch, step_s),
+           units_count(&scratch, tokens / step_s));
+    fflush(stdout);
+    arena_free(&scratch);
+}
+
+static int64_t largest_message(const struct script *script, int64_t widen)
+{
+    int64_t most = 0;
+    for (int t = 0; t < script->task_count; t++) {
+        const struct script_task *task = &script->tasks[t];
+        for (int i = 0; i < task->input_count; i++) {
+            bool is_message = task->kind == SCRIPT_SEND || task->kind == SCRIPT_INSTR;
+            if (is_message && task->inputs[i].bytes > most) most = task->inputs[i].bytes;
+        }
+    }
+    return most * widen;
+}
+
+static bool open_transport(struct rank *rank, const struct launch_place *place, struct err *err)
+{
+    int64_t plan_bytes = rank->job->request.workload.precision == PRECISION_FP32 ? 4 : 2;
+    int64_t most = 0;
+    for (int s = 0; s < rank->job->stage_count; s++) {
+        int64_t own =
+            largest_message(rank->job->scripts[s], rank->backend->real_bytes / plan_bytes);
+        if (own > most) most = own;
+    }
+    const struct communicator_request request = {
+        .backend = rank->backend,
+        .device = rank->device,
+        .rank = place->rank,
+        .rank_count = place->rank_count,
+        .message_bytes = most,
+        .message_count = rank->job->messages + 1,
+        .host_name = rank->arguments->page,
+    };
+    if (place->rank_count == 1) {
+        rank->transport = communicator_self(&request, &rank->communicator, err);
+    } else if (place->is_one_host) {
+        rank->transport = communicator_host(&request, &rank->communicator, err);
+    } else {
+        rank->transport = communicator_mpi(&request, &rank->communicator, err);
+    }
+    return rank->transport != NULL;
+}
+
+static bool open_rank(struct arena *arena, struct rank *rank, const struct launch_place *place,
+                      struct err *err)
+{
+    const char *note = NULL;
+    rank->backend = backend_choose(arena, rank->arguments->backend, &note, err);
+    if (!rank->backend) return false;
+    if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
+    if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
+                   err))
+        return false;
+    const char *fault = rank->backend->open(place->rank, &rank->device);
+    if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
+    if (rank->arguments->page) {
+        rank->page = pulse_page_open(rank->arguments->page, place->rank_count, false, err);
+        if (!rank->page) return false;
+    }
+    return open_transport(rank, place, err);
+}
+
+static void close_rank(struct rank *rank, const struct err *err)
+{
+    if (rank->transport && err->kind) rank->transport->abort(rank->communicator, err->text);
+    if (rank->transport) rank->transport->close(rank->communicator);
+    if (rank->device) rank->backend->close(rank->device);
+    if (rank->page) pulse_page_close(rank->page);
+}
+
+static struct run_options options_of(const struct run_arguments *arguments)
+{
+    return (struct run_options){
+        .steps = arguments->steps,
+        .seed = (uint64_t)arguments->seed,
+        .data = strcmp(arguments->data, "text") == 0 ? DATA_TEXT : DATA_SYNTHETIC,
+        .learning_rate = arguments->learning_rate,
+        .beta1 = 0.9,
+        .beta2 = 0.95,
+        .epsilon = 1e-8,
+        .weight_decay = arguments->weight_decay,
+        .momentum = 0.9,
+        .clip_norm = arguments->clip_norm,
+        .poison = arguments->poison,
+        .dump_path = arguments->dump,
+    };
+}
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo): tells plans apart, no more.
+static const char *hash_of(struct arena *arena, const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return arena_print(arena, "fnv1a64:%016llx", (unsigned long long)hash);
+}
+
+static const char *machine_text(struct arena *arena)
+{
+    struct utsname name;
+    if (uname(&name) != 0) return "unknown";
+    return arena_print(arena, "%s %s %s, %ld cores", name.sysname, name.release, name.machine,
+                       sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static bool write_text(const char *path, const char *text, struct err *err)
+{
+    struct file_writer file;
+    if (!file_open(&file, path, err)) return false;
+    file_put(&file, text, strlen(text));
+    return file_commit(&file, err);
+}
+
+static bool answer(struct arena *arena, const struct rank *rank, const struct run_result *result,
+                   struct err *err)
+{
+    const struct run_job *job = rank->job;
+    const struct run_arguments *arguments = rank->arguments;
+    struct run_compare compare =
+        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, result);
+    struct backend_device_facts device = {0};
+    const char *fault = rank->backend->probe(&device);
+    if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);
+    const struct run_facts facts = {
+        .plan_path = arguments->plan,
+        .plan_hash = hash_of(arena, job->text),
+        .backend = rank->backend->name,
+        .device = device.name,
+        .libraries = device.libraries,
+        .transport = rank->transport->name,
+        .machine = machine_text(arena),
+        .rank_count = job->rank_count,
+    };
+    const char *text = run_json_text(arena, &compare, &facts);
+    if (!write_text(arguments->output, text, err)) return false;
+    if (arguments->trace) {
+        struct trace overlay = run_overlay(arena, &compare);
+        if (!trace_write(&overlay, arguments->trace, err)) return false;
+    }
+    if (arguments->json) {
+        fputs(text, stdout);
+        return true;
+    }
+    printf("\n%s%s, %s (%s), %d rank%s over %s\nWrote %s%s%s\n", run_table_text(arena, &compare),
+           rank->backend->name, device.name, device.libraries, job->rank_count,
+           job->rank_count == 1 ? "" : "s", rank->transport->name, arguments->output,
+           arguments->trace ? " and " : "", arguments->trace ? arguments->trace : "");
+    return true;
+}
+
+int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,
+             const struct launch_place *place, struct err *err)
+{
+    struct rank rank = {.arguments = arguments,
+                        .job = job,
+                        .script = job->scripts[run_job_stage(job, place->rank)],
+                        .rank = place->rank};
+    struct run_options options = options_of(arguments);
+    struct run_result result = {0};
+    bool done = open_rank(arena, &rank, place, err);
+    const struct run_request request = {
+        .backend = rank.backend,
+        .device = rank.device,
+        .transport = rank.transport,
+        .communicator = rank.communicator,
+        .rank = place->rank,
+        .script = rank.script,
+        .graph = job->evaluation.graph,
+        .options = &options,
+        .pulse = rank.page ? pulse_of(rank.page, place->rank) : NULL,
+        .report = report,
+        .report_context = &rank,
+    };
+    done = done && run_steps(arena, &request, &result, err);
+    if (done && is_first(&rank)) done = answer(arena, &rank, &result, err);
+    if (!done && request.pulse)
+        snprintf(request.pulse->reason, sizeof request.pulse->reason, "%.150s", err->text);
+    close_rank(&rank, err);
+    return done ? 0 : exit_status(err);
+}

@@ -1,0 +1,44 @@
+#pragma once
+#include "executor/run.h"
+#include "simulator/account.h"
+
+// Predicted beside measured: the prices of a step and what a run of it took, kind by kind.
+
+struct run_row {
+    enum run_group group;
+    const char *name;  // "F", "contraction", "tp all-reduce"
+    double count;      // a step, all ranks together, as measured
+    double predicted_s, measured_s;
+    double predicted_bytes, bytes;  // payloads; 0 of what is no communication
+};
+
+struct run_compare {
+    const struct evaluation_request *request;
+    const struct evaluation *evaluation;  // with a trace
+    const struct run_result *result;
+    struct run_row *rows;  // tasks, operators, collectives
+    int row_count;
+    double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
+    double tokens_per_s;                       // measured
+    int64_t predicted_peak_bytes;
+};
+
+// `ledger` is that of the price of `evaluation`'s program (simulator/account.h).
+struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
+                                    const struct evaluation *evaluation,
+                                    const struct ledger *ledger, const struct run_result *result);
+
+// What `run` prints at the end.
+char *run_table_text(struct arena *arena, const struct run_compare *compare);
+
+// run.json (executor/run.schema.json).
+struct run_facts {
+    const char *plan_path, *plan_hash;
+    const char *backend, *device, *libraries, *transport, *machine;
+    int rank_count;
+};
+char *run_json_text(struct arena *arena, const struct run_compare *compare,
+                    const struct run_facts *facts);
+
+// The predicted ranks above the measured ones, on one clock.
+struct trace run_overlay(struct arena *arena, const struct run_compare *compare);
