@@ -1,0 +1,51 @@
+#pragma once
+#include "executor/run.h"
+#include "planner/memory/plan_script.h"
+
+// A training run of a tiny model in one process a rank, for the tests of the executor: planned,
+// written out, verified, run, and its weights and gradients put together again.
+
+enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8 };
+
+struct run_case {
+    const char *config;  // Hugging Face text
+    const char *backend;
+    struct parallel parallel;
+    int64_t seq_len, global_batch;
+    enum optimizer optimizer;
+    int steps;
+    double clip_norm;
+    bool poison, dropout;
+};
+
+// One rank, everything in one piece; what is not said: 2 sequences a micro-batch.
+struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global_batch);
+// A line with all of it, in the arena.
+const char *run_case_text(struct arena *arena, const struct run_case *of);
+
+struct run_tensor {
+    const char *key;  // "gradient blocks.weight 3"
+    int rank;
+    int64_t sizes[TENSOR_RANK_MAX];
+    double *values;  // NaN where no rank has them
+};
+
+struct run_outcome {
+    bool done;
+    char error[1024];  // of the first rank that failed
+    int step_count;
+    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX];
+    int64_t peak_bytes;
+    struct run_tensor *tensors;
+    int tensor_count;
+    const struct program *program;  // as run
+    const struct stack *stack;
+};
+
+// NULL where the choices do not go together; `why` then says so.
+struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of, struct err *why);
+
+// What is different beyond `tolerance` of the largest value of each tensor, losses relative; NULL:
+// nothing. Rows that pad the vocabulary are left out.
+const char *run_outcome_difference(struct arena *arena, const struct run_outcome *expected,
+                                   const struct run_outcome *found, double tolerance);
