@@ -18,16 +18,16 @@
 enum script_kind {
     SCRIPT_INSTR,     // instruction `instr` of block `block`: compute or a collective
     SCRIPT_SEED,      // outputs: gradients of the losses, weight / tokens of the step
-    SCRIPT_ROOM,      // output: whole gradients of a unit, which products then write; zeros
+    SCRIPT_ROOM,      // output: whole gradients of units, to which products then add; zeros
     SCRIPT_COPY_OUT,  // inputs leave for the host and are not in the arena after it
     SCRIPT_COPY_IN,   // outputs come back: the same values in the same order
     SCRIPT_SEND,      // inputs to `peer_stage`; not waited for: the message is copied
     SCRIPT_RECEIVE,   // outputs from there; waited for
     SCRIPT_LOSS,      // inputs: the losses of the micro-batch, taken out
     // Once a step.
+    SCRIPT_SMALL_REDUCE,      // of parameter `parameter`, over axes other than data parallelism
+    SCRIPT_TIED_REDUCE,       // of unit `unit`, with the stage that holds the other end of the tie
     SCRIPT_GRADIENT_REDUCE,   // of unit `unit`, over its reduce axes: to the sum, or to the shard
-    SCRIPT_SMALL_REDUCE,      // of parameter `parameter`, over axes other than those
-    SCRIPT_TIED_REDUCE,       // with the stage that holds the other end
     SCRIPT_NORM,              // the global gradient norm
     SCRIPT_UPDATE,            // of unit `unit`
     SCRIPT_PARAMETER_GATHER,  // of unit `unit`: weights whole again after the update (ZeRO 1, 2)
@@ -55,12 +55,17 @@ struct script_task {
     enum script_kind kind;
     int chunk, position, micro_batch;  // position: block of the chunk; -1 where there is none
     int slot;                          // of the stage's schedule; -1: before or after them
-    int block, instr;                  // of the program; -1
+    enum task_kind slot_kind;          // what of it the task belongs to; W also where B runs it
+    int block, instr;                  // of the program; -1. Buffers are those of this block
     struct script_operand *inputs, *outputs;  // in the order of the instruction's buffers
     int input_count, output_count;
     enum stream stream;
     int peer_stage, peer_chunk;  // messages
-    int unit, parameter;         // step-level work; -1
+    // Step-level work, -1. Flat collectives and rooms of a block cover `unit_count` units from
+    // `unit` on, whose elements stand one behind another in the flat buffer; their operands in the
+    // state are one a unit, each with the unit's first parameter. A scattering has further inputs:
+    // gradients that were made before there was room, to be added to it.
+    int unit, unit_count, parameter;
 };
 
 // A parameter of the stage. Parameters with one tie on one stage are one: the later ones point to
@@ -76,9 +81,10 @@ struct script_parameter {
     int sequence;
 };
 
-// What is stored, reduced, gathered and updated together: the parameters of one kind of one block
-// at one position (with the combine pass; else one parameter), one after another as a flat buffer.
-// Each axis set is split over as by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
+// What is stored, reduced and updated together: the parameters of one kind of one block at one
+// position (with the combine pass; else one parameter), one after another as a flat buffer. Tied
+// parameters are units of their own, so that both ends are cut alike. Each axis set is split over as
+// by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
 struct script_unit {
     enum parameter_kind kind;
     int chunk, position;
@@ -87,6 +93,8 @@ struct script_unit {
     struct storage storage;  // axes; 0 = whole on every rank
     unsigned reduce_axes;    // mesh axes over which its gradient is partial at the end of the step
                              // for all its parameters (data parallelism)
+    int same_as;             // unit that stores it: its parameter is tied to that one's; -1
+    int tied_stage;          // that holds the other end of its tie; -1
 };
 
 struct script {
@@ -105,10 +113,27 @@ struct script {
 void script_add_state(struct arena *arena, struct script *script);
 // plan/script_step.c: appends or inserts the tasks that run once a step: reductions right behind
 // the slot that makes the last gradient of a unit where the plan overlaps them, else at the end;
-// then small and tied reductions, the norm, updates and gathers.
+// then the norm, updates and gathers. Of one unit small and tied reductions come first, while every
+// rank still has the gradients as it keeps them (whole but for ZeRO 2 and 3).
 void script_add_step(struct arena *arena, struct script *script);
 
-// The program's name of a task: "F2.0 3 attn.q", for messages and traces.
+// What a task moves over mesh axes, in the order in which it does, as the simulator counts it: the
+// gathered result of an all-gather, the input of a reduction. Elements of the run's precision in
+// instructions, of the state in work of the step; of what is stored in shards those of the fullest
+// rank. A message or a tied reduction is over no axes (COLLECTIVE_SEND_RECV, the latter both ways).
+enum { SCRIPT_EXCHANGE_MAX = 2 };
+struct script_exchange {
+    enum collective collective;
+    unsigned axes;
+    int64_t bytes;     // of instructions and messages
+    int64_t elements;  // of step-level work, however wide they are reduced
+};
+int script_exchanges(const struct script *script, int task,
+                     struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX]);
+// The part of `elements` that `rank` holds of a unit stored over `axes` (0: all of it).
+struct slice script_unit_slice(const struct script *script, int unit, unsigned axes, int rank);
+
+// The program's name of a task: "F2.0 3 attn.q", for messages and traces. Lives in `arena`.
 const char *script_task_name(struct arena *arena, const struct script *script, int task);
 // Its number in traces (plan/schedule.h): instructions of a slot share the slot's.
 struct task_id script_task_id(const struct script *script, int task);

@@ -27,6 +27,12 @@ MUST_CHECK bool plan_stages_make(struct arena *arena, const struct program *prog
                                  const struct stack *stack, int64_t alignment,
                                  struct plan_stages *stages, struct err *err);
 
+// The same with every micro-batch of the step; without a pipeline each is like the first, which
+// alone is there.
+MUST_CHECK bool plan_stages_make_whole(struct arena *arena, const struct program *program,
+                                       const struct stack *stack, int64_t alignment,
+                                       struct plan_stages *stages, struct err *err);
+
 // All of it: stages made, each scheduled by options->method (memory_schedule_graph, whose errors
 // are handed on). options->time_limit_s is of one group.
 MUST_CHECK bool plan_schedule_make(struct arena *arena, struct arena *scratch,

@@ -32,15 +32,23 @@ static bool is_alike(const struct program *program, int a, const struct stage_sl
     return true;
 }
 
-bool plan_stages_make(struct arena *arena, const struct program *program, const struct stack *stack,
-                      int64_t alignment, struct plan_stages *stages, struct err *err)
+static struct stage_slots slots_of(struct arena *arena, const struct program *program, int stage,
+                                   bool whole)
+{
+    bool is_whole = whole && program->shape.stage_count > 1;
+    return is_whole ? stage_slots_of(arena, program, stage, program->shape.micro_batch_count)
+                    : stage_slots_make(arena, program, stage);
+}
+
+static bool make(struct arena *arena, const struct program *program, const struct stack *stack,
+                 int64_t alignment, bool whole, struct plan_stages *stages, struct err *err)
 {
     int count = program->shape.stage_count;
     struct stage_slots *slots = ARENA_NEW(arena, struct stage_slots, count);
     int **members = ARENA_NEW(arena, int *, count);
     *stages = (struct plan_stages){ARENA_NEW(arena, struct plan_stage, count), 0};
     for (int stage = 0; stage < count; stage++) {
-        slots[stage] = stage_slots_make(arena, program, stage);
+        slots[stage] = slots_of(arena, program, stage, whole);
         int group = 0;
         while (group < stages->count &&
                !is_alike(program, stages->stages[group].stage, &slots[stages->stages[group].stage],
@@ -51,13 +59,27 @@ bool plan_stages_make(struct arena *arena, const struct program *program, const 
             stages->count++;
             members[group] = ARENA_NEW(arena, int, count);
             *of = (struct plan_stage){.stage = stage, .stages = members[group]};
-            of->graph = stage_graph_make(arena, program, stack, stage, err);
+            of->graph =
+                stage_graph_of(arena, program, stack, stage, slots[stage].micro_batches, err);
             if (!of->graph) return false;
             of->problem = memory_problem_make(arena, of->graph->graph, alignment);
         }
         members[group][of->stage_count++] = stage;
     }
     return true;
+}
+
+bool plan_stages_make(struct arena *arena, const struct program *program, const struct stack *stack,
+                      int64_t alignment, struct plan_stages *stages, struct err *err)
+{
+    return make(arena, program, stack, alignment, false, stages, err);
+}
+
+bool plan_stages_make_whole(struct arena *arena, const struct program *program,
+                            const struct stack *stack, int64_t alignment,
+                            struct plan_stages *stages, struct err *err)
+{
+    return make(arena, program, stack, alignment, true, stages, err);
 }
 
 // Offsets of the problem's buffers by tensor; all that share memory have that of the first.

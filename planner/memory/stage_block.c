@@ -70,13 +70,25 @@ static void add_write(struct reading *reading, int step, int value)
     reading->maker_of[value] = step;
 }
 
+// A gradient, or a term of one: a parameter that two operators read.
+static bool is_gradient(const struct block *block, int gradient, int tensor)
+{
+    int producer = block->tensors[gradient].producer;
+    if (gradient == tensor || producer < 0) return gradient == tensor;
+    const struct op *op = &block->ops[producer];
+    bool is_term = false;
+    for (int i = 0; i < op->input_count && op->kind == OP_ADD; i++)
+        is_term = is_term || op->inputs[i] == tensor;
+    return is_term;
+}
+
 static int parameter_of(const struct reading *reading, int tensor, bool gradient)
 {
     const struct block_program *block = reading->block;
     for (int i = 0; i < block->parameter_count; i++) {
         int of = block->parameters[i].tensor;
         if (gradient) of = reading->gradients->of_parameter[of];
-        if (of == tensor) return i;
+        if (gradient ? is_gradient(block->block, of, tensor) : of == tensor) return i;
     }
     return -1;
 }
@@ -130,58 +142,68 @@ static void place_borders(struct reading *reading)
     }
 }
 
-static void read_external(struct reading *reading, int step, int buffer)
+// What follows returns the value that is read or written; -1: none.
+static int read_external(struct reading *reading, int step, int buffer)
 {
     struct block_step *of = &reading->steps->steps[step];
     int tensor = reading->block->buffers[buffer].tensor;
     add_after(reading, step, reading->writer_of[buffer]);
     int parameter = tensor < 0 ? -1 : parameter_of(reading, tensor, false);
-    if (parameter < 0) return;
+    if (parameter < 0) return -1;
     of->reads_weights = true;
     int whole = reading->gathered[parameter];
     if (whole >= 0) add_read(reading, step, whole);
+    return whole;
 }
 
-static void write_external(struct reading *reading, int step, int buffer)
+static int write_external(struct reading *reading, int step, int buffer)
 {
     struct block_step *of = &reading->steps->steps[step];
     int tensor = reading->block->buffers[buffer].tensor;
     add_after(reading, step, reading->writer_of[buffer]);
     reading->writer_of[buffer] = step;
     int parameter = tensor < 0 ? -1 : parameter_of(reading, tensor, true);
-    if (parameter < 0) return;
+    if (parameter < 0) return -1;
     int room = reading->room[parameter];
     if (room < 0) {
         of->writes_gradients = true;
-        return;
+        return -1;
     }
     // What B makes for a scattering in a slot of its own waits by itself: the room for all is made
     // there.
     bool waits = reading->is_parted && reading->block->instrs[step].phase == PHASE_BACKWARD;
-    if (!waits) return add_read(reading, step, room);
+    if (!waits) {
+        add_read(reading, step, room);
+        return room;
+    }
     add_write(reading, step, new_value(reading, buffer));
-    reading->waiting[parameter] = reading->value_of[buffer];
+    return reading->waiting[parameter] = reading->value_of[buffer];
 }
 
 // An in-place collective on what nobody made is an exchange inside an operator: its rows are there
 // for as long as it runs.
-static void read_buffer(struct reading *reading, int step, const struct instr *instr, int buffer)
+static int read_buffer(struct reading *reading, int step, const struct instr *instr, int buffer)
 {
     if (reading->block->buffers[buffer].external) return read_external(reading, step, buffer);
-    if (reading->value_of[buffer] >= 0) return add_read(reading, step, reading->value_of[buffer]);
-    assert(instr->inner > 0 && "a buffer is read before it is made");
-    add_write(reading, step, new_value(reading, buffer));
+    if (reading->value_of[buffer] >= 0) {
+        add_read(reading, step, reading->value_of[buffer]);
+    } else {
+        assert(instr->inner > 0 && "a buffer is read before it is made");
+        add_write(reading, step, new_value(reading, buffer));
+    }
+    return reading->value_of[buffer];
 }
 
-static void write_buffer(struct reading *reading, int step, int buffer)
+static int write_buffer(struct reading *reading, int step, int buffer)
 {
     if (reading->block->buffers[buffer].external) return write_external(reading, step, buffer);
     int older = reading->value_of[buffer];
-    if (older >= 0 && reading->maker_of[older] == step) return;
+    if (older >= 0 && reading->maker_of[older] == step) return older;
     int value = new_value(reading, buffer);
     reading->steps->values[value].older = older;
     if (older >= 0) add_read(reading, step, older);
     add_write(reading, step, value);
+    return value;
 }
 
 // The exchange inside an operator stands behind it.
@@ -201,8 +223,10 @@ static void gather(struct reading *reading, int step, const struct instr *instr,
 {
     struct block_step *of = &reading->steps->steps[step];
     of->gathers = of->reads_weights = true;
+    of->nth = n;
     int whole = new_value(reading, instr->outputs[0]);
     add_write(reading, step, whole);
+    of->output_values[0] = whole;
     mark_covered(reading, n, offsetof(struct storage, weight_axes), reading->gathered, whole);
 }
 
@@ -212,6 +236,8 @@ static void scatter(struct reading *reading, int step, const struct instr *instr
     struct block_steps *steps = reading->steps;
     int room = reading->value_of[instr->inputs[0]];
     steps->steps[step].writes_gradients = true;
+    steps->steps[step].nth = steps->steps[reading->maker_of[room]].nth;
+    steps->steps[step].input_values[0] = room;
     add_read(reading, step, room);
     for (int i = 0; i < reading->block->parameter_count; i++) {
         if (reading->room[i] == room && reading->waiting[i] >= 0)
@@ -225,11 +251,16 @@ static void scatter(struct reading *reading, int step, const struct instr *instr
     }
 }
 
-static int add_step(struct reading *reading, enum block_step_kind kind)
+static int add_step(struct reading *reading, enum block_step_kind kind, int instr)
 {
     struct block_steps *steps = reading->steps;
     int step = steps->step_count++;
-    steps->steps[step] = (struct block_step){.kind = kind, .instr = -1};
+    struct block_step *made = &steps->steps[step];
+    *made = (struct block_step){.kind = kind, .instr = instr, .nth = -1};
+    for (int i = 0; i < OP_INPUT_MAX; i++)
+        made->input_values[i] = -1;
+    for (int i = 0; i < OP_OUTPUT_MAX; i++)
+        made->output_values[i] = -1;
     reading->inner_of[step] = -1;
     return step;
 }
@@ -241,9 +272,10 @@ static void make_rooms(struct reading *reading)
     for (int i = block->phase_first[PHASE_WEIGHT], n = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
         if (!instr->collective || !is_flat(reading, instr)) continue;
-        int step = add_step(reading, STEP_ROOM);
+        int step = add_step(reading, STEP_ROOM, -1);
         int room = new_value(reading, instr->inputs[0]);
         add_write(reading, step, room);
+        reading->steps->steps[step].nth = n;
         mark_covered(reading, n++, offsetof(struct storage, gradient_axes), reading->room, room);
     }
 }
@@ -262,10 +294,11 @@ static void read_instr(struct reading *reading, int step, int *gather_count)
         return gathers ? gather(reading, step, instr, (*gather_count)++)
                        : scatter(reading, step, instr);
     }
+    struct block_step *of = &reading->steps->steps[step];
     for (int i = 0; i < instr->input_count; i++)
-        read_buffer(reading, step, instr, instr->inputs[i]);
+        of->input_values[i] = read_buffer(reading, step, instr, instr->inputs[i]);
     for (int i = 0; i < instr->output_count; i++)
-        write_buffer(reading, step, instr->outputs[i]);
+        of->output_values[i] = write_buffer(reading, step, instr->outputs[i]);
     if (instr->inner > 0) follow_operator(reading, step, instr);
 }
 
@@ -285,8 +318,8 @@ static void move_saved(struct reading *reading, unsigned moved)
     for (int b = 0; b < block->buffer_count; b++) {
         if (!block->buffers[b].saved || !(moved >> class_of[b] & 1)) continue;
         if (steps->copy_out < 0) {
-            steps->copy_out = add_step(reading, STEP_COPY_OUT);
-            steps->copy_in = add_step(reading, STEP_COPY_IN);
+            steps->copy_out = add_step(reading, STEP_COPY_OUT, -1);
+            steps->copy_in = add_step(reading, STEP_COPY_IN, -1);
             add_after(reading, steps->copy_in, steps->copy_out);
         }
         add_read(reading, steps->copy_out, reading->value_of[b]);
@@ -302,11 +335,8 @@ static void read_all(struct reading *reading, unsigned moved)
     forget_gathered(reading);
     for (int i = 0; i < block->parameter_count; i++)
         reading->room[i] = reading->waiting[i] = -1;
-    for (int i = 0; i < block->instr_count; i++) {
-        steps->steps[i].instr = i;
-        reading->inner_of[i] = -1;
-    }
-    steps->step_count = block->instr_count;
+    for (int i = 0; i < block->instr_count; i++)
+        add_step(reading, STEP_INSTR, i);
     place_borders(reading);
     make_rooms(reading);
     for (int i = 0; i < block->instr_count; i++) {

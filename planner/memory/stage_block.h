@@ -28,6 +28,9 @@ struct block_step {
     int read_count, write_count, after_count;
     bool reads_weights, writes_gradients;  // of the model state
     bool gathers;                          // parameters, ahead of the block where the plan says so
+    // Of an instruction: values of its operands; -1: in the model state, or ids.
+    int input_values[OP_INPUT_MAX], output_values[OP_OUTPUT_MAX];
+    int nth;  // gathering, scattering or room of the block, as lowering counts them; -1: none
 };
 
 struct block_steps {

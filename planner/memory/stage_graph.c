@@ -10,12 +10,6 @@
 // Slot by slot, block by block, step by step. Every slot ends with an operator that waits for all
 // of it and that all of the next slot waits for.
 
-// What became of one block's values and steps for one micro-batch.
-struct work {
-    int *tensors;    // by value; -1: not yet
-    int *operators;  // by step; -1: not yet
-};
-
 struct message {
     int tensors[2], count;
     const struct stage_slot *slot;
@@ -26,8 +20,8 @@ struct building {
     const struct program *program;
     int stage;
     struct stage_chunk *chunks;
-    struct work **works;     // [micro_batch * chunk_count + chunk][position]
-    int weights, gradients;  // tensors
+    struct stage_work **works;  // [micro_batch * chunk_count + chunk][position]
+    int weights, gradients;     // tensors
     bool gathers_ahead, messages_overlap;
     // Of the slot being written.
     int slot, slot_first, last_end;
@@ -37,15 +31,16 @@ struct building {
     struct message sending;  // by the slot before
 };
 
-static struct work *work_of(struct building *building, int micro_batch, int chunk, int position)
+static struct stage_work *work_of(struct building *building, int micro_batch, int chunk,
+                                  int position)
 {
     int index = micro_batch * building->program->shape.chunk_count + chunk;
     struct arena *arena = building->draft.arena;
     const struct stage_chunk *blocks = &building->chunks[chunk];
     if (!building->works[index]) {
-        building->works[index] = ARENA_NEW(arena, struct work, blocks->count);
+        building->works[index] = ARENA_NEW(arena, struct stage_work, blocks->count);
         for (int p = 0; p < blocks->count; p++) {
-            struct work *made = &building->works[index][p];
+            struct stage_work *made = &building->works[index][p];
             const struct block_steps *steps = blocks->blocks[p];
             made->tensors = ARENA_NEW(arena, int, steps->value_count);
             made->operators = ARENA_NEW(arena, int, steps->step_count);
@@ -82,13 +77,14 @@ static int add_operator(struct building *building, const struct draft_operator *
 }
 
 // An operator that is no instruction.
-static int add_own(struct building *building, const char *what, const struct stage_slot *slot,
-                   int position)
+static int add_own(struct building *building, enum stage_operator kind, const char *what,
+                   const struct stage_slot *slot, int position)
 {
     static const char KINDS[] = "FBW";
     struct draft_operator operator= {
         .name = arena_print(building->draft.arena, "%c%d.%d %s", KINDS[slot->kind],
                             slot->micro_batch, slot->chunk, what),
+        .kind = kind,
         .instr = -1,
         .chunk = slot->chunk,
         .position = position,
@@ -119,7 +115,7 @@ static int add_value(struct building *building, const struct stage_slot *slot, i
     const struct buffer *buffer = &steps->program->buffers[of->buffer];
     const char *name =
         buffer->tensor < 0 ? "flat" : steps->program->block->tensors[buffer->tensor].name;
-    struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
+    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     struct draft_tensor tensor = {
         .name = arena_print(building->draft.arena, "%d.%d.%d %s #%d.%d", slot->micro_batch,
                             slot->chunk, position, name, of->buffer, value),
@@ -140,7 +136,7 @@ static int add_value(struct building *building, const struct stage_slot *slot, i
 static int tensor_of(struct building *building, const struct stage_slot *slot, int position,
                      int value)
 {
-    struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
+    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     if (work->tensors[value] >= 0) return work->tensors[value];
     const struct stage_chunk *chunk = &building->chunks[slot->chunk];
     const struct block_steps *steps = chunk->blocks[position];
@@ -205,12 +201,15 @@ static const char *step_name(struct arena *arena, const struct block_steps *step
 
 static int emit(struct building *building, const struct stage_slot *slot, int position, int index)
 {
+    static const enum stage_operator KINDS[] = {STAGE_INSTR, STAGE_ROOM, STAGE_COPY_OUT,
+                                                STAGE_COPY_IN};
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     const struct block_step *step = &steps->steps[index];
-    struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
+    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     const char *name = step_name(building->draft.arena, steps, step);
-    int operator= add_own(building, arena_print(building->draft.arena, "%d %s", position, name),
-                          slot, position);
+    int operator=
+        add_own(building, KINDS[step->kind],
+                arena_print(building->draft.arena, "%d %s", position, name), slot, position);
     work->operators[index] = operator;
     building->draft.operators[operator].instr = step->instr;
     for (int i = 0; i < step->read_count; i++)
@@ -247,7 +246,7 @@ static void emit_early(struct building *building, const struct stage_slot *slot,
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     struct steps_order order = order_of(steps, slot);
-    struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
+    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     for (int i = 0; i < order.count; i++) {
         const struct block_step *step = &steps->steps[order.steps[i]];
         bool gathers = step->gathers && (building->gathers_ahead || !is_ahead);
@@ -278,7 +277,7 @@ static void emit_block(struct building *building, const struct stage_slot *slot,
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     struct steps_order order = order_of(steps, slot);
-    struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
+    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     struct index_list own = {0}, ahead = {0};
     emit_early(building, slot, position, false, &own);
     if (next >= 0) emit_early(building, slot, next, true, &ahead);
@@ -323,7 +322,8 @@ static void receive(struct building *building, int index)
     int position = is_forward ? 0 : chunk->count - 1;
     const struct block_steps *steps = chunk->blocks[position];
     const int *values = is_forward ? steps->inputs : steps->output_gradients;
-    int operator= add_own(building, from.exists ? "receive" : "seed", slot, position);
+    int operator= from.exists ? add_own(building, STAGE_RECEIVE, "receive", slot, position)
+                              : add_own(building, STAGE_SEED, "seed", slot, position);
     pass_gates(building, operator);
     for (int i = 0; i < 2; i++) {
         if (values[i] < 0) continue;
@@ -356,7 +356,7 @@ static void send(struct building *building, const struct message *message, const
                  int end_count)
 {
     if (message->count == 0) return;
-    int operator= add_own(building, "send", message->slot, -1);
+    int operator= add_own(building, STAGE_SEND, "send", message->slot, -1);
     for (int i = 0; i < message->count; i++)
         reads(building, operator, message->tensors[i]);
     for (int i = 0; i < end_count; i++)
@@ -388,7 +388,7 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     if (is_now) send(building, &own, ends, end_count);
     if (!is_now) building->sending = own;
     ends = unfollowed(building, &end_count);
-    int end = add_own(building, "end", slot, -1);
+    int end = add_own(building, STAGE_END, "end", slot, -1);
     for (int i = 0; i < end_count; i++)
         draft_follows(&building->draft, end, ends[i]);
     building->last_end = end;
@@ -449,7 +449,7 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
         .last_end = -1,
     };
     building.works =
-        ARENA_NEW(arena, struct work *, program->shape.chunk_count * slots->micro_batches);
+        ARENA_NEW(arena, struct stage_work *, program->shape.chunk_count * slots->micro_batches);
     add_state(&building, stack);
     // Without a pipeline each micro-batch ends before the next begins.
     bool holds =
@@ -457,6 +457,7 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
     if (holds) {
         const struct draft_operator held = {
             .name = "held places",
+            .kind = STAGE_HOLD,
             .instr = -1,
             .chunk = -1,
             .position = -1,
@@ -469,7 +470,11 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
         emit_slot(&building, i);
     if (holds) draft_hold_places(&building.draft);
     const char *name = arena_print(arena, "stage %d", stage);
-    return draft_finish(&building.draft, name, err);
+    struct stage_graph *made = draft_finish(&building.draft, name, err);
+    if (!made) return NULL;
+    made->chunks = building.chunks;
+    made->works = building.works;
+    return made;
 }
 
 struct stage_graph *stage_graph_make(struct arena *arena, const struct program *program,

@@ -1,0 +1,138 @@
+#pragma once
+#include "plan/script_check.h"
+
+// The verifier's own state. Included by plan/script_check*.c alone.
+//
+// A value is what one task writes into one operand. Of each buffer of a block at work on one
+// micro-batch the block program says which of its writes an instruction reads: the last in program
+// order before it. Reads are checked against a map of the arena that knows for each byte whose
+// value lies there.
+
+// Bytes [first, end) of the arena and the value in them.
+struct check_run {
+    int64_t first, end;
+    int value;
+};
+struct check_map {
+    struct arena *arena;
+    struct check_run *runs;  // ascending, apart
+    int count, capacity;
+};
+void check_map_write(struct check_map *map, int64_t first, int64_t end, int value);
+// The first value in [first, end) that is not `value`: -1 = `value` is all there is; -2 = some of it
+// was never written.
+enum { CHECK_MAP_SAME = -1, CHECK_MAP_NOTHING = -2 };
+int check_map_other(const struct check_map *map, int64_t first, int64_t end, int value);
+
+// What a block program says of its operands, made once a block.
+struct check_block {
+    const struct block_program *program;
+    int *version_first;  // [buffer]: of the versions of all its buffers; [buffer_count] = all
+    int (*read_version)[OP_INPUT_MAX];  // [instr][input]: which write is read; -1: its own
+    int (*written_version)[OP_OUTPUT_MAX];
+    int output_version[2], input_gradient_version[2];
+    int *inner_op;                // [instr]: the operator that it is an exchange of; -1
+    const enum op_class *classes;  // by buffer, of what is moved
+    bool *is_streamed;             // by buffer
+    // Of parameters' gradients.
+    const struct block_gradients *gradients;
+    int *gradient_writes;  // [parameter]: instructions that add to it
+};
+
+struct check_value {
+    int task;
+    int64_t offset, bytes;
+};
+
+// One block at work on one micro-batch.
+struct check_work {
+    bool *is_done;      // [instr]
+    int *versions;      // values, see version_first; 0: not yet, else 1 + value
+    int *moved;         // [buffer]: 1 + the value that came back
+    int *moved_out;     // buffers in the order in which they left, -1 at the end; NULL: none left
+    int *gathered[2];   // [parameter of the block]: 1 + value with it whole, forward and backward
+    int64_t *gathered_at[2];
+    int *room;          // [parameter]: 1 + value
+    int64_t *room_at;
+    int *added;         // [parameter]: gradient writes so far
+    bool *is_scattered;  // [parameter]
+    bool *is_waiting;    // [parameter]: written outside a room, not yet taken
+};
+
+struct check_message {
+    int task;  // of the sender
+};
+struct check_link {  // from one stage to another, a queue
+    int *tasks;      // of the sender
+    int count, capacity, taken;
+};
+
+struct check_stage {
+    const struct script *script;
+    int next;  // task
+    struct check_map map;
+    struct check_value *values;
+    int value_count, value_capacity;
+    int **block_at;             // [chunk][position]: block of the program
+    unsigned **moved_at;        // [chunk][position]: classes
+    int *block_count;           // [chunk]
+    int **first_parameter;      // [chunk][position]
+    struct check_work **works;  // [micro_batch * chunks + chunk][position]
+    int done_count;             // instructions
+    // Units.
+    int *adds_left;  // [unit]: contributions that have still to come
+    bool *is_small;  // [parameter]
+    bool *is_tied, *is_reduced, *is_updated, *is_gathered;  // [unit]
+    bool has_norm;
+    int loss_count;
+};
+
+struct checking {
+    struct arena *arena;
+    const struct program *program;
+    const struct script *const *scripts;
+    int stage_count;
+    struct check_stage *stages;
+    struct check_block *blocks;  // [block of the program]
+    struct check_link *links;    // [from * stage_count + to]
+    struct err *err;
+};
+
+// False always; the line begins with stage and task.
+bool check_fail(const struct checking *checking, const struct check_stage *stage,
+                const char *format, ...) PRINTF_LIKE(3, 4);
+const char *check_buffer_name(const struct block_program *block, int buffer);
+
+// plan/script_check_block.c
+struct check_block check_block_make(struct arena *arena, const struct program *program,
+                                    const struct block_program *block);
+// Whether an instruction adds up terms of a parameter's gradient, which are added where they are
+// made: no task runs it.
+bool check_is_term_sum(const struct block_program *block, const struct instr *instr);
+// The parameter whose weight or gradient (or term of one) a tensor is; -1.
+int check_weight_of(const struct check_block *block, int tensor);
+int check_gradient_of(const struct check_block *block, int tensor);
+
+// plan/script_check_layout.c: sizes and layouts of all buffers and of the collectives between them,
+// and of what blocks hand to each other.
+bool check_layouts(const struct checking *checking);
+
+// plan/script_check_state.c
+bool check_state(const struct checking *checking);  // parameters and units
+bool check_step_task(const struct checking *checking, struct check_stage *stage);
+bool check_step_end(const struct checking *checking, struct check_stage *stage);
+// A gradient of unit `unit` was added to the state.
+bool check_added(const struct checking *checking, struct check_stage *stage, int unit);
+
+// plan/script_check_flow.c: the next task of a stage that is none of the step.
+bool check_flow_task(const struct checking *checking, struct check_stage *stage);
+// plan/script_check_flat.c: gathering, scattering, rooms.
+bool check_flat_task(const struct checking *checking, struct check_stage *stage);
+
+// What both use.
+const struct script_task *check_task(const struct check_stage *stage);
+struct check_work *check_work_of(const struct check_stage *stage, const struct script_task *task);
+bool check_write(const struct checking *checking, struct check_stage *stage,
+                 const struct script_operand *operand, int *value);
+bool check_read(const struct checking *checking, const struct check_stage *stage,
+                const struct script_operand *operand, int value);

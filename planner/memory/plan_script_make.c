@@ -1,0 +1,112 @@
+#include "planner/memory/plan_script.h"
+
+#include <assert.h>
+
+enum { INSTRS_MOST = 2000000 };
+
+static bool check_count(const struct program *program, struct err *err)
+{
+    const struct schedule_shape *shape = &program->shape;
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        int64_t count = 0;
+        for (int c = 0; c < shape->chunk_count; c++) {
+            int class = program->class_of[stage * shape->chunk_count + c];
+            const struct program_chunk *chunk = &program->chunks[class];
+            for (int u = 0; u < chunk->use_count; u++) {
+                const struct block_use *use = &chunk->uses[u];
+                count += (int64_t)program->blocks[use->block_program]->instr_count * use->count;
+            }
+        }
+        count *= shape->micro_batch_count;
+        if (count <= INSTRS_MOST) continue;
+        return err_set(err, ERR_USAGE,
+                       "stage %d has %lld instructions a step, more than can be run (%d)", stage,
+                       (long long)count, INSTRS_MOST);
+    }
+    return true;
+}
+
+// Flat collectives inside micro-batches take all parameters of a kind for copies along the axes of
+// its storage.
+static bool check_storage(const struct program *program, struct err *err)
+{
+    for (int b = 0; b < program->block_count; b++) {
+        const struct block_program *block = program->blocks[b];
+        for (int i = 0; i < block->parameter_count; i++) {
+            const struct parameter *parameter = &block->parameters[i];
+            const struct storage *storage = &program->storage[parameter->kind];
+            unsigned axes = storage->weight_axes | storage->gradient_axes;
+            for (int a = 0; a < program->mesh.axis_count; a++) {
+                if (!(axes >> a & 1) || parameter->layout.of[a] <= 0) continue;
+                return err_set(err, ERR_USAGE,
+                               "%s is split over %s, over which zero %d shards as well; zero 0 or "
+                               "1 would run",
+                               block->block->tensors[parameter->tensor].name,
+                               program->mesh.axes[a].name, program->parallel.zero);
+            }
+        }
+    }
+    return true;
+}
+
+// The plan's schedule of a stage, if it holds what a script needs.
+static const struct stage_schedule *planned_of(const struct plan_schedule *schedule,
+                                               const struct plan_stage *group)
+{
+    for (int i = 0; schedule && i < schedule->count; i++) {
+        const struct stage_schedule *of = &schedule->stages[i];
+        for (int k = 0; k < of->stage_count; k++) {
+            bool is_it = of->stages[k] == group->stage &&
+                         of->micro_batches == group->graph->micro_batches &&
+                         of->operator_count == group->graph->graph->operator_count;
+            if (is_it) return of;
+        }
+    }
+    return NULL;
+}
+
+static const struct stage_schedule *make_schedule(struct arena *arena, struct arena *scratch,
+                                                  struct plan_stage *group,
+                                                  const struct memory_options *options,
+                                                  struct err *err)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    bool done = memory_schedule_graph(arena, scratch, group->graph->graph, group->problem, options,
+                                      &group->result, err);
+    arena_reset(scratch, mark);
+    if (!done) return NULL;
+    struct plan_stages one = {group, 1};
+    return &plan_schedule_of(arena, &one, options->alignment)->stages[0];
+}
+
+struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
+                                  const struct program *program, const struct stack *stack,
+                                  const struct plan_schedule *schedule,
+                                  const struct memory_options *options, bool *is_planned,
+                                  struct err *err)
+{
+    struct plan_stages groups;
+    if (!check_count(program, err) || !check_storage(program, err) ||
+        !plan_stages_make_whole(arena, program, stack, options->alignment, &groups, err))
+        return NULL;
+    int stage_count = program->shape.stage_count;
+    struct script **scripts = ARENA_NEW(arena, struct script *, stage_count);
+    *is_planned = true;
+    for (int i = 0; i < groups.count; i++) {
+        struct plan_stage *group = &groups.stages[i];
+        const struct stage_schedule *of = planned_of(schedule, group);
+        int64_t alignment = of ? schedule->alignment : options->alignment;
+        *is_planned = *is_planned && of;
+        if (!of) of = make_schedule(arena, scratch, group, options, err);
+        if (!of) return NULL;
+        for (int k = 0; k < group->stage_count; k++) {
+            int stage = group->stages[k];
+            scripts[stage] = plan_script_stage(arena, program, group->graph, stage, of->order,
+                                               of->offsets, of->arena_bytes, alignment);
+        }
+    }
+    struct arena_mark mark = arena_mark(scratch);
+    bool is_right = script_check(scratch, (const struct script *const *)scripts, stage_count, err);
+    arena_reset(scratch, mark);
+    return is_right ? scripts : NULL;
+}
