@@ -58,6 +58,7 @@ struct backend {
     int version;
     const char *name;  // "cpu", "cpu-fp64", "cuda"
     int real_bytes;    // of ELEMENT_COMPUTE and ELEMENT_FP32
+    bool is_host;      // the device's memory is the host's: others may read and write it directly
     const char *(*probe)(struct backend_device_facts *facts);  // NULL: there is a device
     const char *(*open)(int ordinal, struct device **device);
     void (*close)(struct device *device);

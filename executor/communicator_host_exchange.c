@@ -1,0 +1,250 @@
+#include "executor/communicator_host.h"
+#include "executor/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// All-to-all and messages: exchanges whose sizes only the two ends know.
+
+// A member packs what fits in its half for this round: [first, first + length) of each part, with
+// the lengths behind the header.
+static int64_t *lengths_of(struct group *group, int member)
+{
+    return (int64_t *)(host_header(group, member) + 1);
+}
+
+// The share of every part that this round takes of the member's `rounds`; none when it has done
+// them all.
+static int64_t share(int64_t count, int64_t round, int64_t rounds)
+{
+    if (round >= rounds) return count;
+    return count / rounds * round + count % rounds * round / rounds;
+}
+
+static void pack(struct group *group, const unsigned char *from, const int64_t *sent, int64_t round,
+                 int64_t rounds)
+{
+    int64_t size = number_bytes(group->communicator->number);
+    unsigned char *half = host_half(group, group->me);
+    int64_t *lengths = lengths_of(group, group->me);
+    int64_t part = 0;
+    for (int member = 0; member < group->count; member++) {
+        int64_t first = share(sent[member], round, rounds);
+        lengths[member] = share(sent[member], round + 1, rounds) - first;
+        memcpy(half, from + (part + first) * size, (size_t)(lengths[member] * size));
+        half += lengths[member] * size;
+        part += sent[member];
+    }
+    host_header(group, group->me)->has_more = round + 1 < rounds;
+}
+
+// Takes what the others have for this member; `done` of each have come before.
+static const char *unpack(struct group *group, unsigned char *to, const int64_t *received,
+                          int64_t *done, bool *has_more)
+{
+    int64_t size = number_bytes(group->communicator->number), part = 0;
+    *has_more = false;
+    for (int member = 0; member < group->count; member++) {
+        const int64_t *lengths = lengths_of(group, member);
+        int64_t at = 0;
+        for (int i = 0; i < group->me; i++)
+            at += lengths[i];
+        int64_t length = lengths[group->me], now = done[member] + length;
+        bool is_last = !host_header(group, member)->has_more;
+        if (now > received[member] || (is_last && now < received[member]))
+            return host_fail(group->communicator,
+                             "group %s: rank %d sends %s reals than the %lld that rank %d expects",
+                             group->purpose, group->ranks[member],
+                             now > received[member] ? "more" : "fewer", (long long)received[member],
+                             group->ranks[group->me]);
+        memcpy(to + (part + done[member]) * size, host_half(group, member) + at * size,
+               (size_t)(length * size));
+        done[member] = now;
+        part += received[member];
+        *has_more |= !is_last;
+    }
+    return NULL;
+}
+
+static int64_t total(const struct group *group, const int64_t *counts)
+{
+    int64_t sum = 0;
+    for (int member = 0; member < group->count; member++)
+        sum += counts[member];
+    return sum;
+}
+
+static const char *all_to_all(struct group *group, const void *from, const int64_t *sent, void *to,
+                              const int64_t *received, int64_t *done)
+{
+    const struct host_map *map = &group->communicator->map;
+    int64_t room =
+        (map->half_bytes - map->header_bytes) / number_bytes(group->communicator->number);
+    room -= group->count;  // shares are rounded up
+    int64_t rounds = total(group, sent) / room + 1;
+    bool has_more = true;
+    const char *failure = host_begin(group, HOST_ALL_TO_ALL, 0);
+    for (int64_t round = 0; has_more && !failure; round++) {
+        pack(group, from, sent, round, rounds);
+        failure = round == 0 ? host_meet_first(group) : host_meet(group);
+        if (!failure) failure = unpack(group, to, received, done, &has_more);
+        host_round_end(group);
+    }
+    if (!failure) host_end(group);
+    return failure;
+}
+
+const char *host_all_to_all(struct group *group, enum stream stream, const void *from,
+                            const int64_t *sent, void *to, const int64_t *received)
+{
+    struct communicator *communicator = group->communicator;
+    int64_t size = number_bytes(communicator->number);
+    struct host_view view = {from, to,  total(group, sent) * size, total(group, received) * size,
+                             NULL, NULL};
+    int64_t *done = memory_get((size_t)group->count * sizeof *done);
+    memset(done, 0, (size_t)group->count * sizeof *done);
+    const char *failure = host_view_open(communicator, stream, &view);
+    if (!failure) failure = all_to_all(group, view.from, sent, view.to, received, done);
+    free(done);
+    return failure ? failure : host_view_close(communicator, stream, &view);
+}
+
+struct link_ends {
+    struct host_link *link;
+    struct host_slot *slots;
+    unsigned char *data;  // of the first slot
+};
+
+static struct link_ends link_of(struct communicator *communicator, int sender, int receiver)
+{
+    const struct host_map *map = &communicator->map;
+    int64_t link = (int64_t)sender * communicator->rank_count + receiver;
+    unsigned char *memory = communicator->memory;
+    return (struct link_ends){
+        .link = (struct host_link *)(memory + map->links) + link,
+        .slots = (struct host_slot *)(memory + map->slots) + link * map->message_count,
+        .data = memory + map->messages + link * map->message_count * map->message_bytes,
+    };
+}
+
+static int find_free(const struct communicator *communicator, const struct host_slot *slots)
+{
+    for (int i = 0; i < communicator->map.message_count; i++) {
+        if (!atomic_load_explicit(&slots[i].is_full, memory_order_acquire)) return i;
+    }
+    return -1;
+}
+
+// The oldest piece of the channel.
+static int find_piece(const struct communicator *communicator, const struct host_slot *slots,
+                      int channel)
+{
+    int found = -1;
+    for (int i = 0; i < communicator->map.message_count; i++) {
+        if (!atomic_load_explicit(&slots[i].is_full, memory_order_acquire)) continue;
+        if (slots[i].channel != channel) continue;
+        if (found < 0 || slots[i].sequence < slots[found].sequence) found = i;
+    }
+    return found;
+}
+
+static void count_beat(struct communicator *communicator)
+{
+    if (communicator->pulse) atomic_fetch_add(&communicator->pulse->beat, 1);
+}
+
+static const char *send_piece(struct communicator *communicator, int rank, int channel,
+                              const unsigned char *data, int64_t bytes, int64_t count)
+{
+    struct link_ends ends = link_of(communicator, communicator->rank, rank);
+    uint32_t taken = atomic_load(&ends.link->taken.value);
+    int at = find_free(communicator, ends.slots);
+    while (at < 0) {
+        const char *failure = host_wait(communicator, &ends.link->taken, taken + 1);
+        if (failure) return failure;
+        taken = atomic_load(&ends.link->taken.value);
+        at = find_free(communicator, ends.slots);
+    }
+    struct host_slot *slot = &ends.slots[at];
+    slot->channel = channel;
+    slot->sequence = communicator->sent[rank]++;
+    slot->count = count;
+    memcpy(ends.data + at * communicator->map.message_bytes, data, (size_t)bytes);
+    atomic_store_explicit(&slot->is_full, 1, memory_order_release);
+    host_count_up(&ends.link->sent, true);
+    count_beat(communicator);
+    return NULL;
+}
+
+static const char *receive_piece(struct communicator *communicator, int rank, int channel,
+                                 unsigned char *data, int64_t bytes, int64_t count)
+{
+    struct link_ends ends = link_of(communicator, rank, communicator->rank);
+    uint32_t sent = atomic_load(&ends.link->sent.value);
+    int at = find_piece(communicator, ends.slots, channel);
+    while (at < 0) {
+        const char *failure = host_wait(communicator, &ends.link->sent, sent + 1);
+        if (failure) return failure;
+        sent = atomic_load(&ends.link->sent.value);
+        at = find_piece(communicator, ends.slots, channel);
+    }
+    struct host_slot *slot = &ends.slots[at];
+    if (slot->count != count)
+        return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld", rank,
+                         (long long)slot->count, communicator->rank, (long long)count);
+    memcpy(data, ends.data + at * communicator->map.message_bytes, (size_t)bytes);
+    atomic_store_explicit(&slot->is_full, 0, memory_order_release);
+    host_count_up(&ends.link->taken, true);
+    count_beat(communicator);
+    return NULL;
+}
+
+// A message of nothing still is one piece.
+static int64_t piece_bytes(const struct communicator *communicator, int64_t bytes, int64_t first)
+{
+    int64_t rest = bytes - first;
+    return rest < communicator->map.message_bytes ? rest : communicator->map.message_bytes;
+}
+
+static const char *check_peer(struct communicator *communicator, int rank,
+                              enum host_operation operation)
+{
+    atomic_store_explicit(&host_rank(communicator, communicator->rank)->operation, (int)operation,
+                          memory_order_relaxed);
+    if (rank >= 0 && rank < communicator->rank_count && rank != communicator->rank) return NULL;
+    return host_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
+}
+
+const char *host_send(struct communicator *communicator, enum stream stream, int rank, int channel,
+                      const void *data, int64_t count)
+{
+    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+    struct host_view view = {.device_from = data, .from_bytes = bytes};
+    const char *failure = check_peer(communicator, rank, HOST_SEND);
+    if (!failure) failure = host_view_open(communicator, stream, &view);
+    do {
+        if (failure) return failure;
+        int64_t piece = piece_bytes(communicator, bytes, first);
+        failure =
+            send_piece(communicator, rank, channel, host_shift(view.from, first, 1), piece, count);
+        first += piece;
+    } while (first < bytes);
+    return failure;
+}
+
+const char *host_receive(struct communicator *communicator, enum stream stream, int rank,
+                         int channel, void *data, int64_t count)
+{
+    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+    struct host_view view = {.device_to = data, .to_bytes = bytes};
+    const char *failure = check_peer(communicator, rank, HOST_RECEIVE);
+    if (!failure) failure = host_view_open(communicator, stream, &view);
+    do {
+        if (failure) return failure;
+        int64_t piece = piece_bytes(communicator, bytes, first);
+        failure =
+            receive_piece(communicator, rank, channel, host_shift(view.to, first, 1), piece, count);
+        first += piece;
+    } while (first < bytes);
+    return failure ? failure : host_view_close(communicator, stream, &view);
+}

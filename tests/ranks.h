@@ -1,0 +1,36 @@
+#pragma once
+#include "executor/communicator.h"
+
+// Ranks of a job as forked processes of a test program.
+
+// A back end that has memory and copies only, of 4 or 8 bytes a real; in the host's memory or, so
+// that transports must copy, as if it were not.
+struct backend rank_backend(int real_bytes, bool is_host);
+
+struct rank_job {
+    int rank_count;
+    struct communicator_request request;  // host_name, rank and rank_count are filled in
+    const struct transport *(*open)(const struct communicator_request *request,
+                                    struct communicator **communicator, struct err *err);
+    // Runs in a process of each rank; false: the rank has said on stderr what is wrong.
+    bool (*body)(const struct transport *transport, struct communicator *communicator, int rank,
+                 void *context);
+    void *context;
+};
+// Whether all ranks ended well.
+bool rank_job_run(const struct rank_job *job);
+
+#define RANK_CHECK(condition, ...)                            \
+    do {                                                      \
+        if (!(condition)) {                                   \
+            fprintf(stderr, "# %s:%d: ", __func__, __LINE__); \
+            fprintf(stderr, __VA_ARGS__);                     \
+            fprintf(stderr, "\n");                            \
+            return false;                                     \
+        }                                                     \
+    } while (0)
+#define RANK_OK(call)                                  \
+    do {                                               \
+        const char *rank_failure = (call);             \
+        RANK_CHECK(!rank_failure, "%s", rank_failure); \
+    } while (0)
