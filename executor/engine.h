@@ -4,15 +4,6 @@
 
 // The engine of one rank: what executor/engine_*.c share; nobody else includes this.
 
-// A parameter's part of a unit that is stored in parts by itself: tied parameters, so that both
-// ends cut them alike; all others of a unit are one segment.
-struct segment {
-    int unit;
-    int64_t first, elements;                    // of the unit
-    int64_t weight_at, gradient_at, moment_at;  // reals into the state's arrays, of what is here
-    int first_parameter, parameter_count;
-};
-
 // The part of a flat buffer that member `index` of `count` holds.
 struct part {
     int64_t first, count;
@@ -22,10 +13,7 @@ struct part part_of(int64_t elements, int count, int index);
 struct state {
     char *weights, *gradients, *first_moments, *second_moments, *direction;  // device memory
     int64_t weight_count, gradient_count, moment_count;                      // reals
-    struct segment *segments;
-    int segment_count;
-    int *first_segment;  // [unit], one more at the end
-    int *segment_of;     // [parameter]
+    int64_t *weight_at, *gradient_at, *moment_at;  // [unit] reals into those
 };
 
 struct member_group {
@@ -115,8 +103,11 @@ struct state_part {
     int64_t count;
 };
 struct state_part state_part_of(struct engine *engine, int parameter, enum state_array array);
-struct part state_segment_part(struct engine *engine, const struct segment *segment,
-                               enum state_array array);
+// The part of a unit that is here, and its part by member of a group.
+struct part state_unit_part(struct engine *engine, int unit, enum state_array array);
+int64_t *state_counts(struct engine *engine, int unit, const struct member_group *group);
+// The unit that stores this one.
+int state_owner(const struct engine *engine, int unit);
 // Elements of this parameter's tensor that this rank's layout holds.
 struct held state_held(const struct engine *engine, int parameter, int rank);
 const struct parameter *state_parameter(const struct engine *engine, int parameter);

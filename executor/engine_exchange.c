@@ -138,72 +138,75 @@ static bool reduce(struct exchange *x)
                                                    x->after.elements, combine));
 }
 
-// Gathered parameters: the segments of the unit one after another.
-static bool gather_unit(struct engine *engine, int task)
+// Gathered parameters: the units that a task covers, one after another.
+static bool gather_units(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    const struct script_unit *unit = &engine->script->units[of->unit];
-    struct member_group *group = engine_group(engine, unit->storage.weight_axes, "gather");
-    int64_t *counts = group ? ARENA_NEW(engine->scratch, int64_t, group->count) : NULL;
-    char *to = engine_address(engine, of, &of->outputs[0]);
     const struct state *state = &engine->state;
-    for (int s = state->first_segment[of->unit]; group && s < state->first_segment[of->unit + 1];
-         s++) {
-        const struct segment *segment = &state->segments[s];
-        const struct script_parameter *p = &engine->script->parameters[segment->first_parameter];
-        const struct segment *owner =
-            p->same_as < 0 ? segment : &state->segments[state->segment_of[p->same_as]];
-        for (int j = 0; j < group->count; j++)
-            counts[j] = part_of(segment->elements, group->count, j).count;
-        const char *fault = engine->transport->all_gather(
-            group->group, of->stream, state->weights + owner->weight_at * engine->real_bytes, to,
-            counts);
+    char *to = engine_address(engine, of, &of->outputs[0]);
+    for (int u = of->unit; u < of->unit + of->unit_count; u++) {
+        const struct script_unit *unit = &engine->script->units[u];
+        struct member_group *group = engine_group(engine, unit->storage.weight_axes, "gather");
+        if (!group) return false;
+        const char *from = state->weights + state->weight_at[u] * engine->real_bytes;
+        const char *fault = engine->transport->all_gather(group->group, of->stream, from, to,
+                                                          state_counts(engine, u, group));
         if (!engine_ok(engine, task, fault)) return false;
-        to += segment->elements * engine->real_bytes;
+        to += unit->elements * engine->real_bytes;
     }
-    return group != NULL;
+    return true;
 }
 
-// Whole gradients in their room, with what B left elsewhere, into the shard of the state.
-static bool scatter_unit(struct engine *engine, int task)
+static bool add_reals(struct engine *engine, int task, char *to, const char *from, int64_t count)
+{
+    const struct box_copy add = {
+        .element = ELEMENT_COMPUTE,
+        .combine = BOX_ADD,
+        .rank = 1,
+        .sizes = {count},
+        .to = to,
+        .from = from,
+        .to_strides = {1},
+        .from_strides = {1},
+    };
+    enum stream stream = engine->script->tasks[task].stream;
+    return engine_ok(engine, task, engine->backend->box(engine->device, stream, &add));
+}
+
+// Gradients that were made before there was room for them join those in the room.
+static bool join_waiting(struct engine *engine, int task, char *room)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    const struct script_unit *unit = &engine->script->units[of->unit];
-    struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
-    if (!group) return false;
-    const struct state *state = &engine->state;
-    const struct backend *backend = engine->backend;
-    char *room = engine_address(engine, of, &of->inputs[0]);
     for (int i = 1; i < of->input_count; i++) {
         const struct script_parameter *p = &engine->script->parameters[of->inputs[i].parameter];
-        const char *fault = backend->copy(
-            engine->device, of->stream, COPY_DEVICE, room + p->first * engine->real_bytes,
-            engine_address(engine, of, &of->inputs[i]), p->elements * engine->real_bytes);
-        if (!engine_ok(engine, task, fault)) return false;
+        int64_t at = p->first;
+        for (int u = of->unit; u < p->unit; u++)
+            at += engine->script->units[u].elements;
+        const char *waiting = engine_address(engine, of, &of->inputs[i]);
+        if (!add_reals(engine, task, room + at * engine->real_bytes, waiting, p->elements))
+            return false;
     }
-    int64_t *counts = ARENA_NEW(engine->scratch, int64_t, group->count);
-    for (int s = state->first_segment[of->unit]; s < state->first_segment[of->unit + 1]; s++) {
-        const struct segment *segment = &state->segments[s];
-        const struct script_parameter *p = &engine->script->parameters[segment->first_parameter];
-        const struct segment *owner =
-            p->same_as < 0 ? segment : &state->segments[state->segment_of[p->same_as]];
-        for (int j = 0; j < group->count; j++)
-            counts[j] = part_of(segment->elements, group->count, j).count;
+    return true;
+}
+
+// Whole gradients in their room into the shards of the state.
+static bool scatter_units(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct state *state = &engine->state;
+    char *room = engine_address(engine, of, &of->inputs[0]);
+    if (!join_waiting(engine, task, room)) return false;
+    for (int u = of->unit; u < of->unit + of->unit_count; u++) {
+        const struct script_unit *unit = &engine->script->units[u];
+        struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
+        if (!group) return false;
+        int64_t *counts = state_counts(engine, u, group);
         const char *fault = engine->transport->reduce_scatter(group->group, of->stream, room,
                                                               engine->staging[0], counts);
         if (!engine_ok(engine, task, fault)) return false;
-        const struct box_copy add = {
-            .element = ELEMENT_COMPUTE,
-            .combine = BOX_ADD,
-            .rank = 1,
-            .sizes = {counts[group->index]},
-            .to = state->gradients + owner->gradient_at * engine->real_bytes,
-            .from = engine->staging[0],
-            .to_strides = {1},
-            .from_strides = {1},
-        };
-        if (!engine_ok(engine, task, backend->box(engine->device, of->stream, &add))) return false;
-        room += segment->elements * engine->real_bytes;
+        char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
+        if (!add_reals(engine, task, to, engine->staging[0], counts[group->index])) return false;
+        room += unit->elements * engine->real_bytes;
     }
     return true;
 }
@@ -224,8 +227,8 @@ bool exchange_run(struct engine *engine, int task)
     const struct instr *instr = &block->instrs[of->instr];
     if (is_flat(block, instr) && of->unit >= 0) {
         measure_bytes(engine, task, instr->bytes * engine->widen);
-        return instr->collective == COLLECTIVE_ALL_GATHER ? gather_unit(engine, task)
-                                                          : scatter_unit(engine, task);
+        return instr->collective == COLLECTIVE_ALL_GATHER ? gather_units(engine, task)
+                                                          : scatter_units(engine, task);
     }
     struct exchange x = {.engine = engine,
                          .task = task,
@@ -267,8 +270,14 @@ int64_t exchange_staging(const struct engine *engine, int task)
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     if (instr->collective == COLLECTIVE_NONE) return 0;
-    if (is_flat(block, instr))
-        return of->unit < 0 ? 0 : engine->script->units[of->unit].elements * engine->real_bytes;
+    if (is_flat(block, instr)) {
+        int64_t most = 0;
+        for (int u = of->unit; of->unit >= 0 && u < of->unit + of->unit_count; u++) {
+            int64_t elements = engine->script->units[u].elements;
+            if (elements > most) most = elements;
+        }
+        return most * engine->real_bytes;
+    }
     if (instr->collective == COLLECTIVE_SLICE || instr->collective == COLLECTIVE_ALL_REDUCE)
         return 0;
     struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);

@@ -2,8 +2,7 @@
 
 #include <assert.h>
 
-// What a rank keeps for good: of each unit, segment by segment, the part that its storage layouts
-// give it.
+// What a rank keeps for good: of each unit the part that its storage layouts give it.
 
 struct part part_of(int64_t elements, int count, int index)
 {
@@ -18,36 +17,10 @@ const struct parameter *state_parameter(const struct engine *engine, int paramet
     return &engine->program->blocks[of->block]->parameters[of->index];
 }
 
-static bool is_tied(const struct engine *engine, int parameter)
+int state_owner(const struct engine *engine, int unit)
 {
-    return state_parameter(engine, parameter)->tie != NULL;
-}
-
-// Runs of parameters of a unit; a tied one stands alone.
-static void find_segments(struct engine *engine)
-{
-    const struct script *script = engine->script;
-    struct state *state = &engine->state;
-    state->segments = ARENA_NEW(engine->arena, struct segment, script->parameter_count + 1);
-    state->first_segment = ARENA_NEW(engine->arena, int, script->unit_count + 1);
-    state->segment_of = ARENA_NEW(engine->arena, int, script->parameter_count + 1);
-    for (int u = 0; u < script->unit_count; u++) {
-        const struct script_unit *unit = &script->units[u];
-        state->first_segment[u] = state->segment_count;
-        for (int i = 0; i < unit->parameter_count; i++) {
-            int p = unit->first_parameter + i;
-            bool begins = i == 0 || is_tied(engine, p) || is_tied(engine, p - 1);
-            if (begins) {
-                state->segments[state->segment_count++] = (struct segment){
-                    .unit = u, .first = script->parameters[p].first, .first_parameter = p};
-            }
-            struct segment *segment = &state->segments[state->segment_count - 1];
-            segment->elements += script->parameters[p].elements;
-            segment->parameter_count++;
-            state->segment_of[p] = state->segment_count - 1;
-        }
-    }
-    state->first_segment[script->unit_count] = state->segment_count;
+    int same_as = engine->script->units[unit].same_as;
+    return same_as < 0 ? unit : same_as;
 }
 
 static unsigned axes_of(const struct script_unit *unit, enum state_array array)
@@ -63,29 +36,41 @@ static unsigned axes_of(const struct script_unit *unit, enum state_array array)
     return unit->storage.optimizer_axes;
 }
 
-struct part state_segment_part(struct engine *engine, const struct segment *segment,
-                               enum state_array array)
+struct part state_unit_part(struct engine *engine, int unit, enum state_array array)
 {
-    unsigned axes = axes_of(&engine->script->units[segment->unit], array);
-    if (!axes) return (struct part){0, segment->elements};
+    const struct script_unit *of = &engine->script->units[unit];
+    unsigned axes = axes_of(of, array);
+    if (!axes) return (struct part){0, of->elements};
     const struct member_group *group = engine_group(engine, axes, "state");
     if (!group) return (struct part){0, 0};
-    return part_of(segment->elements, group->count, group->index);
+    return part_of(of->elements, group->count, group->index);
 }
 
-static bool place_segments(struct engine *engine)
+int64_t *state_counts(struct engine *engine, int unit, const struct member_group *group)
+{
+    int64_t *counts = ARENA_NEW(engine->scratch, int64_t, group->count);
+    for (int j = 0; j < group->count; j++)
+        counts[j] = part_of(engine->script->units[unit].elements, group->count, j).count;
+    return counts;
+}
+
+// What ties on one stage make one has its place with the first of them.
+static bool place_units(struct engine *engine)
 {
     struct state *state = &engine->state;
-    for (int s = 0; s < state->segment_count; s++) {
-        struct segment *segment = &state->segments[s];
-        // What ties on one stage make one has its place with the first of them.
-        if (engine->script->parameters[segment->first_parameter].same_as >= 0) continue;
-        segment->weight_at = state->weight_count;
-        segment->gradient_at = state->gradient_count;
-        segment->moment_at = state->moment_count;
-        state->weight_count += state_segment_part(engine, segment, STATE_WEIGHTS).count;
-        state->gradient_count += state_segment_part(engine, segment, STATE_GRADIENTS).count;
-        state->moment_count += state_segment_part(engine, segment, STATE_MOMENTS).count;
+    int units = engine->script->unit_count;
+    state->weight_at = ARENA_NEW(engine->arena, int64_t, units);
+    state->gradient_at = ARENA_NEW(engine->arena, int64_t, units);
+    state->moment_at = ARENA_NEW(engine->arena, int64_t, units);
+    for (int u = 0; u < units; u++) {
+        int owner = state_owner(engine, u);
+        state->weight_at[u] = owner < u ? state->weight_at[owner] : state->weight_count;
+        state->gradient_at[u] = owner < u ? state->gradient_at[owner] : state->gradient_count;
+        state->moment_at[u] = owner < u ? state->moment_at[owner] : state->moment_count;
+        if (owner != u) continue;
+        state->weight_count += state_unit_part(engine, u, STATE_WEIGHTS).count;
+        state->gradient_count += state_unit_part(engine, u, STATE_GRADIENTS).count;
+        state->moment_count += state_unit_part(engine, u, STATE_MOMENTS).count;
         if (engine->err->kind) return false;
     }
     return true;
@@ -108,8 +93,7 @@ bool state_open(struct engine *engine)
     enum optimizer optimizer = engine->program->workload.optimizer;
     int moments = optimizer_moment_count(optimizer);
     bool has_direction = optimizer == OPTIMIZER_LAMB || optimizer == OPTIMIZER_LARS;
-    find_segments(engine);
-    if (!place_segments(engine)) return false;
+    if (!place_units(engine)) return false;
     return reserve(engine, state->weight_count, &state->weights) &&
            reserve(engine, state->gradient_count, &state->gradients) &&
            (moments < 1 || reserve(engine, state->moment_count, &state->first_moments)) &&
@@ -126,28 +110,19 @@ void state_close(struct engine *engine)
     }
 }
 
-static const struct script_parameter *owner_of(const struct engine *engine, int *parameter)
-{
-    const struct script_parameter *of = &engine->script->parameters[*parameter];
-    if (of->same_as < 0) return of;
-    *parameter = of->same_as;
-    return &engine->script->parameters[of->same_as];
-}
-
 struct state_part state_part_of(struct engine *engine, int parameter, enum state_array array)
 {
-    const struct script_parameter *of = owner_of(engine, &parameter);
-    const struct segment *segment = &engine->state.segments[engine->state.segment_of[parameter]];
-    struct part here = state_segment_part(engine, segment, array);
-    int64_t base = array == STATE_WEIGHTS     ? segment->weight_at
-                   : array == STATE_GRADIENTS ? segment->gradient_at
-                                              : segment->moment_at;
-    int64_t from = of->first - segment->first, end = from + of->elements;
-    int64_t first = from > here.first ? from : here.first;
-    int64_t here_end = here.first + here.count;
+    const struct script_parameter *of = &engine->script->parameters[parameter];
+    const struct state *state = &engine->state;
+    struct part here = state_unit_part(engine, of->unit, array);
+    int64_t base = array == STATE_WEIGHTS     ? state->weight_at[of->unit]
+                   : array == STATE_GRADIENTS ? state->gradient_at[of->unit]
+                                              : state->moment_at[of->unit];
+    int64_t end = of->first + of->elements, here_end = here.first + here.count;
+    int64_t first = of->first > here.first ? of->first : here.first;
     int64_t last = end < here_end ? end : here_end;
     if (last <= first) return (struct state_part){base, 0, 0};
-    return (struct state_part){base + first - here.first, first - from, last - first};
+    return (struct state_part){base + first - here.first, first - of->first, last - first};
 }
 
 struct held state_held(const struct engine *engine, int parameter, int rank)

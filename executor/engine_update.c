@@ -11,49 +11,39 @@ static char *gradient_at(const struct engine *engine, int64_t reals)
     return engine->state.gradients + reals * engine->real_bytes;
 }
 
-static const struct segment *owner_of(const struct engine *engine, const struct segment *segment)
+// The part of a unit's gradient that this rank finishes, which is what it updates, and where it is.
+static struct part finished(struct engine *engine, int unit, int64_t *at)
 {
-    int same_as = engine->script->parameters[segment->first_parameter].same_as;
-    if (same_as < 0) return segment;
-    return &engine->state.segments[engine->state.segment_of[same_as]];
-}
-
-// The part of a unit's gradient that this rank has to finish: what it updates.
-static struct part finished(struct engine *engine, const struct segment *segment, int64_t *at)
-{
-    const struct script_unit *unit = &engine->script->units[segment->unit];
-    struct part kept = state_segment_part(engine, segment, STATE_GRADIENTS);
-    struct part own = state_segment_part(engine, segment, STATE_MOMENTS);
-    *at = segment->gradient_at + own.first - kept.first;
-    if (unit->storage.gradient_axes) *at = segment->gradient_at;
+    struct part kept = state_unit_part(engine, unit, STATE_GRADIENTS);
+    struct part own = state_unit_part(engine, unit, STATE_MOMENTS);
+    bool is_shard = engine->script->units[unit].storage.gradient_axes != 0;
+    *at = engine->state.gradient_at[unit] + (is_shard ? 0 : own.first - kept.first);
     return own;
 }
 
-// One segment over the axes of data parallelism: to the sum, or first to the shard.
-static bool reduce_segment(struct engine *engine, int task, const struct segment *segment)
+// A unit over the axes of data parallelism: to the sum, or first to the shard.
+static bool reduce(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    const struct script_unit *unit = &engine->script->units[segment->unit];
+    const struct script_unit *unit = &engine->script->units[of->unit];
     unsigned shards = unit->storage.gradient_axes ? 0 : unit->storage.optimizer_axes;
     shards &= unit->reduce_axes;
     unsigned rest = unit->reduce_axes & ~unit->storage.gradient_axes & ~shards;
     int64_t at;
-    struct part own = finished(engine, segment, &at);
+    struct part own = finished(engine, of->unit, &at);
     if (shards) {
         struct member_group *group = engine_group(engine, shards, "shard");
         if (!group) return false;
-        int64_t *counts = ARENA_NEW(engine->scratch, int64_t, group->count);
-        for (int j = 0; j < group->count; j++)
-            counts[j] = part_of(segment->elements, group->count, j).count;
-        const char *fault = engine->transport->reduce_scatter(
-            group->group, of->stream, gradient_at(engine, segment->gradient_at), engine->staging[0],
-            counts);
+        char *all = gradient_at(engine, engine->state.gradient_at[of->unit]);
+        const char *fault =
+            engine->transport->reduce_scatter(group->group, of->stream, all, engine->staging[0],
+                                              state_counts(engine, of->unit, group));
         if (!engine_ok(engine, task, fault)) return false;
         fault =
             engine->backend->copy(engine->device, of->stream, COPY_DEVICE, gradient_at(engine, at),
                                   engine->staging[0], own.count * engine->real_bytes);
         if (!engine_ok(engine, task, fault)) return false;
-        measure_bytes(engine, task, segment->elements * engine->real_bytes);
+        measure_bytes(engine, task, unit->elements * engine->real_bytes);
     }
     if (!rest) return true;
     struct member_group *group = engine_group(engine, rest, "reduce");
@@ -65,17 +55,6 @@ static bool reduce_segment(struct engine *engine, int task, const struct segment
                                                    COMBINE_SUM));
 }
 
-static bool reduce(struct engine *engine, int task)
-{
-    const struct state *state = &engine->state;
-    int unit = engine->script->tasks[task].unit;
-    for (int s = state->first_segment[unit]; s < state->first_segment[unit + 1]; s++) {
-        if (owner_of(engine, &state->segments[s]) != &state->segments[s]) continue;
-        if (!reduce_segment(engine, task, &state->segments[s])) return false;
-    }
-    return true;
-}
-
 static bool is_shared(const struct engine *engine, int parameter)
 {
     return engine->script->parameters[parameter].same_as >= 0;
@@ -85,21 +64,21 @@ static bool is_shared(const struct engine *engine, int parameter)
 struct state_part update_part_of(struct engine *engine, int parameter)
 {
     const struct script_parameter *of = &engine->script->parameters[parameter];
-    struct segment *segment = &engine->state.segments[engine->state.segment_of[parameter]];
     int64_t at;
-    struct part own = finished(engine, segment, &at);
-    int64_t from = of->first - segment->first, end = from + of->elements;
-    int64_t first = from > own.first ? from : own.first;
-    int64_t last = end < own.first + own.count ? end : own.first + own.count;
+    struct part own = finished(engine, of->unit, &at);
+    int64_t end = of->first + of->elements, own_end = own.first + own.count;
+    int64_t first = of->first > own.first ? of->first : own.first;
+    int64_t last = end < own_end ? end : own_end;
     if (last <= first) return (struct state_part){at, 0, 0};
-    return (struct state_part){at + first - own.first, first - from, last - first};
+    return (struct state_part){at + first - own.first, first - of->first, last - first};
 }
 
+// As the gradients are kept: this stands before the reduction over data parallelism.
 static bool all_reduce_part(struct engine *engine, int task, int parameter,
                             struct member_group *group)
 {
     if (!group) return false;
-    struct state_part part = update_part_of(engine, parameter);
+    struct state_part part = state_part_of(engine, parameter, STATE_GRADIENTS);
     measure_bytes(engine, task, part.count * engine->real_bytes);
     return engine_ok(engine, task,
                      engine->transport->all_reduce(group->group, engine->script->tasks[task].stream,
@@ -113,7 +92,6 @@ static bool small_reduce(struct engine *engine, int task)
     const struct script_unit *unit =
         &engine->script->units[engine->script->parameters[parameter].unit];
     unsigned axes = state_parameter(engine, parameter)->gradient_partial_axes & ~unit->reduce_axes;
-    axes &= ~unit->storage.gradient_axes;
     return all_reduce_part(engine, task, parameter, engine_group(engine, axes, "small"));
 }
 
@@ -170,12 +148,11 @@ static struct update_call update_of(struct engine *engine, int parameter)
 {
     const struct run_options *options = engine->request->options;
     const struct state *state = &engine->state;
-    const struct segment *segment = &state->segments[state->segment_of[parameter]];
     struct state_part gradient = update_part_of(engine, parameter);
     struct state_part moment = state_part_of(engine, parameter, STATE_MOMENTS);
-    struct part kept = state_segment_part(engine, segment, STATE_WEIGHTS);
-    int64_t begins = engine->script->parameters[parameter].first - segment->first;
-    int64_t weight_at = segment->weight_at + begins + gradient.first - kept.first;
+    const struct script_parameter *of = &engine->script->parameters[parameter];
+    struct part kept = state_unit_part(engine, of->unit, STATE_WEIGHTS);
+    int64_t weight_at = state->weight_at[of->unit] + of->first + gradient.first - kept.first;
     int64_t real = engine->real_bytes;
     bool decays = state_parameter(engine, parameter)->decayed;
     return (struct update_call){
@@ -250,24 +227,16 @@ static bool update(struct engine *engine, int task)
 static bool gather(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    const struct state *state = &engine->state;
     const struct script_unit *unit = &engine->script->units[of->unit];
     struct member_group *group = engine_group(engine, unit->storage.optimizer_axes, "gather");
     if (!group) return false;
-    int64_t *parts = ARENA_NEW(engine->scratch, int64_t, group->count);
-    for (int s = state->first_segment[of->unit]; s < state->first_segment[of->unit + 1]; s++) {
-        const struct segment *segment = &state->segments[s];
-        if (owner_of(engine, segment) != segment) continue;
-        for (int j = 0; j < group->count; j++)
-            parts[j] = part_of(segment->elements, group->count, j).count;
-        char *all = state->weights + segment->weight_at * engine->real_bytes;
-        struct part own = part_of(segment->elements, group->count, group->index);
-        const char *fault = engine->transport->all_gather(
-            group->group, of->stream, all + own.first * engine->real_bytes, all, parts);
-        if (!engine_ok(engine, task, fault)) return false;
-        measure_bytes(engine, task, segment->elements * engine->real_bytes);
-    }
-    return true;
+    char *all = engine->state.weights + engine->state.weight_at[of->unit] * engine->real_bytes;
+    struct part own = part_of(unit->elements, group->count, group->index);
+    measure_bytes(engine, task, unit->elements * engine->real_bytes);
+    return engine_ok(engine, task,
+                     engine->transport->all_gather(group->group, of->stream,
+                                                   all + own.first * engine->real_bytes, all,
+                                                   state_counts(engine, of->unit, group)));
 }
 
 bool update_run(struct engine *engine, int task)

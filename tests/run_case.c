@@ -228,14 +228,14 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
 }
 
 // One part of a dump.
-struct part {
+struct dump_part {
     int rank;
     int64_t first[TENSOR_RANK_MAX], count[TENSOR_RANK_MAX], whole[TENSOR_RANK_MAX];
     long long from, elements;
 };
 
 static struct run_tensor *find_tensor(struct arena *arena, struct run_outcome *outcome,
-                                      const char *key, const struct part *part)
+                                      const char *key, const struct dump_part *part)
 {
     for (int i = 0; i < outcome->tensor_count; i++) {
         if (strcmp(outcome->tensors[i].key, key) == 0) return &outcome->tensors[i];
@@ -255,7 +255,7 @@ static struct run_tensor *find_tensor(struct arena *arena, struct run_outcome *o
     return tensor;
 }
 
-static void read_values(struct run_tensor *tensor, const struct part *part, char *text)
+static void read_values(struct run_tensor *tensor, const struct dump_part *part, char *text)
 {
     for (long long e = 0; e < part->elements; e++) {
         double value = strtod(text, &text);
@@ -281,7 +281,7 @@ static void read_dump(struct arena *arena, struct run_outcome *outcome, FILE *fi
     char *line = NULL;
     size_t room = 0;
     while (getline(&line, &room, file) > 0) {
-        struct part part = {0};
+        struct dump_part part = {0};
         char *bar = strstr(line, " |"), *at = strchr(line, ' ');
         assert_non_null(bar);
         at = strchr(at + 1, ' ');
