@@ -61,9 +61,9 @@ struct communicator_request {
     int64_t window_bytes;   // of shared memory a rank may use for collectives; 0 = 4 MiB
     int64_t message_bytes;  // largest message
     int message_count;      // under way on one link at most
-    const char *host_name;  // of the memory that the launcher made (executor/shared_memory.h);
-                            // `host` needs it, `mpi` makes its own
-    struct pulse *pulse;  // NULL: nobody watches; its beat counts the pieces of long exchanges
+    const char *host_name;  // of the launcher's memory (executor/shared_memory.h): `host` needs it,
+                            // `mpi` makes its own
+    struct pulse *pulse;    // NULL: nobody watches; its beat counts the pieces of long exchanges
 };
 
 // executor/communicator_*.c: each returns its table and opens *communicator.

@@ -135,14 +135,16 @@ static int find_free(const struct communicator *communicator, const struct host_
     return -1;
 }
 
-// The oldest piece of the channel.
+// The oldest piece of the channel among the first `sent`. One that comes while we look might stand
+// in a slot that we have passed already, before another that we have not: those wait.
 static int find_piece(const struct communicator *communicator, const struct host_slot *slots,
-                      int channel)
+                      int channel, uint32_t sent)
 {
     int found = -1;
     for (int i = 0; i < communicator->map.message_count; i++) {
         if (!atomic_load_explicit(&slots[i].is_full, memory_order_acquire)) continue;
-        if (slots[i].channel != channel) continue;
+        bool is_new = sent - 1 - (uint32_t)slots[i].sequence >= UINT32_C(0x80000000);
+        if (slots[i].channel != channel || is_new) continue;
         if (found < 0 || slots[i].sequence < slots[found].sequence) found = i;
     }
     return found;
@@ -181,12 +183,12 @@ static const char *receive_piece(struct communicator *communicator, int rank, in
 {
     struct link_ends ends = link_of(communicator, rank, communicator->rank);
     uint32_t sent = atomic_load(&ends.link->sent.value);
-    int at = find_piece(communicator, ends.slots, channel);
+    int at = find_piece(communicator, ends.slots, channel, sent);
     while (at < 0) {
         const char *failure = host_wait(communicator, &ends.link->sent, sent + 1);
         if (failure) return failure;
         sent = atomic_load(&ends.link->sent.value);
-        at = find_piece(communicator, ends.slots, channel);
+        at = find_piece(communicator, ends.slots, channel, sent);
     }
     struct host_slot *slot = &ends.slots[at];
     if (slot->count != count)
