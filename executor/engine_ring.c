@@ -6,7 +6,7 @@
 // Ring attention (Liu et al. 2023): the keys and values of the group's ranks pass by, one block at
 // a time; out and log-sum-exp merge, gradients of keys and values travel with their blocks and end
 // where they began. The streamed gathers and scatters of the script stand for this: they do nothing
-// themselves but the copy of the finished gradients.
+// themselves but copy the own block in and the finished gradients out.
 
 enum { KEYS_MAX = 2 };  // k and v
 
@@ -134,9 +134,7 @@ static bool work(struct ring *ring, int member, int at, bool is_first)
     struct kernel_call call;
     if (!call_make(engine, ring->task, &call)) return false;
     for (int i = 0; i < KEYS_MAX; i++) {
-        char *own = engine_address(engine, ring->sources[i], &ring->sources[i]->inputs[0]);
-        bool is_own = member == ring->group->index;
-        show(ring, &call.inputs[ring->inputs[i]], i, member, is_own ? own : ring->slots[i][at]);
+        show(ring, &call.inputs[ring->inputs[i]], i, member, ring->slots[i][at]);
         if (!ring->is_backward) continue;
         show(ring, &call.outputs[1 + i], i, member, ring->gradients[i][at]);
         call.adds |= 1u << (1 + i);
@@ -170,12 +168,10 @@ static bool pass(struct ring *ring, int held_member, int next_member, int at, bo
     int to = ring->group->ranks[(me + 1) % count];
     int from = ring->group->ranks[(me + count - 1) % count];
     for (int i = 0; i < KEYS_MAX; i++) {
-        char *own = engine_address(ring->engine, ring->sources[i], &ring->sources[i]->inputs[0]);
-        char *sent = held_member == me ? own : ring->slots[i][at];
         int64_t elements = block_held(ring, i, held_member).elements;
         int64_t wanted = block_held(ring, i, next_member).elements;
-        if (keys && !pass_one(ring, RING_CHANNEL + i, sent, elements, ring->slots[i][1 - at],
-                              wanted, to, from))
+        if (keys && !pass_one(ring, RING_CHANNEL + i, ring->slots[i][at], elements,
+                              ring->slots[i][1 - at], wanted, to, from))
             return false;
         bool grads = ring->is_backward;
         if (grads && !pass_one(ring, RING_CHANNEL + KEYS_MAX + i, ring->gradients[i][at], elements,
@@ -247,17 +243,19 @@ bool ring_run(struct engine *engine, int task)
     return settle(&ring, at);
 }
 
-// What a streamed gather or scatter stands for has been done by its reader or is done here:
-// finished gradients of keys and values move from where they travelled to where they are wanted.
+// A streamed gather puts the own block where the ring begins; a streamed scatter takes the finished
+// gradients from where they travelled to where they are wanted. The reader between them does the
+// rest.
 bool ring_settle(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct instr *instr = instr_of(engine, of);
-    if (instr->collective == COLLECTIVE_ALL_GATHER) return true;
     const struct block_program *block = engine_block(engine, of);
-    struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
+    bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+    int own = gathers ? instr->inputs[0] : instr->outputs[0];
+    struct held held = held_of_buffer(engine->program, block, own, engine->rank);
     const char *fault = engine->backend->copy(
         engine->device, of->stream, COPY_DEVICE, engine_address(engine, of, &of->outputs[0]),
-        engine_address(engine, of, &of->inputs[0]), after.elements * engine->real_bytes);
+        engine_address(engine, of, &of->inputs[0]), held.elements * engine->real_bytes);
     return engine_ok(engine, task, fault);
 }

@@ -1,12 +1,13 @@
 #include "tests/run_case.h"
 
-#include "core/file.h"
 #include "cost_models/stack.h"
+#include "executor/shared_memory.h"
 #include "plan/script_check.h"
 #include "tests/test.h"
 #include "tests/tiny_models.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,7 +61,7 @@ struct job {
     struct graph *graph;
     struct script **scripts;
     const struct backend *backend;
-    const char *folder, *segment;
+    const char *folder, *segment;  // where dumps go; memory of the ranks
     int rank_count, messages;
 };
 
@@ -94,7 +95,8 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
         program_lower(arena, job->graph, cluster, &workload, &of->parallel, true);
     outcome->program = program;
     struct arena scratch = {0};
-    const struct memory_options memory = {.method = MEMORY_ROAM, .alignment = ALIGNMENT};
+    const struct memory_options memory = {.method = of->roam ? MEMORY_ROAM : MEMORY_GREEDY,
+                                          .alignment = ALIGNMENT};
     bool is_planned;
     job->scripts = plan_scripts_make(arena, &scratch, program, outcome->stack, NULL, &memory,
                                      &is_planned, why);
@@ -319,15 +321,17 @@ static void read_dumps(struct arena *arena, const struct job *job, struct run_ou
 
 struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of, struct err *why)
 {
-    static int run_count;
     struct run_outcome *outcome = ARENA_NEW(arena, struct run_outcome, 1);
     struct job job = {.of = of};
     if (!make_job(arena, &job, outcome, why)) return NULL;
     char folder[] = "/tmp/meshwright-run-XXXXXX";
     assert_non_null(mkdtemp(folder));
     job.folder = folder;
-    job.segment = arena_print(arena, "/meshwright-test-%d-%d", (int)getpid(), run_count++);
+    struct shared_memory memory;
+    if (!shared_memory_create(&memory, why)) return NULL;
+    job.segment = memory.name;
     fork_ranks(&job, outcome);
+    shared_memory_close(&memory);
     read_dumps(arena, &job, outcome);
     rmdir(folder);
     return outcome;
@@ -351,7 +355,7 @@ static const char *tensor_difference(struct arena *arena, const struct run_tenso
         for (int i = 0; i < expected->rank; i++)
             at = at * found->sizes[i] + index[i];
         double a = expected->values[e], b = found->values[at];
-        if (fabs(a - b) <= tolerance * most + 1e-15) continue;
+        if (fabs(a - b) <= tolerance * most + 1e-13) continue;
         return arena_print(arena, "%s, element %lld: %.17g, expected %.17g", expected->key,
                            (long long)e, b, a);
     }

@@ -16,6 +16,7 @@ struct run_case {
     int steps;
     double clip_norm;
     bool poison, dropout;
+    bool roam;  // memory planned in full, else greedily
 };
 
 // One rank, everything in one piece; what is not said: 2 sequences a micro-batch.

@@ -1,4 +1,5 @@
 #include "planner/memory/plan_script.h"
+#include "plan/script_check.h"
 
 #include <assert.h>
 
