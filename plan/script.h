@@ -61,6 +61,7 @@ struct script_task {
     int input_count, output_count;
     enum stream stream;
     int peer_stage, peer_chunk;  // messages
+    int channel;                 // of them: receiving chunk and direction. In order on each alone
     // Step-level work, -1. Flat collectives and rooms of a block cover `unit_count` units from
     // `unit` on, whose elements stand one behind another in the flat buffer; their operands in the
     // state are one a unit, each with the unit's first parameter. A scattering has further inputs:
@@ -83,8 +84,8 @@ struct script_parameter {
 
 // What is stored, reduced and updated together: the parameters of one kind of one block at one
 // position (with the combine pass; else one parameter), one after another as a flat buffer. Tied
-// parameters are units of their own, so that both ends are cut alike. Each axis set is split over as
-// by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
+// parameters are units of their own, so that both ends are cut alike. Each axis set is split over
+// as by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
 struct script_unit {
     enum parameter_kind kind;
     int chunk, position;

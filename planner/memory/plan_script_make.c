@@ -1,5 +1,7 @@
 #include "planner/memory/plan_script.h"
 
+#include "plan/script_check.h"
+
 #include <assert.h>
 
 enum { INSTRS_MOST = 2000000 };
