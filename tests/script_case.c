@@ -60,11 +60,23 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
         parallel->offload.layers[class] = (int16_t)draw_int(draw, -1, 3);
 }
 
+static void keep_context(const struct priced *priced, struct script_case *of)
+{
+    of->stack = priced->stack;
+    of->context = (struct price_context){
+        .compute = {.device = priced->cluster->nodes[0].device,
+                    .stack = priced->stack,
+                    .precision = of->program->workload.precision},
+        .fabrics = priced->fabrics,
+        .cluster = of->program->cluster,
+    };
+}
+
 bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case *of)
 {
     static const int DEGREES[] = {1, 1, 2};
     *of = (struct script_case){.arena = arena, .model = draw_int(draw, 0, MODEL_COUNT - 1)};
-    struct priced priced = priced_start(arena, "gpt2", "dgx-a100-80g", "meshwright");
+    struct priced priced = priced_start(arena, "gpt2", "dgx-a100-80g-x16", "meshwright");
     struct parallel *parallel = &priced.parallel;
     int micro_batches;
     parallel->degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
@@ -103,14 +115,14 @@ bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case
     bool is_split = parallel->cp_kind == CP_ULYSSES && parallel->degree[AXIS_CP] > 1;
     if (has_sinks && is_split && parallel->zero >= 2) return false;
     of->program = program_lower(arena, graph, cluster, &workload, parallel, true);
-    of->stack = priced.stack;
+    keep_context(&priced, of);
     return true;
 }
 
 void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct script_case *of)
 {
     *of = (struct script_case){.arena = arena, .model = -1};
-    struct priced priced = priced_start(arena, "gpt2", "dgx-a100-80g", "meshwright");
+    struct priced priced = priced_start(arena, "gpt2", "dgx-a100-80g-x16", "meshwright");
     priced.parallel.degree[AXIS_PP] = stages;
     priced.parallel.degree[AXIS_DP] = 2;
     priced.parallel.zero = 1;
@@ -123,7 +135,7 @@ void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct
     assert_true(program_check(priced.graph, cluster, &priced.workload, &priced.parallel, &err));
     of->program = program_lower(arena, priced.graph, cluster, &priced.workload, &priced.parallel,
                                 priced.stack->merge_contractions);
-    of->stack = priced.stack;
+    keep_context(&priced, of);
 }
 
 static struct script *write_stage(const struct script_case *of, int stage)

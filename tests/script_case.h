@@ -1,4 +1,5 @@
 #pragma once
+#include "cost_models/step.h"
 #include "plan/script.h"
 #include "planner/memory/stage_graph.h"
 #include "tests/draw.h"
@@ -10,6 +11,7 @@ struct script_case {
     struct arena *arena;
     struct program *program;
     const struct stack *stack;
+    struct price_context context;  // of this plan
     int model;
     struct script **scripts;  // [stage]
 };
