@@ -170,7 +170,9 @@ static struct chunk_price once_a_step(const struct price_context *context,
         int tensors = sums.partial[i].tensor_count;
         price.gradient_reduce_s += reduce_s(context, program, kind, data, bytes, tensors);
         int count = is_combined || tensors < 1 ? 1 : tensors;
-        struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, others, bytes, count};
+        // Of gradients kept in shards each rank adds up its own part.
+        double kept_bytes = bytes / mesh_size(mesh, program->storage[kind].gradient_axes);
+        struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, others, kept_bytes, count};
         price.small_reduce_s += messages_s(context, mesh, &small);
     }
     // Where every micro-batch has reduced its gradients, no more than the replicas' sum of the

@@ -171,6 +171,21 @@ static struct script_exchange small_exchange(const struct script *script,
     };
 }
 
+// Of what is streamed the parts that are handed on.
+static int instr_exchanges(const struct script *script, const struct script_task *task,
+                           struct script_exchange *exchanges)
+{
+    const struct instr *instr = &script->program->blocks[task->block]->instrs[task->instr];
+    if (!instr->collective || instr->collective == COLLECTIVE_SLICE) return 0;
+    int ranks = mesh_size(&script->program->mesh, instr->axes);
+    exchanges[0] = (struct script_exchange){
+        .collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective,
+        .axes = instr->axes,
+        .bytes = instr->streamed ? instr->bytes / ranks * instr->stream_steps : instr->bytes,
+    };
+    return 1;
+}
+
 static int64_t message_bytes(const struct script_task *task)
 {
     int64_t bytes = 0;
@@ -185,14 +200,8 @@ int script_exchanges(const struct script *script, int task,
     const struct script_task *of = &script->tasks[task];
     const struct mesh *mesh = &script->program->mesh;
     switch (of->kind) {
-    case SCRIPT_INSTR: {
-        const struct instr *instr = &script->program->blocks[of->block]->instrs[of->instr];
-        bool moves = instr->collective && instr->collective != COLLECTIVE_SLICE;
-        if (moves)
-            exchanges[0] =
-                (struct script_exchange){instr->collective, instr->axes, instr->bytes, 0};
-        return moves;
-    }
+    case SCRIPT_INSTR:
+        return instr_exchanges(script, of, exchanges);
     case SCRIPT_SEND:
         exchanges[0] = (struct script_exchange){COLLECTIVE_SEND_RECV, 0, message_bytes(of), 0};
         return 1;

@@ -61,6 +61,7 @@ struct script_task {
     int input_count, output_count;
     enum stream stream;
     int peer_stage, peer_chunk;  // messages
+    int channel;                 // of them: receiving chunk and direction. In order on each alone
     // Step-level work, -1. Flat collectives and rooms of a block cover `unit_count` units from
     // `unit` on, whose elements stand one behind another in the flat buffer; their operands in the
     // state are one a unit, each with the unit's first parameter. A scattering has further inputs:
@@ -83,8 +84,8 @@ struct script_parameter {
 
 // What is stored, reduced and updated together: the parameters of one kind of one block at one
 // position (with the combine pass; else one parameter), one after another as a flat buffer. Tied
-// parameters are units of their own, so that both ends are cut alike. Each axis set is split over as
-// by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
+// parameters are units of their own, so that both ends are cut alike. Each axis set is split over
+// as by layout_slice of DIM_FLAT: parts of ceil(elements / ranks).
 struct script_unit {
     enum parameter_kind kind;
     int chunk, position;
@@ -120,7 +121,8 @@ void script_add_step(struct arena *arena, struct script *script);
 // What a task moves over mesh axes, in the order in which it does, as the simulator counts it: the
 // gathered result of an all-gather, the input of a reduction. Elements of the run's precision in
 // instructions, of the state in work of the step; of what is stored in shards those of the fullest
-// rank. A message or a tied reduction is over no axes (COLLECTIVE_SEND_RECV, the latter both ways).
+// rank. A message or a tied reduction is over no axes (COLLECTIVE_SEND_RECV, the latter both ways);
+// a streamed collective is what a rank hands on to its neighbour in all of its steps.
 enum { SCRIPT_EXCHANGE_MAX = 2 };
 struct script_exchange {
     enum collective collective;

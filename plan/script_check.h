@@ -4,7 +4,8 @@
 // The verifier: what has to hold of the scripts of all stages before anything runs. Written without
 // a line of those who make scripts.
 // - Every message that is received was sent, from the stage, with the tensors, layouts and bytes
-//   that are waited for, and the other way round; per link in the same order.
+//   that are waited for, and the other way round; per link (two stages and a
+//   channel) in the same order.
 // - Nobody waits for ever: sends do not wait, receives wait for their message, reductions with
 //   other stages (tied, norm) for all who take part.
 // - Layouts: the buffers of an instruction have the layouts and shapes that its block program says,
@@ -18,7 +19,7 @@
 MUST_CHECK bool script_check(struct arena *scratch, const struct script *const *scripts,
                              int stage_count, struct err *err);
 
-// Most messages under way on one link at one time, if receivers come as late as they may: what a
-// communicator has to hold.
+// Most messages under way from one stage to another at one time, all channels together, if
+// receivers come as late as they may: what a communicator has to hold.
 int script_messages_under_way(struct arena *scratch, const struct script *const *scripts,
                               int stage_count);

@@ -19,8 +19,8 @@ struct check_map {
     int count, capacity;
 };
 void check_map_write(struct check_map *map, int64_t first, int64_t end, int value);
-// The first value in [first, end) that is not `value`: -1 = `value` is all there is; -2 = some of it
-// was never written.
+// The first value in [first, end) that is not `value`: -1 = `value` is all there is; -2 = some of
+// it was never written.
 enum { CHECK_MAP_SAME = -1, CHECK_MAP_NOTHING = -2 };
 int check_map_other(const struct check_map *map, int64_t first, int64_t end, int value);
 
@@ -31,7 +31,8 @@ struct check_block {
     int (*read_version)[OP_INPUT_MAX];  // [instr][input]: which write is read; -1: its own
     int (*written_version)[OP_OUTPUT_MAX];
     int output_version[2], input_gradient_version[2];
-    int *inner_op;                // [instr]: the operator that it is an exchange of; -1
+    int *forward_version;          // [buffer]: the last that forward writes; -1
+    int *inner_op;                 // [instr]: the operator that it is an exchange of; -1
     const enum op_class *classes;  // by buffer, of what is moved
     bool *is_streamed;             // by buffer
     // Of parameters' gradients.
@@ -44,25 +45,25 @@ struct check_value {
     int64_t offset, bytes;
 };
 
-// One block at work on one micro-batch.
-struct check_work {
-    bool *is_done;      // [instr]
-    int *versions;      // values, see version_first; 0: not yet, else 1 + value
-    int *moved;         // [buffer]: 1 + the value that came back
-    int *moved_out;     // buffers in the order in which they left, -1 at the end; NULL: none left
-    int *gathered[2];   // [parameter of the block]: 1 + value with it whole, forward and backward
-    int64_t *gathered_at[2];
-    int *room;          // [parameter]: 1 + value
-    int64_t *room_at;
-    int *added;         // [parameter]: gradient writes so far
-    bool *is_scattered;  // [parameter]
-    bool *is_waiting;    // [parameter]: written outside a room, not yet taken
+// A parameter's elements in a flat buffer.
+struct check_part {
+    int value;  // 1 + value of the buffer; 0: none
+    int64_t offset, bytes;
 };
 
-struct check_message {
-    int task;  // of the sender
+// One block at work on one micro-batch.
+struct check_work {
+    bool *is_done;   // [instr]
+    int *versions;   // values, see version_first; 0: not yet, else 1 + value
+    int *moved;      // [buffer]: 1 + the value that came back
+    int *moved_out;  // buffers in the order in which they left; NULL: none has left
+    struct check_part *gathered[2], *room;  // [parameter]: forward and backward
+    int *added;                             // [parameter]: gradient writes so far
+    int *waiting;                           // [parameter]: 1 + value that was made before the room
+    bool *is_scattered;                     // [parameter]
 };
-struct check_link {  // from one stage to another, a queue
+
+struct check_link {  // from one stage to another on one channel, a queue
     int *tasks;      // of the sender
     int count, capacity, taken;
 };
@@ -76,9 +77,9 @@ struct check_stage {
     int **block_at;             // [chunk][position]: block of the program
     unsigned **moved_at;        // [chunk][position]: classes
     int *block_count;           // [chunk]
-    int **first_parameter;      // [chunk][position]
+    int **first_parameter;      // [chunk][position], in the script
     struct check_work **works;  // [micro_batch * chunks + chunk][position]
-    int done_count;             // instructions
+    int64_t done_count;         // instructions
     // Units.
     int *adds_left;  // [unit]: contributions that have still to come
     bool *is_small;  // [parameter]
@@ -94,7 +95,8 @@ struct checking {
     int stage_count;
     struct check_stage *stages;
     struct check_block *blocks;  // [block of the program]
-    struct check_link *links;    // [from * stage_count + to]
+    int channel_count;
+    struct check_link *links;  // [(from * stage_count + to) * channel_count + channel]
     struct err *err;
 };
 
@@ -134,5 +136,9 @@ const struct script_task *check_task(const struct check_stage *stage);
 struct check_work *check_work_of(const struct check_stage *stage, const struct script_task *task);
 bool check_write(const struct checking *checking, struct check_stage *stage,
                  const struct script_operand *operand, int *value);
+// `value` -1: was not written. `part` of it, or NULL: all.
 bool check_read(const struct checking *checking, const struct check_stage *stage,
-                const struct script_operand *operand, int value);
+                const struct script_operand *operand, int value, const struct check_part *part);
+// The parameter of the script that is `index` of the block that the next task works on.
+int check_parameter(const struct check_stage *stage, const struct script_task *task, int index);
+int64_t check_element_bytes(const struct checking *checking);  // of a parameter in the arena

@@ -199,6 +199,10 @@ static void find_peer(const struct script_writing *writing, int chunk, int direc
     task->peer_stage = row->stage_of(shape, own + direction);
     task->peer_chunk = row->chunk_of(shape, own + direction);
     task->stream = STREAM_PP;
+    // Each direction to each chunk has a channel of its own: in a V two stages are neighbours
+    // twice.
+    int receiver = task->kind == SCRIPT_SEND ? task->peer_chunk : chunk;
+    task->channel = 2 * receiver + (task->slot_kind != TASK_FORWARD);
 }
 
 static struct script_spot border_of(const struct script_writing *writing, int slot, bool arrives)

@@ -1,6 +1,8 @@
 #include "planner/memory/plan_script.h"
 #include "plan/script_check.h"
 
+#include "plan/script_check.h"
+
 #include <assert.h>
 
 enum { INSTRS_MOST = 2000000 };
