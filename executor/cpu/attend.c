@@ -113,10 +113,10 @@ void attend_scores(const struct attend *a, const struct head *head, const struct
     for (int64_t i = 0; i < tile->query_count; i++) {
         REAL *row = scores + i * KEY_BLOCK;
         if (a->op->softcap > 0) {
-            cap(tile->key_count, (REAL)a->op->softcap, row,
-                slopes ? slopes + i * KEY_BLOCK : NULL);
+            cap(tile->key_count, (REAL)a->op->softcap, row, slopes ? slopes + i * KEY_BLOCK : NULL);
         }
-        if (head->slope != 0) add_alibi(tile->key_count, head->slope, a->first_key + tile->key, row);
+        if (head->slope != 0)
+            add_alibi(tile->key_count, head->slope, a->first_key + tile->key, row);
     }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-#include "executor/cpu/visible.h"
 #include "executor/cpu/array.h"
+#include "executor/cpu/visible.h"
 
-// What forward and backward of fused attention share: blocks of scores, some queries by some keys of
-// one head, made anew where they are needed and never kept (Dao et al. 2022; running maximum and
+// What forward and backward of fused attention share: blocks of scores, some queries by some keys
+// of one head, made anew where they are needed and never kept (Dao et al. 2022; running maximum and
 // sum: Milakov and Gimelshein 2018).
 
 enum { QUERY_BLOCK = 64, KEY_BLOCK = 128 };
@@ -25,10 +25,10 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
 
 // One head of one sequence, and the block in hand.
 struct head {
-    int64_t batch, head;         // here
-    const REAL *q, *k, *v;       // first query, first key
+    int64_t batch, head;          // here
+    const REAL *q, *k, *v;        // first query, first key
     int64_t out, lse, kv, value;  // offsets: of out and lse by query, of d_k and d_v by key
-    REAL slope;                  // of alibi; 0 = none
+    REAL slope;                   // of alibi; 0 = none
 };
 struct head attend_head(const struct attend *attend, int64_t batch, int64_t head);
 

@@ -140,8 +140,8 @@ static void scores_backward(const struct attend *a, const struct head *head,
                                    .c_stride = a->k_stride});
 }
 
-static void attend_block_backward(const struct attend *a, const struct head *head,
-                                  struct tile tile, struct gradients *g)
+static void attend_block_backward(const struct attend *a, const struct head *head, struct tile tile,
+                                  struct gradients *g)
 {
     struct range range = attend_keys(a, tile.query, tile.query_count);
     read_means(a, head, &tile, g);
@@ -168,8 +168,8 @@ static const char *read_gradients(struct cpu_device *device, const struct attend
     g->d = call->inputs[0].data;
     g->out = call->inputs[call->input_count - 2].data;
     g->lse = call->inputs[call->input_count - 1].data;
-    g->scores = cpu_scratch(device, SCRATCH_SCORES,
-                            4 * QUERY_BLOCK * KEY_BLOCK * (int64_t)sizeof(REAL));
+    g->scores =
+        cpu_scratch(device, SCRATCH_SCORES, 4 * QUERY_BLOCK * KEY_BLOCK * (int64_t)sizeof(REAL));
     if (!g->scores) return CPU_NO_MEMORY;
     g->slopes = g->scores + QUERY_BLOCK * KEY_BLOCK;
     g->d_scores = g->slopes + QUERY_BLOCK * KEY_BLOCK;

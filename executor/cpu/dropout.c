@@ -14,7 +14,8 @@ static int64_t whole_index(const struct kernel_array *array, int64_t at)
     return index;
 }
 
-FAST static void apply(int64_t count, REAL factor, const unsigned char *mask, const REAL *x, REAL *y)
+FAST static void apply(int64_t count, REAL factor, const unsigned char *mask, const REAL *x,
+                       REAL *y)
 {
     VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] * (factor * (REAL)mask[i]);
 }

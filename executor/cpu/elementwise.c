@@ -99,33 +99,34 @@ INLINE REAL sigmoid_slope(REAL s, REAL x)
     return p * (1 - p);
 }
 
-#define LOOPS(name)                                                                             \
-    FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)               \
-    {                                                                                           \
-        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]);                        \
-    }                                                                                           \
-    FAST static void name##_gates(int64_t count, REAL s, const REAL *x, const REAL *up,         \
-                                  REAL *y)                                                      \
-    {                                                                                           \
-        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]) * up[i];                \
-    }                                                                                           \
-    FAST static void name##_slopes(int64_t count, REAL s, const REAL *d, const REAL *x,         \
-                                   REAL *d_x)                                                   \
-    {                                                                                           \
-        VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = d[i] * name##_slope(s, x[i]);       \
-    }                                                                                           \
-    FAST static void name##_gate_slopes(int64_t count, REAL s, const REAL *const in[3],         \
-                                        REAL *d_x, REAL *d_up)                                  \
-    {                                                                                           \
-        const REAL *d = in[0], *x = in[1], *up = in[2];                                         \
-        VECTOR for (int64_t i = 0; i < count; i++)                                              \
-        {                                                                                       \
-            REAL gradient = d[i], gate = x[i], other = up[i];                                   \
-            d_up[i] = gradient * name(s, gate);                                                 \
-            d_x[i] = gradient * other * name##_slope(s, gate);                                  \
-        }                                                                                       \
+#define LOOPS(name)                                                                                \
+    FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]);                           \
+    }                                                                                              \
+    FAST static void name##_gates(int64_t count, REAL s, const REAL *x, const REAL *up, REAL *y)   \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]) * up[i];                   \
+    }                                                                                              \
+    FAST static void name##_slopes(int64_t count, REAL s, const REAL *d, const REAL *x, REAL *d_x) \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = d[i] * name##_slope(s, x[i]);          \
+    }                                                                                              \
+    FAST static void name##_gate_slopes(int64_t count, REAL s, const REAL *const in[3], REAL *d_x, \
+                                        REAL *d_up)                                                \
+    {                                                                                              \
+        const REAL *d = in[0], *x = in[1], *up = in[2];                                            \
+        VECTOR for (int64_t i = 0; i < count; i++)                                                 \
+        {                                                                                          \
+            REAL gradient = d[i], gate = x[i], other = up[i];                                      \
+            d_up[i] = gradient * name(s, gate);                                                    \
+            d_x[i] = gradient * other * name##_slope(s, gate);                                     \
+        }                                                                                          \
     }
-#define ROW(name) {name##_values, name##_gates, name##_slopes, name##_gate_slopes}
+#define ROW(name)                                                      \
+    {                                                                  \
+        name##_values, name##_gates, name##_slopes, name##_gate_slopes \
+    }
 
 LOOPS(gelu)
 LOOPS(gelu_tanh)

@@ -23,8 +23,8 @@ static struct adam adam_of(const struct update_call *call)
 }
 
 // Kingma and Ba 2015, algorithm 1: moves both moments by gradient g and returns the step.
-static inline __attribute__((always_inline)) REAL moments_step(const struct adam *a, REAL g, REAL *m,
-                                                               REAL *v)
+static inline __attribute__((always_inline)) REAL moments_step(const struct adam *a, REAL g,
+                                                               REAL *m, REAL *v)
 {
     *m = a->beta1 * *m + (1 - a->beta1) * g;
     *v = a->beta2 * *v + (1 - a->beta2) * g * g;
