@@ -43,6 +43,9 @@ struct range attend_visible(const struct attend *attend, const struct tile *tile
 // the derivative of the soft cap.
 void attend_scores(const struct attend *attend, const struct head *head, const struct tile *tile,
                    REAL *scores, REAL *slopes);
+// Takes what a query does not see out of a row of scores, minus infinity in its place, and rounds
+// its range to whole lanes; what lies outside of these is set to 0, up to `keys`.
+struct range attend_mask(struct range range, int64_t keys, REAL *row);
 // Multiplies a row of probabilities by the dropout mask over the share that is kept.
 void attend_drop(const struct attend *attend, const struct head *head, const struct tile *tile,
                  int64_t query, struct range range, REAL *row);

@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 
 // Functions of one element, alone or as the gate of f(gate) * up. Each has its value and its slope
 // as one expression, from which all of its loops are made.
@@ -201,8 +202,7 @@ FAST static void gate_rows_backward(const struct loops *loops, REAL scalar, int6
 {
     const REAL *d = in[0], *up = in[2];
     for (int64_t row = 0; row < rows; row++, up += repeats, d += repeats, d_up += repeats) {
-        REAL value, sum = 0;
-        VECTOR_SUM(sum) for (int64_t i = 0; i < repeats; i++) sum += d[i] * up[i];
+        REAL value, sum = SUM(i, 0, repeats, d[i] * up[i]);
         loops->value(1, scalar, in[1] + row, &value);
         loops->slope(1, scalar, &sum, in[1] + row, d_gate + row);
         VECTOR for (int64_t i = 0; i < repeats; i++) d_up[i] = d[i] * value;

@@ -1,4 +1,5 @@
 #include "executor/cpu/cpu.h"
+#include "executor/cpu/sums.h"
 
 #include <math.h>
 
@@ -154,9 +155,7 @@ const char *cpu_update(struct device *device, enum stream stream, const struct u
 
 FAST static double sum_block(int64_t count, const REAL *x)
 {
-    double sum = 0;
-    VECTOR_SUM(sum) for (int64_t i = 0; i < count; i++) sum += (double)x[i] * (double)x[i];
-    return sum;
+    return SUM_AS(double, i, 0, count, (double)x[i] * (double)x[i]);
 }
 
 // Halves down to blocks of a fixed size: the order depends on the count alone.
