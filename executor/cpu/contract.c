@@ -132,7 +132,7 @@ struct matrix {
 
 static bool is_plain(const struct matrix *m)
 {
-    return m->columns == 1 || (m->column_stride == 1 && (m->rows == 1 || m->row_stride > 0));
+    return (m->columns == 1 || m->column_stride == 1) && (m->rows == 1 || m->row_stride > 0);
 }
 
 static int64_t at_least(int64_t value, int64_t least)
