@@ -251,6 +251,8 @@ const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call 
     }
     bool is_known = function > 0 && (size_t)function < sizeof LOOPS_OF / sizeof *LOOPS_OF;
     if (!is_known || !LOOPS_OF[function].value) return "no kernel for this element-wise function";
+    // A gate that nothing was gated with has no gradient.
+    if (is_empty && call->output_count == 2) array_zero(&call->outputs[0]);
     if (is_empty) return NULL;
     if (call->op->phase == PHASE_FORWARD) {
         run_forward(call, &LOOPS_OF[function]);
