@@ -1,6 +1,8 @@
 #include "executor/cpu/attend.h"
 
 #include "executor/cpu/functions.h"
+#include "executor/cpu/random_words.h"
+#include "executor/cpu/sums.h"
 
 static bool is_layout(const struct kernel_array *array, enum dim heads)
 {
@@ -113,11 +115,33 @@ void attend_scores(const struct attend *a, const struct head *head, const struct
     for (int64_t i = 0; i < tile->query_count; i++) {
         REAL *row = scores + i * KEY_BLOCK;
         if (a->op->softcap > 0) {
-            cap(tile->key_count, (REAL)a->op->softcap, row,
-                slopes ? slopes + i * KEY_BLOCK : NULL);
+            cap(tile->key_count, (REAL)a->op->softcap, row, slopes ? slopes + i * KEY_BLOCK : NULL);
         }
-        if (head->slope != 0) add_alibi(tile->key_count, head->slope, a->first_key + tile->key, row);
+        if (head->slope != 0)
+            add_alibi(tile->key_count, head->slope, a->first_key + tile->key, row);
     }
+}
+
+struct range attend_mask(struct range range, int64_t keys, REAL *row)
+{
+    struct range wide = {range.first / LANES * LANES, (range.end + LANES - 1) / LANES * LANES};
+    for (int64_t i = 0; i < wide.first; i++)
+        row[i] = 0;
+    for (int64_t i = wide.first; i < range.first; i++)
+        row[i] = -(REAL)HUGE_VAL;
+    for (int64_t i = range.end; i < wide.end; i++)
+        row[i] = -(REAL)HUGE_VAL;
+    for (int64_t i = wide.end; i < keys; i++)
+        row[i] = 0;
+    return wide;
+}
+
+_Static_assert(KEY_BLOCK % LANES == 0, "a block holds whole lanes");
+
+FAST static void keep_row(int64_t count, uint32_t threshold, const uint32_t *words, REAL factor,
+                          REAL *row)
+{
+    VECTOR for (int64_t i = 0; i < count; i++) row[i] = words[i] >= threshold ? row[i] * factor : 0;
 }
 
 void attend_drop(const struct attend *a, const struct head *head, const struct tile *tile,
@@ -128,8 +152,7 @@ void attend_drop(const struct attend *a, const struct head *head, const struct t
     at = (at * a->whole_queries + a->first_query + query) * a->whole_keys;
     at += a->first_key + tile->key;
     REAL factor = (REAL)(1 / (1 - a->op->dropout_ratio));
-    for (int64_t i = range.first; i < range.end; i++) {
-        bool keeps = random_keeps(a->call->key, (uint64_t)(at + i), a->op->dropout_ratio);
-        row[i] = keeps ? row[i] * factor : 0;
-    }
+    uint32_t words[KEY_BLOCK], threshold = dropout_threshold(a->op->dropout_ratio);
+    cpu_random_words(a->call->key, (uint64_t)(at + range.first), range.end - range.first, words);
+    keep_row(range.end - range.first, threshold, words, factor, row + range.first);
 }

@@ -1,9 +1,9 @@
 #pragma once
-#include "executor/cpu/visible.h"
 #include "executor/cpu/array.h"
+#include "executor/cpu/visible.h"
 
-// What forward and backward of fused attention share: blocks of scores, some queries by some keys of
-// one head, made anew where they are needed and never kept (Dao et al. 2022; running maximum and
+// What forward and backward of fused attention share: blocks of scores, some queries by some keys
+// of one head, made anew where they are needed and never kept (Dao et al. 2022; running maximum and
 // sum: Milakov and Gimelshein 2018).
 
 enum { QUERY_BLOCK = 64, KEY_BLOCK = 128 };
@@ -25,10 +25,10 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
 
 // One head of one sequence, and the block in hand.
 struct head {
-    int64_t batch, head;         // here
-    const REAL *q, *k, *v;       // first query, first key
+    int64_t batch, head;          // here
+    const REAL *q, *k, *v;        // first query, first key
     int64_t out, lse, kv, value;  // offsets: of out and lse by query, of d_k and d_v by key
-    REAL slope;                  // of alibi; 0 = none
+    REAL slope;                   // of alibi; 0 = none
 };
 struct head attend_head(const struct attend *attend, int64_t batch, int64_t head);
 
@@ -43,6 +43,9 @@ struct range attend_visible(const struct attend *attend, const struct tile *tile
 // the derivative of the soft cap.
 void attend_scores(const struct attend *attend, const struct head *head, const struct tile *tile,
                    REAL *scores, REAL *slopes);
+// Takes what a query does not see out of a row of scores, minus infinity in its place, and rounds
+// its range to whole lanes; what lies outside of these is set to 0, up to `keys`.
+struct range attend_mask(struct range range, int64_t keys, REAL *row);
 // Multiplies a row of probabilities by the dropout mask over the share that is kept.
 void attend_drop(const struct attend *attend, const struct head *head, const struct tile *tile,
                  int64_t query, struct range range, REAL *row);

@@ -1,5 +1,6 @@
 #include "executor/cpu/attend.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 
 // Forward: for some queries of one head, all keys block by block, with a running maximum, sum and
 // result that are scaled down when a larger score comes. What earlier blocks of a ring left is such
@@ -36,26 +37,13 @@ static void begin(const struct attend *a, const struct head *head, const struct 
 
 FAST static REAL largest_of(struct range range, const REAL *x, REAL largest)
 {
-    _Pragma("omp simd reduction(max : largest)") for (int64_t i = range.first; i < range.end; i++)
-    {
-        largest = x[i] > largest ? x[i] : largest;
-    }
-    return largest;
+    return LARGEST(i, range.first, range.end, largest, x[i]);
 }
 
-FAST static REAL exp_row(struct range range, int64_t keys, REAL largest, REAL *x)
+// Scores to their exponentials; returns the sum.
+FAST static REAL exp_row(struct range range, REAL largest, REAL *x)
 {
-    REAL sum = 0;
-    for (int64_t i = 0; i < range.first; i++)
-        x[i] = 0;
-    VECTOR_SUM(sum) for (int64_t i = range.first; i < range.end; i++)
-    {
-        x[i] = real_exp(x[i] - largest);
-        sum += x[i];
-    }
-    for (int64_t i = range.end; i < keys; i++)
-        x[i] = 0;
-    return sum;
+    return SUM(i, range.first, range.end, x[i] = real_exp(x[i] - largest));
 }
 
 FAST static void scale_row(int64_t count, REAL factor, REAL *x)
@@ -70,12 +58,12 @@ static void weigh(const struct attend *a, const struct head *head, const struct 
     for (int64_t i = 0; i < tile->query_count; i++) {
         REAL *row = state->scores + i * KEY_BLOCK, before = state->maximum[i];
         struct range range = attend_visible(a, tile, tile->query + i);
-        REAL largest = largest_of(range, row, before);
         if (range.first == range.end) {
             memset(row, 0, (size_t)tile->key_count * sizeof(REAL));
             continue;
         }
-        REAL sum = exp_row(range, tile->key_count, largest, row);
+        struct range wide = attend_mask(range, tile->key_count, row);
+        REAL largest = largest_of(wide, row, before), sum = exp_row(wide, largest, row);
         if (largest > before) {
             REAL factor = real_exp(before - largest);
             state->sum[i] *= factor;

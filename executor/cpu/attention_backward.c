@@ -1,5 +1,6 @@
 #include "executor/cpu/attend.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 
 // Backward: block by block again, probabilities from the scores and the log-sum-exp. With P the
 // probabilities, D the gradient of the result and m_i = D_i . out_i:
@@ -15,9 +16,7 @@ struct gradients {
 
 FAST static REAL dot(int64_t count, const REAL *a, const REAL *b)
 {
-    REAL sum = 0;
-    VECTOR_SUM(sum) for (int64_t i = 0; i < count; i++) sum += a[i] * b[i];
-    return sum;
+    return SUM(i, 0, count, a[i] * b[i]);
 }
 
 static void read_means(const struct attend *a, const struct head *head, const struct tile *tile,
@@ -32,14 +31,9 @@ static void read_means(const struct attend *a, const struct head *head, const st
     }
 }
 
-// Scores to probabilities.
-FAST static void exp_row(struct range range, int64_t keys, REAL lse, REAL *x)
+FAST static void exp_row(struct range range, REAL lse, REAL *x)
 {
-    for (int64_t i = 0; i < range.first; i++)
-        x[i] = 0;
     VECTOR for (int64_t i = range.first; i < range.end; i++) x[i] = real_exp(x[i] - lse);
-    for (int64_t i = range.end; i < keys; i++)
-        x[i] = 0;
 }
 
 // D v^T to the gradients of the scores. `p` was dropped from where `d` was.
@@ -58,9 +52,15 @@ static void make_probabilities(const struct attend *a, const struct head *head,
 {
     attend_scores(a, head, tile, g->scores, a->op->softcap > 0 ? g->slopes : NULL);
     for (int64_t i = 0; i < tile->query_count; i++) {
-        REAL lse = g->lse[head->lse + (tile->query + i) * a->heads];
-        exp_row(attend_visible(a, tile, tile->query + i), tile->key_count, lse,
-                g->scores + i * KEY_BLOCK);
+        REAL *row = g->scores + i * KEY_BLOCK;
+        struct range range = attend_visible(a, tile, tile->query + i);
+        // A query that sees nothing has no log-sum-exp either.
+        if (range.first == range.end) {
+            memset(row, 0, (size_t)tile->key_count * sizeof(REAL));
+            continue;
+        }
+        exp_row(attend_mask(range, tile->key_count, row),
+                g->lse[head->lse + (tile->query + i) * a->heads], row);
     }
 }
 
@@ -140,8 +140,8 @@ static void scores_backward(const struct attend *a, const struct head *head,
                                    .c_stride = a->k_stride});
 }
 
-static void attend_block_backward(const struct attend *a, const struct head *head,
-                                  struct tile tile, struct gradients *g)
+static void attend_block_backward(const struct attend *a, const struct head *head, struct tile tile,
+                                  struct gradients *g)
 {
     struct range range = attend_keys(a, tile.query, tile.query_count);
     read_means(a, head, &tile, g);
@@ -168,8 +168,8 @@ static const char *read_gradients(struct cpu_device *device, const struct attend
     g->d = call->inputs[0].data;
     g->out = call->inputs[call->input_count - 2].data;
     g->lse = call->inputs[call->input_count - 1].data;
-    g->scores = cpu_scratch(device, SCRATCH_SCORES,
-                            4 * QUERY_BLOCK * KEY_BLOCK * (int64_t)sizeof(REAL));
+    g->scores =
+        cpu_scratch(device, SCRATCH_SCORES, 4 * QUERY_BLOCK * KEY_BLOCK * (int64_t)sizeof(REAL));
     if (!g->scores) return CPU_NO_MEMORY;
     g->slopes = g->scores + QUERY_BLOCK * KEY_BLOCK;
     g->d_scores = g->slopes + QUERY_BLOCK * KEY_BLOCK;

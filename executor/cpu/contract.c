@@ -8,7 +8,7 @@
 // summed. Neighbours that lie one after another in memory are one dim; what is left over of a group
 // is looped over too. BLAS wants a stride of 1 in each matrix: what has none is copied first.
 
-#define BLAS_MULTIPLY _Generic((REAL)0, float: cblas_sgemm, double: cblas_dgemm)
+#define BLAS_MULTIPLY _Generic((REAL)0, float : cblas_sgemm, double : cblas_dgemm)
 
 void cpu_multiply(const struct product *p)
 {
@@ -132,7 +132,7 @@ struct matrix {
 
 static bool is_plain(const struct matrix *m)
 {
-    return m->columns == 1 || (m->column_stride == 1 && (m->rows == 1 || m->row_stride > 0));
+    return (m->columns == 1 || m->column_stride == 1) && (m->rows == 1 || m->row_stride > 0);
 }
 
 static int64_t at_least(int64_t value, int64_t least)
@@ -159,8 +159,8 @@ static struct matrix turned(struct matrix m)
     return (struct matrix){m.data, m.columns, m.rows, m.column_stride, m.row_stride};
 }
 
-static bool operand(struct cpu_device *device, enum scratch scratch, struct matrix m, bool *is_turned,
-                    const REAL **data, int64_t *stride)
+static bool operand(struct cpu_device *device, enum scratch scratch, struct matrix m,
+                    bool *is_turned, const REAL **data, int64_t *stride)
 {
     struct matrix other = turned(m);
     *is_turned = !is_plain(&m) && is_plain(&other);

@@ -26,7 +26,6 @@
 #endif
 // No iteration reads what another writes; exact overlap (in place) is allowed.
 #define VECTOR _Pragma("omp simd")
-#define VECTOR_SUM(sum) _Pragma("omp simd reduction(+ : sum)")
 
 // Memory that kernels need while they run; grown on demand and kept.
 enum scratch {

@@ -1,4 +1,5 @@
 #include "executor/cpu/array.h"
+#include "executor/cpu/random_words.h"
 
 // Dropout with a mask of bytes, drawn by the element's index in the whole.
 
@@ -14,20 +15,21 @@ static int64_t whole_index(const struct kernel_array *array, int64_t at)
     return index;
 }
 
-FAST static void apply(int64_t count, REAL factor, const unsigned char *mask, const REAL *x, REAL *y)
+FAST static void apply(int64_t count, REAL factor, const unsigned char *mask, const REAL *x,
+                       REAL *y)
 {
     VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] * (factor * (REAL)mask[i]);
 }
 
-// Four neighbours share a counter.
 static void draw(uint64_t key, double ratio, int64_t index, int64_t count, unsigned char *mask)
 {
-    double threshold = ratio * 4294967296.0;
-    for (int64_t i = 0; i < count;) {
-        struct random_bits bits = random_at(key, (uint64_t)(index + i) / 4);
-        int64_t word = (index + i) % 4;
-        for (; word < 4 && i < count; word++, i++)
-            mask[i] = bits.word[word] >= threshold;
+    enum { PIECE = 1024 };
+    uint32_t words[PIECE], threshold = dropout_threshold(ratio);
+    for (int64_t first = 0; first < count; first += PIECE) {
+        int64_t piece = count - first < PIECE ? count - first : PIECE;
+        cpu_random_words(key, (uint64_t)(index + first), piece, words);
+        for (int64_t i = 0; i < piece; i++)
+            mask[first + i] = words[i] >= threshold;
     }
 }
 

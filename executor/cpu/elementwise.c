@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 
 // Functions of one element, alone or as the gate of f(gate) * up. Each has its value and its slope
 // as one expression, from which all of its loops are made.
@@ -99,33 +100,34 @@ INLINE REAL sigmoid_slope(REAL s, REAL x)
     return p * (1 - p);
 }
 
-#define LOOPS(name)                                                                             \
-    FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)               \
-    {                                                                                           \
-        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]);                        \
-    }                                                                                           \
-    FAST static void name##_gates(int64_t count, REAL s, const REAL *x, const REAL *up,         \
-                                  REAL *y)                                                      \
-    {                                                                                           \
-        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]) * up[i];                \
-    }                                                                                           \
-    FAST static void name##_slopes(int64_t count, REAL s, const REAL *d, const REAL *x,         \
-                                   REAL *d_x)                                                   \
-    {                                                                                           \
-        VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = d[i] * name##_slope(s, x[i]);       \
-    }                                                                                           \
-    FAST static void name##_gate_slopes(int64_t count, REAL s, const REAL *const in[3],         \
-                                        REAL *d_x, REAL *d_up)                                  \
-    {                                                                                           \
-        const REAL *d = in[0], *x = in[1], *up = in[2];                                         \
-        VECTOR for (int64_t i = 0; i < count; i++)                                              \
-        {                                                                                       \
-            REAL gradient = d[i], gate = x[i], other = up[i];                                   \
-            d_up[i] = gradient * name(s, gate);                                                 \
-            d_x[i] = gradient * other * name##_slope(s, gate);                                  \
-        }                                                                                       \
+#define LOOPS(name)                                                                                \
+    FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]);                           \
+    }                                                                                              \
+    FAST static void name##_gates(int64_t count, REAL s, const REAL *x, const REAL *up, REAL *y)   \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]) * up[i];                   \
+    }                                                                                              \
+    FAST static void name##_slopes(int64_t count, REAL s, const REAL *d, const REAL *x, REAL *d_x) \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = d[i] * name##_slope(s, x[i]);          \
+    }                                                                                              \
+    FAST static void name##_gate_slopes(int64_t count, REAL s, const REAL *const in[3], REAL *d_x, \
+                                        REAL *d_up)                                                \
+    {                                                                                              \
+        const REAL *d = in[0], *x = in[1], *up = in[2];                                            \
+        VECTOR for (int64_t i = 0; i < count; i++)                                                 \
+        {                                                                                          \
+            REAL gradient = d[i], gate = x[i], other = up[i];                                      \
+            d_up[i] = gradient * name(s, gate);                                                    \
+            d_x[i] = gradient * other * name##_slope(s, gate);                                     \
+        }                                                                                          \
     }
-#define ROW(name) {name##_values, name##_gates, name##_slopes, name##_gate_slopes}
+#define ROW(name)                                                      \
+    {                                                                  \
+        name##_values, name##_gates, name##_slopes, name##_gate_slopes \
+    }
 
 LOOPS(gelu)
 LOOPS(gelu_tanh)
@@ -200,8 +202,7 @@ FAST static void gate_rows_backward(const struct loops *loops, REAL scalar, int6
 {
     const REAL *d = in[0], *up = in[2];
     for (int64_t row = 0; row < rows; row++, up += repeats, d += repeats, d_up += repeats) {
-        REAL value, sum = 0;
-        VECTOR_SUM(sum) for (int64_t i = 0; i < repeats; i++) sum += d[i] * up[i];
+        REAL value, sum = SUM(i, 0, repeats, d[i] * up[i]);
         loops->value(1, scalar, in[1] + row, &value);
         loops->slope(1, scalar, &sum, in[1] + row, d_gate + row);
         VECTOR for (int64_t i = 0; i < repeats; i++) d_up[i] = d[i] * value;
@@ -250,6 +251,8 @@ const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call 
     }
     bool is_known = function > 0 && (size_t)function < sizeof LOOPS_OF / sizeof *LOOPS_OF;
     if (!is_known || !LOOPS_OF[function].value) return "no kernel for this element-wise function";
+    // A gate that nothing was gated with has no gradient.
+    if (is_empty && call->output_count == 2) array_zero(&call->outputs[0]);
     if (is_empty) return NULL;
     if (call->op->phase == PHASE_FORWARD) {
         run_forward(call, &LOOPS_OF[function]);

@@ -5,9 +5,9 @@
 
 struct lookup {
     const int64_t *ids;
-    int64_t count;         // of ids
-    int64_t width;         // of a row
-    int64_t first, held;   // rows of the table here
+    int64_t count;        // of ids
+    int64_t width;        // of a row
+    int64_t first, held;  // rows of the table here
     int64_t whole;
 };
 

@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 
 // From tokens to the rows of the experts they chose, and back. With a routing the rows that exist
 // stand one after another, by expert and then by token; without one every token has a row for every
@@ -127,8 +128,7 @@ const char *cpu_combine(struct cpu_device *device, const struct kernel_call *cal
 FAST static REAL combine_row_backward(int64_t count, REAL weight, const REAL *d, const REAL *x,
                                       REAL *d_x)
 {
-    REAL sum = 0;
-    VECTOR_SUM(sum) for (int64_t i = 0; i < count; i++) sum += d[i] * x[i];
+    REAL sum = SUM(i, 0, count, d[i] * x[i]);
     VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = weight * d[i];
     return sum;
 }

@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 
 // Softmax cross entropy over the vocabulary. Where ranks hold parts of it they exchange the largest
 // logit, the sum of exponentials and the logit of the label (Shoeybi et al. 2019, section 3); what
@@ -29,23 +30,16 @@ static struct columns columns_of(const struct kernel_call *call, const struct ke
 
 FAST static REAL largest_of(int64_t count, const REAL *x)
 {
-    REAL largest = -(REAL)HUGE_VAL;
-    _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; i++)
-    {
-        largest = x[i] > largest ? x[i] : largest;
-    }
-    return largest;
+    return LARGEST(i, 0, count, -(REAL)HUGE_VAL, x[i]);
 }
 
 // In double, so that 100,000 terms keep their digits: one number per kilobyte is converted.
 FAST static double sum_exp(int64_t count, REAL largest, const REAL *x)
 {
     double sum = 0;
-    for (int64_t begin = 0; begin < count; begin += 256) {
-        int64_t end = begin + 256 < count ? begin + 256 : count;
-        REAL part = 0;
-        VECTOR_SUM(part) for (int64_t i = begin; i < end; i++) part += real_exp(x[i] - largest);
-        sum += (double)part;
+    for (int64_t first = 0; first < count; first += 256) {
+        int64_t end = first + 256 < count ? first + 256 : count;
+        sum += (double)SUM(i, first, end, real_exp(x[i] - largest));
     }
     return sum;
 }

@@ -1,4 +1,5 @@
 #include "executor/cpu/array.h"
+#include "executor/cpu/sums.h"
 
 #include <math.h>
 
@@ -12,15 +13,9 @@ struct moments {
 static inline __attribute__((always_inline)) struct moments moments_of(const struct op *op,
                                                                        const REAL *x, int64_t width)
 {
-    REAL sum = 0, squares = 0, mean = 0;
-    if (op->function == FUNCTION_LAYER_NORM) {
-        VECTOR_SUM(sum) for (int64_t i = 0; i < width; i++) sum += x[i];
-        mean = sum / (REAL)width;
-    }
-    VECTOR_SUM(squares) for (int64_t i = 0; i < width; i++)
-    {
-        squares += (x[i] - mean) * (x[i] - mean);
-    }
+    REAL mean = 0;
+    if (op->function == FUNCTION_LAYER_NORM) mean = SUM(i, 0, width, x[i]) / (REAL)width;
+    REAL squares = SUM(i, 0, width, (x[i] - mean) * (x[i] - mean));
     return (struct moments){mean, 1 / (REAL)sqrt((double)(squares / (REAL)width) + op->scalar)};
 }
 
@@ -67,7 +62,7 @@ FAST static void norm_row_backward(const struct backward *b, const REAL *d, cons
 {
     int64_t width = b->width;
     const REAL *weight = b->weight;
-    REAL sum_g = 0, sum_gn = 0, *d_weight = b->d_weight, *d_bias = b->d_bias;
+    REAL *d_weight = b->d_weight, *d_bias = b->d_bias;
     struct moments m = moments_of(b->op, x, width);
     if (d_weight) {
         VECTOR for (int64_t i = 0; i < width; i++)
@@ -78,12 +73,9 @@ FAST static void norm_row_backward(const struct backward *b, const REAL *d, cons
     if (d_bias) {
         VECTOR for (int64_t i = 0; i < width; i++) d_bias[i] += d[i];
     }
-    _Pragma("omp simd reduction(+ : sum_g, sum_gn)") for (int64_t i = 0; i < width; i++)
-    {
-        REAL g = weight ? d[i] * weight[i] : d[i];
-        sum_g += g;
-        sum_gn += g * (x[i] - m.mean) * m.inverse;
-    }
+    REAL sum_g = SUM(i, 0, width, weight ? d[i] * weight[i] : d[i]);
+    REAL sum_gn =
+        SUM(i, 0, width, (weight ? d[i] * weight[i] : d[i]) * ((x[i] - m.mean) * m.inverse));
     REAL mean_g = b->op->function == FUNCTION_LAYER_NORM ? sum_g / (REAL)width : 0;
     REAL mean_gn = sum_gn / (REAL)width;
     VECTOR for (int64_t i = 0; i < width; i++)

@@ -1,4 +1,5 @@
 #include "executor/cpu/array.h"
+#include "executor/cpu/sums.h"
 
 // What moves, repeats or adds without computing: sums, changes of shape, joins.
 //
@@ -208,10 +209,8 @@ FAST static void sum_run(int64_t count, int64_t step, const REAL *x, REAL *y)
         VECTOR for (int64_t i = 0; i < count; i++) y[i] += x[i];
         return;
     }
-    REAL sum = 0;
     if (step == 0) {
-        VECTOR_SUM(sum) for (int64_t i = 0; i < count; i++) sum += x[i];
-        *y += sum;
+        *y += SUM(i, 0, count, x[i]);
         return;
     }
     for (int64_t i = 0; i < count; i++)

@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/sums.h"
 #include "executor/cpu/visible.h"
 
 // Softmax over keys where attention is not fused. Keys that a query may not see have probability 0.
@@ -7,20 +8,10 @@
 FAST static void softmax_row(int64_t keys, struct range range, const REAL *sink, const REAL *x,
                              REAL *y)
 {
-    REAL largest = sink ? *sink : (REAL)-HUGE_VAL, sum = 0;
-    _Pragma("omp simd reduction(max : largest)") for (int64_t i = range.first; i < range.end; i++)
-    {
-        largest = x[i] > largest ? x[i] : largest;
-    }
-    if (sink) sum = real_exp(*sink - largest);
-    REAL total = 0;
-    VECTOR_SUM(total) for (int64_t i = range.first; i < range.end; i++)
-    {
-        REAL p = real_exp(x[i] - largest);
-        y[i] = p;
-        total += p;
-    }
-    total += sum;
+    REAL start = sink ? *sink : -(REAL)HUGE_VAL;
+    REAL largest = LARGEST(i, range.first, range.end, start, x[i]);
+    REAL total = SUM(i, range.first, range.end, y[i] = real_exp(x[i] - largest));
+    if (sink) total += real_exp(*sink - largest);
     REAL factor = total > 0 ? 1 / total : 0;
     VECTOR for (int64_t i = range.first; i < range.end; i++) y[i] *= factor;
     for (int64_t i = 0; i < range.first; i++)
@@ -65,12 +56,7 @@ const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *cal
 // Returns the gradient of the row's sink.
 FAST static REAL softmax_row_backward(int64_t keys, const REAL *d, const REAL *p, REAL *d_x)
 {
-    REAL dot = 0, sum = 0;
-    _Pragma("omp simd reduction(+ : dot, sum)") for (int64_t i = 0; i < keys; i++)
-    {
-        dot += d[i] * p[i];
-        sum += p[i];
-    }
+    REAL dot = SUM(i, 0, keys, d[i] * p[i]), sum = SUM(i, 0, keys, p[i]);
     VECTOR for (int64_t i = 0; i < keys; i++) d_x[i] = p[i] * (d[i] - dot);
     return -(1 - sum) * dot;
 }

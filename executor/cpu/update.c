@@ -1,4 +1,5 @@
 #include "executor/cpu/cpu.h"
+#include "executor/cpu/sums.h"
 
 #include <math.h>
 
@@ -23,8 +24,8 @@ static struct adam adam_of(const struct update_call *call)
 }
 
 // Kingma and Ba 2015, algorithm 1: moves both moments by gradient g and returns the step.
-static inline __attribute__((always_inline)) REAL moments_step(const struct adam *a, REAL g, REAL *m,
-                                                               REAL *v)
+static inline __attribute__((always_inline)) REAL moments_step(const struct adam *a, REAL g,
+                                                               REAL *m, REAL *v)
 {
     *m = a->beta1 * *m + (1 - a->beta1) * g;
     *v = a->beta2 * *v + (1 - a->beta2) * g * g;
@@ -154,9 +155,7 @@ const char *cpu_update(struct device *device, enum stream stream, const struct u
 
 FAST static double sum_block(int64_t count, const REAL *x)
 {
-    double sum = 0;
-    VECTOR_SUM(sum) for (int64_t i = 0; i < count; i++) sum += (double)x[i] * (double)x[i];
-    return sum;
+    return SUM_AS(double, i, 0, count, (double)x[i] * (double)x[i]);
 }
 
 // Halves down to blocks of a fixed size: the order depends on the count alone.
