@@ -37,6 +37,9 @@ BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
 HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
           tests/malloc_fail.c,$(wildcard tests/*.c)))
 SCRIPTS = $(sort $(wildcard tests/*.t))
+# Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
+CPU_SOURCES = $(wildcard executor/cpu/*.c)
+PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
@@ -44,7 +47,7 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
-all: $(BUILD)/meshwright
+all: $(BUILD)/meshwright $(PLUGINS)
 
 $(BUILD)/meshwright: $(OBJECTS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
@@ -59,6 +62,23 @@ $(BUILD)/%.o: %.c Makefile | $(MESSAGES).h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+# The CPU back end, once with single and once with double precision. Vector code without regard to
+# alignment (gcc's peeling; clang does none): results must not depend on where a plan puts an array.
+# Clang warns of loops that it leaves as they are.
+VECTORS = $(if $(findstring clang,$(CC)),-Wno-pass-failed,--param=vect-max-peeling-for-alignment=0)
+KERNEL_CFLAGS = -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast \
+                $(VECTORS) -fPIC -fvisibility=hidden
+$(BUILD)/exec_cpu.so: $(CPU_SOURCES:%.c=$(BUILD)/%.fp32.o)
+$(BUILD)/exec_cpu64.so: $(CPU_SOURCES:%.c=$(BUILD)/%.fp64.o)
+$(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so:
+	$(CC) $(SANITIZE) -shared -o $@ $^ -lopenblas -lm
+$(BUILD)/%.fp32.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -DREAL=float -c -o $@ $<
+$(BUILD)/%.fp64.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -DREAL=double -DREAL_IS_DOUBLE -c -o $@ $<
+
 # Generated code is not ours to warn about.
 $(MESSAGES).c: models/onnx/onnx.proto
 	@mkdir -p $(GENERATED)
@@ -67,9 +87,10 @@ $(MESSAGES).h: $(MESSAGES).c ;
 $(MESSAGES).o: $(MESSAGES).c
 	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
-# The one place that knows where the data files are installed is rebuilt when that changes.
-$(BUILD)/core/file_data.o: ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
-$(BUILD)/core/file_data.o: $(BUILD)/prefix
+# The places that know where files are installed are rebuilt when that changes.
+PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/backend.o
+$(PREFIXED): ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
+$(PREFIXED): $(BUILD)/prefix
 $(BUILD)/prefix: FORCE
 	@mkdir -p $(@D)
 	@echo '$(PREFIX)' | cmp -s - $@ || echo '$(PREFIX)' > $@
@@ -97,7 +118,7 @@ demo: deps
 	    -o build/demo/plan.json
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 
-test_programs: $(TESTS) $(BUILD)/meshwright $(BUILD)/tests/malloc_fail.so
+test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so
 
 test: deps
 	@$(QUIET_MAKE) test_programs
@@ -115,6 +136,9 @@ check_clang: check_deps
 check_tidy: check_deps $(MESSAGES).h
 	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
+	        2>/dev/null' clang-tidy
+	printf '%s\n' $(CPU_SOURCES) | xargs -P$(JOBS) -n4 \
+	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) -DREAL=float \
 	        2>/dev/null' clang-tidy
 
 check_sanitized: check_deps
@@ -142,7 +166,7 @@ accuracy: deps
 	@echo
 	@$(BUILD)/meshwright validate $(RUNS)/published.jsonl $(LEFT_OUT) $(HEADLINE)
 
-bench_programs: $(BENCHES)
+bench_programs: $(BENCHES) $(PLUGINS)
 
 bench: deps
 	@$(QUIET_MAKE) bench_programs
@@ -150,6 +174,7 @@ bench: deps
 
 install: all
 	install -D -m 755 $(BUILD)/meshwright $(DESTDIR)$(PREFIX)/bin/meshwright
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/meshwright $(PLUGINS)
 	@for file in $(DATA); do \
 	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
 

@@ -89,7 +89,7 @@ struct backend {
     double (*event_seconds)(struct device *device, struct event *from, struct event *to);
 };
 
-// executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_MACHINE, one line,
+// executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_SYSTEM, one line,
 // when the plug-in is not there, does not open, is of another version, or has no device.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
 // "auto": cuda where there is a device, else cpu; *note says which and why, for the user.

@@ -32,6 +32,18 @@ static inline double random_unit(struct random_bits bits)
     return bits.word[0] * (1.0 / 4294967296.0);
 }
 
+// Word `index` of the stream of a key, four to a counter; and whether dropout keeps an element. Of
+// attention's probabilities the index is that in (batch, head, seq, kv_seq), whole but for batch,
+// which counts the step's sequences; of any tensor it is row-major over its dims likewise.
+static inline uint32_t random_word(uint64_t key, uint64_t index)
+{
+    return random_at(key, index / 4).word[index % 4];
+}
+static inline int random_keeps(uint64_t key, uint64_t index, double dropout_ratio)
+{
+    return random_word(key, index) >= dropout_ratio * 4294967296.0;
+}
+
 // Standard normal (Box and Muller 1958).
 static inline double random_normal(struct random_bits bits)
 {

@@ -1,0 +1,122 @@
+#include "executor/backend.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef PREFIX
+#define PREFIX "/usr/local"
+#endif
+
+struct plugin {
+    const char *name, *file, *package;  // package: what a Debian system lacks when it does not open
+};
+static const struct plugin PLUGINS[] = {
+    {"cpu", "exec_cpu.so", "libopenblas0"},
+    {"cpu-fp64", "exec_cpu64.so", "libopenblas0"},
+    {"cuda", "exec_cuda.so", "CUDA"},
+};
+
+static const struct plugin *find_plugin(const char *name)
+{
+    for (size_t i = 0; i < sizeof PLUGINS / sizeof *PLUGINS; i++) {
+        if (strcmp(PLUGINS[i].name, name) == 0) return &PLUGINS[i];
+    }
+    return NULL;
+}
+
+// OpenBLAS reads these when it is loaded. Some environments export a core type that is older than
+// the processor, which halves its speed: where there is AVX-512 on an Intel core its kernels are
+// asked for, elsewhere OpenBLAS finds its own. One thread a rank, unless a user says otherwise.
+static void prepare_blas(void)
+{
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    if (getenv("MESHWRIGHT_KEEP_CORETYPE")) return;
+    unsetenv("OPENBLAS_CORETYPE");
+#if defined(__x86_64__)
+    bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    if (__builtin_cpu_is("intel") && is_wide) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+#endif
+}
+
+// Beside the binary, beside the folder it is in (tests), installed.
+static void *open_file(const char *file, bool *is_there)
+{
+    char binary[PATH_MAX], path[PATH_MAX + 128];
+    ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
+    binary[length > 0 ? length : 0] = '\0';
+    *is_there = false;
+    for (int level = 0; level < 3; level++) {
+        char *slash = strrchr(binary, '/');
+        if (slash) *slash = '\0';
+        const char *folder = level < 2 ? binary : PREFIX "/lib/meshwright";
+        snprintf(path, sizeof path, "%s/%s", folder, file);
+        if (access(path, R_OK) != 0) continue;
+        *is_there = true;
+        return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return NULL;
+}
+
+static const struct backend *open_plugin(const struct plugin *plugin, struct err *err)
+{
+    bool is_there;
+    prepare_blas();
+    void *library = open_file(plugin->file, &is_there);
+    if (!library) {
+        const char *fault = is_there ? dlerror() : NULL;
+        if (is_there) {
+            err_set(err, ERR_SYSTEM, "the back end %s does not open: %.300s (is %s installed?)",
+                    plugin->name, fault ? fault : "unknown reason", plugin->package);
+        } else {
+            err_set(err, ERR_SYSTEM, "no %s beside the binary or in %s/lib/meshwright",
+                    plugin->file, PREFIX);
+        }
+        return NULL;
+    }
+    const struct backend *(*table)(void);
+    void *symbol = dlsym(library, "meshwright_backend");
+    memcpy(&table, &symbol, sizeof table);
+    const struct backend *backend = symbol ? table() : NULL;
+    struct backend_device_facts facts;
+    const char *fault = NULL;
+    if (!backend || backend->version != BACKEND_VERSION) {
+        fault = "it is of another version of this program";
+    } else {
+        fault = backend->probe(&facts);
+    }
+    if (!fault) return backend;
+    err_set(err, ERR_SYSTEM, "the back end %s cannot be used: %.300s", plugin->name, fault);
+    dlclose(library);
+    return NULL;
+}
+
+const struct backend *backend_open(const char *name, struct err *err)
+{
+    const struct plugin *plugin = find_plugin(name);
+    if (!plugin) {
+        err_set(err, ERR_USAGE, "no back end \"%.60s\": there are cpu, cpu-fp64 and cuda", name);
+        return NULL;
+    }
+    return open_plugin(plugin, err);
+}
+
+const struct backend *backend_choose(struct arena *arena, const char *name, const char **note,
+                                     struct err *err)
+{
+    struct err why = {0};
+    const struct backend *backend = NULL;
+    struct backend_device_facts facts = {0};
+    bool is_auto = strcmp(name, "auto") == 0;
+    if (is_auto) backend = backend_open("cuda", &why);
+    if (!backend) backend = backend_open(is_auto ? "cpu" : name, err);
+    if (!backend) return NULL;
+    if (backend->probe(&facts)) facts.name[0] = '\0';
+    *note = arena_print(arena, "%s on %s, %s%s%s", backend->name, facts.name, facts.libraries,
+                        why.kind ? "; no CUDA: " : "", why.kind ? why.text : "");
+    return backend;
+}

@@ -1,0 +1,135 @@
+#include "executor/cpu/attend.h"
+
+#include "executor/cpu/functions.h"
+
+static bool is_layout(const struct kernel_array *array, enum dim heads)
+{
+    return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&
+           array->dims[2] == heads;
+}
+
+const char *attend_read(struct attend *attend, const struct kernel_call *call, int first_input)
+{
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
+    enum dim kv = array_find(k, DIM_KV_HEAD) >= 0 ? DIM_KV_HEAD : DIM_HEAD;
+    if (!is_layout(q, DIM_HEAD) || !is_layout(k, kv) || !is_layout(v, kv))
+        return "attention wants (batch, seq, head, width)";
+    if (q->sizes[3] != k->sizes[3] || k->sizes[2] != v->sizes[2] || k->sizes[1] != v->sizes[1])
+        return "queries, keys and values of attention do not fit together";
+    if (k->whole[2] <= 0 || q->whole[2] % k->whole[2] != 0)
+        return "query heads are no multiple of key heads";
+    *attend = (struct attend){.call = call,
+                              .op = call->op,
+                              .batch_count = q->sizes[0],
+                              .queries = q->sizes[1],
+                              .keys = k->sizes[1],
+                              .heads = q->sizes[2],
+                              .kv_heads = k->sizes[2],
+                              .width = q->sizes[3],
+                              .value_width = v->sizes[3],
+                              .first_batch = q->first[0],
+                              .first_query = q->first[1],
+                              .first_key = k->first[1],
+                              .first_head = q->first[2],
+                              .whole_queries = q->whole[1],
+                              .whole_keys = k->whole[1],
+                              .whole_heads = q->whole[2],
+                              .q = q->data,
+                              .k = k->data,
+                              .v = v->data};
+    attend->q_stride = attend->heads * attend->width;
+    attend->k_stride = attend->kv_heads * attend->width;
+    attend->v_stride = attend->kv_heads * attend->value_width;
+    attend->out_stride = attend->heads * attend->value_width;
+    bool has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
+    attend->sink = has_sink ? v[1].data : NULL;
+    if (attend->op->alibi && call->head_count <= 0) return "alibi needs the number of heads";
+    return NULL;
+}
+
+struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
+{
+    const struct kernel_array *k = &a->call->inputs[a->op->kind == OP_ATTENTION ? 1 : 2];
+    int64_t group = a->whole_heads / k->whole[2];
+    int64_t kv_head = (a->first_head + head) / group - k->first[2];
+    struct head at = {.batch = batch, .head = head};
+    at.q = a->q + batch * a->queries * a->q_stride + head * a->width;
+    at.kv = batch * a->keys * a->k_stride + kv_head * a->width;
+    at.value = batch * a->keys * a->v_stride + kv_head * a->value_width;
+    at.k = a->k + at.kv;
+    at.v = a->v + at.value;
+    at.out = batch * a->queries * a->out_stride + head * a->value_width;
+    at.lse = batch * a->queries * a->heads + head;
+    if (a->op->alibi) {
+        double exponent = -8.0 * (double)(a->first_head + head + 1) / (double)a->call->head_count;
+        at.slope = (REAL)exp2(exponent);
+    }
+    return at;
+}
+
+struct range attend_keys(const struct attend *a, int64_t query, int64_t query_count)
+{
+    int64_t first = a->first_query + query;
+    struct range range = visible(a->op, first, a->first_key, a->keys);
+    range.end = visible(a->op, first + query_count - 1, a->first_key, a->keys).end;
+    return range;
+}
+
+struct range attend_visible(const struct attend *a, const struct tile *tile, int64_t query)
+{
+    return visible(a->op, a->first_query + query, a->first_key + tile->key, tile->key_count);
+}
+
+FAST static void cap(int64_t count, REAL limit, REAL *x, REAL *slopes)
+{
+    VECTOR for (int64_t i = 0; i < count; i++)
+    {
+        REAL t = real_tanh(x[i] / limit);
+        x[i] = limit * t;
+        if (slopes) slopes[i] = 1 - t * t;
+    }
+}
+
+FAST static void add_alibi(int64_t count, REAL slope, int64_t key, REAL *x)
+{
+    VECTOR for (int64_t i = 0; i < count; i++) x[i] += slope * (REAL)(key + i);
+}
+
+void attend_scores(const struct attend *a, const struct head *head, const struct tile *tile,
+                   REAL *scores, REAL *slopes)
+{
+    cpu_multiply(&(struct product){.is_b_turned = true,
+                                   .rows = tile->query_count,
+                                   .columns = tile->key_count,
+                                   .inner = a->width,
+                                   .alpha = a->op->scalar,
+                                   .a = head->q + tile->query * a->q_stride,
+                                   .b = head->k + tile->key * a->k_stride,
+                                   .c = scores,
+                                   .a_stride = a->q_stride,
+                                   .b_stride = a->k_stride,
+                                   .c_stride = KEY_BLOCK});
+    if (a->op->softcap <= 0 && head->slope == 0) return;
+    for (int64_t i = 0; i < tile->query_count; i++) {
+        REAL *row = scores + i * KEY_BLOCK;
+        if (a->op->softcap > 0) {
+            cap(tile->key_count, (REAL)a->op->softcap, row, slopes ? slopes + i * KEY_BLOCK : NULL);
+        }
+        if (head->slope != 0)
+            add_alibi(tile->key_count, head->slope, a->first_key + tile->key, row);
+    }
+}
+
+void attend_drop(const struct attend *a, const struct head *head, const struct tile *tile,
+                 int64_t query, struct range range, REAL *row)
+{
+    // The index that the same probability has in the whole tensor (batch, head, seq, kv_seq).
+    int64_t at = (a->first_batch + head->batch) * a->whole_heads + a->first_head + head->head;
+    at = (at * a->whole_queries + a->first_query + query) * a->whole_keys;
+    at += a->first_key + tile->key;
+    REAL factor = (REAL)(1 / (1 - a->op->dropout_ratio));
+    for (int64_t i = range.first; i < range.end; i++) {
+        bool keeps = random_keeps(a->call->key, (uint64_t)(at + i), a->op->dropout_ratio);
+        row[i] = keeps ? row[i] * factor : 0;
+    }
+}

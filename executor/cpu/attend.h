@@ -1,0 +1,48 @@
+#pragma once
+#include "executor/cpu/array.h"
+#include "executor/cpu/visible.h"
+
+// What forward and backward of fused attention share: blocks of scores, some queries by some keys
+// of one head, made anew where they are needed and never kept (Dao et al. 2022; running maximum and
+// sum: Milakov and Gimelshein 2018).
+
+enum { QUERY_BLOCK = 64, KEY_BLOCK = 128 };
+
+struct attend {
+    const struct kernel_call *call;
+    const struct op *op;
+    int64_t batch_count, queries, keys, heads, kv_heads, width, value_width;
+    int64_t first_batch, first_query, first_key, first_head;  // in the whole
+    int64_t whole_queries, whole_keys, whole_heads;
+    const REAL *q, *k, *v;
+    const REAL *sink;  // by head; NULL without
+    // Distance of neighbours along seq.
+    int64_t q_stride, k_stride, v_stride, out_stride;
+};
+
+// Reads the shapes of q, k, v and the result; a text when they do not fit together.
+const char *attend_read(struct attend *attend, const struct kernel_call *call, int first_input);
+
+// One head of one sequence, and the block in hand.
+struct head {
+    int64_t batch, head;          // here
+    const REAL *q, *k, *v;        // first query, first key
+    int64_t out, lse, kv, value;  // offsets: of out and lse by query, of d_k and d_v by key
+    REAL slope;                   // of alibi; 0 = none
+};
+struct head attend_head(const struct attend *attend, int64_t batch, int64_t head);
+
+struct tile {
+    int64_t query, query_count, key, key_count;  // here
+};
+// Keys that some query of query .. query + query_count - 1 sees.
+struct range attend_keys(const struct attend *attend, int64_t query, int64_t query_count);
+// Of one query of a block, relative to the block's first key.
+struct range attend_visible(const struct attend *attend, const struct tile *tile, int64_t query);
+// scores[query][KEY_BLOCK] = scale q . k, soft cap and alibi included; `slopes`, unless NULL, gets
+// the derivative of the soft cap.
+void attend_scores(const struct attend *attend, const struct head *head, const struct tile *tile,
+                   REAL *scores, REAL *slopes);
+// Multiplies a row of probabilities by the dropout mask over the share that is kept.
+void attend_drop(const struct attend *attend, const struct head *head, const struct tile *tile,
+                 int64_t query, struct range range, REAL *row);

@@ -1,0 +1,181 @@
+#include "executor/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+// The table that the plug-in exports, and what needs no kernel.
+
+const struct backend *meshwright_backend(void);
+char *openblas_get_config(void);
+
+const char CPU_NO_MEMORY[] = "no memory left on this host";
+enum { CACHE_LINE = 64 };
+
+struct event {
+    struct timespec time;
+};
+
+void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes)
+{
+    if (bytes <= device->scratch_bytes[scratch] && device->scratch[scratch])
+        return device->scratch[scratch];
+    size_t rounded = ((size_t)bytes / CACHE_LINE + 1) * CACHE_LINE;
+    void *memory = aligned_alloc(CACHE_LINE, rounded);
+    if (!memory) return NULL;
+    free(device->scratch[scratch]);
+    device->scratch[scratch] = memory;
+    device->scratch_bytes[scratch] = (int64_t)rounded;
+    return memory;
+}
+
+// The model of the first processor, as the kernel names it.
+static void read_name(char *name, size_t size)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(name, size, "CPU (1 core)");
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(name, size, "%.100s (1 core)", colon + 2);
+        break;
+    }
+    if (file) fclose(file);
+}
+
+static const char *probe(struct backend_device_facts *facts)
+{
+    read_name(facts->name, sizeof facts->name);
+    snprintf(facts->libraries, sizeof facts->libraries, "%.100s, kernels of %.60s",
+             openblas_get_config(), openblas_get_corename());
+    facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+    return NULL;
+}
+
+static const char *open_device(int ordinal, struct device **device)
+{
+    if (ordinal != 0) return "there is one CPU device";
+    *device = calloc(1, sizeof(struct cpu_device));
+    return *device ? NULL : CPU_NO_MEMORY;
+}
+
+static void close_device(struct device *device)
+{
+    struct cpu_device *own = (struct cpu_device *)(void *)device;
+    for (int i = 0; i < SCRATCH_COUNT; i++)
+        free(own->scratch[i]);
+    for (int i = 0; i < ROTATION_MAX; i++)
+        free(own->rotations[i].table);
+    free(own);
+}
+
+// Whole pages, so that what poisons or checks an arena may protect it.
+static const char *allocate(struct device *device, int64_t bytes, void **memory)
+{
+    enum { ALIGNMENT = 4096 };
+    (void)device;
+    size_t rounded = ((size_t)bytes / ALIGNMENT + 1) * ALIGNMENT;
+    *memory = aligned_alloc(ALIGNMENT, rounded);
+    return *memory ? NULL : CPU_NO_MEMORY;
+}
+
+static void release(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static const char *copy(struct device *device, enum stream stream, enum copy_kind kind, void *to,
+                        const void *from, int64_t bytes)
+{
+    (void)device;
+    (void)stream;
+    (void)kind;
+    if (bytes > 0) memmove(to, from, (size_t)bytes);
+    return NULL;
+}
+
+static const char *fill(struct device *device, enum stream stream, void *memory, int byte,
+                        int64_t bytes)
+{
+    (void)device;
+    (void)stream;
+    if (bytes > 0) memset(memory, byte, (size_t)bytes);
+    return NULL;
+}
+
+// Everything has run by the time its call returns.
+static const char *synchronize(struct device *device, enum stream stream)
+{
+    (void)device;
+    (void)stream;
+    return NULL;
+}
+
+static struct event *event_new(struct device *device)
+{
+    (void)device;
+    return calloc(1, sizeof(struct event));
+}
+
+static void event_free(struct device *device, struct event *event)
+{
+    (void)device;
+    free(event);
+}
+
+static const char *event_record(struct device *device, enum stream stream, struct event *event)
+{
+    (void)device;
+    (void)stream;
+    clock_gettime(CLOCK_MONOTONIC, &event->time);
+    return NULL;
+}
+
+static const char *event_wait(struct device *device, enum stream stream, struct event *event)
+{
+    (void)device;
+    (void)stream;
+    (void)event;
+    return NULL;
+}
+
+static double event_seconds(struct device *device, struct event *from, struct event *to)
+{
+    (void)device;
+    return (double)(to->time.tv_sec - from->time.tv_sec) +
+           1e-9 * (double)(to->time.tv_nsec - from->time.tv_nsec);
+}
+
+__attribute__((visibility("default"))) const struct backend *meshwright_backend(void)
+{
+    static const struct backend BACKEND = {
+        .version = BACKEND_VERSION,
+        .name = sizeof(REAL) == 4 ? "cpu" : "cpu-fp64",
+        .real_bytes = sizeof(REAL),
+        .probe = probe,
+        .open = open_device,
+        .close = close_device,
+        .allocate = allocate,
+        .release = release,
+        .copy = copy,
+        .fill = fill,
+        .box = cpu_box,
+        .can_run = cpu_can_run,
+        .run = cpu_run,
+        .update = cpu_update,
+        .sum_squares = cpu_sum_squares,
+        .scale = cpu_scale,
+        .synchronize = synchronize,
+        .event_new = event_new,
+        .event_free = event_free,
+        .event_record = event_record,
+        .event_wait = event_wait,
+        .event_seconds = event_seconds,
+    };
+    return &BACKEND;
+}

@@ -1,0 +1,112 @@
+#pragma once
+#include "executor/backend.h"
+#include "executor/random.h"
+
+#include <cblas.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// The CPU back end: kernels over what one rank holds, one thread, in order. Its sources are
+// compiled twice, with REAL = float (exec_cpu.so) and REAL = double (exec_cpu64.so), where a
+// rounding difference vanishes and a mistake stays.
+//
+// Results depend on values and sizes alone, never on addresses: equal slices have equal bits
+// wherever a plan puts them.
+
+#ifndef REAL
+#error "REAL is float or double, see the Makefile"
+#endif
+
+// What a loop is compiled for beside the baseline: AVX2 with FMA, and AVX-512. Chosen when the
+// plug-in is loaded. Clang 14 has no such choice of levels in a plug-in.
+#if defined(__x86_64__) && !defined(__clang__)
+#define FAST __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define FAST
+#endif
+// No iteration reads what another writes; exact overlap (in place) is allowed.
+#define VECTOR _Pragma("omp simd")
+#define VECTOR_SUM(sum) _Pragma("omp simd reduction(+ : sum)")
+
+// Memory that kernels need while they run; grown on demand and kept.
+enum scratch {
+    SCRATCH_A,     // packed operands of a product
+    SCRATCH_B,     //
+    SCRATCH_C,     //
+    SCRATCH_ROWS,  // of the kernel itself
+    SCRATCH_SCORES,
+    SCRATCH_SUM,  // results that are added to what is there; outputs up to OP_OUTPUT_MAX
+    SCRATCH_COUNT = SCRATCH_SUM + OP_OUTPUT_MAX
+};
+
+struct rotation {  // cosines and sines of one rope, kept for the next call
+    double theta;
+    int64_t dims, first, count;  // rotary dims; positions first .. first + count - 1
+    REAL *table;                 // [position][cosines of dims / 2, sines of dims / 2]
+    int64_t capacity_bytes;
+};
+enum { ROTATION_MAX = 4 };
+
+// Behind the `struct device` of the table: that name is another's elsewhere (topologies/device.h).
+struct cpu_device {
+    void *scratch[SCRATCH_COUNT];
+    int64_t scratch_bytes[SCRATCH_COUNT];
+    struct rotation rotations[ROTATION_MAX];
+    int next_rotation;
+};
+
+extern const char CPU_NO_MEMORY[];
+// At least `bytes`, aligned to a cache line; NULL when there is none.
+void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes);
+
+// A run of kernel code: NULL, or a text that says what is wrong.
+const char *cpu_contract(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_add(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_expand(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_reduce(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_concat(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_concat_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_alibi(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_dropout(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_norm(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_softmax_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_attention(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_attention_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_gather(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_gather_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_loss(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_loss_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_route(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_route_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_dispatch(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_dispatch_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_combine(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_combine_backward(struct cpu_device *device, const struct kernel_call *call);
+
+// executor/cpu/run.c: the call as a whole, checks and `adds` included.
+const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call);
+const char *cpu_can_run(const struct kernel_call *call);
+// executor/cpu/update.c
+const char *cpu_update(struct device *device, enum stream stream, const struct update_call *call);
+const char *cpu_sum_squares(struct device *device, enum stream stream, const void *reals,
+                            int64_t count, double *sum);
+const char *cpu_scale(struct device *device, enum stream stream, void *reals, int64_t count,
+                      double factor);
+// executor/cpu/box.c
+const char *cpu_box(struct device *device, enum stream stream, const struct box_copy *copy);
+
+// C (rows x columns) = alpha * A . B + beta * C, all row-major; `is_a_turned`: A is stored as
+// inner x rows, likewise B as columns x inner.
+struct product {
+    bool is_a_turned, is_b_turned;
+    int64_t rows, columns, inner;
+    double alpha, beta;
+    const REAL *a, *b;
+    REAL *c;
+    int64_t a_stride, b_stride, c_stride;  // between rows as stored
+};
+void cpu_multiply(const struct product *product);

@@ -1,0 +1,261 @@
+#include "executor/cpu/array.h"
+#include "executor/cpu/functions.h"
+
+// Functions of one element, alone or as the gate of f(gate) * up. Each has its value and its slope
+// as one expression, from which all of its loops are made.
+
+static const REAL GELU_FACTOR = (REAL)0.7978845608028654;  // sqrt(2 / pi)
+static const REAL GELU_CUBIC = (REAL)0.044715;
+static const REAL SWIGLU_LIMIT = 7;  // of gpt-oss
+
+// The loops of one function: f(x), f(x) * up, and backward d f'(x), or both gradients of a gate.
+struct loops {
+    void (*value)(int64_t count, REAL scalar, const REAL *x, REAL *y);
+    void (*gated)(int64_t count, REAL scalar, const REAL *x, const REAL *up, REAL *y);
+    void (*slope)(int64_t count, REAL scalar, const REAL *d, const REAL *x, REAL *d_x);
+    void (*gated_slope)(int64_t count, REAL scalar, const REAL *const in[3], REAL *d_x, REAL *d_up);
+};
+
+// x * normal(x), and x times the sigmoid of twice the inner polynomial: 1 + tanh(u) is twice the
+// sigmoid of 2u, which keeps its digits where tanh is close to -1.
+INLINE REAL gelu(REAL s, REAL x)
+{
+    (void)s;
+    return x * real_normal(x);
+}
+INLINE REAL gelu_slope(REAL s, REAL x)
+{
+    (void)s;
+    return real_normal(x) + x * (REAL)0.3989422804014327 * real_exp((REAL)-0.5 * x * x);
+}
+INLINE REAL gelu_tanh(REAL s, REAL x)
+{
+    (void)s;
+    return x * real_sigmoid(2 * GELU_FACTOR * (x + GELU_CUBIC * x * x * x));
+}
+INLINE REAL gelu_tanh_slope(REAL s, REAL x)
+{
+    (void)s;
+    REAL p = real_sigmoid(2 * GELU_FACTOR * (x + GELU_CUBIC * x * x * x));
+    return p + x * p * (1 - p) * 2 * GELU_FACTOR * (1 + 3 * GELU_CUBIC * x * x);
+}
+INLINE REAL silu(REAL s, REAL x)
+{
+    (void)s;
+    return x * real_sigmoid(x);
+}
+INLINE REAL silu_slope(REAL s, REAL x)
+{
+    (void)s;
+    REAL p = real_sigmoid(x);
+    return p * (1 + x * (1 - p));
+}
+INLINE REAL relu(REAL s, REAL x)
+{
+    (void)s;
+    return x > 0 ? x : 0;
+}
+INLINE REAL relu_slope(REAL s, REAL x)
+{
+    (void)s;
+    return x > 0 ? 1 : 0;
+}
+INLINE REAL relu_squared(REAL s, REAL x)
+{
+    REAL y = relu(s, x);
+    return y * y;
+}
+INLINE REAL relu_squared_slope(REAL s, REAL x)
+{
+    return 2 * relu(s, x);
+}
+INLINE REAL scaled(REAL s, REAL x)
+{
+    return s * x;
+}
+INLINE REAL scaled_slope(REAL s, REAL x)
+{
+    (void)x;
+    return s;
+}
+INLINE REAL softcap(REAL s, REAL x)
+{
+    return s * real_tanh(x / s);
+}
+INLINE REAL softcap_slope(REAL s, REAL x)
+{
+    REAL t = real_tanh(x / s);
+    return 1 - t * t;
+}
+INLINE REAL sigmoid(REAL s, REAL x)
+{
+    (void)s;
+    return real_sigmoid(x);
+}
+INLINE REAL sigmoid_slope(REAL s, REAL x)
+{
+    (void)s;
+    REAL p = real_sigmoid(x);
+    return p * (1 - p);
+}
+
+#define LOOPS(name)                                                                                \
+    FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]);                           \
+    }                                                                                              \
+    FAST static void name##_gates(int64_t count, REAL s, const REAL *x, const REAL *up, REAL *y)   \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) y[i] = name(s, x[i]) * up[i];                   \
+    }                                                                                              \
+    FAST static void name##_slopes(int64_t count, REAL s, const REAL *d, const REAL *x, REAL *d_x) \
+    {                                                                                              \
+        VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = d[i] * name##_slope(s, x[i]);          \
+    }                                                                                              \
+    FAST static void name##_gate_slopes(int64_t count, REAL s, const REAL *const in[3], REAL *d_x, \
+                                        REAL *d_up)                                                \
+    {                                                                                              \
+        const REAL *d = in[0], *x = in[1], *up = in[2];                                            \
+        VECTOR for (int64_t i = 0; i < count; i++)                                                 \
+        {                                                                                          \
+            REAL gradient = d[i], gate = x[i], other = up[i];                                      \
+            d_up[i] = gradient * name(s, gate);                                                    \
+            d_x[i] = gradient * other * name##_slope(s, gate);                                     \
+        }                                                                                          \
+    }
+#define ROW(name)                                                      \
+    {                                                                  \
+        name##_values, name##_gates, name##_slopes, name##_gate_slopes \
+    }
+
+LOOPS(gelu)
+LOOPS(gelu_tanh)
+LOOPS(silu)
+LOOPS(relu)
+LOOPS(relu_squared)
+LOOPS(scaled)
+LOOPS(softcap)
+LOOPS(sigmoid)
+
+static const struct loops LOOPS_OF[] = {
+    [FUNCTION_GELU] = ROW(gelu),       [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
+    [FUNCTION_SILU] = ROW(silu),       [FUNCTION_RELU] = ROW(relu),
+    [FUNCTION_SCALE] = ROW(scaled),    [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
+    [FUNCTION_SOFTCAP] = ROW(softcap), [FUNCTION_SIGMOID] = ROW(sigmoid),
+};
+
+// gpt-oss: (up + 1) * g * sigmoid(scalar * g), with g at most the limit and up between it and its
+// negative.
+FAST static void clamped(int64_t count, REAL s, const REAL *gate, const REAL *up, REAL *y)
+{
+    VECTOR for (int64_t i = 0; i < count; i++)
+    {
+        REAL g = gate[i] > SWIGLU_LIMIT ? SWIGLU_LIMIT : gate[i];
+        REAL u = up[i] > SWIGLU_LIMIT ? SWIGLU_LIMIT : up[i];
+        u = u < -SWIGLU_LIMIT ? -SWIGLU_LIMIT : u;
+        y[i] = (u + 1) * g * real_sigmoid(s * g);
+    }
+}
+
+FAST static void clamped_slopes(int64_t count, REAL s, const REAL *const in[3], REAL *d_gate,
+                                REAL *d_up)
+{
+    const REAL *d = in[0], *gate = in[1], *up = in[2];
+    VECTOR for (int64_t i = 0; i < count; i++)
+    {
+        REAL gradient = d[i], x = gate[i], y = up[i];
+        REAL g = x > SWIGLU_LIMIT ? SWIGLU_LIMIT : x, u = y > SWIGLU_LIMIT ? SWIGLU_LIMIT : y;
+        u = u < -SWIGLU_LIMIT ? -SWIGLU_LIMIT : u;
+        REAL p = real_sigmoid(s * g), slope = (u + 1) * p * (1 + s * g * (1 - p));
+        d_gate[i] = x < SWIGLU_LIMIT ? gradient * slope : 0;
+        d_up[i] = y < SWIGLU_LIMIT && y > -SWIGLU_LIMIT ? gradient * g * p : 0;
+    }
+}
+
+static void run_clamped(const struct kernel_call *call)
+{
+    REAL scalar = (REAL)call->op->scalar;
+    int64_t count = array_elements(&call->outputs[0]);
+    if (call->op->phase == PHASE_FORWARD) {
+        clamped(count, scalar, call->inputs[0].data, call->inputs[1].data, call->outputs[0].data);
+        return;
+    }
+    const REAL *in[3] = {call->inputs[0].data, call->inputs[1].data, call->inputs[2].data};
+    clamped_slopes(count, scalar, in, call->outputs[0].data, call->outputs[1].data);
+}
+
+// A gate that lacks the last dims is repeated over them: one value for `repeats` neighbours.
+FAST static void gate_rows(const struct loops *loops, REAL scalar, int64_t rows, int64_t repeats,
+                           const REAL *gate, const REAL *up, REAL *y)
+{
+    for (int64_t row = 0; row < rows; row++, up += repeats, y += repeats) {
+        REAL value;
+        loops->value(1, scalar, gate + row, &value);
+        VECTOR for (int64_t i = 0; i < repeats; i++) y[i] = value * up[i];
+    }
+}
+
+FAST static void gate_rows_backward(const struct loops *loops, REAL scalar, int64_t rows,
+                                    int64_t repeats, const REAL *const in[3], REAL *d_gate,
+                                    REAL *d_up)
+{
+    const REAL *d = in[0], *up = in[2];
+    for (int64_t row = 0; row < rows; row++, up += repeats, d += repeats, d_up += repeats) {
+        REAL value, sum = 0;
+        VECTOR_SUM(sum) for (int64_t i = 0; i < repeats; i++) sum += d[i] * up[i];
+        loops->value(1, scalar, in[1] + row, &value);
+        loops->slope(1, scalar, &sum, in[1] + row, d_gate + row);
+        VECTOR for (int64_t i = 0; i < repeats; i++) d_up[i] = d[i] * value;
+    }
+}
+
+static void run_forward(const struct kernel_call *call, const struct loops *loops)
+{
+    REAL scalar = (REAL)call->op->scalar;
+    const REAL *x = call->inputs[0].data, *up = call->inputs[1].data;
+    REAL *y = call->outputs[0].data;
+    int64_t count = array_elements(&call->outputs[0]), gates = array_elements(&call->inputs[0]);
+    if (call->input_count == 1) {
+        loops->value(count, scalar, x, y);
+    } else if (gates == count) {
+        loops->gated(count, scalar, x, up, y);
+    } else {
+        gate_rows(loops, scalar, gates, count / gates, x, up, y);
+    }
+}
+
+static void run_backward(const struct kernel_call *call, const struct loops *loops)
+{
+    REAL scalar = (REAL)call->op->scalar, *d_x = call->outputs[0].data;
+    const REAL *in[3] = {call->inputs[0].data, call->inputs[1].data, call->inputs[2].data};
+    int64_t count = array_elements(&call->inputs[0]), gates = array_elements(&call->outputs[0]);
+    if (call->output_count == 1) {
+        // A linear function has no forward input; its slope is the same everywhere.
+        loops->slope(count, scalar, in[0], call->input_count > 1 ? in[1] : in[0], d_x);
+    } else if (gates == count) {
+        loops->gated_slope(count, scalar, in, d_x, call->outputs[1].data);
+    } else {
+        gate_rows_backward(loops, scalar, gates, count / gates, in, d_x, call->outputs[1].data);
+    }
+}
+
+const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call *call)
+{
+    enum function function = call->op->function;
+    if (function == FUNCTION_ROPE) return cpu_rope(device, call);
+    if (function == FUNCTION_ALIBI) return cpu_alibi(device, call);
+    bool is_empty = array_elements(&call->outputs[0]) == 0 || array_elements(&call->inputs[0]) == 0;
+    if (function == FUNCTION_CLAMPED_SWIGLU) {
+        if (!is_empty) run_clamped(call);
+        return NULL;
+    }
+    bool is_known = function > 0 && (size_t)function < sizeof LOOPS_OF / sizeof *LOOPS_OF;
+    if (!is_known || !LOOPS_OF[function].value) return "no kernel for this element-wise function";
+    if (is_empty) return NULL;
+    if (call->op->phase == PHASE_FORWARD) {
+        run_forward(call, &LOOPS_OF[function]);
+    } else {
+        run_backward(call, &LOOPS_OF[function]);
+    }
+    return NULL;
+}

@@ -1,0 +1,149 @@
+#include "executor/cpu/array.h"
+#include "executor/cpu/functions.h"
+
+// Softmax cross entropy over the vocabulary. Where ranks hold parts of it they exchange the largest
+// logit, the sum of exponentials and the logit of the label (Shoeybi et al. 2019, section 3); what
+// is known so far stands in the log-sum-exp: first the largest logit, then what it will be.
+// Columns past the vocabulary do not count and get no gradient; nor does a label that is negative.
+
+struct columns {
+    int64_t count, real;  // here; of them those that exist
+    int64_t first;
+    int64_t rows;
+    bool is_split;  // others hold more
+};
+
+static struct columns columns_of(const struct kernel_call *call, const struct kernel_array *logits)
+{
+    int last = logits->rank - 1;
+    struct columns c = {.count = logits->sizes[last], .first = logits->first[last]};
+    int64_t vocab = call->vocab > 0 ? call->vocab : logits->whole[last];
+    int64_t real = vocab - c.first;
+    c.real = real < 0 ? 0 : real < c.count ? real : c.count;
+    c.rows = 1;
+    for (int i = 0; i < last; i++)
+        c.rows *= logits->sizes[i];
+    c.is_split = c.count < logits->whole[last];
+    return c;
+}
+
+FAST static REAL largest_of(int64_t count, const REAL *x)
+{
+    REAL largest = -(REAL)HUGE_VAL;
+    _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; i++)
+    {
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    return largest;
+}
+
+// In double, so that 100,000 terms keep their digits: one number per kilobyte is converted.
+FAST static double sum_exp(int64_t count, REAL largest, const REAL *x)
+{
+    double sum = 0;
+    for (int64_t begin = 0; begin < count; begin += 256) {
+        int64_t end = begin + 256 < count ? begin + 256 : count;
+        REAL part = 0;
+        VECTOR_SUM(part) for (int64_t i = begin; i < end; i++) part += real_exp(x[i] - largest);
+        sum += (double)part;
+    }
+    return sum;
+}
+
+struct loss {
+    struct columns columns;
+    const REAL *logits;
+    const int64_t *labels;
+    REAL *value, *lse, *inner;
+};
+
+static REAL label_logit(const struct loss *l, int64_t row)
+{
+    int64_t at = l->labels[row] - l->columns.first;
+    bool is_here = at >= 0 && at < l->columns.real;
+    return is_here ? l->logits[row * l->columns.count + at] : 0;
+}
+
+static void whole_row(const struct loss *l, int64_t row)
+{
+    const REAL *x = l->logits + row * l->columns.count;
+    REAL largest = largest_of(l->columns.real, x);
+    l->lse[row] = largest + (REAL)log(sum_exp(l->columns.real, largest, x));
+    l->value[row] = l->labels[row] < 0 ? 0 : l->lse[row] - label_logit(l, row);
+}
+
+static void part_of_row(const struct loss *l, int part, int64_t row)
+{
+    const REAL *x = l->logits + row * l->columns.count;
+    int64_t real = l->columns.real;
+    switch (part) {
+    case 1:
+        l->inner[row] = largest_of(real, x);
+        break;
+    case 2:
+        l->lse[row] = l->inner[row];
+        break;
+    case 3:
+        l->inner[row] = (REAL)sum_exp(real, l->lse[row], x);
+        break;
+    case 4:
+        l->lse[row] += (REAL)log((double)l->inner[row]);
+        break;
+    case 5:
+        l->inner[row] = label_logit(l, row);
+        break;
+    default:
+        l->value[row] = l->labels[row] < 0 ? 0 : l->lse[row] - l->inner[row];
+    }
+}
+
+const char *cpu_loss(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    const struct kernel_array *logits = &call->inputs[0];
+    struct loss l = {.columns = columns_of(call, logits),
+                     .logits = logits->data,
+                     .labels = call->inputs[1].data,
+                     .value = call->outputs[0].data,
+                     .lse = call->outputs[1].data,
+                     .inner = call->inner.data};
+    if (call->inputs[1].element != ELEMENT_INT64) return "labels are 64-bit integers";
+    if (call->part < 0 || call->part > 6) return "the loss has three exchanges";
+    if (array_elements(&call->inputs[1]) != l.columns.rows) return "logits without a label";
+    bool needs_inner = call->part > 0;
+    if (needs_inner && array_elements(&call->inner) != l.columns.rows) return "no room to exchange";
+    // Nothing can be said yet: parts 1 to 6 follow.
+    if (call->part == 0 && l.columns.is_split) return NULL;
+    for (int64_t row = 0; row < l.columns.rows; row++) {
+        if (call->part == 0) {
+            whole_row(&l, row);
+        } else {
+            part_of_row(&l, call->part, row);
+        }
+    }
+    return NULL;
+}
+
+FAST static void row_backward(int64_t count, REAL gradient, REAL lse, const REAL *x, REAL *d_x)
+{
+    VECTOR for (int64_t i = 0; i < count; i++) d_x[i] = gradient * real_exp(x[i] - lse);
+}
+
+const char *cpu_loss_backward(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    struct columns c = columns_of(call, &call->inputs[1]);
+    const REAL *d = call->inputs[0].data, *x = call->inputs[1].data, *lse = call->inputs[3].data;
+    const int64_t *labels = call->inputs[2].data;
+    REAL *d_x = call->outputs[0].data;
+    if (call->inputs[2].element != ELEMENT_INT64) return "labels are 64-bit integers";
+    for (int64_t row = 0; row < c.rows; row++, x += c.count, d_x += c.count) {
+        int64_t at = labels[row] - c.first;
+        REAL gradient = labels[row] < 0 ? 0 : d[row];
+        row_backward(c.real, gradient, lse[row], x, d_x);
+        for (int64_t i = c.real; i < c.count; i++)
+            d_x[i] = 0;
+        if (at >= 0 && at < c.real) d_x[at] -= gradient;
+    }
+    return NULL;
+}

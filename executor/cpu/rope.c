@@ -1,0 +1,115 @@
+#include "executor/cpu/array.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Rotary positions (Su et al. 2021) and ALiBi (Press et al. 2021), which both go by the index in
+// the whole sequence.
+
+static bool is_same(const struct rotation *a, const struct rotation *b)
+{
+    return a->theta == b->theta && a->dims == b->dims && a->first == b->first &&
+           a->count == b->count;
+}
+
+// Angles in double: a position of some thousands leaves no digits of a float's angle.
+static void fill(struct rotation *rotation)
+{
+    int64_t half = rotation->dims / 2;
+    for (int64_t i = 0; i < half; i++) {
+        double rate = pow(rotation->theta, -2.0 * (double)i / (double)rotation->dims);
+        for (int64_t t = 0; t < rotation->count; t++) {
+            double angle = rate * (double)(rotation->first + t);
+            rotation->table[t * rotation->dims + i] = (REAL)cos(angle);
+            rotation->table[t * rotation->dims + half + i] = (REAL)sin(angle);
+        }
+    }
+}
+
+// The table of a rope, made unless one of the last few calls had the same; NULL without memory.
+static const REAL *table_of(struct cpu_device *device, const struct rotation *wanted)
+{
+    for (int i = 0; i < ROTATION_MAX; i++) {
+        if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
+    }
+    struct rotation *rotation = &device->rotations[device->next_rotation];
+    device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
+    int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(REAL);
+    if (bytes > rotation->capacity_bytes) {
+        REAL *table = realloc(rotation->table, (size_t)bytes);
+        if (!table) return NULL;
+        rotation->table = table;
+        rotation->capacity_bytes = bytes;
+    }
+    rotation->theta = wanted->theta;
+    rotation->dims = wanted->dims;
+    rotation->first = wanted->first;
+    rotation->count = wanted->count;
+    fill(rotation);
+    return rotation->table;
+}
+
+// One head of one token; `sign` is -1 in backward. In place is allowed: both of a pair are read
+// before either is written.
+FAST static void rotate(const struct op *op, const REAL *table, REAL sign, int64_t width,
+                        const REAL *x, REAL *y)
+{
+    int64_t half = op->rotary_dims / 2;
+    const REAL *cosine = table, *sine = table + half;
+    if (x != y) memcpy(y, x, (size_t)width * sizeof(REAL));
+    x += op->rotary_first;
+    y += op->rotary_first;
+    VECTOR for (int64_t i = 0; i < half; i++)
+    {
+        REAL a = x[i], b = x[half + i], s = sign * sine[i];
+        y[i] = a * cosine[i] - b * s;
+        y[half + i] = b * cosine[i] + a * s;
+    }
+}
+
+const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
+{
+    const struct kernel_array *in = &call->inputs[0];
+    const struct op *op = call->op;
+    int at = array_find(in, DIM_SEQ);
+    int64_t width = array_last(in);
+    if (at < 0) return "rope needs the dim seq";
+    if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
+    int64_t elements = array_elements(in);
+    if (elements == 0) return NULL;
+    struct rotation wanted = {.theta = op->scalar,
+                              .dims = op->rotary_dims,
+                              .first = in->first[at],
+                              .count = in->sizes[at]};
+    const REAL *table = table_of(device, &wanted), *x = in->data;
+    if (!table) return CPU_NO_MEMORY;
+    REAL *y = call->outputs[0].data, sign = op->phase == PHASE_FORWARD ? 1 : -1;
+    int64_t inner = array_stride(in, at);
+    for (int64_t i = 0; i < elements; i += width) {
+        int64_t position = i / inner % wanted.count;
+        rotate(op, table + position * wanted.dims, sign, width, x + i, y + i);
+    }
+    return NULL;
+}
+
+FAST static void add_slopes(int64_t keys, REAL slope, int64_t first, const REAL *x, REAL *y)
+{
+    VECTOR for (int64_t i = 0; i < keys; i++) y[i] = x[i] + slope * (REAL)(first + i);
+}
+
+const char *cpu_alibi(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    const struct kernel_array *in = &call->inputs[0];
+    int head = array_find(in, DIM_HEAD);
+    int64_t keys = array_last(in), elements = array_elements(in);
+    if (head < 0 || in->dims[in->rank - 1] != DIM_KV_SEQ) return "alibi needs head and kv_seq";
+    if (call->head_count <= 0) return "alibi needs the number of heads";
+    for (int64_t i = 0; i < elements; i += keys) {
+        int64_t index = in->first[head] + i / array_stride(in, head) % in->sizes[head];
+        double exponent = -8.0 * (double)(index + 1) / (double)call->head_count;
+        add_slopes(keys, (REAL)exp2(exponent), in->first[in->rank - 1], (const REAL *)in->data + i,
+                   (REAL *)call->outputs[0].data + i);
+    }
+    return NULL;
+}

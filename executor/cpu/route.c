@@ -1,0 +1,137 @@
+#include "executor/cpu/array.h"
+
+#include <math.h>
+
+// The choice of experts. A token at a time, in double: there are as many numbers as experts.
+
+static bool is_sigmoid(enum function function)
+{
+    return function == FUNCTION_ROUTE_SIGMOID_TOP_K || function == FUNCTION_ROUTE_SIGMOID;
+}
+
+static double score_of(const struct op *op, double logit, double largest)
+{
+    return is_sigmoid(op->function) ? 1 / (1 + exp(-logit)) : exp(logit - largest);
+}
+
+static double largest_of(const REAL *x, int64_t count)
+{
+    double largest = -HUGE_VAL;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, (double)x[i]);
+    return largest;
+}
+
+// Whether the scores are divided by a sum, and whether this one is part of it.
+static bool is_in_sum(const struct op *op, bool is_chosen)
+{
+    if (op->function == FUNCTION_ROUTE_SIGMOID) return false;
+    return op->function == FUNCTION_ROUTE_SOFTMAX || is_chosen;
+}
+
+// The best of `count` not yet taken; of equal ones the first. -1 when none is left.
+static int64_t best_of(const double *x, int64_t count)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < count; i++) {
+        if (x[i] > -HUGE_VAL && (best < 0 || x[i] > x[best])) best = i;
+    }
+    return best;
+}
+
+// A group is worth its best score, or with a bias to choose by the sum of its two best (DeepSeek-V2
+// and V3). The groups that are not open are taken out.
+static void close_groups(const struct op *op, double *ranked, int64_t count, bool has_bias,
+                         double *worth)
+{
+    int64_t size = count / op->group_count;
+    for (int64_t g = 0; g < op->group_count; g++) {
+        const double *group = ranked + g * size;
+        double first = -HUGE_VAL, second = -HUGE_VAL;
+        for (int64_t i = 0; i < size; i++) {
+            double x = group[i];
+            second = fmax(second, fmin(x, first));
+            first = fmax(first, x);
+        }
+        worth[g] = has_bias && size > 1 ? first + second : first;
+    }
+    for (int n = 0; n < op->open_groups; n++) {
+        int64_t best = best_of(worth, op->group_count);
+        if (best >= 0) worth[best] = -HUGE_VAL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (worth[i / size] > -HUGE_VAL) ranked[i] = -HUGE_VAL;
+    }
+}
+
+static void route_token(const struct op *op, const REAL *logits, const REAL *bias, int64_t count,
+                        double *ranked, REAL *weights)
+{
+    double largest = largest_of(logits, count), sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double x = (double)logits[i];
+        ranked[i] = bias ? score_of(op, x, largest) + (double)bias[i] : x;
+        weights[i] = 0;
+    }
+    if (op->group_count > 1) close_groups(op, ranked, count, bias, ranked + count);
+    for (int n = 0; n < op->top_k; n++) {
+        int64_t best = best_of(ranked, count);
+        if (best < 0) break;
+        ranked[best] = -HUGE_VAL;
+        weights[best] = 1;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (is_in_sum(op, weights[i] > 0)) sum += score_of(op, (double)logits[i], largest);
+    }
+    if (op->function == FUNCTION_ROUTE_SIGMOID) sum = 1;
+    for (int64_t i = 0; i < count; i++) {
+        if (weights[i] > 0)
+            weights[i] = (REAL)(op->scalar * score_of(op, (double)logits[i], largest) / sum);
+    }
+}
+
+const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
+{
+    const struct kernel_array *logits = &call->inputs[0];
+    int64_t count = array_last(logits), elements = array_elements(logits);
+    const REAL *x = logits->data, *bias = call->input_count > 1 ? call->inputs[1].data : NULL;
+    double *ranked = cpu_scratch(device, SCRATCH_ROWS, 2 * count * (int64_t)sizeof *ranked);
+    if (!ranked) return CPU_NO_MEMORY;
+    for (int64_t i = 0; i < elements; i += count)
+        route_token(call->op, x + i, bias, count, ranked, (REAL *)call->outputs[0].data + i);
+    return NULL;
+}
+
+// With s the scores and S their sum, w_i = scalar s_i / S for the chosen:
+// d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
+static void route_token_backward(const struct op *op, const REAL *d, const REAL *logits,
+                                 const REAL *weights, int64_t count, REAL *d_logits)
+{
+    double largest = largest_of(logits, count), sum = 0, mean = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (is_in_sum(op, weights[i] > 0)) sum += score_of(op, (double)logits[i], largest);
+        if (op->function != FUNCTION_ROUTE_SIGMOID) mean += (double)d[i] * (double)weights[i];
+    }
+    if (op->function == FUNCTION_ROUTE_SIGMOID) sum = 1;
+    for (int64_t j = 0; j < count; j++) {
+        double s = score_of(op, (double)logits[j], largest);
+        double slope = is_sigmoid(op->function) ? s * (1 - s) : s;
+        double own = weights[j] > 0 ? op->scalar * (double)d[j] : 0;
+        d_logits[j] = (REAL)(slope / sum * (own - (is_in_sum(op, weights[j] > 0) ? mean : 0)));
+    }
+}
+
+const char *cpu_route_backward(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    const struct kernel_array *d = &call->inputs[0];
+    int64_t count = array_last(d), elements = array_elements(d);
+    const REAL *x = call->inputs[1].data, *weights = call->inputs[2].data;
+    for (int64_t i = 0; i < elements; i += count) {
+        route_token_backward(call->op, (const REAL *)d->data + i, x + i, weights + i, count,
+                             (REAL *)call->outputs[0].data + i);
+    }
+    // The choice does not depend on the bias by a derivative.
+    if (call->output_count > 1) call_begin_sum(call, 1);
+    return NULL;
+}

@@ -1,0 +1,161 @@
+#include "executor/cpu/array.h"
+#include "executor/cpu/attend.h"
+
+// One call: its checks, experts one after another, and results that are added.
+
+struct kernel {
+    const char *(*run)(struct cpu_device *device, const struct kernel_call *call);
+    unsigned adds;  // outputs that the kernel adds by itself
+};
+
+static const struct kernel KERNELS[OP_KIND_COUNT] = {
+    [OP_CONTRACT] = {cpu_contract, 1},
+    [OP_ADD] = {cpu_add, 1},
+    [OP_ELEMENTWISE] = {cpu_elementwise, 0},
+    [OP_EXPAND] = {cpu_expand, 0},
+    [OP_DROPOUT] = {cpu_dropout, 0},
+    [OP_NORM] = {cpu_norm, 0},
+    [OP_SOFTMAX] = {cpu_softmax, 0},
+    [OP_ATTENTION] = {cpu_attention, 0},
+    [OP_GATHER] = {cpu_gather, 0},
+    [OP_CONCAT] = {cpu_concat, 0},
+    [OP_ROUTE] = {cpu_route, 0},
+    [OP_DISPATCH] = {cpu_dispatch, 0},
+    [OP_COMBINE] = {cpu_combine, 1},
+    [OP_LOSS] = {cpu_loss, 0},
+    [OP_NORM_BACKWARD] = {cpu_norm_backward, 6},
+    [OP_SOFTMAX_BACKWARD] = {cpu_softmax_backward, 2},
+    [OP_ATTENTION_BACKWARD] = {cpu_attention_backward, 15},
+    [OP_GATHER_BACKWARD] = {cpu_gather_backward, 1},
+    [OP_LOSS_BACKWARD] = {cpu_loss_backward, 0},
+    [OP_CONCAT_BACKWARD] = {cpu_concat_backward, 3},
+    [OP_ROUTE_BACKWARD] = {cpu_route_backward, 2},
+    [OP_DISPATCH_BACKWARD] = {cpu_dispatch_backward, 1},
+    [OP_COMBINE_BACKWARD] = {cpu_combine_backward, 2},
+    [OP_REDUCE] = {cpu_reduce, 1},
+};
+
+// Every dim of a product has one size.
+static const char *check_contract(const struct kernel_call *call)
+{
+    int64_t size[DIM_COUNT];
+    memset(size, -1, sizeof size);
+    const struct kernel_array *arrays[3] = {&call->inputs[0], &call->inputs[1], &call->outputs[0]};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < arrays[i]->rank; j++) {
+            int64_t *known = &size[arrays[i]->dims[j]];
+            if (*known >= 0 && *known != arrays[i]->sizes[j])
+                return "a dim of a product has two sizes";
+            *known = arrays[i]->sizes[j];
+        }
+    }
+    return NULL;
+}
+
+const char *cpu_can_run(const struct kernel_call *call)
+{
+    enum op_kind kind = call->op->kind;
+    struct attend attend;
+    if ((unsigned)kind >= OP_KIND_COUNT || !KERNELS[kind].run) return "no kernel for this operator";
+    switch (kind) {
+    case OP_CONTRACT:
+        return check_contract(call);
+    case OP_ATTENTION:
+    case OP_ATTENTION_BACKWARD:
+        return attend_read(&attend, call, kind == OP_ATTENTION ? 0 : 1);
+    case OP_DROPOUT:
+        return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+FAST static void add_to(int64_t count, const REAL *x, REAL *y)
+{
+    VECTOR for (int64_t i = 0; i < count; i++) y[i] += x[i];
+}
+
+// Of an array, or of its rows that exist.
+static int64_t held_elements(const struct kernel_call *call, const struct kernel_array *array)
+{
+    if (!call->routing || !array_is_ragged(array)) return array_elements(array);
+    int64_t rows = call->routing->rows_of[call->routing->expert_count];
+    return rows * array_stride(array, array_find(array, DIM_EXPERT));
+}
+
+// Kernels that write their results whole write to scratch where these are to be added.
+static const char *run_added(struct cpu_device *device, const struct kernel_call *call)
+{
+    struct kernel_call own = *call;
+    const struct kernel *kernel = &KERNELS[call->op->kind];
+    unsigned foreign = call->adds & ~kernel->adds;
+    own.adds &= kernel->adds;
+    for (int i = 0; i < call->output_count; i++) {
+        if (!(foreign >> i & 1)) continue;
+        int64_t bytes = held_elements(call, &call->outputs[i]) * (int64_t)sizeof(REAL);
+        own.outputs[i].data = cpu_scratch(device, (enum scratch)(SCRATCH_SUM + i), bytes);
+        if (!own.outputs[i].data) return CPU_NO_MEMORY;
+    }
+    const char *fault = kernel->run(device, &own);
+    for (int i = 0; i < call->output_count && !fault; i++) {
+        if (!(foreign >> i & 1)) continue;
+        add_to(held_elements(call, &call->outputs[i]), own.outputs[i].data, call->outputs[i].data);
+    }
+    return fault;
+}
+
+// What one expert has of an array: its rows where there are rows, its part of a parameter.
+static const char *cut(struct kernel_array *array, const struct kernel_routing *routing,
+                       int64_t expert)
+{
+    int at = array_find(array, DIM_EXPERT);
+    if (at < 0) return NULL;
+    if (array_is_ragged(array)) {
+        bool is_usual = at == 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
+        if (!is_usual) return "rows of experts want (batch, seq, expert, ...)";
+        array->data = (REAL *)array->data + routing->rows_of[expert] * array_stride(array, at);
+        array->sizes[0] = 1;
+        array->sizes[1] = routing->rows_of[expert + 1] - routing->rows_of[expert];
+    } else {
+        if (at != 0) return "parameters of experts want the dim expert first";
+        array->data = (REAL *)array->data + expert * array_stride(array, at);
+    }
+    array->sizes[at] = 1;
+    return NULL;
+}
+
+static const char *run_experts(struct cpu_device *device, const struct kernel_call *call)
+{
+    const char *fault = NULL;
+    for (int64_t e = 0; e < call->routing->expert_count && !fault; e++) {
+        struct kernel_call one = *call;
+        one.routing = NULL;
+        for (int i = 0; i < one.input_count && !fault; i++)
+            fault = cut(&one.inputs[i], call->routing, e);
+        for (int i = 0; i < one.output_count && !fault; i++)
+            fault = cut(&one.outputs[i], call->routing, e);
+        if (!fault) fault = run_added(device, &one);
+    }
+    return fault;
+}
+
+static bool is_inside_experts(const struct kernel_call *call)
+{
+    bool moves = call->op->kind == OP_DISPATCH || call->op->kind == OP_DISPATCH_BACKWARD ||
+                 call->op->kind == OP_COMBINE || call->op->kind == OP_COMBINE_BACKWARD;
+    if (!call->routing || moves) return false;
+    for (int i = 0; i < call->input_count; i++) {
+        if (array_is_ragged(&call->inputs[i])) return true;
+    }
+    return call->output_count > 0 && array_is_ragged(&call->outputs[0]);
+}
+
+const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call)
+{
+    struct cpu_device *own = (struct cpu_device *)(void *)device;
+    (void)stream;
+    const char *fault = cpu_can_run(call);
+    if (fault) return fault;
+    if (is_inside_experts(call)) return run_experts(own, call);
+    return run_added(own, call);
+}

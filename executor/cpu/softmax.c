@@ -1,0 +1,97 @@
+#include "executor/cpu/array.h"
+#include "executor/cpu/functions.h"
+#include "executor/cpu/visible.h"
+
+// Softmax over keys where attention is not fused. Keys that a query may not see have probability 0.
+
+FAST static void softmax_row(int64_t keys, struct range range, const REAL *sink, const REAL *x,
+                             REAL *y)
+{
+    REAL largest = sink ? *sink : (REAL)-HUGE_VAL, sum = 0;
+    _Pragma("omp simd reduction(max : largest)") for (int64_t i = range.first; i < range.end; i++)
+    {
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    if (sink) sum = real_exp(*sink - largest);
+    REAL total = 0;
+    VECTOR_SUM(total) for (int64_t i = range.first; i < range.end; i++)
+    {
+        REAL p = real_exp(x[i] - largest);
+        y[i] = p;
+        total += p;
+    }
+    total += sum;
+    REAL factor = total > 0 ? 1 / total : 0;
+    VECTOR for (int64_t i = range.first; i < range.end; i++) y[i] *= factor;
+    for (int64_t i = 0; i < range.first; i++)
+        y[i] = 0;
+    for (int64_t i = range.end; i < keys; i++)
+        y[i] = 0;
+}
+
+// The head of a row of scores, dims (batch, head, seq, kv_seq) in whatever order.
+static int64_t head_of(const struct kernel_array *scores, int head, int64_t at)
+{
+    return at / array_stride(scores, head) % scores->sizes[head];
+}
+
+static const char *check(const struct kernel_array *scores)
+{
+    bool has_all = array_find(scores, DIM_SEQ) >= 0 && scores->rank > 0 &&
+                   scores->dims[scores->rank - 1] == DIM_KV_SEQ &&
+                   array_find(scores, DIM_HEAD) >= 0;
+    return has_all ? NULL : "softmax needs head, seq and, last, kv_seq";
+}
+
+const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    const struct kernel_array *scores = &call->inputs[0];
+    const char *fault = check(scores);
+    if (fault) return fault;
+    int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
+    int64_t keys = array_last(scores), elements = array_elements(scores);
+    const REAL *x = scores->data, *sinks = call->input_count > 1 ? call->inputs[1].data : NULL;
+    REAL *y = call->outputs[0].data;
+    for (int64_t i = 0; i < elements; i += keys) {
+        int64_t query = scores->first[seq] + i / array_stride(scores, seq) % scores->sizes[seq];
+        struct range range = visible(call->op, query, scores->first[scores->rank - 1], keys);
+        const REAL *sink = sinks ? sinks + head_of(scores, head, i) : NULL;
+        softmax_row(keys, range, sink, x + i, y + i);
+    }
+    return NULL;
+}
+
+// Returns the gradient of the row's sink.
+FAST static REAL softmax_row_backward(int64_t keys, const REAL *d, const REAL *p, REAL *d_x)
+{
+    REAL dot = 0, sum = 0;
+    _Pragma("omp simd reduction(+ : dot, sum)") for (int64_t i = 0; i < keys; i++)
+    {
+        dot += d[i] * p[i];
+        sum += p[i];
+    }
+    VECTOR for (int64_t i = 0; i < keys; i++) d_x[i] = p[i] * (d[i] - dot);
+    return -(1 - sum) * dot;
+}
+
+const char *cpu_softmax_backward(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    const struct kernel_array *scores = &call->inputs[0];
+    const char *fault = check(scores);
+    if (fault) return fault;
+    int64_t keys = array_last(scores), elements = array_elements(scores);
+    const REAL *d = scores->data, *p = call->inputs[1].data;
+    REAL *d_x = call->outputs[0].data, *d_sink = NULL;
+    if (call->output_count > 1) {
+        call_begin_sum(call, 1);
+        d_sink = call->outputs[1].data;
+    }
+    int head = array_find(scores, DIM_HEAD);
+    for (int64_t i = 0; i < elements; i += keys) {
+        REAL sink = softmax_row_backward(keys, d + i, p + i, d_x + i);
+        if (d_sink) d_sink[head_of(scores, head, i)] += sink;
+    }
+    return NULL;
+}

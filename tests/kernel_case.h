@@ -1,0 +1,46 @@
+#pragma once
+#include "executor/backend.h"
+#include "models/autodiff.h"
+#include "tests/interpreter.h"
+
+// An operator on slices, run by a back end and by the plain interpreter. The slices are ranges of
+// dims, alike for all of its tensors; keys and values of fused attention have a range of their own
+// (their seq is kv_seq).
+
+struct slices {
+    int64_t first[DIM_COUNT], count[DIM_COUNT];
+};
+
+struct kernel_case {
+    const struct backend *backend;
+    struct device *device;
+    struct arena *arena;
+    const struct interpreter *whole;  // every tensor of the block known
+    int64_t batch, seq;
+    int op;
+    struct slices slices;
+    unsigned adds;
+    bool is_ragged;  // rows of experts one after another, those that exist
+    bool merges;
+    int weights;  // tensor that says which rows exist; -1
+    uint64_t key;
+    double tolerance;
+};
+
+// Whole slices of all dims of an op.
+struct slices slices_whole(const struct interpreter *whole, int op);
+// A call with the arrays of the case in the back end's memory: inputs filled, outputs as garbage
+// or, where they are added to, as numbers; `before[output]` gets these, as doubles.
+struct kernel_call kernel_case_call(const struct kernel_case *c, double *before[OP_OUTPUT_MAX]);
+// The values of an array as doubles.
+double *kernel_case_read(const struct kernel_case *c, const struct kernel_array *array);
+// Runs both and compares; fails the test naming the op and the element.
+void kernel_case_check(const struct kernel_case *c);
+void kernel_case_run(const struct kernel_case *c, const struct kernel_call *call);
+// |found - expected| within the tolerance of the largest expected.
+void kernel_case_compare(const struct kernel_case *c, const char *what, const double *found,
+                         const double *expected, int64_t count);
+
+// A block with every tensor known: parameters, ids and output gradients drawn, the rest computed.
+struct interpreter *kernel_whole(struct arena *arena, const struct block *forward, int64_t batch,
+                                 int64_t seq);
