@@ -88,7 +88,7 @@ $(MESSAGES).o: $(MESSAGES).c
 	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
 # The places that know where files are installed are rebuilt when that changes.
-PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/backend.o
+PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o
 $(PREFIXED): ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
 $(PREFIXED): $(BUILD)/prefix
 $(BUILD)/prefix: FORCE
