@@ -99,6 +99,38 @@ static void one_rank_alone_keeps_what_it_has(void **state)
     assert_true(rank_job_run(&job));
 }
 
+// Two parts where the other rank has more, so that something is missing.
+static void a_mock_gives_back_what_it_was_given(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(8, true);
+    struct communicator_request request = {.backend = &backend, .rank = 1, .rank_count = 4};
+    struct communicator *communicator;
+    struct group *group;
+    struct err err = {0};
+    const struct transport *mock = communicator_mock(&request, &communicator, &err);
+    double mine[2] = {3, 4}, all[5] = {9, 9, 9, 9, 9}, sums[2] = {1, 2};
+    int64_t counts[2] = {3, 2}, numbers[2] = {7, 8}, gathered[4], sent[2] = {0, 2};
+    assert_null(mock->group(communicator, (int[]){0, 1}, 2, "pair", &group));
+    assert_null(mock->all_gather(group, STREAM_TP, mine, all, counts));
+    assert_memory_equal(all, ((double[]){3, 4, 0, 3, 4}), sizeof all);
+    all[4] = 5;
+    assert_null(mock->reduce_scatter(group, STREAM_TP, all, mine, counts));
+    assert_memory_equal(mine, ((double[]){3, 5}), sizeof mine);
+    assert_null(mock->all_to_all(group, STREAM_EP, mine, sent, all, counts));
+    assert_memory_equal(all, ((double[]){3, 5, 0, 0, 0}), sizeof all);
+    assert_null(mock->all_reduce(group, STREAM_DP, mine, 2, COMBINE_SUM));
+    assert_null(mock->send(communicator, STREAM_PP, 3, 0, mine, 2));
+    assert_null(mock->receive(communicator, STREAM_PP, 3, 0, all, 2));
+    assert_memory_equal(all, ((double[]){0, 0}), 2 * sizeof *all);
+    assert_null(mock->host_gather(group, numbers, gathered, 2));
+    assert_memory_equal(gathered, ((int64_t[]){7, 8, 7, 8}), sizeof gathered);
+    assert_null(mock->host_sum(group, sums, 2));
+    assert_memory_equal(sums, ((double[]){2, 4}), sizeof sums);
+    assert_null(mock->barrier(communicator));
+    mock->close(communicator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +139,7 @@ int main(void)
         cmocka_unit_test(random_sequences_over_several_groups_keep_apart),
         cmocka_unit_test(data_outside_the_hosts_memory_is_copied_over),
         cmocka_unit_test(one_rank_alone_keeps_what_it_has),
+        cmocka_unit_test(a_mock_gives_back_what_it_was_given),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
