@@ -39,7 +39,9 @@ HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% te
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
 CPU_SOURCES = $(wildcard executor/cpu/*.c)
-PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so
+MPI_SOURCES = $(wildcard executor/mpi/*.c) executor/communicator_sum.c
+MPICC := $(shell command -v mpicc)
+PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exec_mpi.so)
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
@@ -79,6 +81,15 @@ $(BUILD)/%.fp64.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -DREAL=double -DREAL_IS_DOUBLE -c -o $@ $<
 
+# MPI between ranks, where there is an MPI. Its headers are not ours to warn about.
+MPI_CFLAGS = $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(MPICC) -show)))
+MPI_LIBRARIES = $(filter -L% -l% -Wl%,$(shell $(MPICC) -show))
+$(BUILD)/exec_mpi.so: $(MPI_SOURCES:%.c=$(BUILD)/%.mpi.o)
+	$(CC) $(SANITIZE) -shared -o $@ $^ $(MPI_LIBRARIES)
+$(BUILD)/%.mpi.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
 # Generated code is not ours to warn about.
 $(MESSAGES).c: models/onnx/onnx.proto
 	@mkdir -p $(GENERATED)
@@ -88,7 +99,7 @@ $(MESSAGES).o: $(MESSAGES).c
 	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
 # The places that know where files are installed are rebuilt when that changes.
-PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/backend.o
+PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o
 $(PREFIXED): ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
 $(PREFIXED): $(BUILD)/prefix
 $(BUILD)/prefix: FORCE
@@ -139,6 +150,9 @@ check_tidy: check_deps $(MESSAGES).h
 	        2>/dev/null' clang-tidy
 	printf '%s\n' $(CPU_SOURCES) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) -DREAL=float \
+	        2>/dev/null' clang-tidy
+	printf '%s\n' $(if $(MPICC),$(MPI_SOURCES)) | xargs -r -P$(JOBS) -n4 \
+	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(MPI_CFLAGS) \
 	        2>/dev/null' clang-tidy
 
 check_sanitized: check_deps

@@ -1,15 +1,9 @@
 #include "executor/backend.h"
+#include "executor/plugin.h"
 
 #include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#ifndef PREFIX
-#define PREFIX "/usr/local"
-#endif
 
 struct plugin {
     const char *name, *file, *package;  // package: what a Debian system lacks when it does not open
@@ -43,38 +37,19 @@ static void prepare_blas(void)
 #endif
 }
 
-// Beside the binary, beside the folder it is in (tests), installed.
-static void *open_file(const char *file, bool *is_there)
-{
-    char binary[PATH_MAX], path[PATH_MAX + 128];
-    ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
-    binary[length > 0 ? length : 0] = '\0';
-    *is_there = false;
-    for (int level = 0; level < 3; level++) {
-        char *slash = strrchr(binary, '/');
-        if (slash) *slash = '\0';
-        const char *folder = level < 2 ? binary : PREFIX "/lib/meshwright";
-        snprintf(path, sizeof path, "%s/%s", folder, file);
-        if (access(path, R_OK) != 0) continue;
-        *is_there = true;
-        return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    return NULL;
-}
-
 static const struct backend *open_plugin(const struct plugin *plugin, struct err *err)
 {
     bool is_there;
     prepare_blas();
-    void *library = open_file(plugin->file, &is_there);
+    void *library = plugin_open(plugin->file, RTLD_NOW | RTLD_LOCAL, &is_there);
     if (!library) {
         const char *fault = is_there ? dlerror() : NULL;
         if (is_there) {
             err_set(err, ERR_SYSTEM, "the back end %s does not open: %.300s (is %s installed?)",
                     plugin->name, fault ? fault : "unknown reason", plugin->package);
         } else {
-            err_set(err, ERR_SYSTEM, "no %s beside the binary or in %s/lib/meshwright",
-                    plugin->file, PREFIX);
+            err_set(err, ERR_SYSTEM, "no %s beside the binary or where it is installed",
+                    plugin->file);
         }
         return NULL;
     }

@@ -44,7 +44,7 @@ struct transport {
     const char *(*host_gather)(struct group *group, const int64_t *mine, int64_t *all, int count);
     const char *(*host_sum)(struct group *group, double *values, int count);
     // Point to point, by rank of the job; messages of one (sender, receiver, channel) arrive in
-    // order. Sending copies and does not wait.
+    // order. Sending copies and does not wait unless more is under way than was asked for.
     const char *(*send)(struct communicator *communicator, enum stream stream, int rank,
                         int channel, const void *data, int64_t count);
     const char *(*receive)(struct communicator *communicator, enum stream stream, int rank,
@@ -58,15 +58,21 @@ struct communicator_request {
     const struct backend *backend;
     struct device *device;
     int rank, rank_count;
-    int64_t window_bytes;   // of shared memory a rank may use for collectives; 0 = 4 MiB
-    int64_t message_bytes;  // largest message
-    int message_count;      // under way on one link at most
+    int64_t window_bytes;   // of shared memory a rank may use for collectives; 0: 512 KiB
+    int64_t message_bytes;  // of a message's piece; 0: 1 MiB
+    int message_count;      // pieces under way on one link before the sender waits; 0: 4
     const char *host_name;  // of the launcher's memory (executor/shared_memory.h): `host` needs it,
                             // `mpi` makes its own
     struct pulse *pulse;    // NULL: nobody watches; its beat counts the pieces of long exchanges
+    void (*idle)(void *context);  // called now and then while `host` waits, for what else must go
+    void *idle_context;           // on; NULL: nothing
 };
 
 // executor/communicator_*.c: each returns its table and opens *communicator.
+// communicator_open chooses: one rank alone `self`, under our launcher `host`, else `mpi`.
+MUST_CHECK const struct transport *communicator_open(const struct communicator_request *request,
+                                                     struct communicator **communicator,
+                                                     struct err *err);
 MUST_CHECK const struct transport *communicator_self(const struct communicator_request *request,
                                                      struct communicator **communicator,
                                                      struct err *err);

@@ -220,6 +220,8 @@ const struct transport *communicator_host(const struct communicator_request *req
         .backend = request->backend,
         .device = request->device,
         .pulse = request->pulse,
+        .idle = request->idle,
+        .idle_context = request->idle_context,
         .number = request->backend->real_bytes == sizeof(float) ? NUMBER_FLOAT : NUMBER_DOUBLE,
         .rank = request->rank,
         .rank_count = request->rank_count,

@@ -87,6 +87,8 @@ struct communicator {
     const struct backend *backend;
     struct device *device;
     struct pulse *pulse;
+    void (*idle)(void *context);
+    void *idle_context;
     enum number number;
     int rank, rank_count, spin_count;
     bool has_attached;

@@ -13,7 +13,8 @@
 
 // Sleepers wake up this often to see whether the job has ended; between two looks at whether the
 // other ranks live, they wake up so many times.
-enum { SLEEP_NS = 20000000, LOOK_EVERY = 25, YIELD_COUNT = 16 };
+// Where something else must go on meanwhile they sleep shorter.
+enum { SLEEP_NS = 20000000, IDLE_SLEEP_NS = 500000, LOOK_EVERY = 25, YIELD_COUNT = 16 };
 
 const char *host_operation_name(int operation)
 {
@@ -68,9 +69,9 @@ static void pause_shortly(void)
 #endif
 }
 
-static void sleep_on(struct host_counter *counter, uint32_t value)
+static void sleep_on(struct host_counter *counter, uint32_t value, long limit_ns)
 {
-    struct timespec limit = {0, SLEEP_NS};
+    struct timespec limit = {0, limit_ns};
     atomic_fetch_add(&counter->sleeper_count, 1);
     uint32_t seen = atomic_load(&counter->value);
     // The kernel compares again, so that a count between our look and our sleep is not missed.
@@ -93,7 +94,8 @@ const char *host_wait(struct communicator *communicator, struct host_counter *co
     for (int wakes = 0; !has_passed(counter, value); wakes++) {
         const char *failure = check_job(communicator, wakes);
         if (failure) return has_passed(counter, value) ? NULL : failure;
-        sleep_on(counter, value);
+        if (communicator->idle) communicator->idle(communicator->idle_context);
+        sleep_on(counter, value, communicator->idle ? IDLE_SLEEP_NS : SLEEP_NS);
     }
     return NULL;
 }

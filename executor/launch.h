@@ -1,20 +1,24 @@
 #pragma once
 #include "core/err.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 // Starting the ranks of a job and ending them together. `meshwright run` under no launcher starts
 // `mpirun` with itself and watches over it; under mpirun or srun it is one of the ranks.
 
 struct launch_place {
-    bool is_launched;  // under mpirun (OMPI_COMM_WORLD_*, PMI_*) or srun (SLURM_PROCID)
+    bool is_launched;  // one of several ranks: ours, mpirun's (OMPI_COMM_WORLD_*, PMI_*), srun's
     int rank, rank_count;
-    bool is_one_host;  // all ranks
+    const char *memory_name;  // shared with our launcher: the pulses, and for the transport `host`
+                              // (all ranks are on this host); NULL under a foreign launcher
+    bool is_spawned;          // a child of our launcher, with no mpirun between
 };
 struct launch_place launch_place_find(void);
 
 // The page that ranks of one host and their launcher share: what each does now, so that whoever
-// ends the job can say who was stuck and where. Written without locks by its rank alone.
+// ends the job can say who was stuck and where. Written without locks by its rank alone. Whoever
+// starts for long, or has long tasks, lets the beat count on in between.
 enum pulse_state { PULSE_STARTING, PULSE_WORKING, PULSE_WAITING, PULSE_DONE, PULSE_FAILED };
 struct pulse {
     _Atomic int64_t beat;  // counts up with every task begun or ended
@@ -22,22 +26,46 @@ struct pulse {
     _Atomic int pid, step, task;
     char task_name[96];
     char reason[160];  // PULSE_FAILED: what it said
+    // Events are numbered over all ranks, so that the first is known: the rank failed (says so
+    // itself), or its process ended otherwise than well (says who waited for it).
+    _Atomic int fail_event, end_event;
+    _Atomic int has_ended, end_status;  // as waitpid gives it
 };
 struct pulse_page;
-MUST_CHECK struct pulse_page *pulse_page_open(const char *name, int rank_count, bool creates,
-                                              struct err *err);
+MUST_CHECK struct pulse_page *pulse_page_create(int rank_count, struct err *err);
+MUST_CHECK struct pulse_page *pulse_page_open(const char *name, int rank_count, struct err *err);
+const char *pulse_page_name(const struct pulse_page *page);  // of one that was created
 struct pulse *pulse_of(struct pulse_page *page, int rank);
-void pulse_page_close(struct pulse_page *page);  // and unlinks it if it was created here
+void pulse_page_close(struct pulse_page *page);  // opened or created; NULL is fine
+// Marks the rank as failed for this reason. The launcher reports the first that does, and ends the
+// job: a rank that has said it may end without a word of its own.
+void pulse_fail(struct pulse_page *page, int rank, const char *reason);
+// Notes how the rank's process ended; `was_told` when whoever waited for it had ended it.
+void pulse_end(struct pulse_page *page, int rank, int status, bool was_told);
+// The launcher has begun to end the job.
+void pulse_page_end_job(struct pulse_page *page);
+bool pulse_page_is_ending(const struct pulse_page *page);
+
+// A rank calls this first, before it has threads or output of its own. Under our launcher it opens
+// the page, and under mpirun the process splits: the child goes on as the rank, the parent waits
+// for it and notes how it ended, which mpirun would not tell. False when this process is to return
+// *exit_code: the parent, at the end, or one that failed (`err` is set). *page is NULL under a
+// foreign launcher.
+MUST_CHECK bool launch_enter(const struct launch_place *place, struct pulse_page **page,
+                             int *exit_code, struct err *err);
 
 struct launch_request {
     int rank_count;
-    char *const *argv;  // of this command; the ranks run it again with the page's name added
+    char *const *argv;  // of this command; the ranks run it again, argv[0] replaced by this binary
     int argc;
-    bool spawns;     // without mpirun: forked on this host
     double stuck_s;  // a rank that stands still so long while others wait for it has failed
+    bool spawns;     // the ranks are children of this process: no mpirun, this host only
 };
-// Runs the job and returns its exit code: that of rank 0 when all end well. When a rank dies, says
-// no more, or fails: ends every process of the job within 30 s, removes shared memory, and sets
-// ERR_MACHINE with one line: rank, operator and step ("rank 3 was killed (signal 9) in step 7, at
-// B2.0 1 attn.out"). Ends the job likewise on SIGINT and SIGTERM.
+bool launch_finds_mpirun(void);
+// Runs the job and returns its exit code: that of rank 0 when all end well (PULSE_DONE). When a
+// rank dies, says no more, or fails: ends every process of the job within 30 s, and sets ERR_SYSTEM
+// with one line: rank, operator and step ("rank 3 was killed (signal 9) in step 7, at B2.0 1
+// attn.out"). Ends the job likewise on SIGINT, SIGTERM and SIGHUP. The job dies with this process
+// too. The calling process has one thread and no other children. ERR_SYSTEM when there is no
+// mpirun, with what to install.
 MUST_CHECK bool launch_job(const struct launch_request *request, int *exit_code, struct err *err);

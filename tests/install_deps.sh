@@ -4,7 +4,8 @@
 set -eu
 
 packages="gcc libc6-dev make pkg-config libglpk-dev libhwloc-dev libcjson-dev libcmocka-dev
-          libprotobuf-c-dev protobuf-c-compiler libopenblas-dev gnuplot-nox perl"
+          libprotobuf-c-dev protobuf-c-compiler libopenblas-dev openmpi-bin
+          libopenmpi-dev gnuplot-nox perl"
 if [ "${1:-}" = check ]; then
     packages="$packages clang clang-tidy clang-format libclang-rt-14-dev"
 fi

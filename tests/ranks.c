@@ -17,6 +17,14 @@ static const char *copy(struct device *device, enum stream stream, enum copy_kin
     return NULL;
 }
 
+static const char *fill(struct device *device, enum stream stream, void *memory, int byte,
+                        int64_t bytes)
+{
+    (void)device, (void)stream;
+    memset(memory, byte, (size_t)bytes);
+    return NULL;
+}
+
 static const char *synchronize(struct device *device, enum stream stream)
 {
     (void)device, (void)stream;
@@ -31,6 +39,7 @@ struct backend rank_backend(int real_bytes, bool is_host)
         .real_bytes = real_bytes,
         .is_host = is_host,
         .copy = copy,
+        .fill = fill,
         .synchronize = synchronize,
     };
 }

@@ -1,324 +1,8 @@
 #include "tests/draw.h"
-#include "tests/ranks.h"
+#include "tests/rank_sequence.h"
 #include "tests/test.h"
 
-// Ranks are forked, more of them than there are cores. Data is drawn by (operation, rank, index),
-// so that every rank knows what the others hold and sums it up by itself, in rank order.
-
-enum { RANK_MAX = 8 };
-
-static double value(uint64_t operation, int rank, int64_t i)
-{
-    struct draw draw = {operation * 1000003 + (uint64_t)rank * 7919 + (uint64_t)i * 31};
-    return (double)(int64_t)(draw_bits(&draw) >> 40) / 3e5 - 20;
-}
-
-struct reals {
-    int bytes;  // of one
-    void *data;
-};
-
-static double get(struct reals reals, int64_t i)
-{
-    return reals.bytes == 4 ? (double)((float *)reals.data)[i] : ((double *)reals.data)[i];
-}
-
-static void put(struct reals reals, int64_t i, double number)
-{
-    if (reals.bytes == 4)
-        ((float *)reals.data)[i] = (float)number;
-    else
-        ((double *)reals.data)[i] = number;
-}
-
-static struct reals reals_new(struct arena *arena, int bytes, int64_t count)
-{
-    return (struct reals){bytes, arena_alloc(arena, (size_t)count + 1, (size_t)bytes)};
-}
-
-static struct reals reals_drawn(struct arena *arena, int bytes, int64_t count, uint64_t operation,
-                                int rank)
-{
-    struct reals reals = reals_new(arena, bytes, count);
-    for (int64_t i = 0; i < count; i++)
-        put(reals, i, value(operation, rank, i));
-    return reals;
-}
-
-static void *at(struct reals reals, int64_t i)
-{
-    return (char *)reals.data + i * reals.bytes;
-}
-
-struct members {
-    struct group *group;
-    int ranks[RANK_MAX], count, me;
-};
-
-// What all of `members` hold at i, combined in their order with the roundings of the reals.
-static double combined(const struct members *members, int bytes, enum combine combine,
-                       uint64_t operation, int64_t i)
-{
-    double sum = 0;
-    for (int m = 0; m < members->count; m++) {
-        double term = value(operation, members->ranks[m], i);
-        if (bytes == 4) term = (double)(float)term;
-        if (m == 0 || combine == COMBINE_MAX)
-            sum = m == 0 || term > sum ? term : sum;
-        else
-            sum = bytes == 4 ? (double)((float)sum + (float)term) : sum + term;
-    }
-    return sum;
-}
-
-struct trial {
-    const struct transport *transport;
-    struct members members;
-    struct arena *arena;
-    int bytes, rank;
-    uint64_t operation;
-    int64_t counts[RANK_MAX], total, first;  // first: of this member's part
-};
-
-static void trial_counts(struct trial *trial, struct draw *draw, int longest)
-{
-    trial->total = trial->first = 0;
-    for (int m = 0; m < trial->members.count; m++) {
-        int64_t count = draw_int(draw, 0, 3) == 0 ? 0 : draw_int(draw, 0, longest);
-        trial->counts[m] = count;
-        if (m < trial->members.me) trial->first += count;
-        trial->total += count;
-    }
-}
-
-static bool check_all_reduce(struct trial *trial, enum combine combine)
-{
-    struct reals data =
-        reals_drawn(trial->arena, trial->bytes, trial->total, trial->operation, trial->rank);
-    RANK_OK(trial->transport->all_reduce(trial->members.group, STREAM_DP, data.data, trial->total,
-                                         combine));
-    for (int64_t i = 0; i < trial->total; i++) {
-        double wanted = combined(&trial->members, trial->bytes, combine, trial->operation, i);
-        RANK_CHECK(get(data, i) == wanted, "element %lld of %lld is %g, not %g", (long long)i,
-                   (long long)trial->total, get(data, i), wanted);
-    }
-    return true;
-}
-
-static bool check_all_gather(struct trial *trial, bool in_place)
-{
-    struct reals all = reals_new(trial->arena, trial->bytes, trial->total);
-    struct reals mine = reals_drawn(trial->arena, trial->bytes, trial->counts[trial->members.me],
-                                    trial->operation, trial->rank);
-    void *from = mine.data;
-    if (in_place) {
-        from = at(all, trial->first);
-        memcpy(from, mine.data, (size_t)(trial->counts[trial->members.me] * trial->bytes));
-    }
-    RANK_OK(trial->transport->all_gather(trial->members.group, STREAM_TP, from, all.data,
-                                         trial->counts));
-    int64_t part = 0;
-    for (int m = 0; m < trial->members.count; m++) {
-        for (int64_t i = 0; i < trial->counts[m]; i++) {
-            struct reals wanted = reals_new(trial->arena, trial->bytes, 1);
-            put(wanted, 0, value(trial->operation, trial->members.ranks[m], i));
-            RANK_CHECK(get(all, part + i) == get(wanted, 0), "element %lld of member %d is %g",
-                       (long long)i, m, get(all, part + i));
-        }
-        part += trial->counts[m];
-    }
-    return true;
-}
-
-static bool check_reduce_scatter(struct trial *trial)
-{
-    int64_t count = trial->counts[trial->members.me];
-    struct reals all =
-        reals_drawn(trial->arena, trial->bytes, trial->total, trial->operation, trial->rank);
-    struct reals mine = reals_new(trial->arena, trial->bytes, count);
-    RANK_OK(trial->transport->reduce_scatter(trial->members.group, STREAM_DP, all.data, mine.data,
-                                             trial->counts));
-    for (int64_t i = 0; i < count; i++) {
-        double wanted = combined(&trial->members, trial->bytes, COMBINE_SUM, trial->operation,
-                                 trial->first + i);
-        RANK_CHECK(get(mine, i) == wanted, "element %lld is %g, not %g", (long long)i, get(mine, i),
-                   wanted);
-    }
-    return true;
-}
-
-// An all-reduce has the bits of a reduce-scatter followed by an all-gather.
-static bool check_two_ways(struct trial *trial)
-{
-    size_t bytes = (size_t)(trial->total * trial->bytes);
-    struct reals data =
-        reals_drawn(trial->arena, trial->bytes, trial->total, trial->operation, trial->rank);
-    struct reals other = reals_new(trial->arena, trial->bytes, trial->total);
-    struct group *group = trial->members.group;
-    RANK_OK(trial->transport->reduce_scatter(group, STREAM_DP, data.data, at(other, trial->first),
-                                             trial->counts));
-    RANK_OK(trial->transport->all_gather(group, STREAM_DP, at(other, trial->first), other.data,
-                                         trial->counts));
-    RANK_OK(trial->transport->all_reduce(group, STREAM_DP, data.data, trial->total, COMBINE_SUM));
-    RANK_CHECK(memcmp(data.data, other.data, bytes) == 0, "the two ways differ");
-    return true;
-}
-
-// What member a sends to member b in this operation; every rank can tell.
-static int64_t exchanged(const struct trial *trial, int a, int b)
-{
-    struct draw draw = {trial->operation * 101 + (uint64_t)(a * RANK_MAX + b)};
-    return draw_int(&draw, 0, 2) == 0 ? 0 : draw_int(&draw, 0, (int)trial->total);
-}
-
-static bool check_all_to_all(struct trial *trial)
-{
-    int64_t sent[RANK_MAX], received[RANK_MAX], sent_total = 0, received_total = 0;
-    int me = trial->members.me;
-    for (int m = 0; m < trial->members.count; m++) {
-        sent_total += sent[m] = exchanged(trial, me, m);
-        received_total += received[m] = exchanged(trial, m, me);
-    }
-    struct reals from =
-        reals_drawn(trial->arena, trial->bytes, sent_total, trial->operation, trial->rank);
-    struct reals to = reals_new(trial->arena, trial->bytes, received_total);
-    RANK_OK(trial->transport->all_to_all(trial->members.group, STREAM_EP, from.data, sent, to.data,
-                                         received));
-    int64_t part = 0;
-    for (int m = 0; m < trial->members.count; m++) {
-        int64_t theirs = 0;
-        for (int i = 0; i < me; i++)
-            theirs += exchanged(trial, m, i);
-        struct reals wanted = reals_drawn(trial->arena, trial->bytes, theirs + received[m],
-                                          trial->operation, trial->members.ranks[m]);
-        RANK_CHECK(memcmp(at(to, part), at(wanted, theirs), (size_t)(received[m] * trial->bytes)) ==
-                       0,
-                   "what member %d sent did not come", m);
-        part += received[m];
-    }
-    return true;
-}
-
-static bool check_host_numbers(struct trial *trial)
-{
-    int64_t mine[3], all[3 * RANK_MAX];
-    double sums[3];
-    for (int i = 0; i < 3; i++) {
-        mine[i] = (int64_t)trial->operation * 100 + trial->rank * 10 + i;
-        sums[i] = value(trial->operation, trial->rank, i);
-    }
-    RANK_OK(trial->transport->host_gather(trial->members.group, mine, all, 3));
-    RANK_OK(trial->transport->host_sum(trial->members.group, sums, 3));
-    for (int i = 0; i < 3; i++) {
-        for (int m = 0; m < trial->members.count; m++)
-            RANK_CHECK(all[m * 3 + i] ==
-                           (int64_t)trial->operation * 100 + trial->members.ranks[m] * 10 + i,
-                       "number %d of member %d is %lld", i, m, (long long)all[m * 3 + i]);
-        RANK_CHECK(sums[i] == combined(&trial->members, 8, COMBINE_SUM, trial->operation, i),
-                   "sum %d is %g", i, sums[i]);
-    }
-    return true;
-}
-
-static bool check_operation(struct trial *trial, int which)
-{
-    switch (which) {
-    case 0:
-        return check_all_reduce(trial, COMBINE_SUM);
-    case 1:
-        return check_all_reduce(trial, COMBINE_MAX);
-    case 2:
-        return check_all_gather(trial, false);
-    case 3:
-        return check_all_gather(trial, true);
-    case 4:
-        return check_reduce_scatter(trial);
-    case 5:
-        return check_two_ways(trial);
-    case 6:
-        return check_all_to_all(trial);
-    default:
-        return check_host_numbers(trial);
-    }
-}
-enum { OPERATION_COUNT = 8 };
-
-static bool members_make(const struct transport *transport, struct communicator *communicator,
-                         unsigned mask, int rank, const char *purpose, struct members *members)
-{
-    *members = (struct members){.me = -1};
-    for (int i = 0; i < RANK_MAX; i++) {
-        if (!(mask >> i & 1)) continue;
-        if (i == rank) members->me = members->count;
-        members->ranks[members->count++] = i;
-    }
-    if (members->me < 0) return true;
-    RANK_OK(
-        transport->group(communicator, members->ranks, members->count, purpose, &members->group));
-    return true;
-}
-
-struct sequence {
-    int real_bytes, rank_count, group_count, operation_count, longest;
-    uint64_t seed;
-};
-
-static bool exchange_message(struct trial *trial, struct communicator *communicator,
-                             struct draw *draw, int rank_count)
-{
-    int from = draw_int(draw, 0, rank_count - 1), to = draw_int(draw, 0, rank_count - 1);
-    int channel = draw_int(draw, 0, 3);
-    int64_t count = draw_int(draw, 0, 400);
-    struct reals sent = reals_drawn(trial->arena, trial->bytes, count, trial->operation, from);
-    if (from == to) return true;
-    if (trial->rank == from)
-        RANK_OK(trial->transport->send(communicator, STREAM_PP, to, channel, sent.data, count));
-    if (trial->rank != to) return true;
-    struct reals came = reals_new(trial->arena, trial->bytes, count);
-    RANK_OK(trial->transport->receive(communicator, STREAM_PP, from, channel, came.data, count));
-    RANK_CHECK(memcmp(sent.data, came.data, (size_t)(count * trial->bytes)) == 0,
-               "the message from rank %d is another", from);
-    return true;
-}
-
-// All ranks draw one sequence of operations over groups that overlap, and take part where they are.
-static bool run_sequence(const struct transport *transport, struct communicator *communicator,
-                         int rank, void *context)
-{
-    const struct sequence *sequence = context;
-    struct draw draw = {sequence->seed};
-    struct members members[16];
-    struct arena arena = {0};
-    for (int g = 0; g < sequence->group_count; g++) {
-        unsigned all = (1U << sequence->rank_count) - 1;
-        unsigned mask = (unsigned)draw_int(&draw, 1, (int)all);
-        if (g == 0 || draw_int(&draw, 0, 2) == 0) mask = all;
-        if (!members_make(transport, communicator, mask, rank, "random", &members[g])) return false;
-    }
-    for (int o = 0; o < sequence->operation_count; o++) {
-        struct trial trial = {
-            .transport = transport,
-            .members = members[draw_int(&draw, 0, sequence->group_count - 1)],
-            .arena = &arena,
-            .bytes = sequence->real_bytes,
-            .rank = rank,
-            .operation = (uint64_t)o,
-        };
-        trial_counts(&trial, &draw, sequence->longest);
-        int which = draw_int(&draw, 0, OPERATION_COUNT + 1);
-        struct arena_mark mark = arena_mark(&arena);
-        bool is_well = which == OPERATION_COUNT + 1
-                           ? exchange_message(&trial, communicator, &draw, sequence->rank_count)
-                       : which == OPERATION_COUNT ? !transport->barrier(communicator)
-                       : trial.members.me < 0     ? true
-                                                  : check_operation(&trial, which);
-        RANK_CHECK(is_well, "operation %d (kind %d), seed %llu", o, which,
-                   (unsigned long long)sequence->seed);
-        arena_reset(&arena, mark);
-    }
-    arena_free(&arena);
-    return true;
-}
+// Ranks are forked, more of them than there are cores.
 
 static bool sequence_passes(struct sequence *sequence, bool is_host, int64_t window_bytes,
                             int64_t message_bytes)
@@ -330,7 +14,7 @@ static bool sequence_passes(struct sequence *sequence, bool is_host, int64_t win
                     .window_bytes = window_bytes,
                     .message_bytes = message_bytes},
         .open = communicator_host,
-        .body = run_sequence,
+        .body = sequence_run,
         .context = sequence,
     };
     return rank_job_run(&job);
@@ -340,7 +24,7 @@ static void operations_equal_plain_sums_on_one_to_eight_ranks(void **state)
 {
     (void)state;
     struct draw draw = draw_start("operations", 11);
-    for (int ranks = 1; ranks <= RANK_MAX; ranks++) {
+    for (int ranks = 1; ranks <= SEQUENCE_RANK_MAX; ranks++) {
         struct sequence sequence = {.real_bytes = ranks % 2 ? 4 : 8,
                                     .rank_count = ranks,
                                     .group_count = 1,
@@ -356,7 +40,7 @@ static void long_exchanges_go_in_pieces(void **state)
 {
     (void)state;
     struct draw draw = draw_start("pieces", 12);
-    for (int ranks = 1; ranks <= RANK_MAX; ranks += 2) {
+    for (int ranks = 1; ranks <= SEQUENCE_RANK_MAX; ranks += 2) {
         struct sequence sequence = {.real_bytes = ranks % 3 ? 4 : 8,
                                     .rank_count = ranks,
                                     .group_count = 3,
@@ -375,7 +59,7 @@ static void random_sequences_over_several_groups_keep_apart(void **state)
     struct draw draw = draw_start("sequences", 13);
     for (int i = 0; i < sequence_count; i++) {
         struct sequence sequence = {.real_bytes = draw_int(&draw, 0, 1) ? 4 : 8,
-                                    .rank_count = draw_int(&draw, 2, RANK_MAX),
+                                    .rank_count = draw_int(&draw, 2, SEQUENCE_RANK_MAX),
                                     .group_count = draw_int(&draw, 2, 12),
                                     .operation_count = 250,
                                     .longest = 90,
@@ -410,9 +94,41 @@ static void one_rank_alone_keeps_what_it_has(void **state)
     struct rank_job job = {.rank_count = 1,
                            .request = {.backend = &backend},
                            .open = communicator_self,
-                           .body = run_sequence,
+                           .body = sequence_run,
                            .context = &sequence};
     assert_true(rank_job_run(&job));
+}
+
+// Two parts where the other rank has more, so that something is missing.
+static void a_mock_gives_back_what_it_was_given(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(8, true);
+    struct communicator_request request = {.backend = &backend, .rank = 1, .rank_count = 4};
+    struct communicator *communicator;
+    struct group *group;
+    struct err err = {0};
+    const struct transport *mock = communicator_mock(&request, &communicator, &err);
+    double mine[2] = {3, 4}, all[5] = {9, 9, 9, 9, 9}, sums[2] = {1, 2};
+    int64_t counts[2] = {3, 2}, numbers[2] = {7, 8}, gathered[4], sent[2] = {0, 2};
+    assert_null(mock->group(communicator, (int[]){0, 1}, 2, "pair", &group));
+    assert_null(mock->all_gather(group, STREAM_TP, mine, all, counts));
+    assert_memory_equal(all, ((double[]){3, 4, 0, 3, 4}), sizeof all);
+    all[4] = 5;
+    assert_null(mock->reduce_scatter(group, STREAM_TP, all, mine, counts));
+    assert_memory_equal(mine, ((double[]){3, 5}), sizeof mine);
+    assert_null(mock->all_to_all(group, STREAM_EP, mine, sent, all, counts));
+    assert_memory_equal(all, ((double[]){3, 5, 0, 0, 0}), sizeof all);
+    assert_null(mock->all_reduce(group, STREAM_DP, mine, 2, COMBINE_SUM));
+    assert_null(mock->send(communicator, STREAM_PP, 3, 0, mine, 2));
+    assert_null(mock->receive(communicator, STREAM_PP, 3, 0, all, 2));
+    assert_memory_equal(all, ((double[]){0, 0}), 2 * sizeof *all);
+    assert_null(mock->host_gather(group, numbers, gathered, 2));
+    assert_memory_equal(gathered, ((int64_t[]){7, 8, 7, 8}), sizeof gathered);
+    assert_null(mock->host_sum(group, sums, 2));
+    assert_memory_equal(sums, ((double[]){2, 4}), sizeof sums);
+    assert_null(mock->barrier(communicator));
+    mock->close(communicator);
 }
 
 int main(void)
@@ -423,6 +139,7 @@ int main(void)
         cmocka_unit_test(random_sequences_over_several_groups_keep_apart),
         cmocka_unit_test(data_outside_the_hosts_memory_is_copied_over),
         cmocka_unit_test(one_rank_alone_keeps_what_it_has),
+        cmocka_unit_test(a_mock_gives_back_what_it_was_given),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

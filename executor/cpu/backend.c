@@ -156,7 +156,8 @@ __attribute__((visibility("default"))) const struct backend *meshwright_backend(
     static const struct backend BACKEND = {
         .version = BACKEND_VERSION,
         .name = sizeof(REAL) == 4 ? "cpu" : "cpu-fp64",
-        .real_bytes = sizeof(REAL),
+        .is_host = true,
+    .real_bytes = sizeof(REAL),
         .probe = probe,
         .open = open_device,
         .close = close_device,

@@ -1,0 +1,23 @@
+#pragma once
+#include "executor/communicator.h"
+#include "executor/shared_memory.h"
+
+// What a plug-in that is a transport exports, and what it may call of the binary, none of whose
+// symbols it sees: exec_mpi.so exports `const struct communicator_plugin meshwright_communicator`.
+
+#define COMMUNICATOR_PLUGIN_SYMBOL "meshwright_communicator"
+
+struct communicator_services {
+    int version;  // COMMUNICATOR_VERSION
+    bool (*fail)(struct err *err, enum err_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);
+    const struct transport *(*open_host)(const struct communicator_request *request,
+                                         struct communicator **communicator, struct err *err);
+    bool (*memory_create)(struct shared_memory *memory, struct err *err);
+    void (*memory_close)(struct shared_memory *memory);
+};
+
+struct communicator_plugin {
+    const struct transport *(*open)(const struct communicator_services *services,
+                                    const struct communicator_request *request,
+                                    struct communicator **communicator, struct err *err);
+};

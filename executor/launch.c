@@ -1,0 +1,119 @@
+#include "executor/launch.h"
+#include "executor/launch_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+// How long mpirun may take to end after its ranks have.
+static const double MPIRUN_LINGERS_S = 5;
+
+struct job {
+    const struct launch_request *request;
+    struct launch_started started;
+    struct launch_watch watch;
+    struct pulse_page *page;
+    bool mpirun_has_ended;
+    int mpirun_status;
+    double ended_s;  // when all ranks had ended; 0: they have not
+};
+
+void launch_signals(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGCHLD);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGHUP);
+}
+
+static double read_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void note_ends(struct job *job)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid == job->started.mpirun) {
+            job->mpirun_has_ended = true;
+            job->mpirun_status = status;
+        }
+        for (int rank = 0; rank < job->request->rank_count; rank++) {
+            if (pid == job->started.children[rank]) pulse_end(job->page, rank, status, false);
+        }
+    }
+}
+
+static bool report_mpirun(int status, struct err *err)
+{
+    if (WIFSIGNALED(status))
+        return err_set(err, ERR_SYSTEM, "mpirun was killed (signal %d)", WTERMSIG(status));
+    return err_set(err, ERR_SYSTEM, "mpirun ended with status %d before its ranks had",
+                   WEXITSTATUS(status));
+}
+
+// One look; *is_over when all has ended well.
+static bool look(struct job *job, int signal, bool *is_over, struct err *err)
+{
+    note_ends(job);
+    if (signal > 0 && signal != SIGCHLD)
+        return err_set(err, ERR_SYSTEM, "the job was ended by signal %d (%s)", signal,
+                       strsignal(signal));
+    double now_s = read_clock();
+    if (!launch_watch_look(&job->watch, now_s, err)) return false;
+    bool all_ended = launch_watch_all_ended(&job->watch);
+    if (job->mpirun_has_ended && !all_ended) return report_mpirun(job->mpirun_status, err);
+    if (all_ended && job->ended_s == 0) job->ended_s = now_s;
+    bool lingers = job->started.mpirun > 0 && !job->mpirun_has_ended;
+    *is_over = all_ended && (!lingers || now_s - job->ended_s > MPIRUN_LINGERS_S);
+    return true;
+}
+
+static bool watch_job(struct job *job, const sigset_t *signals, struct err *err)
+{
+    struct timespec pause = {0, 50000000};
+    bool is_over = false;
+    launch_watch_begin(&job->watch, job->request, job->page, read_clock());
+    while (!is_over && look(job, sigtimedwait(signals, NULL, &pause), &is_over, err)) {
+    }
+    launch_watch_free(&job->watch);
+    return !err->kind;
+}
+
+static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *before,
+                    int *exit_code, struct err *err)
+{
+    const struct launch_request *request = job->request;
+    job->page = pulse_page_create(request->rank_count, err);
+    if (!job->page) return false;
+    bool is_well = launch_start(request, pulse_page_name(job->page), before, &job->started, err) &&
+                   watch_job(job, signals, err);
+    if (is_well) *exit_code = WEXITSTATUS(atomic_load(&pulse_of(job->page, 0)->end_status));
+    launch_end(&job->started, job->page, request->rank_count);
+    free(job->started.children);
+    pulse_page_close(job->page);
+    return is_well;
+}
+
+bool launch_job(const struct launch_request *request, int *exit_code, struct err *err)
+{
+    assert(request->rank_count > 0 && request->stuck_s > 0 && request->argc > 0);
+    struct job job = {.request = request};
+    sigset_t signals, before;
+    launch_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    // What mpirun leaves behind when it dies comes to us.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    *exit_code = ERR_SYSTEM;
+    bool is_well = run_job(&job, &signals, &before, exit_code, err);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return is_well;
+}

@@ -1,0 +1,89 @@
+#include "executor/launch_parts.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+// mpirun gets so long to tidy up behind itself, and all that is left so long to die.
+enum { POLLS_A_SECOND = 50, MPIRUN_POLLS = 4 * POLLS_A_SECOND, KILL_POLLS = 8 * POLLS_A_SECOND };
+
+// State and parent of a process, from "pid (name) state parent ...": the name may hold anything.
+static char read_stat(pid_t pid, pid_t *parent)
+{
+    char path[32], text[512], state = '\0';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[length] = '\0';
+    const char *end = strrchr(text, ')');
+    int read_parent = 0;
+    if (!end || sscanf(end, ") %c %d", &state, &read_parent) != 2) return '\0';
+    if (parent) *parent = read_parent;
+    return state;
+}
+
+char launch_process_state(pid_t pid)
+{
+    return read_stat(pid, NULL);
+}
+
+static bool descends_from_us(pid_t pid)
+{
+    pid_t us = getpid(), parent = 0;
+    for (int depth = 0; depth < 64 && pid > 1; depth++) {
+        if (!read_stat(pid, &parent)) return false;
+        if (parent == us) return true;
+        pid = parent;
+    }
+    return false;
+}
+
+static void kill_descendants(void)
+{
+    DIR *folder = opendir("/proc");
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        pid_t pid = atoi(entry->d_name);
+        if (pid > 1 && descends_from_us(pid)) kill(pid, SIGKILL);
+    }
+    closedir(folder);
+}
+
+// Reaps what has ended, children and what was left behind to us (PR_SET_CHILD_SUBREAPER); false
+// when there is nothing left.
+static bool reap(void)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+    }
+    return pid == 0;
+}
+
+static void pause_poll(void)
+{
+    struct timespec pause = {0, 1000000000 / POLLS_A_SECOND};
+    nanosleep(&pause, NULL);
+}
+
+void launch_end(const struct launch_started *started, struct pulse_page *page, int rank_count)
+{
+    // The guards see this and end well, and mpirun has nothing to say about it.
+    pulse_page_end_job(page);
+    for (int rank = 0; rank < rank_count; rank++) {
+        const struct pulse *pulse = pulse_of(page, rank);
+        int pid = atomic_load(&pulse->pid);
+        if (pid > 1 && !atomic_load(&pulse->has_ended) && descends_from_us(pid)) kill(pid, SIGKILL);
+    }
+    if (started->mpirun <= 0 && started->group > 0) kill(-started->group, SIGKILL);
+    for (int i = 0; started->mpirun > 0 && i < MPIRUN_POLLS && reap(); i++)
+        pause_poll();
+    for (int i = 0; i < KILL_POLLS && reap(); i++) {
+        kill_descendants();
+        pause_poll();
+    }
+}

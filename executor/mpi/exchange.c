@@ -1,0 +1,194 @@
+#include "executor/mpi/transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// MPI counts in ints: longer parts go in passes.
+enum { PASS_BYTES = 1 << 30, EXCHANGE_TAG = 2 };
+
+static int pass_bytes(int64_t bytes, int64_t pass)
+{
+    int64_t rest = bytes - pass * PASS_BYTES;
+    return rest <= 0 ? 0 : rest < PASS_BYTES ? (int)rest : PASS_BYTES;
+}
+
+static int64_t pass_count(const struct group *group, const struct piece *pieces)
+{
+    int64_t longest = 0;
+    for (int member = 0; member < group->count; member++)
+        longest = pieces[member].bytes > longest ? pieces[member].bytes : longest;
+    return longest / PASS_BYTES + 1;
+}
+
+// Starts a pass: what has nothing in it is sent as well, so that ends that do not agree find out.
+static const char *start_pass(struct group *group, const struct piece *out, const struct piece *in,
+                              int64_t pass, MPI_Request *requests, const char *what)
+{
+    const char *failure = NULL;
+    for (int member = 0; member < group->count; member++) {
+        requests[member] = requests[group->count + member] = MPI_REQUEST_NULL;
+        if (member == group->me || failure) continue;
+        if (pass == 0 || pass * PASS_BYTES < in[member].bytes)
+            failure = mpi_check(group->communicator,
+                                MPI_Irecv((char *)in[member].data + pass * PASS_BYTES,
+                                          pass_bytes(in[member].bytes, pass), MPI_BYTE, member,
+                                          EXCHANGE_TAG, group->comm, &requests[member]),
+                                what);
+        if (!failure && (pass == 0 || pass * PASS_BYTES < out[member].bytes))
+            failure =
+                mpi_check(group->communicator,
+                          MPI_Isend((char *)out[member].data + pass * PASS_BYTES,
+                                    pass_bytes(out[member].bytes, pass), MPI_BYTE, member,
+                                    EXCHANGE_TAG, group->comm, &requests[group->count + member]),
+                          what);
+    }
+    return failure;
+}
+
+static const char *check_pass(struct group *group, const struct piece *in, int64_t pass,
+                              const MPI_Status *statuses, const char *what)
+{
+    for (int member = 0; member < group->count; member++) {
+        int came = 0, wanted = pass_bytes(in[member].bytes, pass);
+        if (member == group->me || (pass > 0 && wanted == 0)) continue;
+        MPI_Get_count(&statuses[member], MPI_BYTE, &came);
+        if (came != wanted)
+            return mpi_fail(group->communicator,
+                            "group %s: %s: member %d sent %d bytes where member %d expects %d",
+                            group->purpose, what, member, came, group->me, wanted);
+    }
+    return NULL;
+}
+
+const char *mpi_exchange(struct group *group, const struct piece *out, const struct piece *in,
+                         const char *what)
+{
+    size_t count = (size_t)group->count * 2;
+    MPI_Request *requests = malloc(count * sizeof *requests);
+    MPI_Status *statuses = malloc(count * sizeof *statuses);
+    const char *failure = NULL;
+    if (!requests || !statuses) failure = mpi_fail(group->communicator, "out of memory");
+    int me = group->me;
+    if (!failure && in[me].bytes && in[me].data != out[me].data)
+        memmove(in[me].data, out[me].data, (size_t)in[me].bytes);
+    int64_t in_passes = pass_count(group, in), out_passes = pass_count(group, out);
+    int64_t passes = in_passes > out_passes ? in_passes : out_passes;
+    for (int64_t pass = 0; pass < passes && !failure; pass++) {
+        failure = start_pass(group, out, in, pass, requests, what);
+        if (!failure) failure = mpi_wait(group->communicator, requests, (int)count, statuses, what);
+        if (!failure) failure = check_pass(group, in, pass, statuses, what);
+    }
+    free(requests);
+    free(statuses);
+    return failure;
+}
+
+// Frees letters that have arrived, or all of them: what is still under way then is nobody's.
+void mpi_free_letters(struct communicator *communicator, bool all)
+{
+    for (struct letter **at = &communicator->letters; *at;) {
+        struct letter *letter = *at;
+        int is_done = 0;
+        bool has_failed = MPI_Test(&letter->request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        if (!is_done && !has_failed && !all) {
+            at = &letter->next;
+            continue;
+        }
+        *at = letter->next;
+        free(letter);
+    }
+}
+
+static const char *send_letter(struct communicator *communicator, int rank, int channel,
+                               const unsigned char *data, int bytes)
+{
+    struct letter *letter = malloc(sizeof *letter + (size_t)bytes);
+    if (!letter) return mpi_fail(communicator, "out of memory for a message to rank %d", rank);
+    memcpy(letter->bytes, data, (size_t)bytes);
+    int code = MPI_Isend(letter->bytes, bytes, MPI_BYTE, rank, channel, communicator->messages,
+                         &letter->request);
+    if (code != MPI_SUCCESS) {
+        free(letter);
+        return mpi_check(communicator, code, "send");
+    }
+    letter->next = communicator->letters;
+    communicator->letters = letter;
+    return NULL;
+}
+
+static bool is_near(const struct communicator *communicator, int rank)
+{
+    return communicator->host && rank >= 0 && rank < communicator->rank_count &&
+           communicator->host_of[rank] == communicator->host_of[communicator->rank];
+}
+
+static const char *check_peer(struct communicator *communicator, int rank)
+{
+    if (rank >= 0 && rank < communicator->rank_count && rank != communicator->rank) return NULL;
+    return mpi_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
+}
+
+const char *mpi_send(struct communicator *communicator, enum stream stream, int rank, int channel,
+                     const void *data, int64_t count)
+{
+    const char *failure = check_peer(communicator, rank);
+    if (failure) return failure;
+    if (is_near(communicator, rank))
+        return mpi_relay(communicator, communicator->host->send(communicator->inside, stream,
+                                                                communicator->place_of[rank],
+                                                                channel, data, count));
+    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+    void *copied = NULL;
+    mpi_idle(communicator);
+    failure = mpi_from_device(communicator, stream, data, bytes, &copied);
+    const unsigned char *from = copied ? copied : data;
+    do {
+        if (failure) break;
+        int64_t rest = bytes - first;
+        int piece = rest < PASS_BYTES ? (int)rest : PASS_BYTES;
+        failure = send_letter(communicator, rank, channel, from + first, piece);
+        first += piece;
+    } while (first < bytes);
+    free(copied);
+    return failure;
+}
+
+static const char *receive_letter(struct communicator *communicator, int rank, int channel,
+                                  unsigned char *data, int bytes)
+{
+    MPI_Request request;
+    MPI_Status status;
+    int came = 0,
+        code = MPI_Irecv(data, bytes, MPI_BYTE, rank, channel, communicator->messages, &request);
+    const char *failure = mpi_check(communicator, code, "receive");
+    if (!failure) failure = mpi_wait(communicator, &request, 1, &status, "receive");
+    if (failure) return failure;
+    MPI_Get_count(&status, MPI_BYTE, &came);
+    if (came == bytes) return NULL;
+    return mpi_fail(communicator, "rank %d sent %d bytes where rank %d expects %d", rank, came,
+                    communicator->rank, bytes);
+}
+
+const char *mpi_receive(struct communicator *communicator, enum stream stream, int rank,
+                        int channel, void *data, int64_t count)
+{
+    const char *failure = check_peer(communicator, rank);
+    if (failure) return failure;
+    if (is_near(communicator, rank))
+        return mpi_relay(communicator, communicator->host->receive(communicator->inside, stream,
+                                                                   communicator->place_of[rank],
+                                                                   channel, data, count));
+    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+    void *room = communicator->backend->is_host ? NULL : malloc((size_t)bytes + 1);
+    unsigned char *to = communicator->backend->is_host ? data : room;
+    if (!to && bytes) return mpi_fail(communicator, "out of memory for a message");
+    do {
+        int64_t rest = bytes - first;
+        int piece = rest < PASS_BYTES ? (int)rest : PASS_BYTES;
+        failure = receive_letter(communicator, rank, channel, to + first, piece);
+        first += piece;
+    } while (first < bytes && !failure);
+    if (!failure) failure = mpi_to_device(communicator, stream, data, to, bytes);
+    free(room);
+    return failure;
+}

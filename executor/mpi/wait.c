@@ -1,0 +1,91 @@
+#include "executor/launch.h"
+#include "executor/mpi/transport.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+// Ranks are often more than cores: a look at the control messages, then others run.
+enum { CONTROL_TAG = 1 };
+
+const char *mpi_fail(struct communicator *communicator, const char *format, ...)
+{
+    // Who has aborted is the better reason than what came of it.
+    if (!communicator->has_failed) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(communicator->text, sizeof communicator->text, format, args);
+        va_end(args);
+    }
+    communicator->has_failed = true;
+    return communicator->text;
+}
+
+const char *mpi_relay(struct communicator *communicator, const char *failure)
+{
+    return failure ? mpi_fail(communicator, "%s", failure) : NULL;
+}
+
+const char *mpi_check(struct communicator *communicator, int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (code == MPI_SUCCESS) return NULL;
+    MPI_Error_string(code, text, &length);
+    return mpi_fail(communicator, "%s: %.*s", what, length, text);
+}
+
+void mpi_idle(void *context)
+{
+    struct communicator *communicator = context;
+    MPI_Status status;
+    int is_there = 0;
+    mpi_free_letters(communicator, false);
+    if (communicator->has_aborted) return;
+    int code = MPI_Iprobe(MPI_ANY_SOURCE, CONTROL_TAG, communicator->control, &is_there, &status);
+    if (code != MPI_SUCCESS || !is_there) return;
+    char text[MPI_TEXT_BYTES] = "";
+    MPI_Recv(text, MPI_TEXT_BYTES - 1, MPI_CHAR, status.MPI_SOURCE, CONTROL_TAG,
+             communicator->control, MPI_STATUS_IGNORE);
+    mpi_fail(communicator, "%s", text);
+    communicator->has_aborted = true;
+    if (communicator->host) communicator->host->abort(communicator->inside, text);
+}
+
+const char *mpi_wait(struct communicator *communicator, MPI_Request *requests, int count,
+                     MPI_Status *statuses, const char *what)
+{
+    int is_done = 0;
+    for (;;) {
+        int code = MPI_Testall(count, requests, &is_done, statuses);
+        // The code says only that some failed; which words to use stands with one of them.
+        for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; i++) {
+            if (statuses[i].MPI_ERROR == MPI_SUCCESS || statuses[i].MPI_ERROR == MPI_ERR_PENDING)
+                continue;
+            return mpi_check(communicator, statuses[i].MPI_ERROR, what);
+        }
+        if (code != MPI_SUCCESS) return mpi_check(communicator, code, what);
+        if (is_done) break;
+        mpi_idle(communicator);
+        if (communicator->has_failed) return communicator->text;
+        sched_yield();
+    }
+    if (communicator->pulse) atomic_fetch_add(&communicator->pulse->beat, 1);
+    return NULL;
+}
+
+void mpi_abort(struct communicator *communicator, const char *reason)
+{
+    if (communicator->has_aborted) return;  // the first reason stays
+    communicator->has_aborted = true;
+    mpi_fail(communicator, "%s", reason);
+    if (communicator->host) communicator->host->abort(communicator->inside, communicator->text);
+    for (int rank = 0; rank < communicator->rank_count; rank++) {
+        MPI_Request request;
+        if (rank == communicator->rank) continue;
+        // Short enough to be under way at once; who aborts is not to wait for anybody.
+        MPI_Isend(communicator->text, (int)strlen(communicator->text), MPI_CHAR, rank, CONTROL_TAG,
+                  communicator->control, &request);
+        MPI_Request_free(&request);
+    }
+}

@@ -1,0 +1,17 @@
+#pragma once
+#include "tests/ranks.h"
+
+// A random sequence of operations over groups that overlap: all ranks draw the same, take part
+// where they are, and compare what comes with sums that they make by themselves, bit for bit.
+
+enum { SEQUENCE_RANK_MAX = 8 };
+
+struct sequence {
+    int real_bytes, rank_count, group_count, operation_count;
+    int longest;  // part of a member
+    uint64_t seed;
+};
+
+// A body of struct rank_job; the context is the sequence.
+bool sequence_run(const struct transport *transport, struct communicator *communicator, int rank,
+                  void *context);

@@ -1,0 +1,198 @@
+#include "executor/launch_parts.h"
+#include "tests/test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What the launcher makes of the pulses, on a clock of the test's own.
+
+enum { RANK_COUNT = 3, STUCK_S = 10 };
+
+struct bench {
+    struct pulse_page *page;
+    struct launch_watch watch;
+    double now_s;
+};
+
+static void bench_open(struct bench *bench)
+{
+    struct launch_request request = {.rank_count = RANK_COUNT, .stuck_s = STUCK_S};
+    struct err err = {0};
+    *bench = (struct bench){.page = pulse_page_create(RANK_COUNT, &err), .now_s = 1e6};
+    assert_non_null(bench->page);
+    launch_watch_begin(&bench->watch, &request, bench->page, bench->now_s);
+}
+
+static void bench_close(struct bench *bench)
+{
+    launch_watch_free(&bench->watch);
+    pulse_page_close(bench->page);
+}
+
+static void set(struct bench *bench, int rank, enum pulse_state state, int step, int task)
+{
+    struct pulse *pulse = pulse_of(bench->page, rank);
+    atomic_store(&pulse->state, state);
+    atomic_store(&pulse->step, step);
+    atomic_store(&pulse->task, task);
+    snprintf(pulse->task_name, sizeof pulse->task_name, "task %d", task);
+    atomic_fetch_add(&pulse->beat, 1);
+}
+
+// Looks ten times a second; true when nothing was found.
+static bool pass(struct bench *bench, double seconds, int moving_rank, struct err *err)
+{
+    bool is_well = true;
+    for (int i = 0; i < (int)(seconds * 10 + 0.5) && is_well; i++) {
+        bench->now_s += 0.1;
+        if (moving_rank >= 0) atomic_fetch_add(&pulse_of(bench->page, moving_rank)->beat, 1);
+        is_well = launch_watch_look(&bench->watch, bench->now_s, err);
+    }
+    return is_well;
+}
+
+static void who_moves_may_take_any_time(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 0, PULSE_WAITING, 1, 4);
+    set(&bench, 1, PULSE_WORKING, 1, 3);
+    set(&bench, 2, PULSE_WAITING, 1, 4);
+    assert_true(pass(&bench, 100 * STUCK_S, 1, &err));
+    bench_close(&bench);
+}
+
+static void who_stands_still_while_others_wait_is_stuck(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 0, PULSE_WAITING, 7, 4);
+    set(&bench, 1, PULSE_WORKING, 7, 3);
+    set(&bench, 2, PULSE_WORKING, 7, 4);
+    assert_true(pass(&bench, STUCK_S - 0.5, 2, &err));
+    assert_false(pass(&bench, 1, 2, &err));
+    assert_string_equal(err.text, "rank 1 stood still for 10 s in step 7, at task 3");
+    bench_close(&bench);
+}
+
+static void who_works_long_while_nobody_waits_is_not_stuck(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 0, PULSE_WORKING, 7, 4);
+    set(&bench, 1, PULSE_WORKING, 7, 3);
+    set(&bench, 2, PULSE_WORKING, 7, 4);
+    assert_true(pass(&bench, 3 * STUCK_S, 2, &err));
+    // Until nobody moves at all.
+    assert_false(pass(&bench, STUCK_S + 1, -1, &err));
+    assert_non_null(strstr(err.text, "stood still for 40 s in step 7, at task "));
+    bench_close(&bench);
+}
+
+static void ranks_that_all_wait_are_told_from_each_other(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 0, PULSE_WAITING, 7, 4);
+    set(&bench, 1, PULSE_WAITING, 6, 9);
+    set(&bench, 2, PULSE_WAITING, 7, 3);
+    assert_true(pass(&bench, STUCK_S - 1, -1, &err));
+    assert_false(pass(&bench, 2, -1, &err));
+    assert_string_equal(err.text, "all ranks have waited for each other for 10 s; rank 1 has come "
+                                  "least far: in step 6, waiting at task 9");
+    bench_close(&bench);
+}
+
+static void who_was_stopped_while_waiting_is_named(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    for (int rank = 0; rank < RANK_COUNT; rank++)
+        set(&bench, rank, PULSE_WAITING, 7, 4);
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    kill(child, SIGSTOP);
+    waitpid(child, NULL, WUNTRACED);
+    atomic_store(&pulse_of(bench.page, 2)->pid, child);
+    assert_false(pass(&bench, STUCK_S + 1, -1, &err));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_string_equal(err.text, "rank 2 was stopped for 10 s in step 7, waiting at task 4");
+    bench_close(&bench);
+}
+
+// The launcher was stopped itself, with all its job: nobody stood still for its sake.
+static void a_late_look_blames_nobody(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 0, PULSE_WAITING, 1, 4);
+    assert_true(pass(&bench, STUCK_S - 2, -1, &err));
+    bench.now_s += 1000;
+    assert_true(pass(&bench, 1, -1, &err));
+    bench_close(&bench);
+}
+
+static void who_ended_well_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 0, PULSE_DONE, 8, 9);
+    set(&bench, 1, PULSE_WORKING, 8, 9);
+    set(&bench, 2, PULSE_DONE, 8, 9);
+    pulse_end(bench.page, 0, 0, false);
+    assert_true(pass(&bench, 5 * STUCK_S, 1, &err));
+    assert_false(launch_watch_all_ended(&bench.watch));
+    bench_close(&bench);
+}
+
+// The first event is reported, whatever comes of it on the others.
+static void the_first_that_fails_is_reported(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    for (int rank = 0; rank < RANK_COUNT; rank++)
+        set(&bench, rank, PULSE_WORKING, 3, 5);
+    pulse_end(bench.page, 2, SIGSEGV, false);
+    pulse_fail(bench.page, 0, "rank 2 is gone");
+    pulse_end(bench.page, 0, 4 << 8, false);
+    pulse_end(bench.page, 1, SIGKILL, true);
+    assert_false(pass(&bench, 0.1, -1, &err));
+    assert_string_equal(err.text, "rank 2 was killed (signal 11) in step 3, at task 5");
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_moves_may_take_any_time),
+        cmocka_unit_test(who_stands_still_while_others_wait_is_stuck),
+        cmocka_unit_test(who_works_long_while_nobody_waits_is_not_stuck),
+        cmocka_unit_test(ranks_that_all_wait_are_told_from_each_other),
+        cmocka_unit_test(who_was_stopped_while_waiting_is_named),
+        cmocka_unit_test(a_late_look_blames_nobody),
+        cmocka_unit_test(who_ended_well_is_not_waited_for),
+        cmocka_unit_test(the_first_that_fails_is_reported),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
