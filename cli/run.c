@@ -16,32 +16,55 @@ static double stuck_s(const struct run_job *job)
     return steps_s < STUCK_MOST_S ? steps_s : STUCK_MOST_S;
 }
 
-static int launch(const struct run_job *job, const struct run_arguments *arguments, int argc,
-                  char **argv, struct err *err)
+static int launch(struct arena *arena, const struct run_job *job,
+                  const struct run_arguments *arguments, int argc, char **argv, struct err *err)
 {
-    const struct launch_request request = {.rank_count = job->rank_count,
-                                           .argv = argv,
-                                           .argc = argc,
-                                           .stuck_s = stuck_s(job),
-                                           .spawns = arguments->spawn};
+    // As main was called: the binary stands before the name of the command.
+    char **whole = ARENA_NEW(arena, char *, argc + 2), binary[] = "meshwright";
+    whole[0] = binary;
+    memcpy(whole + 1, argv, (size_t)argc * sizeof *argv);
+    const struct launch_request request = {
+        .rank_count = job->rank_count,
+        .argv = whole,
+        .argc = argc + 1,
+        .stuck_s = stuck_s(job),
+        .spawns = arguments->spawn || !launch_finds_mpirun(),
+    };
+    if (request.spawns && !arguments->spawn)
+        fprintf(stderr, "meshwright run: no mpirun here: the ranks are started on this host\n");
     int status = 0;
     if (!launch_job(&request, &status, err)) return exit_status(err);
     return status;
 }
 
-static int run(struct arena *arena, const struct run_arguments *arguments, int argc, char **argv,
-               struct err *err)
+static int run_placed(struct arena *arena, const struct run_arguments *arguments,
+                      const struct launch_place *place, struct pulse_page *page, int argc,
+                      char **argv, struct err *err)
 {
     struct run_job job;
     if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
-    struct launch_place place = launch_place_find();
-    if (!place.is_launched && job.rank_count > 1) return launch(&job, arguments, argc, argv, err);
-    if (place.rank_count != job.rank_count) {
+    if (!place->is_launched && job.rank_count > 1)
+        return launch(arena, &job, arguments, argc, argv, err);
+    if (place->rank_count != job.rank_count) {
         err_set(err, ERR_USAGE, "the plan has %d ranks, the launcher started %d", job.rank_count,
-                place.rank_count);
+                place->rank_count);
         return exit_status(err);
     }
-    return run_rank(arena, arguments, &job, &place, err);
+    return run_rank(arena, arguments, &job, place, page, err);
+}
+
+static int run(struct arena *arena, const struct run_arguments *arguments, int argc, char **argv,
+               struct err *err)
+{
+    struct launch_place place = launch_place_find();
+    struct pulse_page *page = NULL;
+    int status = 0;
+    if (place.is_launched && !launch_enter(&place, &page, &status, err))
+        return err->kind ? exit_status(err) : status;
+    status = run_placed(arena, arguments, &place, page, argc, argv, err);
+    if (err->kind && page) pulse_fail(page, place.rank, err->text);
+    pulse_page_close(page);
+    return status;
 }
 
 int run_command(int argc, char **argv, struct err *err)
@@ -81,8 +104,6 @@ int run_command(int argc, char **argv, struct err *err)
          "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
         {"--dump", OPTION_TEXT, &arguments.dump,
          "write weights and gradients at the end, a file a rank", "FILE", 0, 0},
-        {"--page", OPTION_TEXT, &arguments.page, "of the launcher, which sets it itself", "NAME", 0,
-         0},
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "run", options), 0;

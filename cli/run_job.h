@@ -6,7 +6,7 @@
 // What `run` and its ranks know of a plan: cli/run*.c share this.
 
 struct run_arguments {
-    const char *plan, *output, *trace, *backend, *data, *dump, *page;
+    const char *plan, *output, *trace, *backend, *data, *dump;
     int steps;
     int64_t seed;
     double learning_rate, weight_decay, clip_norm;
@@ -28,6 +28,7 @@ MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *ar
                              struct run_job *job, struct err *err);
 int run_job_stage(const struct run_job *job, int rank);
 
-// One rank of the job, from opening its device to the answer of rank 0.
+// One rank of the job, from opening its device to the answer of rank 0. `page` NULL: nobody
+// watches.
 int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,
-             const struct launch_place *place, struct err *err);
+             const struct launch_place *place, struct pulse_page *page, struct err *err);

@@ -74,11 +74,12 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .rank_count = place->rank_count,
         .message_bytes = most,
         .message_count = rank->job->messages + 1,
-        .host_name = rank->arguments->page,
+        .host_name = place->memory_name,
+        .pulse = rank->page ? pulse_of(rank->page, place->rank) : NULL,
     };
     if (place->rank_count == 1) {
         rank->transport = communicator_self(&request, &rank->communicator, err);
-    } else if (place->is_one_host) {
+    } else if (place->memory_name) {
         rank->transport = communicator_host(&request, &rank->communicator, err);
     } else {
         rank->transport = communicator_mpi(&request, &rank->communicator, err);
@@ -98,10 +99,6 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
         return false;
     const char *fault = rank->backend->open(place->rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
-    if (rank->arguments->page) {
-        rank->page = pulse_page_open(rank->arguments->page, place->rank_count, false, err);
-        if (!rank->page) return false;
-    }
     return open_transport(rank, place, err);
 }
 
@@ -110,7 +107,6 @@ static void close_rank(struct rank *rank, const struct err *err)
     if (rank->transport && err->kind) rank->transport->abort(rank->communicator, err->text);
     if (rank->transport) rank->transport->close(rank->communicator);
     if (rank->device) rank->backend->close(rank->device);
-    if (rank->page) pulse_page_close(rank->page);
 }
 
 static struct run_options options_of(const struct run_arguments *arguments)
@@ -194,11 +190,12 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
 }
 
 int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,
-             const struct launch_place *place, struct err *err)
+             const struct launch_place *place, struct pulse_page *page, struct err *err)
 {
     struct rank rank = {.arguments = arguments,
                         .job = job,
                         .script = job->scripts[run_job_stage(job, place->rank)],
+                        .page = page,
                         .rank = place->rank};
     struct run_options options = options_of(arguments);
     struct run_result result = {0};
@@ -218,8 +215,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
     };
     done = done && run_steps(arena, &request, &result, err);
     if (done && is_first(&rank)) done = answer(arena, &rank, &result, err);
-    if (!done && request.pulse)
-        snprintf(request.pulse->reason, sizeof request.pulse->reason, "%.150s", err->text);
+    if (!done && page) pulse_fail(page, place->rank, err->text);
     close_rank(&rank, err);
     return done ? 0 : exit_status(err);
 }

@@ -1,7 +1,6 @@
 #include "planner/memory/plan_script.h"
 #include "plan/script_check.h"
 
-#include "plan/script_check.h"
 
 #include <assert.h>
 
