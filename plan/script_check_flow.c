@@ -197,7 +197,7 @@ bool check_write_version(const struct check_flow *flow, const struct script_oper
             return check_fail(flow->checking, flow->stage, "%s is written in place, but elsewhere",
                               name);
     }
-    int value;
+    int value = -1;
     if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
     *slot = 1 + value;
     return true;
@@ -273,7 +273,7 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
     }
     bool is_parted = !schedule_row(flow->checking->program->parallel.schedule)->backward_fused;
     if (is_parted && instr->phase == PHASE_BACKWARD) {
-        int value;
+        int value = -1;
         if (operand->bytes != block->program->buffers[operand->buffer].bytes || operand->adds)
             return check_fail(flow->checking, flow->stage, "%s is not written whole", name);
         if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
