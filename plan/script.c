@@ -120,7 +120,7 @@ struct task_id script_task_id(const struct script *script, int task)
     const struct script_task *of = &script->tasks[task];
     bool is_forward = of->slot_kind == TASK_FORWARD;
     if (of->kind >= SCRIPT_SMALL_REDUCE) return step_id(script, of);
-    int kind = of->slot_kind;
+    int kind = (int)of->slot_kind;
     if (of->kind == SCRIPT_SEND) kind = is_forward ? NUMBER_SEND_FORWARD : NUMBER_SEND_BACKWARD;
     if (of->kind == SCRIPT_RECEIVE)
         kind = is_forward ? NUMBER_RECEIVE_FORWARD : NUMBER_RECEIVE_BACKWARD;

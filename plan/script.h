@@ -9,6 +9,10 @@
 // of their own; what slice follows from the layouts and the rank's place in the mesh. The executor
 // runs scripts and plans nothing.
 //
+// An exchange inside an operator (instr->inner) is a task behind it, not always at once: what the
+// operator reads and writes is there until the last of them. Where two operators make terms of one
+// parameter's gradient both add to it, and the instruction that sums the terms has no task.
+//
 // Three memories. The arena holds what comes and goes: activations, gradients of activations,
 // gathered parameters, rooms for gradients, messages. The state holds what stays: weights,
 // gradients and optimizer states of the stage's parameters, laid out by units (below). Ids come
@@ -44,7 +48,7 @@ enum script_place {
 
 struct script_operand {
     enum script_place place;
-    int buffer;      // of the block program: tensor, layout, element; -1: flat
+    int buffer;      // of the block program: tensor (-1: flat), layout, element
     int64_t offset;  // PLACE_ARENA: of the first byte
     int64_t bytes;   // PLACE_ARENA
     int parameter;  // of the stage; -1. Set in the arena too, for parts of gathered units and rooms

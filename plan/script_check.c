@@ -1,3 +1,5 @@
+#include "plan/script_check.h"
+
 #include "plan/script_checking.h"
 
 #include <stdarg.h>

@@ -4,14 +4,6 @@
 
 // What tasks read and write in the arena.
 
-struct flow {
-    const struct checking *checking;
-    struct check_stage *stage;
-    const struct script_task *task;
-    const struct check_block *block;
-    struct check_work *work;
-};
-
 struct check_work *check_work_of(const struct check_stage *stage, const struct script_task *task)
 {
     int chunks = stage->script->program->shape.chunk_count;
@@ -114,7 +106,7 @@ static struct check_work *works_make(const struct checking *checking,
     return works;
 }
 
-static struct check_work *works_at(const struct flow *flow, int chunk)
+static struct check_work *works_at(const struct check_flow *flow, int chunk)
 {
     int chunks = flow->checking->program->shape.chunk_count;
     struct check_work **works = &flow->stage->works[flow->task->micro_batch * chunks + chunk];
@@ -124,7 +116,7 @@ static struct check_work *works_at(const struct flow *flow, int chunk)
 
 // The chunk of this stage whose blocks stand right in front of a chunk's (-1) or behind them (1);
 // -1: it is on another stage, or there is none.
-static int chunk_beside(const struct flow *flow, int chunk, int direction)
+static int chunk_beside(const struct check_flow *flow, int chunk, int direction)
 {
     const struct schedule_row *row = schedule_row(flow->checking->program->parallel.schedule);
     const struct schedule_shape *shape = &flow->checking->program->shape;
@@ -145,7 +137,7 @@ static int which(const int buffers[2], int buffer)
 
 // The value of a version of a buffer of a block; -1: not there. What comes from a neighbour on this
 // stage is that one's.
-static int value_of(const struct flow *flow, int chunk, int position, int buffer, int version)
+int check_value_of(const struct check_flow *flow, int chunk, int position, int buffer, int version)
 {
     const struct check_block *block =
         &flow->checking->blocks[flow->stage->block_at[chunk][position]];
@@ -168,10 +160,10 @@ static int value_of(const struct flow *flow, int chunk, int position, int buffer
     buffer = is_forward ? other->program->outputs[k] : other->program->input_gradients[k];
     version = is_forward ? other->output_version[k] : other->input_gradient_version[k];
     if (buffer < 0 || version < 0) return -1;
-    return value_of(flow, chunk, position, buffer, version);
+    return check_value_of(flow, chunk, position, buffer, version);
 }
 
-static bool is_moved(const struct flow *flow, int buffer)
+bool check_is_moved(const struct check_flow *flow, int buffer)
 {
     unsigned classes = flow->stage->moved_at[flow->task->chunk][flow->task->position];
     return flow->block->program->buffers[buffer].saved &&
@@ -179,16 +171,16 @@ static bool is_moved(const struct flow *flow, int buffer)
 }
 
 // What backward reads of what was moved is what came back.
-static int read_value(const struct flow *flow, int buffer, int version, bool is_backward)
+int check_read_value(const struct check_flow *flow, int buffer, int version, bool is_backward)
 {
-    bool came_back =
-        is_backward && is_moved(flow, buffer) && version == flow->block->forward_version[buffer];
+    bool came_back = is_backward && check_is_moved(flow, buffer) &&
+                     version == flow->block->forward_version[buffer];
     if (came_back) return flow->work->moved[buffer] - 1;
-    return value_of(flow, flow->task->chunk, flow->task->position, buffer, version);
+    return check_value_of(flow, flow->task->chunk, flow->task->position, buffer, version);
 }
 
-static bool write_version(const struct flow *flow, const struct script_operand *operand,
-                          int version)
+bool check_write_version(const struct check_flow *flow, const struct script_operand *operand,
+                         int version)
 {
     const struct block_program *block = flow->block->program;
     const char *name = check_buffer_name(block, operand->buffer);
@@ -199,19 +191,19 @@ static bool write_version(const struct flow *flow, const struct script_operand *
                           (long long)operand->bytes);
     if (*slot) return check_fail(flow->checking, flow->stage, "writes %s a second time", name);
     if (version > 0) {
-        int before =
-            value_of(flow, flow->task->chunk, flow->task->position, operand->buffer, version - 1);
+        int before = check_value_of(flow, flow->task->chunk, flow->task->position, operand->buffer,
+                                    version - 1);
         if (before < 0 || flow->stage->values[before].offset != operand->offset)
             return check_fail(flow->checking, flow->stage, "%s is written in place, but elsewhere",
                               name);
     }
-    int value;
+    int value = -1;
     if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
     *slot = 1 + value;
     return true;
 }
 
-static bool read_external(const struct flow *flow, const struct instr *instr,
+static bool read_external(const struct check_flow *flow, const struct instr *instr,
                           const struct script_operand *operand)
 {
     const struct check_block *block = flow->block;
@@ -237,7 +229,7 @@ static bool read_external(const struct flow *flow, const struct instr *instr,
     return check_read(flow->checking, flow->stage, operand, part->value - 1, part);
 }
 
-static bool read_input(const struct flow *flow, int at)
+static bool read_input(const struct check_flow *flow, int at)
 {
     const struct block_program *block = flow->block->program;
     const struct instr *instr = &block->instrs[flow->task->instr];
@@ -255,11 +247,12 @@ static bool read_input(const struct flow *flow, int at)
                    ? check_write(flow->checking, flow->stage, operand, &value)
                    : check_fail(flow->checking, flow->stage, "its buffer has another size");
     }
-    int value = version < 0 ? -1 : read_value(flow, buffer, version, instr->phase != PHASE_FORWARD);
+    int value =
+        version < 0 ? -1 : check_read_value(flow, buffer, version, instr->phase != PHASE_FORWARD);
     return check_read(flow->checking, flow->stage, operand, value, NULL);
 }
 
-static bool write_gradient(const struct flow *flow, const struct instr *instr,
+static bool write_gradient(const struct check_flow *flow, const struct instr *instr,
                            const struct script_operand *operand)
 {
     const struct check_block *block = flow->block;
@@ -280,7 +273,7 @@ static bool write_gradient(const struct flow *flow, const struct instr *instr,
     }
     bool is_parted = !schedule_row(flow->checking->program->parallel.schedule)->backward_fused;
     if (is_parted && instr->phase == PHASE_BACKWARD) {
-        int value;
+        int value = -1;
         if (operand->bytes != block->program->buffers[operand->buffer].bytes || operand->adds)
             return check_fail(flow->checking, flow->stage, "%s is not written whole", name);
         if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
@@ -293,7 +286,7 @@ static bool write_gradient(const struct flow *flow, const struct instr *instr,
     return check_read(flow->checking, flow->stage, operand, part->value - 1, part);
 }
 
-static bool write_output(const struct flow *flow, int at)
+static bool write_output(const struct check_flow *flow, int at)
 {
     const struct block_program *block = flow->block->program;
     const struct instr *instr = &block->instrs[flow->task->instr];
@@ -306,11 +299,11 @@ static bool write_output(const struct flow *flow, int at)
     if (operand->adds)
         return check_fail(flow->checking, flow->stage, "%s is added to what is there",
                           check_buffer_name(block, operand->buffer));
-    return write_version(flow, operand, flow->block->written_version[flow->task->instr][at]);
+    return check_write_version(flow, operand, flow->block->written_version[flow->task->instr][at]);
 }
 
 // The operator around an exchange reads and writes on when it is done.
-static bool check_around(const struct flow *flow)
+static bool check_around(const struct check_flow *flow)
 {
     const struct block_program *block = flow->block->program;
     const struct instr *instr = &block->instrs[flow->task->instr];
@@ -324,7 +317,7 @@ static bool check_around(const struct flow *flow)
         int version = is_output ? flow->block->written_version[around][k]
                                 : flow->block->read_version[around][k];
         if (block->buffers[buffer].external) continue;
-        int value = read_value(flow, buffer, version, op->phase != PHASE_FORWARD);
+        int value = check_read_value(flow, buffer, version, op->phase != PHASE_FORWARD);
         if (value < 0) return check_fail(flow->checking, flow->stage, "stands before its operator");
         const struct check_value *of = &flow->stage->values[value];
         struct script_operand operand = {PLACE_ARENA, buffer, of->offset, of->bytes, -1, false};
@@ -334,7 +327,7 @@ static bool check_around(const struct flow *flow)
 }
 
 // Exchanges inside an operator come one after the other, behind it.
-static bool check_order(const struct flow *flow)
+static bool check_order(const struct check_flow *flow)
 {
     const struct block_program *block = flow->block->program;
     const struct instr *instr = &block->instrs[flow->task->instr];
@@ -348,7 +341,7 @@ static bool check_order(const struct flow *flow)
     return true;
 }
 
-static bool run_instr(const struct flow *flow)
+static bool run_instr(const struct check_flow *flow)
 {
     const struct block_program *block = flow->block->program;
     const struct script_task *task = flow->task;
@@ -372,82 +365,6 @@ static bool run_instr(const struct flow *flow)
     }
     for (int i = 0; i < instr->output_count; i++) {
         if (!write_output(flow, i)) return false;
-    }
-    return true;
-}
-
-// What goes into a slot from outside or out of it.
-static bool cross_border(const struct flow *flow, bool is_in)
-{
-    const struct script_task *task = flow->task;
-    const struct block_program *block = flow->block->program;
-    bool is_forward = task->slot_kind == TASK_FORWARD;
-    bool is_low = is_forward == is_in;
-    const int *buffers = is_forward ? (is_in ? block->inputs : block->outputs)
-                                    : (is_in ? block->output_gradients : block->input_gradients);
-    int last = flow->stage->block_count[task->chunk] - 1, at = 0;
-    int count = is_in ? task->output_count : task->input_count;
-    if (task->position != (is_low ? 0 : last))
-        return check_fail(flow->checking, flow->stage, "is not at the border of its chunk");
-    for (int k = 0; k < 2; k++) {
-        if (buffers[k] < 0) continue;
-        const struct script_operand *operand =
-            at < count ? is_in ? &task->outputs[at] : &task->inputs[at] : NULL;
-        if (!operand || operand->buffer != buffers[k])
-            return check_fail(flow->checking, flow->stage, "lacks %s",
-                              check_buffer_name(block, buffers[k]));
-        at++;
-        int version = is_in        ? 0
-                      : is_forward ? flow->block->output_version[k]
-                                   : flow->block->input_gradient_version[k];
-        int value = is_in ? -1 : value_of(flow, task->chunk, task->position, buffers[k], version);
-        bool is_right = is_in ? write_version(flow, operand, 0)
-                              : check_read(flow->checking, flow->stage, operand, value, NULL);
-        if (!is_right) return false;
-    }
-    return at == count || check_fail(flow->checking, flow->stage, "has operands too many");
-}
-
-static bool copy_out(const struct flow *flow)
-{
-    const struct script_task *task = flow->task;
-    int wanted = 0;
-    for (int b = 0; b < flow->block->program->buffer_count; b++)
-        wanted += is_moved(flow, b);
-    if (flow->work->moved_out || task->input_count != wanted)
-        return check_fail(flow->checking, flow->stage, "moves %d tensors, wanted %d once",
-                          task->input_count, wanted);
-    flow->work->moved_out = ARENA_NEW(flow->checking->arena, int, wanted);
-    for (int i = 0; i < wanted; i++) {
-        const struct script_operand *operand = &task->inputs[i];
-        bool is_again = false;
-        for (int k = 0; k < i; k++)
-            is_again = is_again || flow->work->moved_out[k] == operand->buffer;
-        if (is_again || !is_moved(flow, operand->buffer))
-            return check_fail(flow->checking, flow->stage, "%s is not to be moved, or twice",
-                              check_buffer_name(flow->block->program, operand->buffer));
-        flow->work->moved_out[i] = operand->buffer;
-        int value =
-            read_value(flow, operand->buffer, flow->block->forward_version[operand->buffer], false);
-        if (!check_read(flow->checking, flow->stage, operand, value, NULL)) return false;
-    }
-    return true;
-}
-
-static bool copy_in(const struct flow *flow)
-{
-    const struct script_task *task = flow->task;
-    if (!flow->work->moved_out)
-        return check_fail(flow->checking, flow->stage, "nothing has been moved out");
-    for (int i = 0; i < task->output_count; i++) {
-        const struct script_operand *operand = &task->outputs[i];
-        int value, *moved = &flow->work->moved[operand->buffer];
-        if (operand->buffer != flow->work->moved_out[i] || *moved ||
-            operand->bytes != flow->block->program->buffers[operand->buffer].bytes)
-            return check_fail(flow->checking, flow->stage, "%s does not come back as it left",
-                              check_buffer_name(flow->block->program, operand->buffer));
-        if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
-        *moved = 1 + value;
     }
     return true;
 }
@@ -476,7 +393,7 @@ bool check_flow_task(const struct checking *checking, struct check_stage *stage)
     const struct script_task *task = check_task(stage);
     if (!has_place(stage, task)) return check_fail(checking, stage, "is of no block of the stage");
     if (stage->has_norm) return check_fail(checking, stage, "comes behind the gradient norm");
-    struct flow flow = {checking, stage, task, &checking->blocks[task->block], NULL};
+    struct check_flow flow = {checking, stage, task, &checking->blocks[task->block], NULL};
     flow.work = &works_at(&flow, task->chunk)[task->position];
     if (!has_buffers(flow.block, task))
         return check_fail(checking, stage, "has an operand that is no buffer of its block");
@@ -493,22 +410,22 @@ bool check_flow_task(const struct checking *checking, struct check_stage *stage)
     case SCRIPT_ROOM:
         return check_flat_task(checking, stage);
     case SCRIPT_COPY_OUT:
-        return copy_out(&flow);
+        return check_copy_out(&flow);
     case SCRIPT_COPY_IN:
-        return copy_in(&flow);
+        return check_copy_in(&flow);
     case SCRIPT_SEND:
-        return cross_border(&flow, false);
+        return check_border_task(&flow, false);
     case SCRIPT_RECEIVE:
-        return cross_border(&flow, true);
+        return check_border_task(&flow, true);
     case SCRIPT_SEED:
         if (!is_head || task->slot_kind != TASK_BACKWARD)
             return check_fail(checking, stage, "the loss is not here");
-        return cross_border(&flow, true);
+        return check_border_task(&flow, true);
     case SCRIPT_LOSS:
         stage->loss_count++;
         if (!is_head || task->slot_kind != TASK_FORWARD)
             return check_fail(checking, stage, "the loss is not here");
-        return cross_border(&flow, false);
+        return check_border_task(&flow, false);
     default:
         return check_fail(checking, stage, "is of no kind that there is");
     }

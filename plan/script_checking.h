@@ -126,6 +126,27 @@ bool check_step_end(const struct checking *checking, struct check_stage *stage);
 // A gradient of unit `unit` was added to the state.
 bool check_added(const struct checking *checking, struct check_stage *stage, int unit);
 
+// A task that works on a block.
+struct check_flow {
+    const struct checking *checking;
+    struct check_stage *stage;
+    const struct script_task *task;
+    const struct check_block *block;
+    struct check_work *work;
+};
+// The value of a version of a buffer of a block; -1: not there. What comes from a neighbour on this
+// stage is that one's.
+int check_value_of(const struct check_flow *flow, int chunk, int position, int buffer, int version);
+// As an instruction reads it: in backward what was moved is what came back.
+int check_read_value(const struct check_flow *flow, int buffer, int version, bool is_backward);
+bool check_write_version(const struct check_flow *flow, const struct script_operand *operand,
+                         int version);
+bool check_is_moved(const struct check_flow *flow, int buffer);
+// plan/script_check_border.c
+bool check_border_task(const struct check_flow *flow, bool is_in);
+bool check_copy_out(const struct check_flow *flow);
+bool check_copy_in(const struct check_flow *flow);
+
 // plan/script_check_flow.c: the next task of a stage that is none of the step.
 bool check_flow_task(const struct checking *checking, struct check_stage *stage);
 // plan/script_check_flat.c: gathering, scattering, rooms.

@@ -20,6 +20,9 @@ struct script_case {
 bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case *of);
 // GPT-2 124M on so many stages, tensor parallel and replicated, 1F1B.
 void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct script_case *of);
+// Of whom draws: stack and prices of a lowered plan.
+struct priced;
+void script_case_keep(const struct priced *priced, struct script_case *of);
 // Scripts of all stages: operators of the graphs in program order, buffers by best fit.
 void script_case_write(struct script_case *of);
 // A test comment that says all of it.

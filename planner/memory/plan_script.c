@@ -1,3 +1,5 @@
+#include "planner/memory/plan_script.h"
+
 #include "planner/memory/plan_script_write.h"
 
 #include <assert.h>

@@ -391,6 +391,8 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     int end = add_own(building, STAGE_END, "end", slot, -1);
     for (int i = 0; i < end_count; i++)
         draft_follows(&building->draft, end, ends[i]);
+    // An empty slot (an embedding has no B) ends behind the slot before.
+    pass_gates(building, end);
     building->last_end = end;
 }
 
