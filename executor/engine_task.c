@@ -122,22 +122,12 @@ static bool make_room(struct engine *engine, int task)
     return true;
 }
 
-// Forward and backward messages of a chunk have channels of their own, told by the chunk that
-// receives.
-static int channel_of(const struct engine *engine, const struct script_task *task)
-{
-    int receiver = task->kind == SCRIPT_SEND ? task->peer_chunk : task->chunk;
-    int kind = script_task_id(engine->script, (int)(task - engine->script->tasks)).kind;
-    bool is_backward = kind == TASK_KIND_COUNT + 1 || kind == TASK_KIND_COUNT + 3;
-    return 2 * receiver + is_backward;
-}
-
 static bool message(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct transport *transport = engine->transport;
     struct communicator *communicator = engine->request->communicator;
-    int peer = engine_rank_at_stage(engine, of->peer_stage), channel = channel_of(engine, of);
+    int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
     bool sends = of->kind == SCRIPT_SEND;
     int count = sends ? of->input_count : of->output_count;
     for (int i = 0; i < count; i++) {
