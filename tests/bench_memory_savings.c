@@ -257,6 +257,10 @@ int main(void)
 {
     const char *given = getenv("MESHWRIGHT_LIMIT_S");
     struct bench bench = {.progress = progress_start(), .limit_s = given ? atof(given) : LIMIT_S};
+    if (!(bench.limit_s > 0)) {
+        fprintf(stderr, "bench_memory_savings: MESHWRIGHT_LIMIT_S: wanted seconds above 0\n");
+        return 1;
+    }
     bench.table = table_new(&bench.rows, "lrrrrrrrlrr");
     static const char *const HEADER[] = {"saved of",  "operators", "program", "ours",
                                          "program",   "greedy",    "ILP",     "gap",
