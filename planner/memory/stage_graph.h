@@ -22,12 +22,24 @@
 // at the start holds them all): one for each micro-batch that is in flight, in turn. All else lives
 // within the work on its own micro-batch. Where the graph has every micro-batch of the step, or
 // each ends before the next begins, no place is held.
+enum stage_operator {
+    STAGE_INSTR,
+    STAGE_HOLD,      // the places that are held
+    STAGE_RECEIVE,   // a message
+    STAGE_SEND,      // a message, or the loss to whoever asks
+    STAGE_SEED,      // the gradient of the loss
+    STAGE_ROOM,      // for a block's gradients, which are scattered
+    STAGE_COPY_OUT,  // what is offloaded
+    STAGE_COPY_IN,
+    STAGE_END,  // of a slot
+};
+
 struct stage_graph {
     struct memory_graph *graph;
     int micro_batches;
     // Where an operator comes from: operator o is instruction `instr[o]` of position `position[o]`
-    // of chunk `chunk[o]` for micro-batch `micro_batch[o]`; instr -1: a message, a copy, room for a
-    // block's gradients, the end of a slot.
+    // of chunk `chunk[o]` for micro-batch `micro_batch[o]`; instr -1: of another kind.
+    const enum stage_operator *kind;
     const int *instr, *position, *chunk, *micro_batch;
     const int *slot;    // by operator, of the stage's schedule; -1: before the first
     const int *buffer;  // of tensor t: in its block program; -1: persistent or a held place
