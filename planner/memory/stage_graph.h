@@ -16,8 +16,9 @@
 // the next ends. What is offloaded of a layer is out when the next layer of the slot has worked, or
 // the slot ends, and comes back while the layer whose backward is before its own works.
 //
-// A step repeats itself: only so many micro-batches stand in the graph as make the most alive at
-// once (`micro_batches`); those after them use the places of the ones before. That holds because a
+// A step repeats itself: where it has many instructions only so many micro-batches stand in the
+// graph as make the most alive at once (`micro_batches`); those after them use the places of the
+// ones before. That holds because a
 // tensor that lives while another micro-batch works has a place that nothing else uses (an operator
 // at the start holds them all): one for each micro-batch that is in flight, in turn. All else lives
 // within the work on its own micro-batch. Where the graph has every micro-batch of the step, or
