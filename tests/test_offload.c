@@ -198,7 +198,11 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
         request.stack = stack_load(&arena, "meshwright", &err);
         struct search_result plain = {0}, pruned = {0}, whole = {0};
         bool fits = search_plans(&arena, &request, &plain, &other) && plain.best_count > 0;
-        request.pins.search_offload = true;
+        // Where all is moved anyway, redoing more may be faster: less of it is copied.
+        struct offload all = parsed("activations");
+        request.pins.search_offload = i % 3 != 2;
+        if (!request.pins.search_offload)
+            pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&all), offload_value(&all));
         bool ok = search_plans(&arena, &request, &pruned, &err);
         request.exhaustive = true;
         other = (struct err){0};
@@ -211,7 +215,7 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
             assert_int_equal(candidate_compare(request.objective, a, b), 0);
             moved_count += !offload_is_none(&a->parallel.offload);
         }
-        if (fits) assert_true(pruned.best_count > 0);
+        if (fits && request.pins.search_offload) assert_true(pruned.best_count > 0);
         arena_free(&arena);
     }
     assert_true(moved_count > 0);
