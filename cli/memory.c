@@ -48,22 +48,6 @@ static const char *wrote_text(struct arena *arena, const struct memory_arguments
     return arena_print(arena, "%sWrote %s: address over time\n", text, arguments->plot);
 }
 
-static bool run_packing(struct arena *arena, const struct memory_arguments *arguments,
-                        const struct pack_problem *problem, struct memory_schedule *rows,
-                        struct err *err)
-{
-    struct memory_methods methods = memory_methods_of(arguments);
-    struct memory_options options = memory_options_of(arguments, 1);
-    struct arena scratch = {0};
-    bool ok = true;
-    for (int i = 0; i < methods.count && ok; i++) {
-        options.method = methods.methods[i];
-        ok = memory_schedule_packing(arena, &scratch, problem, &options, &rows[i], err);
-    }
-    arena_free(&scratch);
-    return ok;
-}
-
 static bool draw_packing(struct arena *arena, const struct memory_arguments *arguments,
                          const struct pack_problem *problem, const struct memory_report *report,
                          struct err *err)
@@ -110,7 +94,7 @@ static int packing(struct arena *arena, const struct memory_arguments *arguments
     file.problem.capacity = arguments->capacity;
     struct memory_methods methods = memory_methods_of(arguments);
     struct memory_schedule *rows = ARENA_NEW(arena, struct memory_schedule, methods.count);
-    if (!run_packing(arena, arguments, &file.problem, rows, err)) return exit_status(err);
+    if (!memory_run_packing(arena, arguments, &file.problem, rows, err)) return exit_status(err);
     const char *slash = strrchr(arguments->input, '/');
     const struct memory_report report = {
         .name = slash ? slash + 1 : arguments->input,

@@ -1,7 +1,8 @@
+#include "cli/memory_bug.h"
 #include "cli/memory_run.h"
 #include "cli/options.h"
+#include "cli/plan_question.h"
 #include "core/file.h"
-#include "plan/plan.h"
 #include "planner/memory/plan_schedule.h"
 
 #include <stdio.h>
@@ -9,23 +10,18 @@
 
 enum { PLAN_ALIGNMENT = 512 };  // what CUDA's allocators round to
 
-static bool lower_plan(struct arena *arena, struct arena *scratch, const struct plan *plan,
-                       const struct stack **stack, const struct program **program, struct err *err)
+// All stages of the plan scheduled. Where the checker refuses one, its graph is saved.
+static bool schedule_stages(struct arena *arena, const struct evaluation_request *request,
+                            const struct memory_options *options, struct plan_stages *stages,
+                            struct err *err)
 {
-    struct evaluation_request request = {
-        .model = plan->model,
-        .cluster = plan->cluster,
-        .workload = plan->workload,
-        .parallel = plan->parallel,
-    };
-    request.stack = *stack = stack_read(arena, &plan->stack, err);
-    request.fabrics = request.stack ? fabrics_load(arena, err) : NULL;
-    if (!request.fabrics || !fabrics_cover(request.fabrics, plan->cluster, err)) return false;
-    request.bands = bands_load(arena, err);
+    struct arena scratch = {0};
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
-    if (!request.bands || !evaluate(arena, scratch, &request, evaluation, err)) return false;
-    *program = evaluation->program;
-    return true;
+    bool ok = evaluate(arena, &scratch, request, evaluation, err) &&
+              plan_schedule_make(arena, &scratch, evaluation->program, request->stack, options,
+                                 stages, err);
+    arena_free(&scratch);
+    return ok || (stages->refused && memory_save_graph(arena, stages->refused, err));
 }
 
 // The group to print: the one with the stage asked for, else the one with the largest arena.
@@ -85,33 +81,18 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
     return status;
 }
 
-// The plan file says what cannot be: a wrong file, not a wrong command line.
-static int fail(const struct memory_arguments *arguments, struct err *err)
-{
-    if (err->kind == ERR_USAGE) {
-        const struct err place = *err;
-        *err = (struct err){0};
-        err_set(err, ERR_INPUT, "%s: %.900s", arguments->input, place.text);
-    }
-    return exit_status(err);
-}
-
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
-    const struct plan *plan = plan_load(arena, arguments->input, err);
+    struct evaluation_request request;
+    const struct plan *plan = plan_question(arena, arguments->input, NULL, &request, err);
     if (!plan) return exit_status(err);
     int64_t alignment = arguments->alignment ? arguments->alignment : PLAN_ALIGNMENT;
     struct memory_options options = memory_options_of(arguments, alignment);
     struct memory_methods methods = memory_methods_of(arguments);
     options.method = methods.methods[methods.count - 1];
-    const struct stack *stack = NULL;
-    const struct program *program = NULL;
     struct plan_stages stages = {0};
-    struct arena scratch = {0};
-    bool ok = lower_plan(arena, &scratch, plan, &stack, &program, err) &&
-              plan_schedule_make(arena, &scratch, program, stack, &options, &stages, err);
-    arena_free(&scratch);
-    if (!ok) return fail(arguments, err);
+    if (!schedule_stages(arena, &request, &options, &stages, err))
+        return plan_question_status(arguments->input, err);
     const struct plan_stage *shown = find_stage(arguments, &stages, err);
     struct memory_report report;
     if (!shown || !memory_run_graph(arena, arguments, shown->graph->graph, shown->problem,

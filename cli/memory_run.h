@@ -14,6 +14,7 @@ struct memory_arguments {
     int stage;                    // -1 = not given
     double time_limit_s;
     bool training, json, verbose;
+    void (*spoil)(struct memory_schedule *schedule);  // see struct memory_options
 };
 
 // The options as the scheduler takes them.
@@ -28,12 +29,19 @@ struct memory_methods {
 struct memory_methods memory_methods_of(const struct memory_arguments *arguments);
 
 // Every method's row for a graph. `answer`: the row of the last method where it is there already;
-// else NULL. False with `err` set by the scheduler; then the graph is saved beside it.
+// else NULL. False with `err` set by the scheduler; the graph is saved
+// (memory_bug.h) where the checker refused its schedule.
 MUST_CHECK bool memory_run_graph(struct arena *arena, const struct memory_arguments *arguments,
                                  const struct memory_graph *graph,
                                  const struct memory_problem *problem, int64_t alignment,
                                  const struct memory_schedule *answer, struct memory_report *report,
                                  struct err *err);
+
+// Every method's row for a packing problem: rows[memory_methods_of(arguments).count]. False as
+// above; then the problem is saved.
+MUST_CHECK bool memory_run_packing(struct arena *arena, const struct memory_arguments *arguments,
+                                   const struct pack_problem *problem, struct memory_schedule *rows,
+                                   struct err *err);
 
 // Table or JSON on stdout, the picture, and the exit status; `wrote` is the last line (may be "").
 int memory_answer(struct arena *arena, const struct memory_arguments *arguments,

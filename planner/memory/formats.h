@@ -21,6 +21,10 @@ MUST_CHECK bool packing_load(struct arena *arena, const char *path, struct packi
 // The same CSV with a last column `offset` (or the column that was there, filled).
 char *packing_text(struct arena *arena, const struct packing_file *file, const int64_t *offsets);
 
+// The problem itself, buffers by number: id,lower,upper,size,alignment,offset; offset -1: not
+// placed.
+char *packing_problem_text(struct arena *arena, const struct pack_problem *problem);
+
 // A graph as JSON (planner/memory/graph.schema.json):
 // {"version": 1, "name": "...",
 //  "tensors": [{"name": "x", "bytes": 4096, "persistent": false, "kept": false,

@@ -319,3 +319,18 @@ char *packing_text(struct arena *arena, const struct packing_file *file, const i
     }
     return text;
 }
+
+char *packing_problem_text(struct arena *arena, const struct pack_problem *problem)
+{
+    enum { ROW_BYTES = 6 * 24 };
+    static const char HEADER[] = "id,lower,upper,size,alignment,offset\n";
+    char *text = ARENA_NEW(arena, char, sizeof HEADER + (size_t)problem->count * ROW_BYTES);
+    char *at = text + sprintf(text, "%s", HEADER);
+    for (int i = 0; i < problem->count; i++) {
+        const struct pack_buffer *buffer = &problem->buffers[i];
+        at += sprintf(at, "%d,%lld,%lld,%lld,%lld,%lld\n", i, (long long)buffer->lower,
+                      (long long)buffer->upper, (long long)buffer->size,
+                      (long long)buffer->alignment, (long long)buffer->fixed_offset);
+    }
+    return text;
+}

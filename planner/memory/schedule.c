@@ -281,9 +281,9 @@ bool memory_schedule_graph(struct arena *arena, struct arena *scratch,
     }
     judge(&task, schedule);
     const char *why = "";
-    if (ok && !options->no_check &&
-        !check_graph(scratch, graph, problem, options->alignment, options->capacity, schedule,
-                     &why))
+    if (options->spoil) options->spoil(schedule);
+    if (ok && !check_graph(scratch, graph, problem, options->alignment, options->capacity, schedule,
+                           &why))
         ok = err_set(err, ERR_SYSTEM, "a bug: the schedule is wrong: %s", why);
     arena_reset(scratch, mark);
     return ok;
@@ -311,7 +311,8 @@ bool memory_schedule_packing(struct arena *arena, struct arena *scratch,
     schedule->layout_proven = schedule->arena_bytes == schedule->bound_bytes;
     schedule->infeasible |= schedule->pack_counts.infeasible;
     const char *why = "";
-    if (ok && !options->no_check && !check_packing(scratch, problem, schedule, &why))
+    if (options->spoil) options->spoil(schedule);
+    if (ok && !check_packing(scratch, problem, schedule, &why))
         ok = err_set(err, ERR_SYSTEM, "a bug: the packing is wrong: %s", why);
     arena_reset(scratch, mark);
     return ok;

@@ -55,6 +55,7 @@ static void fill_operators(const struct draft *draft, struct memory_graph *graph
                            struct stage_graph *stage)
 {
     int count = draft->operator_count;
+    enum stage_operator *kinds = ARENA_NEW(draft->arena, enum stage_operator, count);
     int *maps[5];
     for (int i = 0; i < 5; i++)
         maps[i] = ARENA_NEW(draft->arena, int, count);
@@ -71,12 +72,14 @@ static void fill_operators(const struct draft *draft, struct memory_graph *graph
             .after = from->after.items,
             .after_count = from->after.count,
         };
+        kinds[o] = from->kind;
         maps[0][o] = from->instr;
         maps[1][o] = from->position;
         maps[2][o] = from->chunk;
         maps[3][o] = from->micro_batch;
         maps[4][o] = from->slot;
     }
+    stage->kind = kinds;
     stage->instr = maps[0];
     stage->position = maps[1];
     stage->chunk = maps[2];

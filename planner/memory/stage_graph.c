@@ -82,13 +82,14 @@ static int add_operator(struct building *building, const struct draft_operator *
 }
 
 // An operator that is no instruction.
-static int add_own(struct building *building, const char *what, const struct stage_slot *slot,
-                   int position)
+static int add_own(struct building *building, enum stage_operator kind, const char *what,
+                   const struct stage_slot *slot, int position)
 {
     static const char KINDS[] = "FBW";
     struct draft_operator operator= {
         .name = arena_print(building->draft.arena, "%c%d.%d %s", KINDS[slot->kind],
                             slot->micro_batch, slot->chunk, what),
+        .kind = kind,
         .instr = -1,
         .chunk = slot->chunk,
         .position = position,
@@ -205,12 +206,15 @@ static const char *step_name(struct arena *arena, const struct block_steps *step
 
 static int emit(struct building *building, const struct stage_slot *slot, int position, int index)
 {
+    static const enum stage_operator KINDS[] = {STAGE_INSTR, STAGE_ROOM, STAGE_COPY_OUT,
+                                                STAGE_COPY_IN};
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     const struct block_step *step = &steps->steps[index];
     struct work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     const char *name = step_name(building->draft.arena, steps, step);
-    int operator= add_own(building, arena_print(building->draft.arena, "%d %s", position, name),
-                          slot, position);
+    int operator=
+        add_own(building, KINDS[step->kind],
+                arena_print(building->draft.arena, "%d %s", position, name), slot, position);
     work->operators[index] = operator;
     building->draft.operators[operator].instr = step->instr;
     for (int i = 0; i < step->read_count; i++)
@@ -323,7 +327,8 @@ static void receive(struct building *building, int index)
     int position = is_forward ? 0 : chunk->count - 1;
     const struct block_steps *steps = chunk->blocks[position];
     const int *values = is_forward ? steps->inputs : steps->output_gradients;
-    int operator= add_own(building, from.exists ? "receive" : "seed", slot, position);
+    int operator= from.exists ? add_own(building, STAGE_RECEIVE, "receive", slot, position)
+                              : add_own(building, STAGE_SEED, "seed", slot, position);
     pass_gates(building, operator);
     for (int i = 0; i < 2; i++) {
         if (values[i] < 0) continue;
@@ -356,7 +361,7 @@ static void send(struct building *building, const struct message *message, const
                  int end_count)
 {
     if (message->count == 0) return;
-    int operator= add_own(building, "send", message->slot, -1);
+    int operator= add_own(building, STAGE_SEND, "send", message->slot, -1);
     for (int i = 0; i < message->count; i++)
         reads(building, operator, message->tensors[i]);
     for (int i = 0; i < end_count; i++)
@@ -388,7 +393,7 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     if (is_now) send(building, &own, ends, end_count);
     if (!is_now) building->sending = own;
     ends = unfollowed(building, &end_count);
-    int end = add_own(building, "end", slot, -1);
+    int end = add_own(building, STAGE_END, "end", slot, -1);
     for (int i = 0; i < end_count; i++)
         draft_follows(&building->draft, end, ends[i]);
     building->last_end = end;
@@ -457,6 +462,7 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
     if (holds) {
         const struct draft_operator held = {
             .name = "held places",
+            .kind = STAGE_HOLD,
             .instr = -1,
             .chunk = -1,
             .position = -1,
