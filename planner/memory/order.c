@@ -178,7 +178,8 @@ static bool solve_divided(struct solving *solving, const struct order_options *o
     struct order_division *division =
         order_divide(arena, scratch, problem, NULL, no_segments, no_sides);
     struct order_relaxed relaxed = {0};
-    if (!no_segments) relaxed = order_relax(arena, scratch, division, SLACK_LEAST);
+    int slack_least = options->slack_least ? options->slack_least : SLACK_LEAST;
+    if (!no_segments) relaxed = order_relax(arena, scratch, division, slack_least);
     if (relaxed.count == 0) {
         struct order_parts parts = solve_parts(solving, division);
         join_parts(solving, division, &parts);

@@ -7,7 +7,9 @@
 // 1. Update branches (operators marked `update` that nothing but updates follows) are taken out.
 // 2. What is left is cut at operators that every order runs at the same place: linear time, no
 //    transitive closure. Segments between cuts do not act on each other's peak but through what is
-//    alive across both; equal segments are solved once.
+//    alive across both; equal segments are solved once. Operators that could run long before they
+//    are needed would leave next to no such place: bounds are those of a graph in which they moved,
+//    and orders have them run right before they are needed.
 // 3. A segment is solved exactly by best-first search over executed sets, with two forced moves
 //    proven by exchange: a ready operator (or a chain that ends at its lowest level) that fits
 //    under the threshold and leaves no more alive than before runs at once.
@@ -21,6 +23,8 @@ struct order_options {
     int64_t state_cap;      // executed sets a segment; 0 = the default. What makes results equal on
                             // every machine: only the deadline depends on the clock
     int certify_operators;  // 0 = none, at most 30
+    int slack_least;        // what may run this many operators early stands in the way of no cut
+                            // (order_relax.h); 0 = the default
     bool no_forced_moves, no_segments, no_update_branches;  // for tests: the same peak, slower
     void (*log)(void *context, const char *line);
     void *log_context;

@@ -74,7 +74,8 @@ static void anchor_sources(struct divider *divider)
         if (divider->is_side[op] || divider->makes_nothing[op]) continue;
         int wanted = divider->wanted_anchor ? divider->wanted_anchor[op] : -1;
         if (wanted >= 0 && !divider->is_side[wanted] && !divider->makes_nothing[wanted]) {
-            divider->anchor[op] = wanted;
+            bool moves_on = divider->anchor[wanted] >= 0;  // what it goes with goes with another
+            divider->anchor[op] = moves_on ? divider->anchor[wanted] : wanted;
         } else if (is_free[op]) {
             int next = problem->successors[problem->first_successor[op]];
             int anchor = divider->anchor[next] >= 0 ? divider->anchor[next] : next;

@@ -91,12 +91,21 @@ static int first_reader(struct relaxing *relaxing, int op)
     return first;
 }
 
+static bool makes_any(const struct memory_problem *problem, int op)
+{
+    for (int t = problem->first_touched[op]; t < problem->first_touched[op + 1]; t++) {
+        if (problem->buffers[problem->touched[t]].producer == op) return true;
+    }
+    return false;
+}
+
 // Later operators are asked first, so that chains move together.
 static void choose_moved(struct relaxing *relaxing, int slack)
 {
     for (int op = relaxing->problem->operator_count - 1; op >= 0; op--) {
         relaxing->anchor[op] = -1;
-        if (relaxing->slack[op] >= slack) relaxing->anchor[op] = first_reader(relaxing, op);
+        if (relaxing->slack[op] < slack || !makes_any(relaxing->problem, op)) continue;
+        relaxing->anchor[op] = first_reader(relaxing, op);
     }
 }
 
