@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "planner/memory/order_certify.h"
+#include "planner/memory/order_cut.h"
 #include "planner/memory/order_relax.h"
 #include "planner/memory/order_walk.h"
 
@@ -11,7 +12,9 @@
 enum {
     PASSES_MAX = 48,   // halvings of an interval of 2^48 bytes
     SLACK_LEAST = 16,  // operators; branches that part and meet again are shorter
-    WHOLE_MAX = 512,   // operators of a segment that is searched with its side branches in it
+    SEEN_PART = 100000,
+    WHOLE_SCANS = 20000000,  // arcs of the network of the whole graph: tenths of a second
+    WHOLE_MAX = 512,         // operators of a segment that is searched with its side branches in it
 };
 
 struct solving {
@@ -25,6 +28,11 @@ struct solving {
 static bool is_late(const struct solving *solving)
 {
     return solving->limits.deadline_s > 0 && clock_s() > solving->limits.deadline_s;
+}
+
+static bool is_open(const struct solving *solving)
+{
+    return solving->result.bound_bytes < solving->result.peak_bytes && !is_late(solving);
 }
 
 static void keep_better(struct solving *solving, const int *order)
@@ -214,6 +222,33 @@ static void solve_whole(struct solving *solving, const struct order_options *opt
     raise_by_parts(solving, division, &parts);
 }
 
+// The graph as one part, by cuts: what is known of segments does not see what waits from one to
+// another.
+static void bound_whole(struct solving *solving)
+{
+    struct arena *arena = solving->scratch;
+    const struct memory_problem *problem = solving->problem;
+    struct order_division *division =
+        order_divide(arena, solving->arena, problem, NULL, true, true);
+    int count = division->unit_count, listed = 0;
+    int *units = ARENA_NEW(arena, int, count), *all = ARENA_NEW(arena, int, count);
+    for (int step = 0; step < problem->operator_count; step++) {
+        int op = solving->result.order[step], unit = division->unit[op];
+        bool is_last = op == division->operators[division->first_operator[unit + 1] - 1];
+        if (is_last) units[listed++] = unit;
+    }
+    for (int unit = 0; unit < count; unit++)
+        all[unit] = unit;
+    int64_t *bytes = ARENA_NEW(arena, int64_t, problem->buffer_count);
+    for (int b = 0; b < problem->buffer_count; b++)
+        bytes[b] = problem->buffers[b].bytes;
+    struct order_builder builder = order_builder_make(arena, division, bytes);
+    const struct order_local *local =
+        order_local_make(arena, &builder, 0, all, count, count, division->base_bytes[0]);
+    int64_t scans = WHOLE_SCANS;
+    raise_bound(solving, order_cut_bound(arena, local, units, solving->result.bound_bytes, &scans));
+}
+
 struct order_result order_solve(struct arena *arena, struct arena *scratch,
                                 const struct memory_problem *problem,
                                 const struct order_options *options)
@@ -232,8 +267,10 @@ struct order_result order_solve(struct arena *arena, struct arena *scratch,
     result->bound_bytes = order_simple_bound(scratch, problem);
     keep_better(&solving, order_greedy(scratch, arena, problem));
     bool is_divided = !is_late(&solving) && solve_divided(&solving, options);
-    bool is_open = result->bound_bytes < result->peak_bytes;
-    if (is_divided && is_open && !is_late(&solving)) solve_whole(&solving, options);
+    if (is_divided && is_open(&solving)) bound_whole(&solving);
+    // A gap that no one sees is not worth the search of a large graph.
+    bool is_seen = result->peak_bytes - result->bound_bytes > result->peak_bytes / SEEN_PART;
+    if (is_divided && is_seen && is_open(&solving)) solve_whole(&solving, options);
     assert(result->bound_bytes <= result->peak_bytes);
     arena_reset(scratch, mark);
     return *result;

@@ -1,21 +1,24 @@
 #include "planner/memory/order_part.h"
 
 #include "core/progress.h"
+#include "planner/memory/order_cut.h"
 
 #include <string.h>
 
 // Sets of all searches together are bounded by a multiple of what one may have, so that a graph of
 // many hard segments ends as well; each gets a little.
-enum { CAPS_TOGETHER = 4, CAP_LEAST = 1000, BEAM_WIDTH_MAX = 64, BEAM_ROUNDS = 8 };
+enum { CAPS_TOGETHER = 4, CAP_LEAST = 1000, BEAM_WIDTH_MAX = 64, BEAM_ROUNDS = 8, CUT_SHARE = 4 };
 static const int64_t STATES_DEFAULT = 200000;
 static const int64_t SEARCH_WORK = 20000000;  // sets times units: a set is loaded unit by unit
 static const int64_t BEAM_WORK = 200000000;   // units squared times width
+static const int64_t ROUNDS_WORK = 160000;    // operators of all beams under a limit
+static const int64_t CUT_SCANS = 100000000;   // arcs of all parts: tenths of a second
 static const int64_t SET_WORDS = 8000000;     // 64 MB of sets a search
 
 struct solver {
     struct arena *arena, *scratch;
     const struct order_limits *limits;
-    int64_t states_left;
+    int64_t states_left, scans_left;
 };
 
 static void keep_better(struct solver *solver, struct order_part *part, const int *units)
@@ -70,7 +73,8 @@ static void improve(struct solver *solver, struct order_part *part, int *units)
     int64_t width = BEAM_WORK / (count * count);
     width = width < 1 ? 1 : width > BEAM_WIDTH_MAX ? BEAM_WIDTH_MAX : width;
     int64_t low_bytes = part->bound_bytes;
-    for (int round = 0; round < BEAM_ROUNDS && low_bytes < part->peak_bytes; round++) {
+    int rounds = count < ROUNDS_WORK / BEAM_ROUNDS ? BEAM_ROUNDS : (int)(ROUNDS_WORK / count) + 1;
+    for (int round = 0; round < rounds && low_bytes < part->peak_bytes; round++) {
         if (is_late(solver->limits)) return;
         int64_t limit_bytes = low_bytes + (part->peak_bytes - 1 - low_bytes) / 2;
         if (order_beam(solver->scratch, part->local, limit_bytes, (int)width, units)) {
@@ -79,6 +83,15 @@ static void improve(struct solver *solver, struct order_part *part, int *units)
             low_bytes = limit_bytes + 1;
         }
     }
+}
+
+// What needs no search, which starts where this ends.
+static void bound_by_cuts(struct solver *solver, struct order_part *part)
+{
+    int64_t scans = solver->scans_left / CUT_SHARE, left = scans;
+    part->bound_bytes =
+        order_cut_bound(solver->scratch, part->local, part->units, part->bound_bytes, &left);
+    solver->scans_left -= scans - left;
 }
 
 static void solve_part(struct solver *solver, struct order_part *part)
@@ -95,6 +108,8 @@ static void solve_part(struct solver *solver, struct order_part *part)
     if (order_beam(solver->scratch, part->local, INT64_MAX, 1, units)) {
         keep_better(solver, part, units);
     }
+    if (part->peak_bytes == part->bound_bytes) return;
+    bound_by_cuts(solver, part);
     if (part->peak_bytes == part->bound_bytes) return;
     search_exactly(solver, part, units);
     if (part->capped) improve(solver, part, units);
@@ -119,9 +134,9 @@ struct order_parts order_parts_solve(struct arena *arena, struct arena *scratch,
                                      const struct order_division *division,
                                      const struct order_limits *limits)
 {
-    struct solver solver = {arena, scratch, limits,
-                            (limits->state_cap ? limits->state_cap : STATES_DEFAULT) *
-                                CAPS_TOGETHER};
+    struct solver solver = {
+        arena, scratch, limits,
+        (limits->state_cap ? limits->state_cap : STATES_DEFAULT) * CAPS_TOGETHER, CUT_SCANS};
     struct order_parts parts = {ARENA_NEW(arena, struct order_part, division->segment_count), 0, 0,
                                 NULL};
     int *of_segment = ARENA_NEW(arena, int, division->segment_count);

@@ -1,0 +1,14 @@
+#pragma once
+#include "planner/memory/order_local.h"
+
+// A bound for parts that are wide. While a unit runs, all that comes before it has run, nothing
+// that comes behind it, and of the others a set that is closed towards what comes before. Which of
+// these sets leaves least alive is a smallest cut: a buffer whose producer is on the side of what
+// has run and one of whose users is not costs its bytes. No order can have less alive when the unit
+// runs than that and what the unit makes; the highest over all units is the bound.
+
+// `units` is an order of all units (those that hold most in it are asked first, and none of which
+// it holds no more than the bound). Looks at `scans_left` arcs and takes off what it looked at.
+// Returns the bound, at least `bound_bytes`, which is one already.
+int64_t order_cut_bound(struct arena *scratch, const struct order_local *local, const int *units,
+                        int64_t bound_bytes, int64_t *scans_left);
