@@ -1,5 +1,6 @@
 #include "planner/memory/max_flow.h"
 #include "planner/memory/order_cut.h"
+#include "planner/memory/order_search.h"
 #include "tests/memory_graphs.h"
 #include "tests/random_problem.h"
 #include "tests/test.h"
@@ -108,16 +109,42 @@ static int64_t best_moment(const struct memory_problem *problem)
     return most_bytes;
 }
 
-static void check_problem(const struct memory_problem *problem, int *exact_count)
+// Still an order, no worse than it was and not below the bound; whether it is better.
+static bool check_improved(struct arena *arena, const struct order_local *local,
+                           int64_t bound_bytes)
+{
+    int count = local->unit_count, *units = ARENA_NEW(arena, int, count);
+    int *waits = ARENA_NEW(arena, int, count);
+    for (int u = 0; u < count; u++)
+        units[u] = u, waits[u] = local->indegree[u];
+    int64_t before_bytes = order_local_peak(arena, local, units), scan_count = 100000;
+    order_cut_improve(arena, local, units, &scan_count);
+    for (int i = 0; i < count; i++) {
+        int u = units[i];
+        assert_int_equal(waits[u]--, 0);
+        for (int s = local->first_successor[u]; s < local->first_successor[u + 1]; s++)
+            waits[local->successors[s]]--;
+    }
+    int64_t after_bytes = order_local_peak(arena, local, units);
+    assert_true(after_bytes <= before_bytes && after_bytes >= bound_bytes);
+    return after_bytes < before_bytes;
+}
+
+struct counts {
+    int exact, improved;
+};
+
+static void check_problem(const struct memory_problem *problem, struct counts *counts)
 {
     struct arena arena = {0}, scratch = {0};
     const struct order_local *local = make_local(&arena, &scratch, problem);
     int64_t bound_bytes = cut_bound(&arena, local, INT64_MAX);
     assert_true(bound_bytes <= least_peak_bytes(&scratch, problem));
     assert_true(cut_bound(&arena, local, 20) <= bound_bytes);
+    counts->improved += check_improved(&arena, local, bound_bytes);
     if (local->unit_count == problem->operator_count) {
         assert_int_equal(bound_bytes, best_moment(problem));
-        ++*exact_count;
+        counts->exact++;
     }
     arena_free(&scratch);
     arena_free(&arena);
@@ -127,19 +154,20 @@ static void cuts_find_the_least_that_is_alive_when_a_unit_runs(void **state)
 {
     (void)state;
     struct draw draw = draw_start("cuts", 42);
-    int exact_count = 0;
+    struct counts counts = {0};
     for (int i = 0; i < seed_count(); i++) {
         struct arena arena = {0};
         int size = draw_int(&draw, 1, 10);
-        check_problem(random_problem(&arena, &draw, size, 1), &exact_count);
+        check_problem(random_problem(&arena, &draw, size, 1), &counts);
         const struct memory_graph *graphs[] = {
             graph_random(&arena, &draw, size), graph_random_plain(&arena, &draw, size),
             graph_layered(&arena, &draw, size, draw_int(&draw, 1, 4))};
         for (int k = 0; k < 3; k++)
-            check_problem(memory_problem_make(&arena, graphs[k], 1), &exact_count);
+            check_problem(memory_problem_make(&arena, graphs[k], 1), &counts);
         arena_free(&arena);
     }
-    assert_true(exact_count > seed_count());
+    assert_true(counts.exact > seed_count());
+    assert_true(counts.improved > seed_count());
 }
 
 // Twenty operators abreast: the search ends at its cap at a small part of what is needed.

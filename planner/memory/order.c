@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    PASSES_MAX = 48,   // halvings of an interval of 2^48 bytes
-    SLACK_LEAST = 16,  // operators; branches that part and meet again are shorter
-    SEEN_PART = 100000,
+    PASSES_MAX = 48,         // halvings of an interval of 2^48 bytes
+    SLACK_LEAST = 16,        // operators; branches that part and meet again are shorter
+    SEEN_PART = 100000,      // of the peak: a smaller gap is not worth the search of a large graph
     WHOLE_SCANS = 20000000,  // arcs of the network of the whole graph: tenths of a second
     WHOLE_MAX = 512,         // operators of a segment that is searched with its side branches in it
 };
@@ -268,7 +268,6 @@ struct order_result order_solve(struct arena *arena, struct arena *scratch,
     keep_better(&solving, order_greedy(scratch, arena, problem));
     bool is_divided = !is_late(&solving) && solve_divided(&solving, options);
     if (is_divided && is_open(&solving)) bound_whole(&solving);
-    // A gap that no one sees is not worth the search of a large graph.
     bool is_seen = result->peak_bytes - result->bound_bytes > result->peak_bytes / SEEN_PART;
     if (is_divided && is_seen && is_open(&solving)) solve_whole(&solving, options);
     assert(result->bound_bytes <= result->peak_bytes);

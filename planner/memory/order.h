@@ -13,6 +13,8 @@
 // 3. A segment is solved exactly by best-first search over executed sets, with two forced moves
 //    proven by exchange: a ready operator (or a chain that ends at its lowest level) that fits
 //    under the threshold and leaves no more alive than before runs at once.
+//    Before that, smallest cuts bound what is alive while a unit runs (order_cut.h): where graphs
+//    are too wide for the search, what is proven is mostly theirs.
 // 4. Update chains run as soon as they fit under the threshold, which rises by the least needed.
 // 5. Where a cap on states is hit the best order found stands, with the threshold that was refuted
 //    as proven bound.

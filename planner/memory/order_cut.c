@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Orders one after another that are no better than the best.
+enum { IDLE_MAX = 50 };
+
 enum side { BESIDE, BEFORE, BEHIND };
 
 struct cutter {
@@ -200,4 +203,58 @@ int64_t order_cut_bound(struct arena *scratch, const struct order_local *local, 
     *scans_left -= cutter.flow.scan_count;
     arena_reset(scratch, mark_before);
     return bound_bytes;
+}
+
+// What has run at the cut first, then `unit`, then the rest, each in the order in which they were.
+static void regroup(const struct cutter *cutter, int unit, const int *units, int *regrouped)
+{
+    int count = cutter->local->unit_count, at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < count; i++) {
+            int u = units[i];
+            bool has_run = cutter->side[u] == BEFORE;
+            if (cutter->side[u] == BESIDE) has_run = cutter->flow.layer[cutter->node[u]] > 0;
+            if (u != unit && has_run == (pass == 0)) regrouped[at++] = u;
+        }
+        if (pass == 0) regrouped[at++] = unit;
+    }
+}
+
+static struct moment highest_moment(struct order_cursor *cursor, const int *units)
+{
+    struct moment highest = {-1, 0};
+    order_cursor_load(cursor, NULL);
+    for (int i = 0; i < cursor->local->unit_count; i++) {
+        int64_t level_bytes = order_cursor_peak(cursor, units[i]);
+        if (level_bytes > highest.level_bytes) highest = (struct moment){level_bytes, units[i]};
+        order_cursor_run(cursor, units[i]);
+    }
+    return highest;
+}
+
+void order_cut_improve(struct arena *scratch, const struct order_local *local, int *units,
+                       int64_t *scans_left)
+{
+    struct arena_mark mark_before = arena_mark(scratch);
+    int count = local->unit_count, step_scans = local->first_touch[count] * 4;
+    struct cutter cutter = cutter_make(scratch, local);
+    struct order_cursor cursor = order_cursor_make(scratch, local);
+    int *now = ARENA_NEW(scratch, int, count), *next = ARENA_NEW(scratch, int, count);
+    memcpy(now, units, (size_t)count * sizeof *units);
+    int64_t least_bytes = INT64_MAX;
+    for (int idle = 0; idle < IDLE_MAX; idle++) {
+        struct moment moment = highest_moment(&cursor, now);
+        if (moment.level_bytes < least_bytes) {
+            least_bytes = moment.level_bytes, idle = 0;
+            memcpy(units, now, (size_t)count * sizeof *units);
+        }
+        int64_t level_bytes = least_level(&cutter, moment.unit, *scans_left);
+        cutter.flow.scan_count += step_scans;
+        if (level_bytes == moment.level_bytes || cutter.flow.scan_count >= *scans_left) break;
+        regroup(&cutter, moment.unit, now, next);
+        int *swapped = now;
+        now = next, next = swapped;
+    }
+    *scans_left -= cutter.flow.scan_count;
+    arena_reset(scratch, mark_before);
 }

@@ -12,3 +12,11 @@
 // Returns the bound, at least `bound_bytes`, which is one already.
 int64_t order_cut_bound(struct arena *scratch, const struct order_local *local, const int *units,
                         int64_t bound_bytes, int64_t *scans_left);
+
+// Brings an order down where it holds most: what has run at the smallest cut there runs first, the
+// rest behind. Neither before that moment nor behind it does anything hold more for it (cuts are
+// submodular); between, what was run late and has to be early may. Goes on with the highest moment
+// of the new order until that is as low as its cut (no order has a lower peak then) or nothing is
+// gained for long. Writes the best to `units`, which is no worse than it was.
+void order_cut_improve(struct arena *scratch, const struct order_local *local, int *units,
+                       int64_t *scans_left);

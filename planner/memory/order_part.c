@@ -7,7 +7,14 @@
 
 // Sets of all searches together are bounded by a multiple of what one may have, so that a graph of
 // many hard segments ends as well; each gets a little.
-enum { CAPS_TOGETHER = 4, CAP_LEAST = 1000, BEAM_WIDTH_MAX = 64, BEAM_ROUNDS = 8, CUT_SHARE = 4 };
+enum {
+    CAPS_TOGETHER = 4,
+    CAP_LEAST = 1000,
+    BEAM_WIDTH_MAX = 64,
+    BEAM_ROUNDS = 8,
+    CUT_SHARE = 4,
+    IMPROVE_SHARE = 8
+};
 static const int64_t STATES_DEFAULT = 200000;
 static const int64_t SEARCH_WORK = 20000000;  // sets times units: a set is loaded unit by unit
 static const int64_t BEAM_WORK = 200000000;   // units squared times width
@@ -94,6 +101,15 @@ static void bound_by_cuts(struct solver *solver, struct order_part *part)
     solver->scans_left -= scans - left;
 }
 
+static void improve_by_cuts(struct solver *solver, struct order_part *part, int *units)
+{
+    int64_t scans = solver->scans_left / IMPROVE_SHARE, left = scans;
+    memcpy(units, part->units, (size_t)part->local->unit_count * sizeof *units);
+    order_cut_improve(solver->scratch, part->local, units, &left);
+    keep_better(solver, part, units);
+    solver->scans_left -= scans - left;
+}
+
 static void solve_part(struct solver *solver, struct order_part *part)
 {
     int count = part->local->unit_count;
@@ -112,7 +128,9 @@ static void solve_part(struct solver *solver, struct order_part *part)
     bound_by_cuts(solver, part);
     if (part->peak_bytes == part->bound_bytes) return;
     search_exactly(solver, part, units);
-    if (part->capped) improve(solver, part, units);
+    if (!part->capped) return;
+    improve(solver, part, units);
+    if (part->peak_bytes > part->bound_bytes) improve_by_cuts(solver, part, units);
 }
 
 // Distinct parts in a table of places + 1 by hash.
