@@ -27,6 +27,11 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier)
     return least;
 }
 
+double copy_exposed_s(double copy_s, double compute_s)
+{
+    return fmax(0, copy_s - compute_s);
+}
+
 static double compute_s(const double part_s[PART_COUNT])
 {
     return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
@@ -45,8 +50,8 @@ struct copy_price copy_price(const struct price_context *context, enum tier tier
     double forward_s = compute_s(price->phase_s[PHASE_FORWARD]);
     double backward_s =
         compute_s(price->phase_s[PHASE_BACKWARD]) + compute_s(price->phase_s[PHASE_WEIGHT]);
-    copy.forward_s = fmax(0, copy.copy_s - forward_s);
-    copy.backward_s = fmax(0, copy.copy_s - backward_s);
+    copy.forward_s = copy_exposed_s(copy.copy_s, forward_s);
+    copy.backward_s = copy_exposed_s(copy.copy_s, backward_s);
     return copy;
 }
 

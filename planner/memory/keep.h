@@ -1,5 +1,4 @@
 #pragma once
-#include "plan/offload.h"
 #include "plan/parallel.h"
 #include "planner/milp.h"
 
@@ -23,6 +22,7 @@ struct keep_redo {
     enum recompute recompute;
     unsigned classes;
     double seconds;                          // a layer and micro-batch
+    double window_s;                         // of them, compute that copies hide behind
     int64_t saved_bytes[OFFLOAD_CLASS_MAX];  // still saved, by enum op_class
     int64_t transient_bytes;  // working memory of a layer that is redone, above that of one that
                               // is not
@@ -64,6 +64,11 @@ struct keep_result {
 
 struct keep_result keep_solve(struct arena *arena, const struct keep_problem *problem,
                               const struct milp_options *options);
+// Where the moved are; TIER_DEVICE: nothing is moved.
+enum tier keep_tier(const struct keep_result *result);
+// On the device of a stage when a choice is made.
+double keep_device_bytes(const struct keep_problem *problem, const struct keep_result *result,
+                         int stage);
 
 // Chunks: tensors moved together in pieces of one size, so that a latency is paid once a piece and
 // the memory of any piece can hold any other. The size out of `low .. high` (multiples of `step`)
