@@ -2,30 +2,75 @@
 #include "cli/options.h"
 #include "core/file.h"
 #include "plan/plan.h"
-#include "planner/memory/plan_schedule.h"
+#include "planner/memory/plan_keep.h"
+#include "reports/plan_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { PLAN_ALIGNMENT = 512 };  // what CUDA's allocators round to
 
-static bool lower_plan(struct arena *arena, struct arena *scratch, const struct plan *plan,
-                       const struct stack **stack, const struct program **program, struct err *err)
+// A plan with its schedule, and its file without one: as it was, or anew.
+struct made {
+    const struct plan *plan;
+    struct plan_stages stages;
+    struct json memory;  // the object of the file that the schedule goes into
+    const char *chosen;  // in words; "" where nothing was
+    int64_t lack_bytes;  // what was chosen does not fit by so much
+};
+
+static bool load_request(struct arena *arena, const struct plan *plan,
+                         struct evaluation_request *request, struct err *err)
 {
-    struct evaluation_request request = {
+    *request = (struct evaluation_request){
         .model = plan->model,
         .cluster = plan->cluster,
         .workload = plan->workload,
         .parallel = plan->parallel,
     };
-    request.stack = *stack = stack_read(arena, &plan->stack, err);
-    request.fabrics = request.stack ? fabrics_load(arena, err) : NULL;
-    if (!request.fabrics || !fabrics_cover(request.fabrics, plan->cluster, err)) return false;
-    request.bands = bands_load(arena, err);
+    request->stack = stack_read(arena, &plan->stack, err);
+    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
+    if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return false;
+    request->bands = bands_load(arena, err);
+    return request->bands != NULL;
+}
+
+static bool schedule_plan(struct arena *arena, struct arena *scratch,
+                          const struct evaluation_request *request,
+                          const struct memory_options *options, struct made *made, struct err *err)
+{
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
-    if (!request.bands || !evaluate(arena, scratch, &request, evaluation, err)) return false;
-    *program = evaluation->program;
-    return true;
+    made->memory = made->plan->memory;
+    made->chosen = "";
+    return evaluate(arena, scratch, request, evaluation, err) &&
+           plan_schedule_make(arena, scratch, evaluation->program, request->stack, options,
+                              &made->stages, err);
+}
+
+static bool choose_plan(struct arena *arena, struct arena *scratch,
+                        const struct memory_arguments *arguments,
+                        const struct evaluation_request *request,
+                        const struct memory_options *options, struct made *made, struct err *err)
+{
+    const struct plan_keep_request asked = {
+        .request = request,
+        .options = options,
+        .may_redo = arguments->recompute != NULL,
+        .may_move = arguments->offload != NULL,
+    };
+    struct plan_kept kept = {0};
+    if (!plan_keep(arena, scratch, &asked, &kept, err)) return false;
+    const char *text = memory_kept_document(arena, &kept);
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    struct json *root = ARENA_NEW(arena, struct json, 1);
+    if (!json_parse(arena, arguments->input, text, strlen(text), document, err)) return false;
+    *root = json_root(document);
+    made->memory = json_get(root, "memory", err);
+    made->stages = kept.stages;
+    made->chosen = kept.fits ? memory_kept_text(arena, made->plan, &kept)
+                             : parallel_text(arena, &kept.request.parallel);
+    made->lack_bytes = kept.fits ? 0 : kept.lack_bytes;
+    return !err->kind;
 }
 
 // The group to print: the one with the stage asked for, else the one with the largest arena.
@@ -65,11 +110,12 @@ static const char *stages_text(struct arena *arena, const struct plan_stages *st
 
 // All stages fit, or the first that does not says what is missing.
 static int answer(struct arena *arena, const struct memory_arguments *arguments,
-                  const struct plan_stages *stages, const struct plan_stage *shown,
+                  const struct made *made, const struct plan_stage *shown,
                   const struct memory_report *report, const char *target)
 {
-    const char *wrote = arena_print(arena, "%sWrote %s: memory.schedule, order and offsets%s\n",
-                                    stages_text(arena, stages), target,
+    const struct plan_stages *stages = &made->stages;
+    const char *wrote = arena_print(arena, "%s%sWrote %s: memory.schedule, order and offsets%s\n",
+                                    made->chosen, stages_text(arena, stages), target,
                                     arguments->output ? "" : " (the plan is updated in place)");
     if (arguments->plot) {
         wrote = arena_print(arena, "%sWrote %s: address over time of stage %d\n", wrote,
@@ -83,6 +129,14 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
         status = 1;
     }
     return status;
+}
+
+// Nothing is written of a choice that does not fit.
+static int refuse(struct arena *arena, const struct made *made)
+{
+    fprintf(stderr, "meshwright memory: nothing fits: the best choice found (%s) lacks %s\n",
+            made->chosen, units_bytes(arena, (double)made->lack_bytes));
+    return 1;
 }
 
 // The plan file says what cannot be: a wrong file, not a wrong command line.
@@ -104,15 +158,17 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     struct memory_options options = memory_options_of(arguments, alignment);
     struct memory_methods methods = memory_methods_of(arguments);
     options.method = methods.methods[methods.count - 1];
-    const struct stack *stack = NULL;
-    const struct program *program = NULL;
-    struct plan_stages stages = {0};
+    struct made made = {.plan = plan};
+    struct evaluation_request request;
     struct arena scratch = {0};
-    bool ok = lower_plan(arena, &scratch, plan, &stack, &program, err) &&
-              plan_schedule_make(arena, &scratch, program, stack, &options, &stages, err);
+    bool chooses = arguments->recompute || arguments->offload;
+    bool ok = load_request(arena, plan, &request, err) &&
+              (chooses ? choose_plan(arena, &scratch, arguments, &request, &options, &made, err)
+                       : schedule_plan(arena, &scratch, &request, &options, &made, err));
     arena_free(&scratch);
     if (!ok) return fail(arguments, err);
-    const struct plan_stage *shown = find_stage(arguments, &stages, err);
+    if (made.lack_bytes > 0) return refuse(arena, &made);
+    const struct plan_stage *shown = find_stage(arguments, &made.stages, err);
     struct memory_report report;
     if (!shown || !memory_run_graph(arena, arguments, shown->graph->graph, shown->problem,
                                     alignment, &shown->result, &report, err)) {
@@ -120,11 +176,11 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     }
     report.name = arena_print(arena, "stage %d of %s", shown->stage, arguments->input);
     const char *target = arguments->output ? arguments->output : arguments->input;
-    const struct plan_schedule *schedule = plan_schedule_of(arena, &stages, alignment);
-    const char *text = plan_schedule_text(arena, &plan->memory, schedule);
+    const struct plan_schedule *schedule = plan_schedule_of(arena, &made.stages, alignment);
+    const char *text = plan_schedule_text(arena, &made.memory, schedule);
     if (!file_write(target, text, strlen(text), err) ||
         !memory_draw_graph(arena, arguments, shown->problem, &report, err)) {
         return exit_status(err);
     }
-    return answer(arena, arguments, &stages, shown, &report, target);
+    return answer(arena, arguments, &made, shown, &report, target);
 }

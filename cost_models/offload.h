@@ -23,6 +23,13 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier);
 // Of copies that run beside compute, what is waited for.
 double copy_exposed_s(double copy_s, double compute_s);
 
+// Compute of one micro-batch through a block, beside which its copies run. Where W is a task of its
+// own it runs before the next B all the same.
+struct copy_window {
+    double forward_s, backward_s;
+};
+struct copy_window copy_window(const struct block_price *price);
+
 // One layer and micro-batch of a block of which these classes are moved.
 struct copy_price {
     double bytes, copy_s;          // one direction

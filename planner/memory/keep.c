@@ -1,3 +1,5 @@
+#include "planner/memory/keep.h"
+
 #include "planner/memory/check.h"
 #include "planner/memory/keep_model.h"
 

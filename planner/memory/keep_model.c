@@ -303,6 +303,16 @@ struct keep_model keep_model_of(const struct keep_problem *problem, const struct
     return model;
 }
 
+// Of a class that redone layers do not save nothing is moved where all that would be are redone.
+static void drop_idle(const struct keep_model *model, struct keep_choice *choice)
+{
+    if (!model->redo) return;
+    int redone = choice->count[model->moved_count];
+    for (int k = 0; k < model->moved_count; k++)
+        if (choice->count[k] <= redone && class_bytes(model, model->moved[k], true) <= 0)
+            choice->count[k] = 0;
+}
+
 struct milp_result keep_model_solve(struct arena *arena, struct keep_model *model, bool for_lack,
                                     const struct milp_options *options, struct keep_choice *choice)
 {
@@ -315,6 +325,7 @@ struct milp_result keep_model_solve(struct arena *arena, struct keep_model *mode
     if (!result.values) return result;
     for (int k = 0; k < model->item_count; k++)
         choice->count[k] = (int)lround(result.values[model->count[k]]);
+    drop_idle(model, choice);
     keep_weigh(model, choice);
     return result;
 }
