@@ -2,6 +2,7 @@
 #include "cli/options.h"
 #include "core/file.h"
 #include "plan/plan.h"
+#include "planner/memory/plan_chunk.h"
 #include "planner/memory/plan_keep.h"
 #include "reports/plan_table.h"
 
@@ -13,6 +14,8 @@ enum { PLAN_ALIGNMENT = 512 };  // what CUDA's allocators round to
 // A plan with its schedule, and its file without one: as it was, or anew.
 struct made {
     const struct plan *plan;
+    const struct program *program;
+    const struct stack *stack;
     struct plan_stages stages;
     struct json memory;  // the object of the file that the schedule goes into
     const char *chosen;  // in words; "" where nothing was
@@ -42,8 +45,10 @@ static bool schedule_plan(struct arena *arena, struct arena *scratch,
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
     made->memory = made->plan->memory;
     made->chosen = "";
-    return evaluate(arena, scratch, request, evaluation, err) &&
-           plan_schedule_make(arena, scratch, evaluation->program, request->stack, options,
+    made->stack = request->stack;
+    if (!evaluate(arena, scratch, request, evaluation, err)) return false;
+    made->program = evaluation->program;
+    return plan_schedule_make(arena, scratch, evaluation->program, request->stack, options,
                               &made->stages, err);
 }
 
@@ -67,6 +72,8 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
     *root = json_root(document);
     made->memory = json_get(root, "memory", err);
     made->stages = kept.stages;
+    made->program = kept.evaluation->program;
+    made->stack = kept.request.stack;
     made->chosen = kept.fits ? memory_kept_text(arena, made->plan, &kept)
                              : parallel_text(arena, &kept.request.parallel);
     made->lack_bytes = kept.fits ? 0 : kept.lack_bytes;
@@ -108,15 +115,31 @@ static const char *stages_text(struct arena *arena, const struct plan_stages *st
     return text;
 }
 
+// In what pieces the gradients of a stage go to a host that updates, and parameters come back.
+static const char *chunks_text(struct arena *arena, const struct made *made, int stage)
+{
+    if (made->program->parallel.offload.optimizer == TIER_DEVICE) return "";
+    struct plan_chunk chunk = plan_chunk_of(arena, made->program, made->stack, stage);
+    if (chunk.chunk_bytes <= 0) return "";
+    double wasted_percent =
+        100 * (double)chunk.wasted_bytes / (double)(chunk.tensor_bytes + chunk.wasted_bytes);
+    return arena_print(arena,
+                       "Stage %d: %s of gradients of %d parameters go to the host, best in chunks "
+                       "of %s (%.1f %% of them empty)\n",
+                       stage, units_bytes(arena, (double)chunk.tensor_bytes), chunk.tensor_count,
+                       units_bytes(arena, (double)chunk.chunk_bytes), wasted_percent);
+}
+
 // All stages fit, or the first that does not says what is missing.
 static int answer(struct arena *arena, const struct memory_arguments *arguments,
                   const struct made *made, const struct plan_stage *shown,
                   const struct memory_report *report, const char *target)
 {
     const struct plan_stages *stages = &made->stages;
-    const char *wrote = arena_print(arena, "%s%sWrote %s: memory.schedule, order and offsets%s\n",
-                                    made->chosen, stages_text(arena, stages), target,
-                                    arguments->output ? "" : " (the plan is updated in place)");
+    const char *wrote =
+        arena_print(arena, "%s%s%sWrote %s: memory.schedule, order and offsets%s\n", made->chosen,
+                    stages_text(arena, stages), chunks_text(arena, made, shown->stage), target,
+                    arguments->output ? "" : " (the plan is updated in place)");
     if (arguments->plot) {
         wrote = arena_print(arena, "%sWrote %s: address over time of stage %d\n", wrote,
                             arguments->plot, shown->stage);

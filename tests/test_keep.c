@@ -127,13 +127,17 @@ static void chunks_waste_least(void **state)
     (void)state;
     static const int64_t TENSORS[] = {60, 40, 50, 50, 100, 30, 70};
     int64_t wasted = -1;
-    assert_int_equal(keep_chunk_bytes(TENSORS, 7, 100, 150, 10, &wasted), 100);
+    assert_int_equal(keep_chunk_bytes(TENSORS, 7, 100, 50, 10, &wasted), 100);
     assert_int_equal(wasted, 0);
-    // Chunks hold the largest tensor also where that is above the range.
-    assert_int_equal(keep_chunk_bytes(TENSORS, 7, 32, 64, 32, NULL), 128);
+    // Chunks hold the largest tensor, and are looked for from there on.
+    assert_int_equal(keep_chunk_bytes(TENSORS, 7, 32, 0, 32, NULL), 128);
+    assert_int_equal(keep_chunk_bytes(TENSORS, 7, 32, 64, 32, &wasted), 160);
+    assert_int_equal(wasted, 80);
+    assert_int_equal(keep_chunk_bytes(TENSORS, 7, 401, 64, 32, &wasted), 400);
+    assert_int_equal(wasted, 0);
     // One of 12 that is far above the others is no part of any chunk.
     static const int64_t OUTLIER[] = {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 1000};
-    assert_int_equal(keep_chunk_bytes(OUTLIER, 12, 8, 20, 4, &wasted), 8);
+    assert_int_equal(keep_chunk_bytes(OUTLIER, 12, 8, 12, 4, &wasted), 8);
     assert_int_equal(wasted, 0);
 }
 

@@ -1,6 +1,7 @@
 #include "planner/keep_plan.h"
 
 #include "planner/choice.h"
+#include "planner/memory/plan_chunk.h"
 #include "planner/memory/plan_keep.h"
 #include "planner/space.h"
 #include "tests/draw.h"
@@ -270,6 +271,26 @@ static void what_may_not_be_chosen_stays_or_is_refused(void **state)
     arena_free(&scratch);
 }
 
+// Every parameter of a stage is in a chunk, and no chunk is smaller than the largest of them.
+static void the_gradients_of_a_stage_are_in_chunks(void **state)
+{
+    struct arena scratch = {0};
+    struct evaluation_request request = small_plan(*state, 2);
+    struct evaluation evaluation;
+    struct err err = {0};
+    assert_true(evaluate(*state, &scratch, &request, &evaluation, &err));
+    const struct program *program = evaluation.program;
+    for (int stage = 0; stage < 2; stage++) {
+        const struct program_chunk *chunk = &program->chunks[program->class_of[stage]];
+        struct plan_chunk found = plan_chunk_of(&scratch, program, request.stack, stage);
+        double element_bytes = stack_gradient_bytes(request.stack, PRECISION_BF16);
+        int64_t bytes = (int64_t)(element_bytes * (double)chunk->parameter_elements);
+        assert_true(found.tensor_count > 6 * 8 && found.tensor_bytes == bytes);
+        assert_true(found.chunk_bytes >= (int64_t)(32 << 20) * 4 && found.wasted_bytes >= 0);
+    }
+    arena_free(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +298,7 @@ int main(void)
         cmocka_unit_test(what_is_found_fits),
         cmocka_unit_test(the_planned_arena_is_kept_under_its_capacity),
         cmocka_unit_test(what_may_not_be_chosen_stays_or_is_refused),
+        cmocka_unit_test(the_gradients_of_a_stage_are_in_chunks),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
