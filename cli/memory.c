@@ -159,10 +159,18 @@ static int onnx(struct arena *arena, const struct memory_arguments *arguments, s
     return made ? graph(arena, arguments, made, err) : exit_status(err);
 }
 
+static bool check_plan_only(const struct memory_arguments *arguments, struct err *err)
+{
+    const char *option = arguments->recompute ? "--recompute" : "--offload";
+    if (!arguments->recompute && !arguments->offload) return true;
+    return err_set(err, ERR_USAGE, "%s: %s is no plan", option, arguments->input);
+}
+
 static int run(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
     enum input input = INPUT_PACKING;
     if (!find_input(arguments->input, &input, err)) return exit_status(err);
+    if (input != INPUT_JSON && !check_plan_only(arguments, err)) return exit_status(err);
     if (input == INPUT_PACKING) return packing(arena, arguments, err);
     if (input == INPUT_ONNX) return onnx(arena, arguments, err);
     struct json_document document;
@@ -171,6 +179,7 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
     if (json_is_object(&root) && json_has(&root, "parallel")) {
         return memory_plan(arena, arguments, err);
     }
+    if (!check_plan_only(arguments, err)) return exit_status(err);
     const struct memory_graph *made = memory_graph_load(arena, arguments->input, err);
     return made ? graph(arena, arguments, made, err) : exit_status(err);
 }
@@ -199,6 +208,10 @@ int memory_command(int argc, char **argv, struct err *err)
          0},
         {"--stage", OPTION_INT, &a.stage, "of a plan: which to print (default: the largest arena)",
          "N", 0, 1e6},
+        {"--recompute", OPTION_CHOICE, &a.recompute,
+         "of a plan: what is redone is chosen again, so that the arena fits", "auto", 0, 0},
+        {"--offload", OPTION_CHOICE, &a.offload,
+         "of a plan: so are the activations that are moved to the host or to NVMe", "auto", 0, 0},
         {"--batch", OPTION_I64, &a.batch, "of an ONNX model: its open dimension", "N", 0, 0},
         {"--training", OPTION_FLAG, &a.training, "of an ONNX model: backward and update as well",
          NULL, 0, 0},

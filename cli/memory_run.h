@@ -9,9 +9,10 @@ struct memory_arguments {
     const char *input;
     const char *method, *optimizer;
     const char *output, *plot;
-    int64_t capacity, alignment;  // 0 = not given
-    int64_t batch;                // 0 = not given
-    int stage;                    // -1 = not given
+    const char *recompute, *offload;  // of a plan: "auto"; NULL = as it is
+    int64_t capacity, alignment;      // 0 = not given
+    int64_t batch;                    // 0 = not given
+    int stage;                        // -1 = not given
     double time_limit_s;
     bool training, json, verbose;
     void (*spoil)(struct memory_schedule *schedule);  // see struct memory_options
@@ -53,6 +54,14 @@ MUST_CHECK bool memory_draw(struct arena *arena, const struct memory_arguments *
 MUST_CHECK bool memory_draw_graph(struct arena *arena, const struct memory_arguments *arguments,
                                   const struct memory_problem *problem,
                                   const struct memory_report *report, struct err *err);
+
+// What a plan keeps is chosen again: its whole file anew, without the schedule, and what was chosen
+// in words.
+struct plan_kept;
+struct plan;
+MUST_CHECK char *memory_kept_document(struct arena *arena, const struct plan_kept *kept);
+const char *memory_kept_text(struct arena *arena, const struct plan *plan,
+                             const struct plan_kept *kept);
 
 // A plan: schedules all stages, prints one, and writes them into the plan.
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err);

@@ -1,5 +1,7 @@
 #include "planner/scan_group.h"
 
+#include "planner/refine.h"
+
 #include <limits.h>
 #include <math.h>
 
@@ -357,10 +359,12 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
     struct pick pick = {0};
     scan->unfit_count = 0;
     consider_moves(scan, &parallel, tail, &pick);
+    refine_note(scan, &parallel, tail);
     double unfit_count = scan->unfit_count;
     if (take_balance(&parallel, group->balance)) {
         scan->unfit_count = 0;
         consider_moves(scan, &parallel, tail, &pick);
+        refine_note(scan, &parallel, tail);
         unfit_count = fmin(unfit_count, scan->unfit_count);
     }
     scan->result.unfit_count += unfit_count;

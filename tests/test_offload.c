@@ -210,6 +210,11 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
         assert_int_equal(pruned.status, whole.status);
         assert_int_equal(pruned.best_count, whole.best_count);
         assert_true(pruned.considered_count == whole.considered_count);
+        // What classes may still win, and what whole layers cannot, is the same too.
+        if (request.objective == OBJECTIVE_TIME)
+            assert_int_equal(step_ns(pruned.bound_s), step_ns(whole.bound_s));
+        assert_int_equal(step_ns(pruned.layers_s), step_ns(whole.layers_s));
+        if (pruned.layers_s > 0) assert_true(pruned.best[0].closed_form_s >= pruned.bound_s);
         for (int k = 0; k < pruned.best_count; k++) {
             const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
             assert_int_equal(candidate_compare(request.objective, a, b), 0);
