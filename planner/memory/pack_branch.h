@@ -14,9 +14,19 @@ enum pack_choice {    // of the section
     CHOOSE_LOWEST,    // lowest floor, then fewest candidates
     CHOOSE_WEIGHTED,  // fewest candidates for its weight: how often it refuted a placement
     CHOOSE_HEAVIEST,  // greatest weight where more than one candidate is left
+    CHOOSE_BUFFER,    // none: the lowest buffer, by value among equals, starts at its low or waits
     PACK_CHOICE_COUNT
 };
-enum pack_value { VALUE_AREA, VALUE_LIFE, VALUE_SIZE, PACK_VALUE_COUNT };  // largest first
+// Largest first. The last three are MiniMalloc's: W lifetime, A area, T most size alive during it.
+enum pack_value {
+    VALUE_AREA,
+    VALUE_LIFE,
+    VALUE_SIZE,
+    VALUE_WAT,
+    VALUE_TAW,
+    VALUE_TWA,
+    PACK_VALUE_COUNT
+};
 
 struct pack_member {
     const char *name;
@@ -35,6 +45,7 @@ struct pack_branch {
     int64_t node_count, node_limit;  // of this attempt
     double *weight;                  // [section]
     double *value;                   // [buffer]: the greatest is tried first
+    double *rank[PACK_VALUE_COUNT];  // [buffer]
 
     int *frames;  // candidates of the nodes on the path
     int frame_count, frame_room;

@@ -5,12 +5,21 @@
 // Measured on A to F of MiniMalloc's benchmark and on generated siblings (tests/pack_problems.h):
 // which member is quick changes from one problem to the next, none is quick on all.
 const struct pack_member PACK_MEMBERS[] = {
-    {"fewest area", CHOOSE_FEWEST, VALUE_AREA},     {"weighted area", CHOOSE_WEIGHTED, VALUE_AREA},
-    {"lowest area", CHOOSE_LOWEST, VALUE_AREA},     {"fewest life", CHOOSE_FEWEST, VALUE_LIFE},
-    {"weighted life", CHOOSE_WEIGHTED, VALUE_LIFE}, {"lowest life", CHOOSE_LOWEST, VALUE_LIFE},
-    {"fewest size", CHOOSE_FEWEST, VALUE_SIZE},     {"weighted size", CHOOSE_WEIGHTED, VALUE_SIZE},
-    {"lowest size", CHOOSE_LOWEST, VALUE_SIZE},     {"heaviest area", CHOOSE_HEAVIEST, VALUE_AREA},
-    {"heaviest life", CHOOSE_HEAVIEST, VALUE_LIFE}, {"heaviest size", CHOOSE_HEAVIEST, VALUE_SIZE},
+    {"fewest area", CHOOSE_FEWEST, VALUE_AREA},
+    {"weighted area", CHOOSE_WEIGHTED, VALUE_AREA},
+    {"lowest area", CHOOSE_LOWEST, VALUE_AREA},
+    {"fewest life", CHOOSE_FEWEST, VALUE_LIFE},
+    {"weighted life", CHOOSE_WEIGHTED, VALUE_LIFE},
+    {"lowest life", CHOOSE_LOWEST, VALUE_LIFE},
+    {"fewest size", CHOOSE_FEWEST, VALUE_SIZE},
+    {"weighted size", CHOOSE_WEIGHTED, VALUE_SIZE},
+    {"lowest size", CHOOSE_LOWEST, VALUE_SIZE},
+    {"heaviest area", CHOOSE_HEAVIEST, VALUE_AREA},
+    {"heaviest life", CHOOSE_HEAVIEST, VALUE_LIFE},
+    {"heaviest size", CHOOSE_HEAVIEST, VALUE_SIZE},
+    {"lowest buffer WAT", CHOOSE_BUFFER, VALUE_WAT},
+    {"lowest buffer TAW", CHOOSE_BUFFER, VALUE_TAW},
+    {"lowest buffer TWA", CHOOSE_BUFFER, VALUE_TWA},
 };
 
 enum { NODE_CAP = 20000000, ATTEMPT_NODES = 500 };

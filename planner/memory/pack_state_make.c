@@ -115,6 +115,11 @@ static void make_cover(struct pack_state *state)
         for (int s = state->first[b]; s < state->last[b]; s++)
             state->cover[start[s] + fill[s]++] = b;
     state->first_cover = start;
+    state->live = fill;
+    state->sorted = ARENA_NEW(state->arena, int64_t, state->buffer_count);
+    state->size = ARENA_NEW(state->arena, int64_t, state->buffer_count);
+    for (int b = 0; b < state->buffer_count; b++)
+        state->size[b] = state->buffers[b].size;
 }
 
 // Buffers stand in order of birth: of a pair the later one is born while the other lives.
@@ -152,6 +157,8 @@ struct pack_state *pack_state_make(struct arena *arena, const struct pack_proble
     make_neighbours(state);
     int count = state->buffer_count;
     state->low = ARENA_NEW(arena, int64_t, count);
+    state->rest = ARENA_NEW(arena, int64_t, count);
+    state->obstacle = ARENA_NEW(arena, int, count);
     state->offsets = ARENA_NEW(arena, int64_t, count);
     for (int b = 0; b < count; b++)
         if (state->buffers[b].fixed_offset >= 0)
