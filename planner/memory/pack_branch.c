@@ -23,13 +23,25 @@ static uint64_t key_of(const struct pack_state *state, int from, int to)
 {
     uint64_t key = 0;
     for (int b = state->first_starting[from]; b < state->first_starting[to]; b++)
-        if (state->low[b] != INT64_MAX)
-            key += mix((uint64_t)state->low[b] * STEP + (uint64_t)b + 1);
+        key += state->hash[b];
     return mix(key) | 1;
+}
+
+// On how many sides a buffer at its low would end level with the floor next to it: such ends leave
+// fewer steps in the skyline, and pieces of a whole that was cut have many.
+static int flush_sides(const struct pack_branch *branch, int b)
+{
+    const struct pack_state *state = branch->state;
+    int64_t top = state->low[b] + state->size[b];
+    int before = state->first[b] - 1, after = state->last[b];
+    return (before >= 0 && state->sections[before].floor == top) +
+           (after < state->section_count && state->sections[after].floor == top);
 }
 
 static bool goes_before(const struct pack_branch *branch, int a, int b)
 {
+    int lead = branch->is_flush ? flush_sides(branch, a) - flush_sides(branch, b) : 0;
+    if (lead != 0) return lead > 0;
     if (branch->value[a] != branch->value[b]) return branch->value[a] > branch->value[b];
     return a < b;
 }
@@ -307,11 +319,12 @@ static void set_values(struct pack_branch *branch, double noise, uint64_t seed)
 }
 
 enum pack_answer pack_branch_attempt(struct pack_branch *branch, const struct pack_member *member,
-                                     double noise, uint64_t seed, int64_t node_limit)
+                                     const struct pack_attempt *attempt)
 {
     branch->member = *member;
+    branch->is_flush = attempt->is_flush;
     branch->node_count = 0;
-    branch->node_limit = node_limit;
-    set_values(branch, noise, seed);
+    branch->node_limit = attempt->node_limit;
+    set_values(branch, attempt->noise, attempt->seed);
     return solve(branch, 0, branch->state->section_count);
 }

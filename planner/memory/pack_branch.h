@@ -42,6 +42,7 @@ struct pack_branch {
     bool is_late;
 
     struct pack_member member;
+    bool is_flush;
     int64_t node_count, node_limit;  // of this attempt
     double *weight;                  // [section]
     double *value;                   // [buffer]: the greatest is tried first
@@ -56,9 +57,16 @@ struct pack_branch {
 // `state` must have started. Lives in `arena`.
 struct pack_branch *pack_branch_make(struct arena *arena, struct pack_state *state,
                                      const struct pack_options *options);
-// Values are multiplied by up to 1 + `noise`, drawn from `seed`. Yes: everything is placed.
+// How an attempt differs from others by the same member.
+struct pack_attempt {
+    double noise;  // values are multiplied by up to 1 + noise, drawn from `seed`
+    uint64_t seed;
+    bool is_flush;  // candidates that end level with the floor beside them go first
+    int64_t node_limit;
+};
+// Yes: everything is placed.
 enum pack_answer pack_branch_attempt(struct pack_branch *branch, const struct pack_member *member,
-                                     double noise, uint64_t seed, int64_t node_limit);
+                                     const struct pack_attempt *attempt);
 
 // The portfolio, and the search by those whose bits are in `members`: what each is worth.
 extern const struct pack_member PACK_MEMBERS[];

@@ -22,6 +22,7 @@ const struct pack_member PACK_MEMBERS[] = {
     {"lowest buffer TWA", CHOOSE_BUFFER, VALUE_TWA},
 };
 
+static const double NOISE = 0.3;
 enum { NODE_CAP = 20000000, ATTEMPT_NODES = 500 };
 
 int pack_member_count(void)
@@ -38,9 +39,12 @@ static enum pack_answer run_members(struct pack_branch *branch, const struct pac
     for (int round = 0;; round++) {
         for (int m = 0; m < pack_member_count(); m++) {
             if (!(members >> m & 1)) continue;
-            int64_t nodes = limit < cap ? limit : cap;
-            enum pack_answer answer =
-                pack_branch_attempt(branch, &PACK_MEMBERS[m], round ? 0.3 : 0, seed++, nodes);
+            bool is_fixed = PACK_MEMBERS[m].choice == CHOOSE_BUFFER;
+            struct pack_attempt attempt = {.noise = round && !is_fixed ? NOISE : 0,
+                                           .seed = seed++,
+                                           .is_flush = round % 2 && !is_fixed,
+                                           .node_limit = limit < cap ? limit : cap};
+            enum pack_answer answer = pack_branch_attempt(branch, &PACK_MEMBERS[m], &attempt);
             counts->node_count += branch->node_count;
             counts->restart_count++;
             cap -= branch->node_count;

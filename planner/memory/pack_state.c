@@ -17,7 +17,8 @@ struct pack_change {
     };
 };
 
-static void record(struct pack_state *state, struct pack_change change)
+// To be filled in.
+static struct pack_change *record(struct pack_state *state, enum change_kind kind, int index)
 {
     if (state->trail_count == state->trail_room) {
         state->trail_room = state->trail_room ? 2 * state->trail_room : 1024;
@@ -26,7 +27,19 @@ static void record(struct pack_state *state, struct pack_change change)
             memcpy(trail, state->trail, (size_t)state->trail_count * sizeof *trail);
         state->trail = trail;
     }
-    state->trail[state->trail_count++] = change;
+    struct pack_change *change = &state->trail[state->trail_count++];
+    change->kind = kind;
+    change->index = index;
+    return change;
+}
+
+static uint64_t hash_of(int buffer, int64_t low)
+{
+    // The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+    uint64_t z = (uint64_t)low * 0x9e3779b97f4a7c15u + (uint64_t)buffer + 1;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
 }
 
 static bool is_free(const struct pack_state *state, int buffer)
@@ -63,15 +76,16 @@ static void set_low(struct pack_state *state, int buffer, int64_t low)
 {
     if (low <= state->low[buffer]) return;
     state->low[buffer] = low;
+    state->hash[buffer] = hash_of(buffer, low);
     mark_stale(state, buffer);
 }
 
-static void record_low(struct pack_state *state, int buffer)
+static struct pack_change *record_low(struct pack_state *state, enum change_kind kind, int buffer)
 {
-    struct pack_change change = {.kind = CHANGE_LOW, .index = buffer};
-    change.low = state->low[buffer];
-    change.rest = state->rest[buffer];
-    record(state, change);
+    struct pack_change *change = record(state, kind, buffer);
+    change->low = state->low[buffer];
+    change->rest = state->rest[buffer];
+    return change;
 }
 
 // Insertion sort: from one node to the next the order hardly changes.
@@ -136,8 +150,8 @@ static int64_t reach_of(struct pack_state *state, int s)
 static bool waits_with_reason(struct pack_state *state, int buffer)
 {
     if (state->low[buffer] == INT64_MAX || state->low[buffer] == state->rest[buffer]) return true;
-    int64_t top = state->rest[buffer] + state->buffers[buffer].size;
-    if (state->low[state->obstacle[buffer]] < top) return true;
+    int64_t top = state->rest[buffer] + state->size[buffer];
+    if (state->obstacle[buffer] >= 0 && state->low[state->obstacle[buffer]] < top) return true;
     for (int i = state->first_neighbour[buffer]; i < state->first_neighbour[buffer + 1]; i++) {
         int other = state->neighbours[i];
         if (state->low[other] >= top || !is_free(state, other)) continue;
@@ -149,11 +163,9 @@ static bool waits_with_reason(struct pack_state *state, int buffer)
 
 static bool update(struct pack_state *state, int s, int64_t reach)
 {
-    struct pack_section section = floor_of(state, s);
-    section.reach = reach;
-    record(state,
-           (struct pack_change){.kind = CHANGE_SECTION, .index = s, .section = state->sections[s]});
-    state->sections[s] = section;
+    record(state, CHANGE_SECTION, s)->section = state->sections[s];
+    state->sections[s] = floor_of(state, s);
+    state->sections[s].reach = reach;
     return reach <= state->height;
 }
 
@@ -185,7 +197,8 @@ bool pack_state_start(struct pack_state *state)
             return false;
     for (int b = 0; b < state->buffer_count; b++) {
         if (is_free(state, b)) state->low[b] = state->rest[b] = lowest_from(state, b, 0);
-        state->obstacle[b] = b;
+        state->hash[b] = is_free(state, b) ? hash_of(b, state->low[b]) : 0;
+        state->obstacle[b] = -1;
         mark_stale(state, b);
     }
     return refresh(state, -1);
@@ -209,9 +222,9 @@ bool pack_state_place(struct pack_state *state, int buffer)
     // Where it is the lowest, the order of lows stays as it is, and so does what follows from it.
     bool is_lowest = !state->has_fixed && !state->has_alignment && !state->no_inference;
     state->offsets[buffer] = low;
-    record_low(state, buffer);
-    state->trail[state->trail_count - 1].kind = CHANGE_PLACED;
+    record_low(state, CHANGE_PLACED, buffer);
     state->low[buffer] = INT64_MAX;
+    state->hash[buffer] = 0;
     mark_stale(state, buffer);
     for (int s = state->first[buffer]; s < state->last[buffer]; s++) {
         state->crossing[s] -= s > state->first[buffer];
@@ -222,7 +235,7 @@ bool pack_state_place(struct pack_state *state, int buffer)
         int other = state->neighbours[i];
         if (state->rest[other] >= top || state->low[other] == INT64_MAX || !is_free(state, other))
             continue;
-        record_low(state, other);
+        record_low(state, CHANGE_LOW, other);
         state->rest[other] = lowest_from(state, other, top);
         set_low(state, other, state->rest[other]);
     }
@@ -254,7 +267,7 @@ static void wait(struct pack_state *state, int buffer)
             memcpy(waiting, state->waiting, (size_t)state->waiting_count * sizeof *waiting);
         state->waiting = waiting;
     }
-    record(state, (struct pack_change){.kind = CHANGE_WAITING});
+    record(state, CHANGE_WAITING, buffer);
     state->waiting[state->waiting_count++] = buffer;
 }
 
@@ -269,8 +282,7 @@ bool pack_state_leave_empty(struct pack_state *state, int section, int64_t unit)
         if (state->low[buffer] != floor || !is_free(state, buffer)) continue;
         int64_t next = unit ? floor + unit : next_support(state, buffer, section);
         if (next > state->height) next = state->height;
-        record_low(state, buffer);
-        state->trail[state->trail_count - 1].low = next;
+        record_low(state, CHANGE_LOW, buffer)->low = next;
     }
     // Lows change together, so that all were asked on the same state.
     int end = state->trail_count;
@@ -303,7 +315,7 @@ bool pack_state_wait(struct pack_state *state, int buffer, int64_t unit)
     next = lowest_from(state, buffer, next);
     for (int twin = buffer;
          twin == buffer || (twin < state->buffer_count && state->twin[twin] >= 0); twin++) {
-        record_low(state, twin);
+        record_low(state, CHANGE_LOW, twin);
         set_low(state, twin, next);
         if (unit)
             state->rest[twin] = next;
@@ -322,6 +334,7 @@ void pack_state_undo(struct pack_state *state, int trail_count)
         if (change->kind == CHANGE_WAITING || change->kind == CHANGE_SECTION) continue;
         state->low[change->index] = change->low;
         state->rest[change->index] = change->rest;
+        state->hash[change->index] = hash_of(change->index, change->low);
         if (change->kind == CHANGE_LOW) continue;
         for (int s = state->first[change->index]; s < state->last[change->index]; s++) {
             state->crossing[s] += s > state->first[change->index];

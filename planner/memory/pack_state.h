@@ -35,6 +35,7 @@ struct pack_state {
     int64_t *low;                   // INT64_MAX: placed
     int64_t *rest;                  // lowest place that what is placed leaves; less than low where
                                     // the buffer waits for something to carry it
+    uint64_t *hash;                 // of a free buffer and its low; 0: placed
     int64_t *offsets;               // where placed
     struct pack_section *sections;  // as of the lows
     int *crossing;                  // unplaced free buffers that cross the start of a section

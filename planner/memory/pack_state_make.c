@@ -159,6 +159,7 @@ struct pack_state *pack_state_make(struct arena *arena, const struct pack_proble
     state->low = ARENA_NEW(arena, int64_t, count);
     state->rest = ARENA_NEW(arena, int64_t, count);
     state->obstacle = ARENA_NEW(arena, int, count);
+    state->hash = ARENA_NEW(arena, uint64_t, count);
     state->offsets = ARENA_NEW(arena, int64_t, count);
     for (int b = 0; b < count; b++)
         if (state->buffers[b].fixed_offset >= 0)
