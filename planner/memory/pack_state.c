@@ -169,25 +169,35 @@ static bool update(struct pack_state *state, int s, int64_t reach)
     return reach <= state->height;
 }
 
-// The reach of sections under `placed`, -1 for none, is known to be as before.
+static bool refresh_section(struct pack_state *state, int s)
+{
+    state->is_stale[s] = false;
+    if (update(state, s, reach_of(state, s))) return true;
+    state->conflict = s;
+    return false;
+}
+
+// The reach of sections under `placed`, -1 for none, is known to be as before. What refuted the
+// last change often refutes the next one too, so it is asked first.
 static bool refresh(struct pack_state *state, int placed)
 {
     int from = placed < 0 ? 0 : state->first[placed], to = placed < 0 ? 0 : state->last[placed];
-    int conflict = -1;
+    int last = state->conflict;
+    bool holds = true;
+    if (state->is_stale[last] && (last < from || to <= last)) holds = refresh_section(state, last);
     for (int i = 0; i < state->stale_count; i++) {
         int s = state->stale[i];
+        if (holds && state->is_stale[s] && (s < from || to <= s)) holds = refresh_section(state, s);
         state->is_stale[s] = false;
-        if (conflict >= 0 || (from <= s && s < to)) continue;
-        if (!update(state, s, reach_of(state, s))) conflict = s;
     }
-    for (int s = from; s < to && conflict < 0; s++)
+    for (int s = from; s < to && holds; s++)
         update(state, s, state->sections[s].reach);
     state->stale_count = 0;
-    for (int i = 0; i < state->waiting_count && conflict < 0; i++)
-        if (!waits_with_reason(state, state->waiting[i]))
-            conflict = state->first[state->waiting[i]];
-    state->conflict = conflict;
-    return conflict < 0;
+    for (int i = 0; i < state->waiting_count && holds; i++) {
+        holds = waits_with_reason(state, state->waiting[i]);
+        if (!holds) state->conflict = state->first[state->waiting[i]];
+    }
+    return holds;
 }
 
 bool pack_state_start(struct pack_state *state)

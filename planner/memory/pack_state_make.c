@@ -165,7 +165,7 @@ struct pack_state *pack_state_make(struct arena *arena, const struct pack_proble
         if (state->buffers[b].fixed_offset >= 0)
             state->low[b] = state->offsets[b] = state->buffers[b].fixed_offset;
     state->sections = ARENA_NEW(arena, struct pack_section, state->section_count);
-    state->is_stale = ARENA_NEW(arena, bool, state->section_count);
+    state->is_stale = ARENA_NEW(arena, bool, state->section_count + 1);
     state->stale = ARENA_NEW(arena, int, state->section_count);
     return state;
 }
