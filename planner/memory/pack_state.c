@@ -1,5 +1,6 @@
 #include "planner/memory/pack_state.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,8 +230,8 @@ static void take_out(struct pack_state *state, int s, int buffer)
 bool pack_state_place(struct pack_state *state, int buffer)
 {
     int64_t low = state->low[buffer], top = low + state->size[buffer];
-    // Where it is the lowest, the order of lows stays as it is, and so does what follows from it.
-    bool is_lowest = !state->has_fixed && !state->has_alignment && !state->no_inference;
+    // It is the lowest and raises others to its top at most: they end as before.
+    bool keeps_reach = !state->has_fixed && !state->has_alignment && !state->no_inference;
     state->offsets[buffer] = low;
     record_low(state, CHANGE_PLACED, buffer);
     state->low[buffer] = INT64_MAX;
@@ -238,7 +239,7 @@ bool pack_state_place(struct pack_state *state, int buffer)
     mark_stale(state, buffer);
     for (int s = state->first[buffer]; s < state->last[buffer]; s++) {
         state->crossing[s] -= s > state->first[buffer];
-        is_lowest &= state->sections[s].floor == low;
+        assert(state->sections[s].floor == low);
         take_out(state, s, buffer);
     }
     for (int i = state->first_neighbour[buffer]; i < state->first_neighbour[buffer + 1]; i++) {
@@ -249,7 +250,7 @@ bool pack_state_place(struct pack_state *state, int buffer)
         state->rest[other] = lowest_from(state, other, top);
         set_low(state, other, state->rest[other]);
     }
-    return refresh(state, is_lowest ? buffer : -1);
+    return refresh(state, keeps_reach ? buffer : -1);
 }
 
 // The lowest top that could carry `buffer` above the floor of a section it covers.

@@ -60,7 +60,7 @@ struct pack_state *pack_state_make(struct arena *arena, const struct pack_proble
 // False: some section cannot hold what it has to under `height`; `conflict` names it. Undo all the
 // same.
 bool pack_state_start(struct pack_state *state);
-// Places `buffer` at its low.
+// Places `buffer` at its low, which has to be the floor of all its sections.
 bool pack_state_place(struct pack_state *state, int buffer);
 // No buffer starts at the floor of `section`: its candidates get the next lows where something may
 // carry them, or that are just one unit higher when `unit` > 0.
