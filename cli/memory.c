@@ -75,12 +75,12 @@ static bool draw_packing(struct arena *arena, const struct memory_arguments *arg
     return memory_draw(arena, arguments, &plot, err);
 }
 
-// Rows without an alignment of their own take that of the command line.
+// What the column `alignment` says stands, 1 as well; without it the command line decides.
 static void align(struct packing_file *file, struct pack_buffer *buffers, int64_t alignment)
 {
     memcpy(buffers, file->problem.buffers, (size_t)file->problem.count * sizeof *buffers);
     for (int i = 0; i < file->problem.count; i++) {
-        if (buffers[i].alignment == 1) buffers[i].alignment = alignment;
+        if (!file->has_alignment) buffers[i].alignment = alignment;
     }
     file->problem.buffers = buffers;
 }
@@ -197,7 +197,8 @@ int memory_command(int argc, char **argv, struct err *err)
         {"--capacity", OPTION_I64, &a.capacity,
          "bytes that the arena may take; exit 1 where it needs more", "N", 0, 0},
         {"--alignment", OPTION_I64, &a.alignment,
-         "of offsets and sizes (default 512; of offsets of a CSV 1)", "N", 1, 1 << 30},
+         "of offsets and sizes (default 512); of offsets of a CSV without that column (default 1)",
+         "N", 1, 1 << 30},
         {"--time-limit", OPTION_F64, &a.time_limit_s, "seconds a method (default 300; 0 = none)",
          "S", 0, 0},
         {"-o", OPTION_TEXT, &a.output,

@@ -14,7 +14,8 @@ struct packing_file {
     const char **ids;    // as written
     const char **lines;  // rows as written, without line end
     const char *header;
-    int offset_column;  // of the input; -1 = none
+    int offset_column;   // of the input; -1 = none
+    bool has_alignment;  // a column gives it; otherwise every row has 1
 };
 MUST_CHECK bool packing_load(struct arena *arena, const char *path, struct packing_file *file,
                              struct err *err);

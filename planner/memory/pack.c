@@ -11,7 +11,7 @@ enum { LARGE_BUFFERS = 3000, NODE_CAP = 4000000 };
 
 const char *pack_mode_name(enum pack_mode mode)
 {
-    static const char *const NAMES[PACK_MODE_COUNT] = {"greedy", "search", "stack", "repair"};
+    static const char *const NAMES[PACK_MODE_COUNT] = {"greedy", "search", "repair"};
     return NAMES[mode];
 }
 

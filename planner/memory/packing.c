@@ -124,6 +124,7 @@ static bool read_header(struct reader *reader, struct packing_file *file)
     for (int i = 0; i < reader->column_count; i++) {
         found |= 1u << reader->columns[i];
         if (reader->columns[i] == COLUMN_OFFSET) file->offset_column = i;
+        file->has_alignment |= reader->columns[i] == COLUMN_ALIGNMENT;
     }
     for (int i = 0; i < REQUIRED_COUNT; i++) {
         char why[128];
