@@ -94,7 +94,7 @@ static void check_graph_by_hand(struct arena *arena, const struct memory_graph *
             if (step > last) last = step;
         }
         if (buffer->kept) last = graph->operator_count - 1;
-        buffers[b] = (struct pack_buffer){first, last + 1, buffer->bytes, ALIGNMENT, -1, 0};
+        buffers[b] = (struct pack_buffer){first, last + 1, buffer->bytes, ALIGNMENT, -1};
     }
     const struct pack_problem lives = {.buffers = buffers, .count = problem->buffer_count};
     check_packing_by_pairs(&lives, schedule->offsets, schedule->arena_bytes);
