@@ -40,7 +40,7 @@ static void overlap(struct memory_schedule *schedule)
 static struct pack_problem small_packing(void)
 {
     static const struct pack_buffer BUFFERS[] = {
-        {0, 4, 64, 1, -1, 0}, {2, 6, 32, 16, -1, 0}, {5, 9, 8, 1, 32, 0}};
+        {0, 4, 64, 1, -1}, {2, 6, 32, 16, -1}, {5, 9, 8, 1, 32}};
     return (struct pack_problem){BUFFERS, sizeof BUFFERS / sizeof *BUFFERS, 0};
 }
 
