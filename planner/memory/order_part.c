@@ -6,14 +6,15 @@
 #include <string.h>
 
 // Sets of all searches together are bounded by a multiple of what one may have, so that a graph of
-// many hard segments ends as well; each gets a little.
+// many hard segments ends as well; each gets a little. Of the arcs that all parts may look at, a
+// part gets a share of what is left.
 enum {
     CAPS_TOGETHER = 4,
     CAP_LEAST = 1000,
     BEAM_WIDTH_MAX = 64,
     BEAM_ROUNDS = 8,
     CUT_SHARE = 4,
-    IMPROVE_SHARE = 8
+    IMPROVE_SHARE = 8,
 };
 static const int64_t STATES_DEFAULT = 200000;
 static const int64_t SEARCH_WORK = 20000000;  // sets times units: a set is loaded unit by unit
