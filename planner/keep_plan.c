@@ -332,7 +332,7 @@ static bool fits(struct composer *composer, const struct keep_plan *plan,
 bool keep_plan_find(struct composer *composer, const struct keep_question *question,
                     struct parallel *found)
 {
-    enum { ROUNDS = 3, NODE_CAP = 300 };
+    enum { ROUNDS = 3, NODE_CAP = 100 };
     struct arena *arena = composer->scratch;
     struct arena_mark mark = arena_mark(arena);
     struct keep_plan *plan = keep_plan_make(arena, composer, question);

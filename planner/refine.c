@@ -14,23 +14,24 @@ static bool has_room(struct scan *scan, const struct parallel *parallel)
            composer_host_shortfall(scan->composer, parallel) == 0;
 }
 
-// Whether the device has room beside the most that whole layers spare.
+// Whether the device has room beside the most that whole layers spare: what redoes most stands
+// last.
 static bool makes_room(struct scan *scan, const struct parallel *kept,
                        const struct space_tail *tail)
 {
-    for (int r = 0; r < tail->redo_count; r++) {
-        const struct space_redo *redo = &tail->redos[r];
-        for (int m = 0; m < tail->move_count; m++) {
-            const struct space_move *move = &tail->moves[m];
-            bool is_other = move->offload.optimizer != kept->offload.optimizer;
-            if (is_other || !(redo->moves >> m & 1)) continue;
-            struct parallel parallel = *kept;
-            parallel.recompute = redo->recompute;
-            parallel.recompute_classes = redo->classes;
-            parallel.recompute_layers = redo->layers_high;
-            parallel.offload = space_moved(move, move->layers_high);
-            if (has_room(scan, &parallel)) return true;
-        }
+    if (composer_floor_bytes(scan->composer, kept) > scan->limit_bytes) return false;
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct space_move *move = &tail->moves[m];
+        int r = tail->redo_count - 1;
+        while (r >= 0 && !(tail->redos[r].moves >> m & 1))
+            r--;
+        if (r < 0 || move->offload.optimizer != kept->offload.optimizer) continue;
+        struct parallel parallel = *kept;
+        parallel.recompute = tail->redos[r].recompute;
+        parallel.recompute_classes = tail->redos[r].classes;
+        parallel.recompute_layers = tail->redos[r].layers_high;
+        parallel.offload = space_moved(move, move->layers_high);
+        if (has_room(scan, &parallel)) return true;
     }
     return false;
 }

@@ -162,7 +162,7 @@ static bool check_stated(const struct keep_result *result, const struct tally *w
     if (fabs(worst->moved - (double)result->moved_bytes) > BYTE) return false;
     bool fits = result->status == MILP_OPTIMAL || result->status == MILP_FEASIBLE;
     *why = "the device has no room for what is kept";
-    if (fits && (lack_bytes > 0 || result->shortfall_bytes != 0)) return false;
+    if (fits && (lack_bytes > BYTE || result->shortfall_bytes != 0)) return false;
     *why = "what is lacking is not what is stated";
     if (!fits && fabs(lack_bytes - (double)result->shortfall_bytes) > BYTE) return false;
     *why = "the bound is above what was found";

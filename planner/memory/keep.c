@@ -30,10 +30,27 @@ static bool is_dominated(const struct keep_problem *problem, int r)
     return false;
 }
 
+// The host, which is no slower than what lies behind it, has room for all that any stage could
+// move.
+static bool host_holds_all(const struct keep_problem *problem)
+{
+    double bytes = 0;
+    for (int c = 0; c < problem->class_count; c++)
+        bytes += (double)problem->classes[c].bytes;
+    for (int s = 0; s < problem->stage_count; s++) {
+        const struct keep_stage *stage = &problem->stages[s];
+        if (stage->in_flight * stage->layer_count * bytes > (double)problem->host_bytes)
+            return false;
+    }
+    return true;
+}
+
 static bool may_use(const struct keep_problem *problem, enum tier tier)
 {
     bool is_there = keep_bytes_per_s(problem, tier) > 0 && (problem->tiers >> tier & 1);
-    return is_there && (tier != TIER_NVME || problem->nvme_bytes > 0);
+    if (!is_there || tier != TIER_NVME) return is_there;
+    bool is_needed = !may_use(problem, TIER_HOST) || !host_holds_all(problem);
+    return is_needed && problem->nvme_bytes > 0;
 }
 
 static void take(const struct keep_model *model, int redo, const struct keep_choice *choice,
