@@ -233,7 +233,7 @@ static void the_planned_arena_is_kept_under_its_capacity(void **state)
         assert_true(kept.fits && offload_is_none(&kept.request.parallel.offload));
         int64_t all_bytes = kept.evaluation->prediction.planned_bytes;
         assert_true(all_bytes > 0 && kept.request.parallel.recompute == RECOMPUTE_NONE);
-        options.capacity = all_bytes * 2 / 3;
+        options.capacity = all_bytes * 3 / 4;
         assert_true(plan_keep(*state, &scratch, &asked, &kept, &err));
         assert_true(kept.fits && kept.lack_bytes <= 0);
         assert_true(kept.evaluation->prediction.step_s >= kept.kept_s);
