@@ -48,22 +48,6 @@ static const char *wrote_text(struct arena *arena, const struct memory_arguments
     return arena_print(arena, "%sWrote %s: address over time\n", text, arguments->plot);
 }
 
-static bool run_packing(struct arena *arena, const struct memory_arguments *arguments,
-                        const struct pack_problem *problem, struct memory_schedule *rows,
-                        struct err *err)
-{
-    struct memory_methods methods = memory_methods_of(arguments);
-    struct memory_options options = memory_options_of(arguments, 1);
-    struct arena scratch = {0};
-    bool ok = true;
-    for (int i = 0; i < methods.count && ok; i++) {
-        options.method = methods.methods[i];
-        ok = memory_schedule_packing(arena, &scratch, problem, &options, &rows[i], err);
-    }
-    arena_free(&scratch);
-    return ok;
-}
-
 static bool draw_packing(struct arena *arena, const struct memory_arguments *arguments,
                          const struct pack_problem *problem, const struct memory_report *report,
                          struct err *err)
@@ -91,12 +75,12 @@ static bool draw_packing(struct arena *arena, const struct memory_arguments *arg
     return memory_draw(arena, arguments, &plot, err);
 }
 
-// Rows without an alignment of their own take that of the command line.
+// What the column `alignment` says stands, 1 as well; without it the command line decides.
 static void align(struct packing_file *file, struct pack_buffer *buffers, int64_t alignment)
 {
     memcpy(buffers, file->problem.buffers, (size_t)file->problem.count * sizeof *buffers);
     for (int i = 0; i < file->problem.count; i++) {
-        if (buffers[i].alignment == 1) buffers[i].alignment = alignment;
+        if (!file->has_alignment) buffers[i].alignment = alignment;
     }
     file->problem.buffers = buffers;
 }
@@ -110,7 +94,7 @@ static int packing(struct arena *arena, const struct memory_arguments *arguments
     file.problem.capacity = arguments->capacity;
     struct memory_methods methods = memory_methods_of(arguments);
     struct memory_schedule *rows = ARENA_NEW(arena, struct memory_schedule, methods.count);
-    if (!run_packing(arena, arguments, &file.problem, rows, err)) return exit_status(err);
+    if (!memory_run_packing(arena, arguments, &file.problem, rows, err)) return exit_status(err);
     const char *slash = strrchr(arguments->input, '/');
     const struct memory_report report = {
         .name = slash ? slash + 1 : arguments->input,
@@ -175,10 +159,18 @@ static int onnx(struct arena *arena, const struct memory_arguments *arguments, s
     return made ? graph(arena, arguments, made, err) : exit_status(err);
 }
 
+static bool check_plan_only(const struct memory_arguments *arguments, struct err *err)
+{
+    const char *option = arguments->recompute ? "--recompute" : "--offload";
+    if (!arguments->recompute && !arguments->offload) return true;
+    return err_set(err, ERR_USAGE, "%s: %s is no plan", option, arguments->input);
+}
+
 static int run(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
     enum input input = INPUT_PACKING;
     if (!find_input(arguments->input, &input, err)) return exit_status(err);
+    if (input != INPUT_JSON && !check_plan_only(arguments, err)) return exit_status(err);
     if (input == INPUT_PACKING) return packing(arena, arguments, err);
     if (input == INPUT_ONNX) return onnx(arena, arguments, err);
     struct json_document document;
@@ -187,6 +179,7 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
     if (json_is_object(&root) && json_has(&root, "parallel")) {
         return memory_plan(arena, arguments, err);
     }
+    if (!check_plan_only(arguments, err)) return exit_status(err);
     const struct memory_graph *made = memory_graph_load(arena, arguments->input, err);
     return made ? graph(arena, arguments, made, err) : exit_status(err);
 }
@@ -204,7 +197,8 @@ int memory_command(int argc, char **argv, struct err *err)
         {"--capacity", OPTION_I64, &a.capacity,
          "bytes that the arena may take; exit 1 where it needs more", "N", 0, 0},
         {"--alignment", OPTION_I64, &a.alignment,
-         "of offsets and sizes (default 512; of offsets of a CSV 1)", "N", 1, 1 << 30},
+         "of offsets and sizes (default 512); of offsets of a CSV without that column (default 1)",
+         "N", 1, 1 << 30},
         {"--time-limit", OPTION_F64, &a.time_limit_s, "seconds a method (default 300; 0 = none)",
          "S", 0, 0},
         {"-o", OPTION_TEXT, &a.output,
@@ -215,6 +209,10 @@ int memory_command(int argc, char **argv, struct err *err)
          0},
         {"--stage", OPTION_INT, &a.stage, "of a plan: which to print (default: the largest arena)",
          "N", 0, 1e6},
+        {"--recompute", OPTION_CHOICE, &a.recompute,
+         "of a plan: what is redone is chosen again, so that the arena fits", "auto", 0, 0},
+        {"--offload", OPTION_CHOICE, &a.offload,
+         "of a plan: so are the activations that are moved to the host or to NVMe", "auto", 0, 0},
         {"--batch", OPTION_I64, &a.batch, "of an ONNX model: its open dimension", "N", 0, 0},
         {"--training", OPTION_FLAG, &a.training, "of an ONNX model: backward and update as well",
          NULL, 0, 0},

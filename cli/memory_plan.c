@@ -1,31 +1,69 @@
+#include "cli/memory_bug.h"
 #include "cli/memory_run.h"
 #include "cli/options.h"
+#include "cli/plan_question.h"
 #include "core/file.h"
-#include "plan/plan.h"
-#include "planner/memory/plan_schedule.h"
+#include "planner/memory/plan_chunk.h"
+#include "planner/memory/plan_keep.h"
+#include "reports/plan_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { PLAN_ALIGNMENT = 512 };  // what CUDA's allocators round to
 
-static bool lower_plan(struct arena *arena, struct arena *scratch, const struct plan *plan,
-                       const struct stack **stack, const struct program **program, struct err *err)
+// A plan with its schedule, and its file without one: as it was, or anew.
+struct made {
+    const struct plan *plan;
+    const struct program *program;
+    const struct stack *stack;
+    struct plan_stages stages;
+    struct json memory;  // the object of the file that the schedule goes into
+    const char *chosen;  // in words; "" where nothing was
+    int64_t lack_bytes;  // what was chosen does not fit by so much
+};
+
+static bool schedule_plan(struct arena *arena, struct arena *scratch,
+                          const struct evaluation_request *request,
+                          const struct memory_options *options, struct made *made, struct err *err)
 {
-    struct evaluation_request request = {
-        .model = plan->model,
-        .cluster = plan->cluster,
-        .workload = plan->workload,
-        .parallel = plan->parallel,
-    };
-    request.stack = *stack = stack_read(arena, &plan->stack, err);
-    request.fabrics = request.stack ? fabrics_load(arena, err) : NULL;
-    if (!request.fabrics || !fabrics_cover(request.fabrics, plan->cluster, err)) return false;
-    request.bands = bands_load(arena, err);
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
-    if (!request.bands || !evaluate(arena, scratch, &request, evaluation, err)) return false;
-    *program = evaluation->program;
-    return true;
+    made->memory = made->plan->memory;
+    made->chosen = "";
+    made->stack = request->stack;
+    if (!evaluate(arena, scratch, request, evaluation, err)) return false;
+    made->program = evaluation->program;
+    return plan_schedule_make(arena, scratch, evaluation->program, request->stack, options,
+                              &made->stages, err);
+}
+
+static bool choose_plan(struct arena *arena, struct arena *scratch,
+                        const struct memory_arguments *arguments,
+                        const struct evaluation_request *request,
+                        const struct memory_options *options, struct made *made, struct err *err)
+{
+    const struct plan_keep_request asked = {
+        .request = request,
+        .options = options,
+        .may_redo = arguments->recompute != NULL,
+        .may_move = arguments->offload != NULL,
+    };
+    struct plan_kept kept = {0};
+    bool done = plan_keep(arena, scratch, &asked, &kept, err);
+    made->stages = kept.stages;
+    if (!done) return false;
+    const char *text = memory_kept_document(arena, &kept);
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    struct json *root = ARENA_NEW(arena, struct json, 1);
+    if (!json_parse(arena, arguments->input, text, strlen(text), document, err)) return false;
+    *root = json_root(document);
+    made->memory = json_get(root, "memory", err);
+    made->program = kept.evaluation->program;
+    made->stack = kept.request.stack;
+    made->chosen = kept.fits ? memory_kept_text(arena, made->plan, &kept)
+                             : parallel_text(arena, &kept.request.parallel);
+    made->lack_bytes = kept.fits ? 0 : kept.lack_bytes;
+    return !err->kind;
 }
 
 // The group to print: the one with the stage asked for, else the one with the largest arena.
@@ -63,14 +101,31 @@ static const char *stages_text(struct arena *arena, const struct plan_stages *st
     return text;
 }
 
+// In what pieces the gradients of a stage go to a host that updates, and parameters come back.
+static const char *chunks_text(struct arena *arena, const struct made *made, int stage)
+{
+    if (made->program->parallel.offload.optimizer == TIER_DEVICE) return "";
+    struct plan_chunk chunk = plan_chunk_of(arena, made->program, made->stack, stage);
+    if (chunk.chunk_bytes <= 0) return "";
+    double wasted_percent =
+        100 * (double)chunk.wasted_bytes / (double)(chunk.tensor_bytes + chunk.wasted_bytes);
+    return arena_print(arena,
+                       "Stage %d: %s of gradients of %d parameters go to the host, best in chunks "
+                       "of %s (%.1f %% of them empty)\n",
+                       stage, units_bytes(arena, (double)chunk.tensor_bytes), chunk.tensor_count,
+                       units_bytes(arena, (double)chunk.chunk_bytes), wasted_percent);
+}
+
 // All stages fit, or the first that does not says what is missing.
 static int answer(struct arena *arena, const struct memory_arguments *arguments,
-                  const struct plan_stages *stages, const struct plan_stage *shown,
+                  const struct made *made, const struct plan_stage *shown,
                   const struct memory_report *report, const char *target)
 {
-    const char *wrote = arena_print(arena, "%sWrote %s: memory.schedule, order and offsets%s\n",
-                                    stages_text(arena, stages), target,
-                                    arguments->output ? "" : " (the plan is updated in place)");
+    const struct plan_stages *stages = &made->stages;
+    const char *wrote =
+        arena_print(arena, "%s%s%sWrote %s: memory.schedule, order and offsets%s\n", made->chosen,
+                    stages_text(arena, stages), chunks_text(arena, made, shown->stage), target,
+                    arguments->output ? "" : " (the plan is updated in place)");
     if (arguments->plot) {
         wrote = arena_print(arena, "%sWrote %s: address over time of stage %d\n", wrote,
                             arguments->plot, shown->stage);
@@ -85,34 +140,34 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
     return status;
 }
 
-// The plan file says what cannot be: a wrong file, not a wrong command line.
-static int fail(const struct memory_arguments *arguments, struct err *err)
+// Nothing is written of a choice that does not fit.
+static int refuse(struct arena *arena, const struct made *made)
 {
-    if (err->kind == ERR_USAGE) {
-        const struct err place = *err;
-        *err = (struct err){0};
-        err_set(err, ERR_INPUT, "%s: %.900s", arguments->input, place.text);
-    }
-    return exit_status(err);
+    fprintf(stderr, "meshwright memory: nothing fits: the best choice found (%s) lacks %s\n",
+            made->chosen, units_bytes(arena, (double)made->lack_bytes));
+    return 1;
 }
 
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
-    const struct plan *plan = plan_load(arena, arguments->input, err);
+    struct evaluation_request request;
+    const struct plan *plan = plan_question(arena, arguments->input, NULL, &request, err);
     if (!plan) return exit_status(err);
     int64_t alignment = arguments->alignment ? arguments->alignment : PLAN_ALIGNMENT;
     struct memory_options options = memory_options_of(arguments, alignment);
     struct memory_methods methods = memory_methods_of(arguments);
     options.method = methods.methods[methods.count - 1];
-    const struct stack *stack = NULL;
-    const struct program *program = NULL;
-    struct plan_stages stages = {0};
+    struct made made = {.plan = plan};
     struct arena scratch = {0};
-    bool ok = lower_plan(arena, &scratch, plan, &stack, &program, err) &&
-              plan_schedule_make(arena, &scratch, program, stack, &options, &stages, err);
+    bool chooses = arguments->recompute || arguments->offload;
+    bool ok = chooses ? choose_plan(arena, &scratch, arguments, &request, &options, &made, err)
+                      : schedule_plan(arena, &scratch, &request, &options, &made, err);
     arena_free(&scratch);
-    if (!ok) return fail(arguments, err);
-    const struct plan_stage *shown = find_stage(arguments, &stages, err);
+    // Where the checker refuses a stage, its graph is saved.
+    if (!ok && made.stages.refused) (void)memory_save_graph(arena, made.stages.refused, err);
+    if (!ok) return plan_question_status(arguments->input, err);
+    if (made.lack_bytes > 0) return refuse(arena, &made);
+    const struct plan_stage *shown = find_stage(arguments, &made.stages, err);
     struct memory_report report;
     if (!shown || !memory_run_graph(arena, arguments, shown->graph->graph, shown->problem,
                                     alignment, &shown->result, &report, err)) {
@@ -120,11 +175,11 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     }
     report.name = arena_print(arena, "stage %d of %s", shown->stage, arguments->input);
     const char *target = arguments->output ? arguments->output : arguments->input;
-    const struct plan_schedule *schedule = plan_schedule_of(arena, &stages, alignment);
-    const char *text = plan_schedule_text(arena, &plan->memory, schedule);
+    const struct plan_schedule *schedule = plan_schedule_of(arena, &made.stages, alignment);
+    const char *text = plan_schedule_text(arena, &made.memory, schedule);
     if (!file_write(target, text, strlen(text), err) ||
         !memory_draw_graph(arena, arguments, shown->problem, &report, err)) {
         return exit_status(err);
     }
-    return answer(arena, arguments, &stages, shown, &report, target);
+    return answer(arena, arguments, &made, shown, &report, target);
 }

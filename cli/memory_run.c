@@ -1,4 +1,5 @@
 #include "cli/memory_run.h"
+#include "cli/memory_bug.h"
 #include "core/file.h"
 #include "reports/gnuplot.h"
 
@@ -19,6 +20,7 @@ struct memory_options memory_options_of(const struct memory_arguments *arguments
         .time_limit_s = arguments->time_limit_s,
         .certify = true,
         .log = arguments->verbose ? print_line : NULL,
+        .spoil = arguments->spoil,
     };
 }
 
@@ -30,20 +32,6 @@ struct memory_methods memory_methods_of(const struct memory_arguments *arguments
     if (wanted == MEMORY_ROAM) methods.methods[methods.count++] = MEMORY_GREEDY;
     if (wanted != MEMORY_PROGRAM) methods.methods[methods.count++] = wanted;
     return methods;
-}
-
-// A schedule that the checker refuses is a bug, and what it was made of is what a report needs.
-static bool save_instance(struct arena *arena, const struct memory_graph *graph, struct err *err)
-{
-    static const char PATH[] = "meshwright-memory-bug.json";
-    const struct err found = *err;
-    const char *text = memory_graph_text(arena, graph);
-    *err = (struct err){0};
-    if (!file_write(PATH, text, strlen(text), err)) {
-        *err = found;
-        return false;
-    }
-    return err_set(err, found.kind, "%.900s; wrote %s", found.text, PATH);
 }
 
 bool memory_run_graph(struct arena *arena, const struct memory_arguments *arguments,
@@ -65,7 +53,7 @@ bool memory_run_graph(struct arena *arena, const struct memory_arguments *argume
         }
     }
     arena_free(&scratch);
-    if (!ok) return err->kind == ERR_SYSTEM ? save_instance(arena, graph, err) : false;
+    if (!ok) return err->kind == ERR_SYSTEM && memory_save_graph(arena, graph, err);
     *report = (struct memory_report){
         .name = graph->name,
         .operator_count = problem->operator_count,
@@ -76,6 +64,23 @@ bool memory_run_graph(struct arena *arena, const struct memory_arguments *argume
         .capacity = arguments->capacity,
     };
     return true;
+}
+
+bool memory_run_packing(struct arena *arena, const struct memory_arguments *arguments,
+                        const struct pack_problem *problem, struct memory_schedule *rows,
+                        struct err *err)
+{
+    struct memory_methods methods = memory_methods_of(arguments);
+    struct memory_options options = memory_options_of(arguments, 1);
+    struct arena scratch = {0};
+    bool ok = true;
+    for (int i = 0; i < methods.count && ok; i++) {
+        options.method = methods.methods[i];
+        ok = memory_schedule_packing(arena, &scratch, problem, &options, &rows[i], err);
+    }
+    arena_free(&scratch);
+    if (ok || err->kind != ERR_SYSTEM) return ok;
+    return memory_save_packing(arena, problem, err);
 }
 
 int memory_answer(struct arena *arena, const struct memory_arguments *arguments,

@@ -9,11 +9,13 @@ struct memory_arguments {
     const char *input;
     const char *method, *optimizer;
     const char *output, *plot;
-    int64_t capacity, alignment;  // 0 = not given
-    int64_t batch;                // 0 = not given
-    int stage;                    // -1 = not given
+    const char *recompute, *offload;  // of a plan: "auto"; NULL = as it is
+    int64_t capacity, alignment;      // 0 = not given
+    int64_t batch;                    // 0 = not given
+    int stage;                        // -1 = not given
     double time_limit_s;
     bool training, json, verbose;
+    void (*spoil)(struct memory_schedule *schedule);  // see struct memory_options
 };
 
 // The options as the scheduler takes them.
@@ -28,12 +30,19 @@ struct memory_methods {
 struct memory_methods memory_methods_of(const struct memory_arguments *arguments);
 
 // Every method's row for a graph. `answer`: the row of the last method where it is there already;
-// else NULL. False with `err` set by the scheduler; then the graph is saved beside it.
+// else NULL. False with `err` set by the scheduler; the graph is saved
+// (memory_bug.h) where the checker refused its schedule.
 MUST_CHECK bool memory_run_graph(struct arena *arena, const struct memory_arguments *arguments,
                                  const struct memory_graph *graph,
                                  const struct memory_problem *problem, int64_t alignment,
                                  const struct memory_schedule *answer, struct memory_report *report,
                                  struct err *err);
+
+// Every method's row for a packing problem: rows[memory_methods_of(arguments).count]. False as
+// above; then the problem is saved.
+MUST_CHECK bool memory_run_packing(struct arena *arena, const struct memory_arguments *arguments,
+                                   const struct pack_problem *problem, struct memory_schedule *rows,
+                                   struct err *err);
 
 // Table or JSON on stdout, the picture, and the exit status; `wrote` is the last line (may be "").
 int memory_answer(struct arena *arena, const struct memory_arguments *arguments,
@@ -45,6 +54,14 @@ MUST_CHECK bool memory_draw(struct arena *arena, const struct memory_arguments *
 MUST_CHECK bool memory_draw_graph(struct arena *arena, const struct memory_arguments *arguments,
                                   const struct memory_problem *problem,
                                   const struct memory_report *report, struct err *err);
+
+// What a plan keeps is chosen again: its whole file anew, without the schedule, and what was chosen
+// in words.
+struct plan_kept;
+struct plan;
+MUST_CHECK char *memory_kept_document(struct arena *arena, const struct plan_kept *kept);
+const char *memory_kept_text(struct arena *arena, const struct plan *plan,
+                             const struct plan_kept *kept);
 
 // A plan: schedules all stages, prints one, and writes them into the plan.
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err);

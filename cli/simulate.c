@@ -1,6 +1,6 @@
 #include "cli/commands.h"
-#include "cli/plan_options.h"
-#include "plan/plan.h"
+#include "cli/options.h"
+#include "cli/plan_question.h"
 #include "planner/memory/plan_schedule.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
@@ -14,22 +14,6 @@ struct arguments {
     const char *trace, *kernels;
     bool all_ranks, ablation, explain, json;
 };
-
-static bool load(struct arena *arena, const struct arguments *arguments, const struct plan *plan,
-                 struct evaluation_request *request, struct err *err)
-{
-    if (!plan) return false;
-    request->model = plan->model;
-    request->cluster = plan->cluster;
-    if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
-    request->workload = plan->workload;
-    request->parallel = plan->parallel;
-    request->stack = stack_read(arena, &plan->stack, err);
-    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
-    if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return false;
-    request->bands = bands_load(arena, err);
-    return request->bands != NULL;
-}
 
 static void unfold(struct arena *arena, const struct parallel *parallel, int64_t kv_head_count,
                    struct engine_options *options)
@@ -78,8 +62,9 @@ static bool use_schedule(struct arena *arena, const struct plan *plan, const str
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
-    const struct plan *plan = plan_load(arena, arguments->plan, err);
-    if (!load(arena, arguments, plan, &request, err)) return exit_status(err);
+    const struct plan *plan =
+        plan_question(arena, arguments->plan, arguments->kernels, &request, err);
+    if (!plan) return exit_status(err);
     request.engine.want_trace = arguments->trace != NULL;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
 
@@ -95,15 +80,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         explain.sensitivity = sensitivity_make(arena, &scratch, &request, &evaluation);
     }
     arena_free(&scratch);
-    if (!done) {
-        // The plan file says what cannot be: a wrong file, not a wrong command line.
-        if (err->kind == ERR_USAGE) {
-            struct err place = *err;
-            *err = (struct err){0};
-            err_set(err, ERR_INPUT, "%s: %s", arguments->plan, place.text);
-        }
-        return exit_status(err);
-    }
+    if (!done) return plan_question_status(arguments->plan, err);
     if (arguments->trace && !trace_write(&evaluation.simulation->trace, arguments->trace, err)) {
         return exit_status(err);
     }

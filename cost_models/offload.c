@@ -27,12 +27,23 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier)
     return least;
 }
 
+double copy_exposed_s(double copy_s, double compute_s)
+{
+    return fmax(0, copy_s - compute_s);
+}
+
 static double compute_s(const double part_s[PART_COUNT])
 {
     return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
 }
 
-// Where W is a task of its own it runs before the next B all the same.
+struct copy_window copy_window(const struct block_price *price)
+{
+    return (struct copy_window){compute_s(price->phase_s[PHASE_FORWARD]),
+                                compute_s(price->phase_s[PHASE_BACKWARD]) +
+                                    compute_s(price->phase_s[PHASE_WEIGHT])};
+}
+
 struct copy_price copy_price(const struct price_context *context, enum tier tier,
                              const struct block_program *block, const struct block_price *price,
                              unsigned moved)
@@ -42,11 +53,9 @@ struct copy_price copy_price(const struct price_context *context, enum tier tier
     struct copy_price copy = {.bytes = memory_class_bytes(stack, precision, block, moved)};
     if (copy.bytes <= 0) return copy;
     copy.copy_s = copy.bytes / offload_bytes_per_s(context, tier);
-    double forward_s = compute_s(price->phase_s[PHASE_FORWARD]);
-    double backward_s =
-        compute_s(price->phase_s[PHASE_BACKWARD]) + compute_s(price->phase_s[PHASE_WEIGHT]);
-    copy.forward_s = fmax(0, copy.copy_s - forward_s);
-    copy.backward_s = fmax(0, copy.copy_s - backward_s);
+    struct copy_window window = copy_window(price);
+    copy.forward_s = copy_exposed_s(copy.copy_s, window.forward_s);
+    copy.backward_s = copy_exposed_s(copy.copy_s, window.backward_s);
     return copy;
 }
 

@@ -11,14 +11,24 @@
 // copies of a layer as much is hidden as it computes, and the rest is waited for.
 //
 // Optimizer states: gradients go down, the host updates, parameters come up, bucket by bucket
-// (ZeRO- Offload, Ren et al. 2021, section 4.1); on NVMe the states are read and written as well
-// (ZeRO- Infinity, Rajbhandari et al. 2021, section 5). A row of buckets takes as long as the
+// (ZeRO-Offload, Ren et al. 2021, section 4.1); on NVMe the states are read and written as well
+// (ZeRO-Infinity, Rajbhandari et al. 2021, section 5). A row of buckets takes as long as the
 // slowest of these and, to fill and drain, one bucket of each of the others. Nothing of it is
 // counted to run beside backward, because the norm of all gradients comes first. A host is never
 // counted faster than the device, so that moving never shortens a step.
 
 // Bytes a second of one rank, one direction, between the device and that tier.
 double offload_bytes_per_s(const struct price_context *context, enum tier tier);
+
+// Of copies that run beside compute, what is waited for.
+double copy_exposed_s(double copy_s, double compute_s);
+
+// Compute of one micro-batch through a block, beside which its copies run. Where W is a task of its
+// own it runs before the next B all the same.
+struct copy_window {
+    double forward_s, backward_s;
+};
+struct copy_window copy_window(const struct block_price *price);
 
 // One layer and micro-batch of a block of which these classes are moved.
 struct copy_price {

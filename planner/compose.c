@@ -87,6 +87,11 @@ const struct variant *composing_variant(struct composer *composer, const struct 
     return variant;
 }
 
+const struct variant *composing_redone(struct composer *composer, const struct parallel *parallel)
+{
+    return composing_variant(composer, parallel, redo_of(composer, parallel));
+}
+
 const struct division *composer_division(struct composer *composer, const struct parallel *parallel)
 {
     int layers = parallel->recompute == RECOMPUTE_NONE ? 0 : parallel->recompute_layers;
@@ -160,8 +165,7 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
                       struct block_program **blocks)
 {
     const struct variant *plain = composing_variant(composer, parallel, 0);
-    const struct variant *redone =
-        composing_variant(composer, parallel, redo_of(composer, parallel));
+    const struct variant *redone = composing_redone(composer, parallel);
     for (int kind = 0; kind < composer->graph->block_count; kind++) {
         blocks[2 * kind] = plain->blocks[kind]->light;
         blocks[2 * kind + 1] = redone->blocks[kind]->light;
@@ -362,8 +366,7 @@ const int *composer_balance(struct composer *composer, const struct parallel *pa
 {
     const struct graph *graph = composer->graph;
     const struct division *even = composer_division(composer, parallel);
-    const struct variant *variant =
-        composing_variant(composer, parallel, redo_of(composer, parallel));
+    const struct variant *variant = composing_redone(composer, parallel);
     const struct step_price *hop = hop_of(composer, parallel, even);
     struct arena_mark mark = arena_mark(composer->scratch);
     double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);

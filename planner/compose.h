@@ -20,6 +20,8 @@ const struct division *composer_division(struct composer *composer,
 struct cost composer_cost(struct composer *composer, const struct parallel *parallel);
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage);
+struct memory_parts composer_stage_memory(struct composer *composer,
+                                          const struct parallel *parallel, int stage);
 // What the fullest host lacks for what the plan moves to it, 0 = it has room.
 int64_t composer_host_shortfall(struct composer *composer, const struct parallel *parallel);
 // Bytes that the plan needs whatever it redoes: parameters, gradients, states, buffers and the

@@ -45,6 +45,16 @@ struct memory_parts composer_memory(struct composer *composer, const struct para
     return worst;
 }
 
+struct memory_parts composer_stage_memory(struct composer *composer,
+                                          const struct parallel *parallel, int stage)
+{
+    const struct division *division = composer_division(composer, parallel);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division, blocks);
+    return stage_memory(composer, &program, stage);
+}
+
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
 {
     // What is stored depends not on what is redone, and of the schedule on where it puts chunks and

@@ -70,6 +70,8 @@ struct composer {
 // Blocks of the group in the sharding of the plan, and in this way to recompute (index).
 const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
                                         int redo);
+// The same with what the plan redoes redone.
+const struct variant *composing_redone(struct composer *composer, const struct parallel *parallel);
 // Two of each kind: as it is, and redone.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks);

@@ -1,6 +1,7 @@
 #include "planner/milp.h"
 
 #include "core/progress.h"
+#include "planner/milp_simplex.h"
 
 #include <assert.h>
 #include <glpk.h>
@@ -314,16 +315,14 @@ static bool relax(struct solve *solve, glp_prob *prob)
     glp_init_smcp(&parameters);
     parameters.msg_lev = solve->options->log ? GLP_MSG_ALL : GLP_MSG_OFF;
     parameters.tm_lim = time_left_ms(solve);
-    parameters.meth = GLP_DUALP;
     glp_scale_prob(prob, GLP_SF_AUTO);
-    glp_adv_basis(prob, 0);
-    int code = glp_simplex(prob, &parameters);
+    int code = milp_simplex(prob, &parameters);
     int status = glp_get_status(prob);
     if (code == 0 && status == GLP_OPT) {
         solve->result.bound = glp_get_obj_val(prob);
         return true;
     }
-    if (code == GLP_ETMLIM) {
+    if (code == GLP_ETMLIM || code == GLP_EITLIM) {
         solve->result.status = MILP_UNKNOWN;
     } else if (code == 0 && status == GLP_NOFEAS) {
         solve->result.status = MILP_INFEASIBLE;

@@ -77,6 +77,21 @@ static struct values legal_values(const struct search_request *request, enum cho
     return values;
 }
 
+// What is forbidden is no way out, unless nothing else is left: then lifting that is.
+static void drop_forbidden(const struct pins *pins, enum choice choice, struct values *values)
+{
+    struct pins open = *pins;
+    pins_clear(&open, choice);
+    memcpy(open.forbidden, pins->forbidden, sizeof open.forbidden);
+    open.forbidden_count = pins->forbidden_count;
+    struct values left = {0};
+    for (int i = 0; i < values->count; i++) {
+        if (pins_allow(&open, choice, values->items[i]))
+            left.items[left.count++] = values->items[i];
+    }
+    if (left.count > 0) *values = left;
+}
+
 // "1, 2, 4, 8": those around `wanted` when there are many.
 static const char *values_text(struct arena *arena, enum choice choice, const struct values *values,
                                int64_t wanted)
@@ -209,6 +224,7 @@ bool refuse_empty(struct arena *arena, const struct search_request *request,
         relax(request, &relaxed.pins, choice);
         struct values values = legal_values(&relaxed, choice);
         if (values.count == 0) continue;
+        drop_forbidden(&request->pins, choice, &values);
         const char *option = choice_option(arena, choice);
         if (divides_not && !speaks_of(divides_not, option)) continue;
         if (!reason || !speaks_of(reason, option)) {

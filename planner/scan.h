@@ -21,6 +21,7 @@ struct scan_request {
     int keep;           // plans
     bool ignore_limit;  // keep what does not fit, too
     enum objective objective;
+    struct refine_bases *bases;  // tails that classes may make faster are noted there; NULL: not
 };
 
 struct scan_result {

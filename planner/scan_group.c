@@ -1,5 +1,7 @@
 #include "planner/scan_group.h"
 
+#include "planner/refine.h"
+
 #include <limits.h>
 #include <math.h>
 
@@ -131,26 +133,54 @@ static bool meets(struct scan *scan, const struct parallel *parallel, int64_t li
     return scan->request->ignore_limit || composer_host_shortfall(scan->composer, parallel) == 0;
 }
 
+// Of what is moved of a layer that is redone there is less to copy, so redoing as many layers as
+// are moved may be faster than redoing fewer; the seconds are linear up to there. By class of
+// operators; `low` where none is moved.
+static int redone_and_moved(const struct parallel *parallel, int class, int low, int high)
+{
+    int moved = parallel->offload.layers[class];
+    if (moved < 0 || moved > high) return high;
+    return moved > low ? moved : low;
+}
+
+// Asked of the numbers of redone layers between which no other is faster.
+static bool any_may_be_fast(struct scan *scan, const struct parallel *parallel, int low, int high)
+{
+    struct candidate plan = {.parallel = *parallel};
+    plan.parallel.recompute_layers = low;
+    if (may_be_fast(scan, &plan)) return true;
+    int asked = low;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        int layers = redone_and_moved(parallel, class, low, high);
+        if (layers == asked) continue;
+        asked = layers;
+        plan = (struct candidate){.parallel = *parallel};
+        plan.parallel.recompute_layers = layers;
+        if (may_be_fast(scan, &plan)) return true;
+    }
+    return false;
+}
+
 // The more layers are redone, the slower the step and the smaller its memory, so the fewest that
-// meet the limit are the best: found by halving. Exhaustive search asks for each number instead.
+// meet the limit are the best: found by halving; or as many as are moved. Exhaustive search asks
+// for each number instead.
 static void consider_fewest(struct scan *scan, struct parallel *parallel, int low, int high,
                             struct pick *pick)
 {
     struct candidate plan = {.parallel = *parallel};
-    plan.parallel.recompute_layers = low;
-    if (time_decides(scan) && !may_be_fast(scan, &plan)) return;
+    if (time_decides(scan) && !any_may_be_fast(scan, parallel, low, high)) return;
     plan.parallel.recompute_layers = high;
     if (!fits(scan, &plan)) {
         scan->unfit_count += high - low;
         return;
     }
     int64_t limit_bytes = time_decides(scan) ? scan->limit_bytes : plan.memory.reserved_bytes;
-    int first = low;
-    while (first < high) {
-        int middle = first + (high - first) / 2;
+    int first = low, meeting = high;
+    while (first < meeting) {
+        int middle = first + (meeting - first) / 2;
         parallel->recompute_layers = middle;
         if (meets(scan, parallel, limit_bytes)) {
-            high = middle;
+            meeting = middle;
         } else {
             first = middle + 1;
         }
@@ -158,6 +188,13 @@ static void consider_fewest(struct scan *scan, struct parallel *parallel, int lo
     scan->unfit_count += first - low;
     parallel->recompute_layers = first;
     consider(scan, parallel, pick);
+    int asked = first;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        int layers = redone_and_moved(parallel, class, first, high);
+        if (layers == asked) continue;
+        asked = parallel->recompute_layers = layers;
+        consider(scan, parallel, pick);
+    }
 }
 
 static void consider_layers(struct scan *scan, struct parallel *parallel,
@@ -222,7 +259,10 @@ static bool consider_redos(struct scan *scan, struct parallel *parallel,
     }
     if (!time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return false;
     bool keeps_all = parallel->recompute == RECOMPUTE_NONE && tail->redos[0].moves & move;
-    bool asked = keeps_all && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
+    // Of moved layers there is less to copy where they are redone.
+    bool is_fastest = keeps_all && !offload_moves_activations(&parallel->offload);
+    bool asked =
+        is_fastest && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
     if (asked && settles(scan, parallel, pick)) return true;
     for (int i = asked; i < tail->redo_count; i++) {
         if (tail->redos[i].moves & move) consider_layers(scan, parallel, &tail->redos[i], pick);
@@ -270,7 +310,9 @@ static void consider_moved(struct scan *scan, struct parallel *parallel,
         struct candidate plan = {.parallel = *parallel};
         plan.parallel.offload = space_moved(move, layers);
         set_redo(&plan.parallel, redo, redo->layers_low);
-        if (time_decides(scan) && !may_be_fast(scan, &plan)) return;
+        if (time_decides(scan) &&
+            !any_may_be_fast(scan, &plan.parallel, redo->layers_low, redo->layers_high))
+            return;
         if (!is_allowed(scan, &plan.parallel)) continue;
         consider_layers(scan, &plan.parallel, redo, pick);
         set_redo(&plan.parallel, redo, redo->layers_low);
@@ -317,10 +359,12 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
     struct pick pick = {0};
     scan->unfit_count = 0;
     consider_moves(scan, &parallel, tail, &pick);
+    refine_note(scan, &parallel, tail);
     double unfit_count = scan->unfit_count;
     if (take_balance(&parallel, group->balance)) {
         scan->unfit_count = 0;
         consider_moves(scan, &parallel, tail, &pick);
+        refine_note(scan, &parallel, tail);
         unfit_count = fmin(unfit_count, scan->unfit_count);
     }
     scan->result.unfit_count += unfit_count;

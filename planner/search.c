@@ -1,6 +1,7 @@
 #include "planner/search.h"
 
 #include "core/progress.h"
+#include "planner/refine.h"
 #include "planner/refuse.h"
 #include "planner/remedies.h"
 #include "planner/scan.h"
@@ -70,7 +71,7 @@ static void simulate(struct search *search, struct candidate *plan)
 static void judge(struct search *search, struct ranking *ranking, double bound_s)
 {
     struct search_result *result = search->result;
-    result->bound_s = ranking->items[0].closed_form_s;
+    result->bound_s = fmin(ranking->items[0].closed_form_s, bound_s);
     if (search->request->objective == OBJECTIVE_MEMORY) {
         result->bound_bytes = ranking->items[0].memory.reserved_bytes;
         result->bound_s = bound_s;
@@ -123,6 +124,7 @@ static void answer_closest(struct search *search)
     quiet.exhaustive = false;
     scan.search = &quiet;
     scan.ignore_limit = true;
+    scan.bases = NULL;
     scan.objective = OBJECTIVE_MEMORY;
     scan.keep = 1;
     struct scan_result found = scan_space(&search->work, &search->scratch, &scan);
@@ -152,6 +154,15 @@ static void count(struct search *search, const struct scan_result *scanned)
         scanned->considered_count - scanned->unfit_count - scanned->ranking.count;
 }
 
+// Returns what no plan by classes is faster than.
+static double refine_layers(struct search *search, struct ranking *ranking)
+{
+    if (!search->scan.bases) return INFINITY;
+    struct refine_result refined = refine(&search->work, &search->scratch, &search->scan, ranking);
+    if (refined.asked_count > 0) search->result->layers_s = refined.layers_s;
+    return refined.bound_s;
+}
+
 static bool search_space(struct search *search, struct err *err)
 {
     const struct search_request *request = search->request;
@@ -165,13 +176,18 @@ static bool search_space(struct search *search, struct err *err)
     };
     search->space = space_make(&search->work, request, &search->scan.graphs);
     search->scan.space = search->space;
+    struct refine_bases bases = {.arena = &search->work};
+    bool refines = request->pins.search_offload && !request->pins.offload.set &&
+                   request->objective != OBJECTIVE_MEMORY;
+    if (refines) search->scan.bases = &bases;
     struct scan_result scanned = scan_space(&search->work, &search->scratch, &search->scan);
     count(search, &scanned);
     if (scanned.considered_count == 0) {
         return refuse_empty(search->arena, request, search->space, err);
     }
     if (scanned.ranking.count > 0) {
-        judge(search, &scanned.ranking, scanned.bound_s);
+        double refined_s = refine_layers(search, &scanned.ranking);
+        judge(search, &scanned.ranking, fmin(scanned.bound_s, refined_s));
     } else {
         answer_closest(search);
     }

@@ -16,7 +16,8 @@ struct pins {
     struct int_range degree[AXIS_COUNT];
     struct int_range vpp, micro_batch, zero, recompute_layers, zero_group, in_flight, bucket_bytes;
     struct int_range offload;  // one offload_value (plan/offload.h); not set: none, unless ...
-    bool search_offload;       // ... what is moved is searched: states, and whole layers
+    bool search_offload;       // ... what is moved is searched: states, whole layers, and then
+                               // classes of operators where they may win (planner/refine.h)
     int sp;                    // -1 not pinned, 0, 1
     int cp_kind;               // -1 or enum cp_kind
     int recompute;             // -1 or a recompute_value (planner/choice.h)
@@ -77,7 +78,10 @@ struct search_result {
     enum search_status status;
     struct candidate *best;  // best first
     int best_count;
-    double bound_s;           // proven: no plan in the space that fits is faster (closed form)
+    double bound_s;           // proven: no plan in the space that fits is faster (closed form),
+                              // nor one by classes of the tails that were asked of
+    double layers_s;          // classes were asked of: the fastest of the space, which is whole
+                              // layers, and which the best by classes may be below; 0: not
     int64_t bound_bytes;      // objective memory: none is smaller; else 0
     double considered_count;  // plans the space holds
     double priced_count;      // of them through the closed form

@@ -59,8 +59,8 @@ static bool value_has(const struct space_values *values, int value)
 }
 
 // A pinned set of classes need not be in the table.
-static struct space_values recomputes_of(const struct search_request *request,
-                                         const struct graph *graph)
+struct space_values space_recomputes(const struct search_request *request,
+                                     const struct graph *graph)
 {
     const struct pins *pins = &request->pins;
     struct space_values values = {0};
@@ -146,7 +146,7 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     const struct graph *graph =
         graphs->of(graphs->context, (enum attention)space->attentions.values[0], 1);
     space->layer_count = graph->layer_count;
-    space->recomputes = recomputes_of(request, graph);
+    space->recomputes = space_recomputes(request, graph);
     space_add_meshes(space, graphs);
     return space;
 }

@@ -92,6 +92,10 @@ struct space_graphs {
 };
 struct space *space_make(struct arena *arena, const struct search_request *request,
                          const struct space_graphs *graphs);
+// Ways to recompute (recompute_value) that are worth trying for this model, what redoes least
+// first, as far as the pins leave them.
+struct space_values space_recomputes(const struct search_request *request,
+                                     const struct graph *graph);
 // planner/space_mesh.c: the meshes, with the groups of each.
 void space_add_meshes(struct space *space, const struct space_graphs *graphs);
 void space_drop(struct space *space, enum drop why, const struct err *err);

@@ -237,6 +237,7 @@ static void write_provenance(struct json_writer *writer, const struct plan_docum
     json_open(writer, "search", '{');
     json_put_text(writer, "status", status_text(search->status));
     json_put_f64(writer, "bound_s", search->bound_s);
+    if (search->layers_s > 0) json_put_f64(writer, "layers_s", search->layers_s);
     json_put_f64(writer, "considered_count", search->considered_count);
     json_put_f64(writer, "priced_count", search->priced_count);
     json_close(writer, '}');

@@ -2,6 +2,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "planner/explain.h"
+#include "planner/ranking.h"
 #include "reports/band_text.h"
 
 #include <string.h>
@@ -132,6 +133,26 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
     table_row(table, cells);
 }
 
+// Of whole layers the best is proven; of classes of operators there is a bound.
+static const char *certainty_of_classes(struct arena *arena, const struct search_result *result)
+{
+    double best_s = result->best[0].closed_form_s, layers_s = result->layers_s;
+    double more_percent = 100 * (best_s / layers_s - 1);
+    const char *layers = units_seconds(arena, layers_s);
+    if (step_ns(best_s) == step_ns(layers_s)) {
+        layers = arena_print(arena, "Proven optimal of whole layers (closed form %s)", layers);
+    } else if (best_s < layers_s) {
+        layers = arena_print(arena, "%.2g %% faster than the best of whole layers (proven: %s)",
+                             -more_percent, layers);
+    } else {
+        layers = arena_print(arena, "Within %.1f %% of the best of whole layers (proven: %s)",
+                             more_percent, layers);
+    }
+    return arena_print(arena, "%s; by classes of operators within %.1f %% of optimal (bound %s).",
+                       layers, 100 * (best_s / result->bound_s - 1),
+                       units_seconds(arena, result->bound_s));
+}
+
 static const char *certainty(struct arena *arena, const struct search_result *result)
 {
     // What is proven is proven of the closed form; the events only rank its best few.
@@ -141,6 +162,7 @@ static const char *certainty(struct arena *arena, const struct search_result *re
         return arena_print(arena, "Proven optimal in this space (closed form %s).",
                            units_seconds(arena, result->bound_s));
     case SEARCH_FEASIBLE:
+        if (result->layers_s > 0) return certainty_of_classes(arena, result);
         if (result->bound_s <= 0) return "Heuristic: no bound is proven.";
         return arena_print(arena, "Within %.1f %% of optimal in this space (bound %s).",
                            100 * (best_s / result->bound_s - 1),

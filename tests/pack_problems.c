@@ -79,8 +79,8 @@ static struct pack_buffer buffer_of(struct draw *draw, const struct cut *cut, st
         if (!in_time && piece.high - piece.low > 1)
             piece.high -= draw_between(draw, 1, (piece.high - piece.low + 3) / 4);
     }
-    return (struct pack_buffer){piece.left, piece.right, (piece.high - piece.low) * cut->quantum,
-                                1,          -1,          0};
+    return (struct pack_buffer){piece.left, piece.right, (piece.high - piece.low) * cut->quantum, 1,
+                                -1};
 }
 
 struct pack_problem problem_cut(struct arena *arena, struct draw *draw, const struct cut *cut)

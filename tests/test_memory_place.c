@@ -394,6 +394,14 @@ static void a_deadline_that_has_passed_leaves_a_packing(void **state)
     int64_t height = pack_large(arena, &problem, &options, offsets, &counts);
     assert_apart(&problem, offsets, height);
     assert_int_equal(counts.node_count, 0);
+    // Few enough to be searched, which greedy rules leave something to.
+    struct arena scratch = {0};
+    struct pack_result result = pack_solve(arena, &scratch, &problem, &options);
+    assert_apart(&problem, result.offsets, result.height);
+    assert_true(result.height > result.bound);
+    assert_int_equal(result.node_count, 0);
+    assert_int_equal(result.restart_count, 0);
+    arena_free(&scratch);
 }
 
 static void what_never_lives_takes_no_place(void **state)

@@ -5,6 +5,7 @@
 
 #include "cost_models/hosts.h"
 #include "plan/offload.h"
+#include "planner/explain.h"
 #include "planner/ranking.h"
 #include "simulator/closed_form.h"
 #include "simulator/engine.h"
@@ -197,7 +198,11 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
         request.stack = stack_load(&arena, "meshwright", &err);
         struct search_result plain = {0}, pruned = {0}, whole = {0};
         bool fits = search_plans(&arena, &request, &plain, &other) && plain.best_count > 0;
-        request.pins.search_offload = true;
+        // Where all is moved anyway, redoing more may be faster: less of it is copied.
+        struct offload all = parsed("activations");
+        request.pins.search_offload = i % 3 != 2;
+        if (!request.pins.search_offload)
+            pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&all), offload_value(&all));
         bool ok = search_plans(&arena, &request, &pruned, &err);
         request.exhaustive = true;
         other = (struct err){0};
@@ -205,15 +210,174 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
         assert_int_equal(pruned.status, whole.status);
         assert_int_equal(pruned.best_count, whole.best_count);
         assert_true(pruned.considered_count == whole.considered_count);
+        // What classes may still win, and what whole layers cannot, is the same too.
+        if (request.objective == OBJECTIVE_TIME)
+            assert_int_equal(step_ns(pruned.bound_s), step_ns(whole.bound_s));
+        assert_int_equal(step_ns(pruned.layers_s), step_ns(whole.layers_s));
+        if (pruned.layers_s > 0) assert_true(pruned.best[0].closed_form_s >= pruned.bound_s);
         for (int k = 0; k < pruned.best_count; k++) {
             const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
             assert_int_equal(candidate_compare(request.objective, a, b), 0);
             moved_count += !offload_is_none(&a->parallel.offload);
         }
-        if (fits) assert_true(pruned.best_count > 0);
+        if (fits && request.pins.search_offload) assert_true(pruned.best_count > 0);
         arena_free(&arena);
     }
     assert_true(moved_count > 0);
+}
+
+static void forbid(struct search_request *request, const char *key, int64_t value)
+{
+    struct pins *pins = &request->pins;
+    pins->forbidden[pins->forbidden_count].key = key;
+    pins->forbidden[pins->forbidden_count++].value = value;
+}
+
+// The best move is forbidden, then the next one, some times. Returns how many rounds had a plan
+// that moves something.
+static int forbid_best(struct search_request *request)
+{
+    int moved_count = 0;
+    struct search_result before = {0};
+    struct arena arena = {0};
+    for (int round = 0; round < 4; round++) {
+        struct search_result pruned = {0}, whole = {0};
+        struct err err = {0}, other = {0};
+        request->exhaustive = false;
+        bool ok = search_plans(&arena, request, &pruned, &err);
+        request->exhaustive = true;
+        assert_int_equal(ok, search_plans(&arena, request, &whole, &other));
+        assert_int_equal(pruned.best_count, whole.best_count);
+        for (int k = 0; k < pruned.best_count; k++) {
+            const struct candidate *plan = &pruned.best[k];
+            assert_int_equal(candidate_compare(request->objective, plan, &whole.best[k]), 0);
+            assert_true(pins_allow_all(&request->pins, &plan->parallel, NULL));
+        }
+        if (pruned.best_count == 0) break;
+        const struct candidate *best = &pruned.best[0];
+        // Where W stands apart a tail means one plan, and forbidding it may show a faster one.
+        bool is_fused = schedule_row(best->parallel.schedule)->backward_fused;
+        if (before.best_count > 0 && is_fused && request->objective == OBJECTIVE_TIME)
+            assert_true(best->closed_form_s >= before.bound_s * (1 - 1e-9));
+        moved_count += !offload_is_none(&best->parallel.offload);
+        forbid(request, "offload", offload_value(&best->parallel.offload));
+        before = pruned;
+    }
+    arena_free(&arena);
+    return moved_count;
+}
+
+static void forbidden_moves_are_not_proposed(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 4, moved_count = 0;
+    struct draw draw = draw_start("offload, the best one forbidden", 20261122);
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        request.objective = i % 4 == 3 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+        struct err err = {0};
+        request.stack = stack_load(&arena, "meshwright", &err);
+        request.pins.search_offload = true;
+        moved_count += forbid_best(&request);
+        arena_free(&arena);
+    }
+    assert_true(moved_count > 0);
+}
+
+static struct search_request question(struct arena *arena, const char *stack)
+{
+    struct search_request request = {.pins = pins_none(), .top = 1};
+    struct err err = {0};
+    request.model = model_load(arena, "llama-2-7b", NULL, NULL, &err);
+    request.cluster = cluster_load(arena, "dgx-a100-80g", &err);
+    request.stack = stack_load(arena, stack, &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload =
+        (struct workload){.seq_len = 2048, .global_batch = 16, .precision = PRECISION_BF16};
+    return request;
+}
+
+// What is refused says which other choices there are, and none that is forbidden as well.
+static void a_refusal_names_what_else_may_be_moved(void **state)
+{
+    struct search_request request = question(*state, "meshwright");
+    struct search_result result = {0};
+    struct err err = {0};
+    forbid(&request, "offload", 0);
+    assert_false(search_plans(*state, &request, &result, &err));
+    assert_non_null(strstr(err.text, "--offload as forbidden"));
+    assert_non_null(strstr(err.text, "--offload may be optimizer, "));
+
+    struct offload states = parsed("optimizer");
+    request.pins.forbidden_count = 0;
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&states), offload_value(&states));
+    forbid(&request, "offload", offload_value(&states));
+    err = (struct err){0};
+    assert_false(search_plans(*state, &request, &result, &err));
+    assert_non_null(strstr(err.text, "--offload optimizer: no plan"));
+    assert_non_null(strstr(err.text, "--offload may be none, optimizer@nvme, activations"));
+}
+
+static struct explanation asked(struct arena *arena, const struct search_request *request,
+                                const char *words)
+{
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, request, &result, &err));
+    assert_true(explain_why(arena, request, &result, "offload", words, &why, &err));
+    assert_string_equal(err.text, "");
+    if (!why.possible || why.is_winner) return why;
+    double other_s = 0;
+    for (int i = 0; i < why.term_count; i++)
+        other_s += why.terms[i].other_s;
+    assert_true(fabs(other_s / why.other.cost.step_s - 1) < 1e-6);
+    assert_true(why.other.closed_form_s >= result.bound_s * (1 - 1e-9) ||
+                pins_get(&request->pins, CHOICE_OFFLOAD).set);
+    struct offload offload = parsed(words);
+    assert_true(offload_value(&why.other.parallel.offload) == offload_value(&offload));
+    return why;
+}
+
+static void moves_are_explained(void **state)
+{
+    struct search_request request = question(*state, "meshwright");
+    assert_true(asked(*state, &request, "none").is_winner);
+    struct explanation why = asked(*state, &request, "optimizer");
+    assert_true(why.possible && why.fits && !why.is_winner);
+    assert_string_equal(why.largest, "update");
+    why = asked(*state, &request, "activations");
+    assert_true(why.possible && why.fits && !why.is_winner);
+    assert_true(asked(*state, &request, "attention:3@nvme,mlp@nvme").possible);
+
+    // The question overrules the pin of its own key, searched or given.
+    request.pins.search_offload = true;
+    assert_string_equal(asked(*state, &request, "optimizer").largest, "update");
+    request.pins.search_offload = false;
+    struct offload states = parsed("optimizer");
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&states), offload_value(&states));
+    assert_true(asked(*state, &request, "optimizer").is_winner);
+    why = asked(*state, &request, "none");
+    assert_true(why.possible && why.fits && !why.is_winner);
+
+    request = question(*state, "megatron-2021");
+    why = asked(*state, &request, "optimizer");
+    assert_false(why.possible);
+    assert_non_null(strstr(why.reason, "cannot offload the optimizer"));
+}
+
+static void a_question_about_no_move_is_refused(void **state)
+{
+    struct search_request request = question(*state, "meshwright");
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(*state, &request, &result, &err));
+    assert_false(explain_why(*state, &request, &result, "offload", "everything", &why, &err));
+    assert_string_equal(err.text, "offload: \"everything\" is none of its values");
 }
 
 int main(void)
@@ -228,6 +392,10 @@ int main(void)
         cmocka_unit_test(hosts_without_drives_are_named),
         cmocka_unit_test(stacks_refuse_what_they_cannot_move),
         cmocka_unit_test(pruned_and_exhaustive_search_move_the_same),
+        cmocka_unit_test(forbidden_moves_are_not_proposed),
+        cmocka_unit_test(a_refusal_names_what_else_may_be_moved),
+        cmocka_unit_test(moves_are_explained),
+        cmocka_unit_test(a_question_about_no_move_is_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -2,6 +2,7 @@
 
 #include "core/file.h"
 #include "models/onnx.h"
+#include "tests/real_graphs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -319,13 +320,8 @@ static void damaged_files_end_with_a_graph_or_a_line(void **state)
 static void resnet50_keeps_the_bytes_of_a_hand_count(void **state)
 {
     struct arena *arena = *state;
-    const char *folder = getenv("MESHWRIGHT_GRAPHS");
-    const char *path = arena_print(arena, "%s/onnx-light/light_resnet50.onnx",
-                                   folder ? folder : "../shared/graphs");
-    if (!file_exists(path)) {
-        print_message("# SKIP %s is not there\n", path);
-        return;
-    }
+    const char *path = real_graph(arena, "onnx-light/light_resnet50.onnx");
+    if (!path) return;
     struct onnx_options options = {.batch = 32, .training = true, .moment_count = 2};
     struct err err = {0};
     const struct onnx_graph *graph = onnx_load(arena, path, &options, &err);

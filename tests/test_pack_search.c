@@ -110,7 +110,7 @@ static struct pack_problem draw_problem(struct arena *arena, struct draw *draw, 
         bool is_fixed = kind.has_fixed && draw_int(draw, 0, 3) == 0;
         int64_t fixed = is_fixed ? draw_int(draw, 0, 6) * alignment : -1;
         int64_t size = draw_int(draw, 1, (int)size_most);
-        buffers[b] = (struct pack_buffer){lower, upper, size, alignment, fixed, 0};
+        buffers[b] = (struct pack_buffer){lower, upper, size, alignment, fixed};
         if (b > 0 && fixed < 0 && draw_int(draw, 0, 4) == 0) buffers[b] = buffers[b - 1];
     }
     return (struct pack_problem){buffers, count, 0};

@@ -32,7 +32,7 @@ static void schedule_plainly(struct arena *arena, struct plan_stage *stage)
     struct pack_buffer *buffers = ARENA_NEW(arena, struct pack_buffer, count);
     for (int b = 0; b < count; b++) {
         buffers[b] =
-            (struct pack_buffer){birth[b], death[b], problem->buffers[b].bytes, ALIGNMENT, -1, 0};
+            (struct pack_buffer){birth[b], death[b], problem->buffers[b].bytes, ALIGNMENT, -1};
     }
     int64_t *offsets = ARENA_NEW(arena, int64_t, count);
     struct pack_problem packing = {buffers, count, 0};

@@ -36,7 +36,7 @@ int64_t certify_peak_bytes(struct arena *scratch, const struct memory_problem *p
     return peak;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
+int64_t certify_divisor(int64_t a, int64_t b)
 {
     while (b) {
         int64_t rest = a % b;
@@ -50,7 +50,7 @@ static double granule_bytes(const struct memory_problem *problem)
 {
     int64_t granule = 0;
     for (int b = 0; b < problem->buffer_count; b++)
-        granule = common_divisor(problem->buffers[b].bytes, granule);
+        granule = certify_divisor(problem->buffers[b].bytes, granule);
     return granule > 0 ? (double)granule : 1;
 }
 

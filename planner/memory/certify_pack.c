@@ -1,4 +1,5 @@
 #include "planner/memory/certify.h"
+#include "planner/memory/certify_bytes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -36,16 +37,6 @@ static int64_t aligned(int64_t value, int64_t alignment)
     return (value + alignment - 1) / alignment * alignment;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 // Offsets are sums of sizes, rounded up to alignments, on top of fixed ones.
 static int64_t granule_of(const struct pack_problem *problem)
 {
@@ -53,9 +44,9 @@ static int64_t granule_of(const struct pack_problem *problem)
     for (int i = 0; i < problem->count; i++) {
         const struct pack_buffer *buffer = &problem->buffers[i];
         if (!is_alive(buffer)) continue;
-        granule = common_divisor(buffer->size, granule);
-        if (buffer->alignment > 1) granule = common_divisor(buffer->alignment, granule);
-        if (buffer->fixed_offset > 0) granule = common_divisor(buffer->fixed_offset, granule);
+        granule = certify_divisor(buffer->size, granule);
+        if (buffer->alignment > 1) granule = certify_divisor(buffer->alignment, granule);
+        if (buffer->fixed_offset > 0) granule = certify_divisor(buffer->fixed_offset, granule);
     }
     return granule > 0 ? granule : 1;
 }

@@ -14,12 +14,17 @@ struct packing_file {
     const char **ids;    // as written
     const char **lines;  // rows as written, without line end
     const char *header;
-    int offset_column;  // of the input; -1 = none
+    int offset_column;   // of the input; -1 = none
+    bool has_alignment;  // a column gives it; otherwise every row has 1
 };
 MUST_CHECK bool packing_load(struct arena *arena, const char *path, struct packing_file *file,
                              struct err *err);
 // The same CSV with a last column `offset` (or the column that was there, filled).
 char *packing_text(struct arena *arena, const struct packing_file *file, const int64_t *offsets);
+
+// The problem itself, buffers by number: id,lower,upper,size,alignment,offset; offset -1: not
+// placed.
+char *packing_problem_text(struct arena *arena, const struct pack_problem *problem);
 
 // A graph as JSON (planner/memory/graph.schema.json):
 // {"version": 1, "name": "...",

@@ -1,348 +1,14 @@
 #include "planner/memory/keep.h"
 
+#include "planner/memory/check.h"
+#include "planner/memory/keep_model.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-// What is done to the first N layers of a stage are items: moving a class, and redoing. Since each
-// covers the first layers, the sets of items of the layers form a chain; that is what rows about
-// pairs of items say. Columns count the layers of each set, so that costs that are not linear in
-// the counts of items (what a layer copies beyond its window) are linear in the columns.
-
-enum { ITEMS_MOST = OFFLOAD_CLASS_MAX + 1, LAYERS_IN_TRANSIT = 2 };
-
-// Rows run to about this: GLPK's tolerances are absolute there.
-static const double SCALE = 100;
-static const double MEMORY_SLACK_RATIO = 1e-5;
-// Of choices that take equally long the one that moves least: what moving everything costs beside
-// SCALE for the time.
-static const double MOVE_COST = 1e-3;
-
 // Of the tree of each program. The relaxation is close: most end at the root.
 enum { NODE_CAP = 2000 };
-
-struct model {
-    const struct keep_problem *problem;
-    const struct keep_redo *redo;  // NULL: nothing is redone
-    enum tier tier;                // TIER_DEVICE: nothing is moved
-    const struct keep_class *moved[OFFLOAD_CLASS_MAX];
-    int moved_count, item_count;  // the redo is the last item
-    int layers_most;
-    double time_unit_s, move_unit_bytes;
-    struct milp *milp;
-    int count[ITEMS_MOST], used[ITEMS_MOST];
-    int order[ITEMS_MOST][ITEMS_MOST];  // k < l: 1 where item k covers no fewer layers than l
-    int worst, lack;
-};
-
-static double bytes_per_s(const struct keep_problem *problem, enum tier tier)
-{
-    if (tier == TIER_NVME) return fmin(problem->nvme_bytes_per_s, problem->host_bytes_per_s);
-    return problem->host_bytes_per_s;
-}
-
-static bool is_redone(const struct model *model, unsigned set)
-{
-    return model->redo && set >> model->moved_count & 1;
-}
-
-static double class_bytes(const struct model *model, const struct keep_class *class, bool redone)
-{
-    return (double)(redone ? model->redo->saved_bytes[class->op_class] : class->bytes);
-}
-
-static double moved_bytes(const struct model *model, unsigned set)
-{
-    double bytes = 0;
-    for (int k = 0; k < model->moved_count; k++)
-        if (set >> k & 1) bytes += class_bytes(model, model->moved[k], is_redone(model, set));
-    return bytes;
-}
-
-static double kept_bytes(const struct model *model, unsigned set)
-{
-    double bytes = 0;
-    for (int c = 0; c < model->problem->class_count; c++)
-        bytes += class_bytes(model, &model->problem->classes[c], is_redone(model, set));
-    return bytes - moved_bytes(model, set);
-}
-
-// Of one layer and micro-batch: what is redone, and of the copies what compute does not hide.
-static double added_s(const struct model *model, const struct keep_stage *stage, unsigned set)
-{
-    double redo_s = is_redone(model, set) ? model->redo->seconds : 0;
-    double bytes = moved_bytes(model, set);
-    if (bytes <= 0) return redo_s;
-    double copy_s = bytes / bytes_per_s(model->problem, model->tier);
-    return redo_s + fmax(0, copy_s - stage->forward_s) +
-           fmax(0, copy_s - stage->backward_s - redo_s);
-}
-
-// Another stage has as many layers of the same windows, and no more room.
-static bool is_covered(const struct keep_problem *problem, int s)
-{
-    const struct keep_stage *at = &problem->stages[s];
-    for (int t = 0; t < problem->stage_count; t++) {
-        const struct keep_stage *by = &problem->stages[t];
-        if (t == s || by->layer_count != at->layer_count) continue;
-        if (by->forward_s != at->forward_s || by->backward_s != at->backward_s) continue;
-        if (by->in_flight < at->in_flight || by->other_bytes < at->other_bytes) continue;
-        bool same = by->in_flight == at->in_flight && by->other_bytes == at->other_bytes;
-        if (!same || t < s) return true;
-    }
-    return false;
-}
-
-static void add_items(struct model *model)
-{
-    struct milp *milp = model->milp;
-    int most = model->layers_most;
-    for (int k = 0; k < model->item_count; k++) {
-        model->count[k] = milp_column(milp, MILP_INTEGER, 0, most, 0);
-        model->used[k] = milp_column(milp, MILP_BINARY, 0, 1, 0);
-        int row = milp_row(milp, -INFINITY, 0);
-        milp_put(milp, row, model->count[k], 1);
-        milp_put(milp, row, model->used[k], -most);
-        for (int l = 0; l < k; l++)
-            model->order[l][k] = milp_column(milp, MILP_BINARY, 0, 1, 0);
-    }
-}
-
-// The item's count in a stage of `layers`, which is what is there of it at most.
-static int add_least(struct model *model, int item, int layers)
-{
-    struct milp *milp = model->milp;
-    int most = model->layers_most;
-    if (layers == most) return model->count[item];
-    int least = milp_column(milp, MILP_INTEGER, 0, layers, 0);
-    int all = milp_column(milp, MILP_BINARY, 0, 1, 0);
-    int below = milp_row(milp, -INFINITY, 0), above = milp_row(milp, -INFINITY, 0),
-        full = milp_row(milp, 0, INFINITY);
-    milp_put(milp, below, least, 1);
-    milp_put(milp, below, model->count[item], -1);
-    milp_put(milp, above, model->count[item], 1);
-    milp_put(milp, above, least, -1);
-    milp_put(milp, above, all, -(most - layers));
-    milp_put(milp, full, least, 1);
-    milp_put(milp, full, all, -layers);
-    return least;
-}
-
-// Sets that have k without l, or l without k: only one of the two may have layers.
-static void add_pair(struct model *model, const int *sets, int k, int l, int layers)
-{
-    int k_alone = milp_row(model->milp, -INFINITY, 0),
-        l_alone = milp_row(model->milp, -INFINITY, layers);
-    milp_put(model->milp, k_alone, model->order[k][l], -layers);
-    milp_put(model->milp, l_alone, model->order[k][l], layers);
-    for (unsigned set = 0; set < 1u << model->item_count; set++) {
-        bool has_k = set >> k & 1, has_l = set >> l & 1;
-        if (has_k && !has_l) milp_put(model->milp, k_alone, sets[set], 1);
-        if (has_l && !has_k) milp_put(model->milp, l_alone, sets[set], 1);
-    }
-}
-
-// Columns of stages with this many layers: how many have each set of items.
-static void add_sets(struct model *model, int layers, int *sets)
-{
-    unsigned set_count = 1u << model->item_count;
-    int all = milp_row(model->milp, layers, layers);
-    for (unsigned set = 0; set < set_count; set++) {
-        sets[set] = milp_column(model->milp, MILP_INTEGER, 0, layers, 0);
-        milp_put(model->milp, all, sets[set], 1);
-    }
-    for (int k = 0; k < model->item_count; k++) {
-        int row = milp_row(model->milp, 0, 0);
-        milp_put(model->milp, row, add_least(model, k, layers), -1);
-        for (unsigned set = 0; set < set_count; set++)
-            if (set >> k & 1) milp_put(model->milp, row, sets[set], 1);
-        for (int l = 0; l < k; l++)
-            add_pair(model, sets, l, k, layers);
-    }
-}
-
-// What is moved of one layer, of the kind of layer that moves more: those not redone, where there
-// are any.
-static int add_transit(struct model *model, const int *sets, int layers, double unit)
-{
-    struct milp *milp = model->milp;
-    int transit = milp_column(milp, MILP_CONTINUOUS, 0, INFINITY, 0);
-    for (int redone = 0; redone <= (model->redo != NULL); redone++) {
-        double all = 0;
-        for (int k = 0; k < model->moved_count; k++)
-            all += class_bytes(model, model->moved[k], redone) / unit;
-        int there = milp_column(milp, MILP_BINARY, 0, 1, 0);
-        int some = milp_row(milp, -INFINITY, 0), row = milp_row(milp, -all, INFINITY);
-        milp_put(milp, some, there, -layers);
-        for (unsigned set = 0; set < 1u << model->item_count; set++)
-            if (is_redone(model, set) == redone) milp_put(milp, some, sets[set], 1);
-        milp_put(milp, row, transit, 1);
-        milp_put(milp, row, there, -all);
-        for (int k = 0; k < model->moved_count; k++)
-            milp_put(milp, row, model->used[k],
-                     -class_bytes(model, model->moved[k], redone) / unit);
-    }
-    return transit;
-}
-
-// Room for what is moved, on the host or on NVMe.
-static void add_tier(struct model *model, const struct keep_stage *stage, const int *sets,
-                     int64_t limit_bytes)
-{
-    double unit = fmax(1, (double)limit_bytes) / SCALE;
-    double room = (double)limit_bytes / unit * (1 - MEMORY_SLACK_RATIO);
-    int row = milp_row(model->milp, -INFINITY, room);
-    for (unsigned set = 0; set < 1u << model->item_count; set++)
-        milp_put(model->milp, row, sets[set], stage->in_flight * moved_bytes(model, set) / unit);
-}
-
-static void add_device(struct model *model, const struct keep_stage *stage, const int *sets)
-{
-    const struct keep_problem *problem = model->problem;
-    double unit = fmax(1, (double)problem->device_bytes) / SCALE;
-    double room = (double)problem->device_bytes * (1 - MEMORY_SLACK_RATIO);
-    int row = milp_row(model->milp, -INFINITY, (room - (double)stage->other_bytes) / unit);
-    for (unsigned set = 0; set < 1u << model->item_count; set++)
-        milp_put(model->milp, row, sets[set], stage->in_flight * kept_bytes(model, set) / unit);
-    if (model->lack >= 0) milp_put(model->milp, row, model->lack, -1);
-    if (model->redo)
-        milp_put(model->milp, row, model->used[model->moved_count],
-                 (double)model->redo->transient_bytes / unit);
-    if (model->moved_count == 0) return;
-    int transit = add_transit(model, sets, stage->layer_count, unit);
-    milp_put(model->milp, row, transit, LAYERS_IN_TRANSIT);
-    if (model->tier == TIER_HOST) return add_tier(model, stage, sets, problem->host_bytes);
-    add_tier(model, stage, sets, problem->nvme_bytes);
-    // What is on its way to NVMe passes the host.
-    double host = (double)problem->host_bytes / unit * (1 - MEMORY_SLACK_RATIO);
-    int passing = milp_row(model->milp, -INFINITY, host);
-    milp_put(model->milp, passing, transit, LAYERS_IN_TRANSIT);
-}
-
-static void add_stage(struct model *model, const struct keep_stage *stage, const int *sets)
-{
-    struct milp *milp = model->milp;
-    int time = milp_row(milp, -INFINITY, 0), moves = milp_row(milp, -INFINITY, 0);
-    int moved = milp_column(milp, MILP_CONTINUOUS, 0, INFINITY,
-                            model->lack >= 0 ? 0 : MOVE_COST / model->problem->stage_count);
-    for (unsigned set = 0; set < 1u << model->item_count; set++) {
-        milp_put(milp, time, sets[set], added_s(model, stage, set) / model->time_unit_s);
-        milp_put(milp, moves, sets[set], moved_bytes(model, set) / model->move_unit_bytes);
-    }
-    milp_put(milp, time, model->worst, -1);
-    milp_put(milp, moves, moved, -1);
-    add_device(model, stage, sets);
-}
-
-static void add_stages(struct arena *arena, struct model *model)
-{
-    const struct keep_problem *problem = model->problem;
-    int **sets = ARENA_NEW(arena, int *, model->layers_most + 1);
-    for (int s = 0; s < problem->stage_count; s++) {
-        const struct keep_stage *stage = &problem->stages[s];
-        if (is_covered(problem, s)) continue;
-        int layers = stage->layer_count;
-        if (!sets[layers]) {
-            sets[layers] = ARENA_NEW(arena, int, 1 << model->item_count);
-            add_sets(model, layers, sets[layers]);
-        }
-        add_stage(model, stage, sets[layers]);
-    }
-}
-
-// Layers of each item, and what they come to in seconds and bytes, counted layer by layer.
-struct choice {
-    int count[ITEMS_MOST];
-    double added_s, lack_bytes, moved_bytes;
-    bool tiers_fit;
-};
-
-static unsigned set_of(const struct model *model, const struct choice *choice, int layer)
-{
-    unsigned set = 0;
-    for (int k = 0; k < model->item_count; k++)
-        if (choice->count[k] > layer) set |= 1u << k;
-    return set;
-}
-
-static void weigh_stage(const struct model *model, const struct keep_stage *stage,
-                        struct choice *choice)
-{
-    const struct keep_problem *problem = model->problem;
-    double kept = 0, moved = 0, added = 0, transit = 0, transient = 0;
-    unsigned first = set_of(model, choice, 0);
-    for (int i = 0; i < stage->layer_count; i++) {
-        unsigned set = set_of(model, choice, i), redo = 1u << model->moved_count;
-        bool redone = is_redone(model, set);
-        kept += kept_bytes(model, set);
-        moved += moved_bytes(model, set);
-        added += added_s(model, stage, set);
-        transit = fmax(transit, moved_bytes(model, redone ? first | redo : first & ~redo));
-        if (redone) transient = (double)model->redo->transient_bytes;
-    }
-    double device = (double)stage->other_bytes + stage->in_flight * kept +
-                    LAYERS_IN_TRANSIT * transit + transient;
-    double lack = device - (double)problem->device_bytes;
-    bool on_nvme = model->tier == TIER_NVME;
-    double host = on_nvme ? LAYERS_IN_TRANSIT * transit : stage->in_flight * moved;
-    choice->lack_bytes = fmax(choice->lack_bytes, lack);
-    choice->added_s = fmax(choice->added_s, added);
-    choice->moved_bytes = fmax(choice->moved_bytes, moved);
-    if (host > (double)problem->host_bytes && moved > 0) choice->tiers_fit = false;
-    if (on_nvme && stage->in_flight * moved > (double)problem->nvme_bytes)
-        choice->tiers_fit = false;
-}
-
-static void weigh(const struct model *model, struct choice *choice)
-{
-    choice->added_s = choice->lack_bytes = choice->moved_bytes = 0;
-    choice->tiers_fit = true;
-    for (int s = 0; s < model->problem->stage_count; s++)
-        weigh_stage(model, &model->problem->stages[s], choice);
-}
-
-static struct model model_of(const struct keep_problem *problem, const struct keep_redo *redo,
-                             enum tier tier)
-{
-    struct model model = {.problem = problem, .redo = redo, .tier = tier, .lack = -1};
-    double bytes = 0, redo_s = 0, slowest = INFINITY;
-    for (int c = 0; c < problem->class_count; c++) {
-        const struct keep_class *class = &problem->classes[c];
-        assert(class->op_class < OFFLOAD_CLASS_MAX);
-        bytes += (double)class->bytes;
-        if (tier != TIER_DEVICE && class->bytes > 0) model.moved[model.moved_count++] = class;
-    }
-    for (int s = 0; s < problem->stage_count; s++)
-        if (problem->stages[s].layer_count > model.layers_most)
-            model.layers_most = problem->stages[s].layer_count;
-    for (int r = 0; r < problem->redo_count; r++)
-        redo_s = fmax(redo_s, problem->redos[r].seconds);
-    // The same units whatever is redone and where it goes, so that programs can be compared.
-    for (enum tier at = TIER_HOST; at < TIER_COUNT; at++)
-        if (bytes_per_s(problem, at) > 0) slowest = fmin(slowest, bytes_per_s(problem, at));
-    double layers = fmax(1, model.layers_most);
-    model.time_unit_s = layers * (redo_s + 2 * bytes / slowest) / SCALE;
-    if (model.time_unit_s <= 0) model.time_unit_s = 1;
-    model.move_unit_bytes = fmax(1, layers * bytes);
-    model.item_count = model.moved_count + (redo != NULL);
-    return model;
-}
-
-static struct milp_result solve(struct arena *arena, struct model *model, bool for_lack,
-                                const struct milp_options *options, struct choice *choice)
-{
-    model->milp = milp_new(arena, "keep");
-    model->worst = milp_column(model->milp, MILP_CONTINUOUS, 0, INFINITY, for_lack ? 0 : 1);
-    if (for_lack) model->lack = milp_column(model->milp, MILP_CONTINUOUS, 0, INFINITY, 1);
-    add_items(model);
-    add_stages(arena, model);
-    struct milp_result result = milp_solve(model->milp, options);
-    if (!result.values) return result;
-    for (int k = 0; k < model->item_count; k++)
-        choice->count[k] = (int)lround(result.values[model->count[k]]);
-    weigh(model, choice);
-    return result;
-}
 
 // Another way redoes no longer and saves no more of any class.
 static bool is_dominated(const struct keep_problem *problem, int r)
@@ -350,9 +16,10 @@ static bool is_dominated(const struct keep_problem *problem, int r)
     const struct keep_redo *at = &problem->redos[r];
     for (int q = 1; q < problem->redo_count; q++) {
         const struct keep_redo *by = &problem->redos[q];
-        bool better =
-            q != r && by->seconds <= at->seconds && by->transient_bytes <= at->transient_bytes;
-        bool same = by->seconds == at->seconds && by->transient_bytes == at->transient_bytes;
+        bool better = q != r && by->seconds <= at->seconds && by->window_s >= at->window_s &&
+                      by->transient_bytes <= at->transient_bytes;
+        bool same = by->seconds == at->seconds && by->window_s == at->window_s &&
+                    by->transient_bytes == at->transient_bytes;
         for (int c = 0; c < problem->class_count; c++) {
             unsigned class = problem->classes[c].op_class;
             better &= by->saved_bytes[class] <= at->saved_bytes[class];
@@ -363,13 +30,30 @@ static bool is_dominated(const struct keep_problem *problem, int r)
     return false;
 }
 
-static bool may_use(const struct keep_problem *problem, enum tier tier)
+// The host, which is no slower than what lies behind it, has room for all that any stage could
+// move.
+static bool host_holds_all(const struct keep_problem *problem)
 {
-    bool is_there = bytes_per_s(problem, tier) > 0 && (problem->tiers >> tier & 1);
-    return is_there && (tier != TIER_NVME || problem->nvme_bytes > 0);
+    double bytes = 0;
+    for (int c = 0; c < problem->class_count; c++)
+        bytes += (double)problem->classes[c].bytes;
+    for (int s = 0; s < problem->stage_count; s++) {
+        const struct keep_stage *stage = &problem->stages[s];
+        if (stage->in_flight * stage->layer_count * bytes > (double)problem->host_bytes)
+            return false;
+    }
+    return true;
 }
 
-static void take(const struct model *model, int redo, const struct choice *choice,
+static bool may_use(const struct keep_problem *problem, enum tier tier)
+{
+    bool is_there = keep_bytes_per_s(problem, tier) > 0 && (problem->tiers >> tier & 1);
+    if (!is_there || tier != TIER_NVME) return is_there;
+    bool is_needed = !may_use(problem, TIER_HOST) || !host_holds_all(problem);
+    return is_needed && problem->nvme_bytes > 0;
+}
+
+static void take(const struct keep_model *model, int redo, const struct keep_choice *choice,
                  struct keep_result *result)
 {
     bool is_redone_at_all = model->redo && choice->count[model->moved_count] > 0;
@@ -396,11 +80,12 @@ static void try_one(struct arena *arena, struct search *search, int redo, enum t
 {
     struct arena_mark mark = arena_mark(arena);
     const struct keep_problem *problem = search->problem;
-    struct model model = model_of(problem, redo ? &problem->redos[redo] : NULL, tier);
-    struct choice choice = {0};
+    struct keep_model model = keep_model_of(problem, redo ? &problem->redos[redo] : NULL, tier);
+    struct keep_choice choice = {0};
     search->options.has_cutoff = search->best < INFINITY;
     search->options.cutoff = search->best;
-    struct milp_result found = solve(arena, &model, search->for_lack, &search->options, &choice);
+    struct milp_result found =
+        keep_model_solve(arena, &model, search->for_lack, &search->options, &choice);
     if (found.status == MILP_FAILED) search->has_failed = true;
     if (found.status == MILP_FEASIBLE || found.status == MILP_UNKNOWN) search->is_cut_short = true;
     search->bound = fmin(search->bound, found.bound);
@@ -437,14 +122,13 @@ static int64_t static_bytes(const struct keep_problem *problem)
     return bytes * layers;
 }
 
-struct keep_result keep_solve(struct arena *arena, const struct keep_problem *problem,
-                              const struct milp_options *options)
+static struct keep_result find(struct arena *arena, const struct keep_problem *problem,
+                               const struct milp_options *options)
 {
-    assert(problem->redo_count >= 1 && problem->stage_count >= 1);
     struct keep_result result = {.status = MILP_OPTIMAL, .static_bytes = static_bytes(problem)};
-    struct model nothing = model_of(problem, NULL, TIER_DEVICE);
-    struct choice none = {0};
-    weigh(&nothing, &none);
+    struct keep_model nothing = keep_model_of(problem, NULL, TIER_DEVICE);
+    struct keep_choice none = {0};
+    keep_weigh(&nothing, &none);
     if (none.lack_bytes <= 0) return result;
 
     struct search search = {.problem = problem, .options = *options, .result = &result};
@@ -453,7 +137,7 @@ struct keep_result keep_solve(struct arena *arena, const struct keep_problem *pr
     if (search.options.node_cap == 0) search.options.node_cap = NODE_CAP;
     try_all(arena, &search);
     if (search.best < INFINITY) {
-        double bound = fmin(search.bound, search.best) - MOVE_COST;
+        double bound = fmin(search.bound, search.best) - KEEP_MOVE_COST;
         result.bound_s = fmin(fmax(0, bound * nothing.time_unit_s), result.added_s);
         result.status = search.is_cut_short || search.has_failed ? MILP_FEASIBLE : MILP_OPTIMAL;
         return result;
@@ -465,4 +149,37 @@ struct keep_result keep_solve(struct arena *arena, const struct keep_problem *pr
     result.status = is_proven ? MILP_INFEASIBLE : MILP_UNKNOWN;
     result.bound_s = is_proven ? INFINITY : 0;
     return result;
+}
+
+struct keep_result keep_solve(struct arena *arena, const struct keep_problem *problem,
+                              const struct milp_options *options)
+{
+    assert(problem->redo_count >= 1 && problem->stage_count >= 1);
+    struct keep_result result = find(arena, problem, options);
+    const char *why = NULL;
+    bool holds = check_keep(problem, &result, &why);
+    assert(holds && "the checker finds no fault with what is kept");
+    (void)holds;
+    return result;
+}
+
+enum tier keep_tier(const struct keep_result *result)
+{
+    for (enum tier tier = TIER_HOST; tier < TIER_COUNT; tier++)
+        for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
+            if (result->layers[tier][class] > 0) return tier;
+    return TIER_DEVICE;
+}
+
+double keep_device_bytes(const struct keep_problem *problem, const struct keep_result *result,
+                         int stage)
+{
+    enum tier tier = keep_tier(result);
+    const struct keep_redo *redo = result->redo_layers > 0 ? &problem->redos[result->redo] : NULL;
+    struct keep_model model = keep_model_of(problem, redo, tier);
+    struct keep_choice choice = {0};
+    for (int k = 0; k < model.moved_count; k++)
+        choice.count[k] = result->layers[tier][model.moved[k]->op_class];
+    if (redo) choice.count[model.moved_count] = result->redo_layers;
+    return keep_weigh_stage(&model, &problem->stages[stage], &choice);
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include "plan/offload.h"
 #include "plan/parallel.h"
 #include "planner/milp.h"
 
@@ -23,6 +22,7 @@ struct keep_redo {
     enum recompute recompute;
     unsigned classes;
     double seconds;                          // a layer and micro-batch
+    double window_s;                         // of them, compute that copies hide behind
     int64_t saved_bytes[OFFLOAD_CLASS_MAX];  // still saved, by enum op_class
     int64_t transient_bytes;  // working memory of a layer that is redone, above that of one that
                               // is not
@@ -64,13 +64,18 @@ struct keep_result {
 
 struct keep_result keep_solve(struct arena *arena, const struct keep_problem *problem,
                               const struct milp_options *options);
+// Where the moved are; TIER_DEVICE: nothing is moved.
+enum tier keep_tier(const struct keep_result *result);
+// On the device of a stage when a choice is made.
+double keep_device_bytes(const struct keep_problem *problem, const struct keep_result *result,
+                         int stage);
 
 // Chunks: tensors moved together in pieces of one size, so that a latency is paid once a piece and
-// the memory of any piece can hold any other. The size out of `low .. high` (multiples of `step`)
-// that wastes fewest bytes when tensors are put in order of use into chunks without being cut,
-// those more than three standard deviations above the mean left out (the rule of Gemini,
-// Colossal-AI, colossalai/zero/gemini/chunk/search_utils.py). Where a tensor is larger than `high`
-// the least size that holds it. Returns the size, of equally good ones the smallest; `wasted_bytes`
-// may be NULL.
-int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t low, int64_t high,
+// the memory of any piece can hold any other. The rule of Gemini (Colossal-AI,
+// colossalai/zero/gemini/chunk/search_utils.py, read 2026-11): of the multiples of `step` from the
+// first that holds every tensor and is no less than `low`, up to `range` above it, that which
+// wastes least when tensors are put into chunks in order of use without being cut; tensors more
+// than three standard deviations above the mean are left out. Tensors that come to less than `low`
+// in all are one chunk. Of equally good sizes the smallest. `wasted_bytes` may be NULL.
+int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t low, int64_t range,
                          int64_t step, int64_t *wasted_bytes);

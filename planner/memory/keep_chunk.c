@@ -29,24 +29,27 @@ static int64_t waste_bytes(const int64_t *tensor_bytes, int tensor_count, double
     return wasted + left;
 }
 
-int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t low, int64_t high,
+int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t low, int64_t range,
                          int64_t step, int64_t *wasted_bytes)
 {
-    assert(step > 0 && low >= 0 && low <= high);
+    assert(step > 0 && low > 0 && range >= 0);
     double limit = limit_bytes(tensor_bytes, tensor_count);
-    int64_t largest = low > 0 ? low : 1;
+    int64_t largest = low, sum = 0, none = 0;
+    int64_t *wasted = wasted_bytes ? wasted_bytes : &none;
+    *wasted = 0;
     for (int i = 0; i < tensor_count; i++) {
         bool is_chunked = (double)tensor_bytes[i] <= limit;
         if (is_chunked && tensor_bytes[i] > largest) largest = tensor_bytes[i];
+        sum += tensor_bytes[i];
     }
+    if (sum < low) return sum;
     int64_t first = (largest + step - 1) / step * step, best = first;
-    int64_t least = waste_bytes(tensor_bytes, tensor_count, limit, first);
-    for (int64_t size = first + step; size <= high; size += step) {
-        int64_t wasted = waste_bytes(tensor_bytes, tensor_count, limit, size);
-        if (wasted >= least) continue;
-        least = wasted;
+    *wasted = waste_bytes(tensor_bytes, tensor_count, limit, first);
+    for (int64_t size = first + step; size <= first + range; size += step) {
+        int64_t found = waste_bytes(tensor_bytes, tensor_count, limit, size);
+        if (found >= *wasted) continue;
+        *wasted = found;
         best = size;
     }
-    if (wasted_bytes) *wasted_bytes = least;
     return best;
 }

@@ -7,10 +7,14 @@
 // 1. Update branches (operators marked `update` that nothing but updates follows) are taken out.
 // 2. What is left is cut at operators that every order runs at the same place: linear time, no
 //    transitive closure. Segments between cuts do not act on each other's peak but through what is
-//    alive across both; equal segments are solved once.
+//    alive across both; equal segments are solved once. Operators that could run long before they
+//    are needed would leave next to no such place: bounds are those of a graph in which they moved,
+//    and orders have them run right before they are needed.
 // 3. A segment is solved exactly by best-first search over executed sets, with two forced moves
 //    proven by exchange: a ready operator (or a chain that ends at its lowest level) that fits
 //    under the threshold and leaves no more alive than before runs at once.
+//    Before that, smallest cuts bound what is alive while a unit runs (order_cut.h): where graphs
+//    are too wide for the search, what is proven is mostly theirs.
 // 4. Update chains run as soon as they fit under the threshold, which rises by the least needed.
 // 5. Where a cap on states is hit the best order found stands, with the threshold that was refuted
 //    as proven bound.
@@ -21,6 +25,8 @@ struct order_options {
     int64_t state_cap;      // executed sets a segment; 0 = the default. What makes results equal on
                             // every machine: only the deadline depends on the clock
     int certify_operators;  // 0 = none, at most 30
+    int slack_least;        // what may run this many operators early stands in the way of no cut
+                            // (order_relax.h); 0 = the default
     bool no_forced_moves, no_segments, no_update_branches;  // for tests: the same peak, slower
     void (*log)(void *context, const char *line);
     void *log_context;

@@ -4,9 +4,8 @@
 #include <string.h>
 
 struct beam_state {
-    uint64_t *done;
-    int64_t level_bytes;
-    int place;
+    struct order_cursor cursor;
+    int place;  // in the path
 };
 
 struct candidate {
@@ -15,7 +14,6 @@ struct candidate {
 };
 
 struct beam {
-    struct order_cursor cursor;
     struct arena *arena;
     struct order_path path;
     int64_t limit_bytes;
@@ -49,13 +47,13 @@ static void add_candidate(struct beam *beam, struct candidate candidate)
 static void gather(struct beam *beam)
 {
     beam->candidate_count = 0;
-    int end = beam->cursor.local->unit_count;
     for (int s = 0; s < beam->now_count; s++) {
-        if (beam->width > 1) order_cursor_load(&beam->cursor, beam->now[s].done);
-        for (int unit = order_cursor_next(&beam->cursor, 0); unit < end;
-             unit = order_cursor_next(&beam->cursor, unit + 1)) {
-            if (order_cursor_peak(&beam->cursor, unit) > beam->limit_bytes) continue;
-            int64_t level_bytes = beam->cursor.level_bytes + order_cursor_net(&beam->cursor, unit);
+        const struct order_cursor *cursor = &beam->now[s].cursor;
+        int end = cursor->local->unit_count;
+        for (int unit = order_cursor_next(cursor, 0); unit < end;
+             unit = order_cursor_next(cursor, unit + 1)) {
+            if (order_cursor_peak(cursor, unit) > beam->limit_bytes) continue;
+            int64_t level_bytes = cursor->level_bytes + order_cursor_net(cursor, unit);
             add_candidate(beam, (struct candidate){level_bytes, s, unit});
         }
     }
@@ -63,13 +61,13 @@ static void gather(struct beam *beam)
           compare_candidates);
 }
 
-static bool is_known(const struct beam *beam)
+static bool is_known(const struct beam *beam, const struct order_cursor *cursor)
 {
-    size_t bytes = (size_t)beam->cursor.word_count * sizeof *beam->cursor.done;
+    size_t bytes = (size_t)cursor->word_count * sizeof *cursor->done;
     for (int s = 0; s < beam->next_count; s++) {
-        const struct beam_state *state = &beam->next[s];
-        bool same_level = state->level_bytes == beam->cursor.level_bytes;
-        if (same_level && memcmp(state->done, beam->cursor.done, bytes) == 0) return true;
+        const struct order_cursor *other = &beam->next[s].cursor;
+        bool same_level = other->level_bytes == cursor->level_bytes;
+        if (same_level && memcmp(other->done, cursor->done, bytes) == 0) return true;
     }
     return false;
 }
@@ -77,20 +75,25 @@ static bool is_known(const struct beam *beam)
 // Makes the next layer; the place in the path when a candidate completes the order, else -1.
 static int advance(struct beam *beam)
 {
-    struct order_cursor *cursor = &beam->cursor;
     beam->next_count = 0;
     for (int i = 0; i < beam->candidate_count && beam->next_count < beam->width; i++) {
         const struct candidate *candidate = &beam->candidates[i];
         const struct beam_state *from = &beam->now[candidate->state];
-        if (beam->width > 1) order_cursor_load(cursor, from->done);
-        order_cursor_run(cursor, candidate->unit);
+        // Alone, a state moves on without a copy, which a large problem would feel.
+        struct beam_state *to = &beam->next[beam->next_count];
+        if (beam->width == 1) {
+            struct order_cursor empty = to->cursor;
+            to->cursor = beam->now[0].cursor;
+            beam->now[0].cursor = empty;
+        } else {
+            order_cursor_copy(&to->cursor, &from->cursor);
+        }
+        order_cursor_run(&to->cursor, candidate->unit);
         int place = order_path_add(beam->arena, &beam->path, candidate->unit, from->place);
-        place = order_cursor_settle(cursor, beam->arena, &beam->path, place, beam->limit_bytes);
-        if (order_cursor_next(cursor, 0) == cursor->local->unit_count) return place;
-        if (is_known(beam)) continue;
-        struct beam_state *to = &beam->next[beam->next_count++];
-        memcpy(to->done, cursor->done, (size_t)cursor->word_count * sizeof *to->done);
-        to->level_bytes = cursor->level_bytes, to->place = place;
+        to->place =
+            order_cursor_settle(&to->cursor, beam->arena, &beam->path, place, beam->limit_bytes);
+        if (to->cursor.mandatory_left == 0) return to->place;
+        if (!is_known(beam, &to->cursor)) beam->next_count++;
     }
     struct beam_state *swapped = beam->now;
     beam->now = beam->next, beam->now_count = beam->next_count;
@@ -98,11 +101,12 @@ static int advance(struct beam *beam)
     return -1;
 }
 
-static struct beam_state *make_states(struct arena *arena, int width, int word_count)
+static struct beam_state *make_states(struct arena *arena, int width,
+                                      const struct order_local *local)
 {
     struct beam_state *states = ARENA_NEW(arena, struct beam_state, width);
     for (int i = 0; i < width; i++)
-        states[i].done = ARENA_NEW(arena, uint64_t, word_count);
+        states[i].cursor = order_cursor_make(arena, local);
     return states;
 }
 
@@ -110,18 +114,13 @@ bool order_beam(struct arena *scratch, const struct order_local *local, int64_t 
                 int width, int *units)
 {
     struct arena_mark mark = arena_mark(scratch);
-    struct beam beam = {.cursor = order_cursor_make(scratch, local),
-                        .arena = scratch,
-                        .limit_bytes = limit_bytes,
-                        .width = width};
-    beam.now = make_states(scratch, width, beam.cursor.word_count);
-    beam.next = make_states(scratch, width, beam.cursor.word_count);
-    int place = order_cursor_settle(&beam.cursor, scratch, &beam.path, -1, limit_bytes);
-    memcpy(beam.now[0].done, beam.cursor.done,
-           (size_t)beam.cursor.word_count * sizeof *beam.cursor.done);
-    beam.now[0].place = place, beam.now_count = 1;
-    bool is_done = order_cursor_next(&beam.cursor, 0) == local->unit_count;
-    if (!is_done) place = -1;
+    struct beam beam = {.arena = scratch, .limit_bytes = limit_bytes, .width = width};
+    beam.now = make_states(scratch, width, local);
+    beam.next = make_states(scratch, width, local);
+    beam.now_count = 1;
+    int place = order_cursor_settle(&beam.now[0].cursor, scratch, &beam.path, -1, limit_bytes);
+    beam.now[0].place = place;
+    bool is_done = beam.now[0].cursor.mandatory_left == 0;
     while (!is_done && beam.now_count > 0) {
         gather(&beam);
         place = advance(&beam);

@@ -86,6 +86,17 @@ void order_cursor_load(struct order_cursor *cursor, const uint64_t *done)
     }
 }
 
+void order_cursor_copy(struct order_cursor *to, const struct order_cursor *from)
+{
+    const struct order_local *local = from->local;
+    size_t set_bytes = (size_t)from->word_count * sizeof *from->done;
+    memcpy(to->done, from->done, set_bytes);
+    memcpy(to->ready, from->ready, set_bytes);
+    memcpy(to->waits, from->waits, (size_t)local->unit_count * sizeof *to->waits);
+    memcpy(to->uses, from->uses, (size_t)local->buffer_count * sizeof *to->uses);
+    to->level_bytes = from->level_bytes, to->mandatory_left = from->mandatory_left;
+}
+
 static bool is_freed(const struct order_cursor *cursor, int buffer)
 {
     return cursor->uses[buffer] == 1 && !cursor->local->stays[buffer];

@@ -16,6 +16,7 @@ struct order_cursor {
 struct order_cursor order_cursor_make(struct arena *arena, const struct order_local *local);
 // To the set `done` (NULL: empty).
 void order_cursor_load(struct order_cursor *cursor, const uint64_t *done);
+void order_cursor_copy(struct order_cursor *to, const struct order_cursor *from);  // same local
 // Highest level while a ready unit runs, and the change that it leaves.
 int64_t order_cursor_peak(const struct order_cursor *cursor, int unit);
 int64_t order_cursor_net(const struct order_cursor *cursor, int unit);

@@ -15,6 +15,7 @@ struct divider {
     const struct memory_problem *problem;
     int *segment, *parent;  // parent: of a union-find forest over side operators
     bool *is_side, *makes_nothing;
+    const int *wanted_anchor;  // NULL, or as asked
     int *anchor;  // [operator] where it has nothing to wait for: what it runs right before; else -1
     struct order_division *division;
 };
@@ -70,12 +71,17 @@ static void anchor_sources(struct divider *divider)
             is_free[op] = is_free[op] && is_free[problem->predecessors[p]];
     }
     for (int op = count - 1; op >= 0; op--) {
-        if (!is_free[op] || divider->is_side[op] || divider->makes_nothing[op]) continue;
-        int next = problem->successors[problem->first_successor[op]];
-        int anchor = divider->anchor[next] >= 0 ? divider->anchor[next] : next;
-        bool is_lower = passing_bytes(problem, op) <= made_bytes(problem, anchor) &&
-                        !divider->makes_nothing[anchor];
-        if (is_lower) divider->anchor[op] = anchor;
+        if (divider->is_side[op] || divider->makes_nothing[op]) continue;
+        int wanted = divider->wanted_anchor ? divider->wanted_anchor[op] : -1;
+        if (wanted >= 0 && !divider->is_side[wanted] && !divider->makes_nothing[wanted]) {
+            bool moves_on = divider->anchor[wanted] >= 0;  // what it goes with goes with another
+            divider->anchor[op] = moves_on ? divider->anchor[wanted] : wanted;
+        } else if (is_free[op]) {
+            int next = problem->successors[problem->first_successor[op]];
+            int anchor = divider->anchor[next] >= 0 ? divider->anchor[next] : next;
+            bool is_lower = passing_bytes(problem, op) <= made_bytes(problem, anchor);
+            if (is_lower && !divider->makes_nothing[anchor]) divider->anchor[op] = anchor;
+        }
     }
 }
 
@@ -395,8 +401,8 @@ static void choose_core(struct divider *divider)
 }
 
 struct order_division *order_divide(struct arena *arena, struct arena *scratch,
-                                    const struct memory_problem *problem, bool no_segments,
-                                    bool no_sides)
+                                    const struct memory_problem *problem, const int *anchor,
+                                    bool no_segments, bool no_sides)
 {
     struct arena_mark mark = arena_mark(scratch);
     int count = problem->operator_count;
@@ -408,6 +414,7 @@ struct order_division *order_divide(struct arena *arena, struct arena *scratch,
     divider.division = division;
     divider.anchor = ARENA_NEW(scratch, int, count);
     divider.makes_nothing = ARENA_NEW(scratch, bool, count);
+    divider.wanted_anchor = anchor;
     mark_empty(&divider);
     if (no_sides) {
         anchor_sources(&divider);

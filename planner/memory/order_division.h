@@ -24,7 +24,8 @@ struct order_division {
                                                      // when all that could run before has run
 };
 
-// Lives in `arena`. Linear in the size of the problem.
+// Lives in `arena`. Linear in the size of the problem. `anchor` (NULL: none): of operators of the
+// core that are to run right before another, that one, else -1 (order_relax.h).
 struct order_division *order_divide(struct arena *arena, struct arena *scratch,
-                                    const struct memory_problem *problem, bool no_segments,
-                                    bool no_sides);
+                                    const struct memory_problem *problem, const int *anchor,
+                                    bool no_segments, bool no_sides);

@@ -54,7 +54,3 @@ struct order_local *order_local_make(struct arena *arena, struct order_builder *
 // Whether two are the same problem but for entry_bytes and numbers in the division.
 bool order_local_same(const struct order_local *a, const struct order_local *b);
 uint64_t order_local_hash(const struct order_local *local);
-
-// The part as a problem of its own, for those who solve whole ones: its buffers alone, what is
-// alive at the entry there from the start, what stays kept. Units must be single operators.
-struct memory_problem *order_local_problem(struct arena *arena, const struct order_local *local);

@@ -1,19 +1,32 @@
 #include "planner/memory/order_part.h"
 
 #include "core/progress.h"
+#include "planner/memory/order_cut.h"
 
 #include <string.h>
 
 // Sets of all searches together are bounded by a multiple of what one may have, so that a graph of
-// many hard segments ends as well; each gets a little.
-enum { CAPS_TOGETHER = 4, CAP_LEAST = 1000, BEAM_WIDTH_MAX = 64, BEAM_ROUNDS = 8 };
-static const int64_t BEAM_WORK = 10000000;  // squares of operators a beam: tenths of a second
-static const int64_t SET_WORDS = 8000000;   // 64 MB of sets a search
+// many hard segments ends as well; each gets a little. Of the arcs that all parts may look at, a
+// part gets a share of what is left.
+enum {
+    CAPS_TOGETHER = 4,
+    CAP_LEAST = 1000,
+    BEAM_WIDTH_MAX = 64,
+    BEAM_ROUNDS = 8,
+    CUT_SHARE = 4,
+    IMPROVE_SHARE = 8,
+};
+static const int64_t STATES_DEFAULT = 200000;
+static const int64_t SEARCH_WORK = 20000000;  // sets times units: a set is loaded unit by unit
+static const int64_t BEAM_WORK = 200000000;   // units squared times width
+static const int64_t ROUNDS_WORK = 160000;    // operators of all beams under a limit
+static const int64_t CUT_SCANS = 100000000;   // arcs of all parts: tenths of a second
+static const int64_t SET_WORDS = 8000000;     // 64 MB of sets a search
 
 struct solver {
     struct arena *arena, *scratch;
     const struct order_limits *limits;
-    int64_t states_left;
+    int64_t states_left, scans_left;
 };
 
 static void keep_better(struct solver *solver, struct order_part *part, const int *units)
@@ -29,13 +42,19 @@ static bool is_late(const struct order_limits *limits)
     return limits->deadline_s > 0 && clock_s() > limits->deadline_s;
 }
 
+int64_t order_state_cap(const struct order_limits *limits, int unit_count)
+{
+    int64_t cap = limits->state_cap;
+    int64_t work = SEARCH_WORK / (unit_count + 1), room = SET_WORDS / (unit_count / 64 + 1);
+    if (cap == 0) cap = work < STATES_DEFAULT ? work : STATES_DEFAULT;
+    return cap < room ? cap : room;
+}
+
 static void search_exactly(struct solver *solver, struct order_part *part, int *units)
 {
-    int words = part->local->unit_count / 64 + 1;
-    int64_t cap = solver->limits->state_cap;
-    if (solver->states_left < cap) cap = solver->states_left;
-    if (cap < CAP_LEAST) cap = CAP_LEAST;
-    if (cap > SET_WORDS / words) cap = SET_WORDS / words;
+    int64_t cap = order_state_cap(solver->limits, part->local->unit_count);
+    if (solver->states_left < cap)
+        cap = solver->states_left < CAP_LEAST ? CAP_LEAST : solver->states_left;
     struct order_search_options options = {.start_bytes = part->bound_bytes,
                                            .limit_bytes = part->peak_bytes - 1,
                                            .state_cap = cap,
@@ -59,10 +78,11 @@ static void search_exactly(struct solver *solver, struct order_part *part, int *
 static void improve(struct solver *solver, struct order_part *part, int *units)
 {
     int64_t count = part->local->unit_count;
-    int64_t width = BEAM_WORK / (count * (count + 40));
+    int64_t width = BEAM_WORK / (count * count);
     width = width < 1 ? 1 : width > BEAM_WIDTH_MAX ? BEAM_WIDTH_MAX : width;
     int64_t low_bytes = part->bound_bytes;
-    for (int round = 0; round < BEAM_ROUNDS && low_bytes < part->peak_bytes; round++) {
+    int rounds = count < ROUNDS_WORK / BEAM_ROUNDS ? BEAM_ROUNDS : (int)(ROUNDS_WORK / count) + 1;
+    for (int round = 0; round < rounds && low_bytes < part->peak_bytes; round++) {
         if (is_late(solver->limits)) return;
         int64_t limit_bytes = low_bytes + (part->peak_bytes - 1 - low_bytes) / 2;
         if (order_beam(solver->scratch, part->local, limit_bytes, (int)width, units)) {
@@ -71,6 +91,24 @@ static void improve(struct solver *solver, struct order_part *part, int *units)
             low_bytes = limit_bytes + 1;
         }
     }
+}
+
+// What needs no search, which starts where this ends.
+static void bound_by_cuts(struct solver *solver, struct order_part *part)
+{
+    int64_t scans = solver->scans_left / CUT_SHARE, left = scans;
+    part->bound_bytes =
+        order_cut_bound(solver->scratch, part->local, part->units, part->bound_bytes, &left);
+    solver->scans_left -= scans - left;
+}
+
+static void improve_by_cuts(struct solver *solver, struct order_part *part, int *units)
+{
+    int64_t scans = solver->scans_left / IMPROVE_SHARE, left = scans;
+    memcpy(units, part->units, (size_t)part->local->unit_count * sizeof *units);
+    order_cut_improve(solver->scratch, part->local, units, &left);
+    keep_better(solver, part, units);
+    solver->scans_left -= scans - left;
 }
 
 static void solve_part(struct solver *solver, struct order_part *part)
@@ -88,8 +126,12 @@ static void solve_part(struct solver *solver, struct order_part *part)
         keep_better(solver, part, units);
     }
     if (part->peak_bytes == part->bound_bytes) return;
+    bound_by_cuts(solver, part);
+    if (part->peak_bytes == part->bound_bytes) return;
     search_exactly(solver, part, units);
-    if (part->capped) improve(solver, part, units);
+    if (!part->capped) return;
+    improve(solver, part, units);
+    if (part->peak_bytes > part->bound_bytes) improve_by_cuts(solver, part, units);
 }
 
 // Distinct parts in a table of places + 1 by hash.
@@ -111,7 +153,9 @@ struct order_parts order_parts_solve(struct arena *arena, struct arena *scratch,
                                      const struct order_division *division,
                                      const struct order_limits *limits)
 {
-    struct solver solver = {arena, scratch, limits, limits->state_cap * CAPS_TOGETHER};
+    struct solver solver = {
+        arena, scratch, limits,
+        (limits->state_cap ? limits->state_cap : STATES_DEFAULT) * CAPS_TOGETHER, CUT_SCANS};
     struct order_parts parts = {ARENA_NEW(arena, struct order_part, division->segment_count), 0, 0,
                                 NULL};
     int *of_segment = ARENA_NEW(arena, int, division->segment_count);

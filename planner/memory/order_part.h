@@ -20,13 +20,13 @@ struct order_parts {
 };
 
 struct order_limits {
-    int64_t state_cap;  // of one search
+    int64_t state_cap;  // of one search; 0 = what takes tenths of a second
     double deadline_s;  // 0 = none
     bool no_forced_moves;
 };
 
-// `search_above_bytes`: segments whose peak is no higher anyhow are not searched for a better
-// order. Lives in `arena`.
+// Lives in `arena`.
+int64_t order_state_cap(const struct order_limits *limits, int unit_count);
 struct order_parts order_parts_solve(struct arena *arena, struct arena *scratch,
                                      const struct order_division *division,
                                      const struct order_limits *limits);

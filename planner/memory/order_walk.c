@@ -130,7 +130,7 @@ static bool pass_segment(struct walk *walk, int segment)
     if (walk->waiting_count == 0) walk->blocked_bytes = INT64_MAX;
     if (is_hard && walk->waiting_count == 0) return judge_hard_part(walk, segment);
     struct order_local *local = make_local(walk, segment);
-    int64_t cap = request->limits->state_cap;
+    int64_t cap = order_state_cap(request->limits, local->unit_count);
     struct order_search_options options = {
         .start_bytes = request->limit_bytes,
         .limit_bytes = request->limit_bytes,

@@ -1,4 +1,6 @@
 #include "planner/memory/pack.h"
+
+#include "core/progress.h"
 #include "planner/memory/sections.h"
 
 #include <stdlib.h>
@@ -9,7 +11,7 @@ enum { LARGE_BUFFERS = 3000, NODE_CAP = 4000000 };
 
 const char *pack_mode_name(enum pack_mode mode)
 {
-    static const char *const NAMES[PACK_MODE_COUNT] = {"greedy", "search", "stack", "repair"};
+    static const char *const NAMES[PACK_MODE_COUNT] = {"greedy", "search", "repair"};
     return NAMES[mode];
 }
 
@@ -75,13 +77,15 @@ static int64_t height_of(const struct pack_problem *problem, const int64_t *offs
     return height;
 }
 
-// One question to the exact search, with part of the nodes that are left.
+// One question to the exact search, with part of the nodes that are left. Late ones are not asked:
+// each would go on until it next reads the clock.
 static enum pack_answer ask(struct solver *solver, const struct part *part, int64_t height,
                             int64_t nodes, int64_t *offsets)
 {
     struct pack_options options = *solver->options;
     options.node_cap = nodes < solver->nodes ? nodes : solver->nodes;
-    if (options.node_cap <= 0) return PACK_UNKNOWN;
+    bool is_late = options.deadline_s > 0 && clock_s() > options.deadline_s;
+    if (options.node_cap <= 0 || is_late) return PACK_UNKNOWN;
     int64_t before = solver->result->node_count;
     enum pack_answer answer =
         pack_search(solver->scratch, &part->problem, height, &options, offsets, solver->result);

@@ -12,7 +12,6 @@ struct pack_buffer {
     int64_t size;          // > 0
     int64_t alignment;     // of its offset, >= 1
     int64_t fixed_offset;  // -1 = free
-    int64_t group;         // long-lived ones that a stack at the bottom keeps apart; 0 = none
 };
 
 struct pack_problem {
@@ -22,7 +21,7 @@ struct pack_problem {
 };
 
 // How the offsets were found.
-enum pack_mode { PACK_GREEDY, PACK_SEARCH, PACK_STACK, PACK_REPAIR, PACK_MODE_COUNT };
+enum pack_mode { PACK_GREEDY, PACK_SEARCH, PACK_REPAIR, PACK_MODE_COUNT };
 const char *pack_mode_name(enum pack_mode mode);
 
 struct pack_options {

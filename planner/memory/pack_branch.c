@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEADLINE_NODES = 1024, MEMO_BITS_LEAST = 10, MEMO_BITS_MOST = 20 };
@@ -22,9 +23,44 @@ static uint64_t key_of(const struct pack_state *state, int from, int to)
 {
     uint64_t key = 0;
     for (int b = state->first_starting[from]; b < state->first_starting[to]; b++)
-        if (state->low[b] != INT64_MAX)
-            key += mix((uint64_t)state->low[b] * STEP + (uint64_t)b + 1);
+        key += state->hash[b];
     return mix(key) | 1;
+}
+
+// On how many sides a buffer at its low would end level with the floor next to it: such ends leave
+// fewer steps in the skyline, and pieces of a whole that was cut have many.
+static int flush_sides(const struct pack_branch *branch, int b)
+{
+    const struct pack_state *state = branch->state;
+    int64_t top = state->low[b] + state->size[b];
+    int before = state->first[b] - 1, after = state->last[b];
+    return (before >= 0 && state->sections[before].floor == top) +
+           (after < state->section_count && state->sections[after].floor == top);
+}
+
+static bool goes_before(const struct pack_branch *branch, int a, int b)
+{
+    int lead = branch->is_flush ? flush_sides(branch, a) - flush_sides(branch, b) : 0;
+    if (lead != 0) return lead > 0;
+    if (branch->value[a] != branch->value[b]) return branch->value[a] > branch->value[b];
+    return a < b;
+}
+
+static int choose_buffer(const struct pack_branch *branch, int from, int to)
+{
+    const struct pack_state *state = branch->state;
+    int best = -1;
+    for (int b = state->first_starting[from]; b < state->first_starting[to]; b++) {
+        if (state->low[b] == INT64_MAX || state->buffers[b].fixed_offset >= 0) continue;
+        if (best >= 0 && state->low[b] > state->low[best]) continue;
+        if (best >= 0 && state->low[b] == state->low[best] && !goes_before(branch, b, best))
+            continue;
+        best = b;
+    }
+    while (branch->has_rules && state->twin[best] >= 0 &&
+           state->low[state->twin[best]] != INT64_MAX)
+        best = state->twin[best];
+    return best;
 }
 
 // The lowest is taken.
@@ -69,18 +105,12 @@ static int choose_section(const struct pack_branch *branch, int from, int to)
     return best;
 }
 
-static bool goes_before(const struct pack_branch *branch, int a, int b)
-{
-    if (branch->value[a] != branch->value[b]) return branch->value[a] > branch->value[b];
-    return a < b;
-}
-
 // Appends the candidates of a section to the frames, best first; of equal buffers only the first.
 static int take_candidates(struct pack_branch *branch, int section)
 {
     const struct pack_state *state = branch->state;
     const int *cover = &state->cover[state->first_cover[section]];
-    int cover_count = state->first_cover[section + 1] - state->first_cover[section], count = 0;
+    int cover_count = state->live[section], count = 0;
     if (branch->frame_count + cover_count > branch->frame_room) {
         branch->frame_room = 2 * (branch->frame_count + cover_count);
         int *frames = ARENA_NEW(branch->arena, int, branch->frame_room);
@@ -112,6 +142,13 @@ static bool is_over(struct pack_branch *branch)
 
 static enum pack_answer solve(struct pack_branch *branch, int from, int to);
 
+static enum pack_answer try_at_low(struct pack_branch *branch, int buffer, int from, int to)
+{
+    if (pack_state_place(branch->state, buffer)) return solve(branch, from, to);
+    branch->weight[branch->state->conflict]++;
+    return PACK_NO;
+}
+
 // One branch for each candidate of `section`.
 static enum pack_answer try_candidates(struct pack_branch *branch, int section, int from, int to)
 {
@@ -120,13 +157,36 @@ static enum pack_answer try_candidates(struct pack_branch *branch, int section, 
     int mark = state->trail_count, frame = branch->frame_count;
     int count = take_candidates(branch, section);
     for (int i = 0; i < count && answer == PACK_NO; i++) {
-        if (pack_state_place(state, branch->frames[frame + i]))
-            answer = solve(branch, from, to);
-        else
-            branch->weight[state->conflict]++;
+        answer = try_at_low(branch, branch->frames[frame + i], from, to);
         if (answer != PACK_YES) pack_state_undo(state, mark);
     }
     branch->frame_count = frame;
+    return answer;
+}
+
+// A section's lowest buffer starts at the floor, or it waits: *may_wait is false where it must not.
+static enum pack_answer branch_on_section(struct pack_branch *branch, int from, int to,
+                                          bool *may_wait)
+{
+    int section = choose_section(branch, from, to);
+    enum pack_answer answer = try_candidates(branch, section, from, to);
+    if (answer != PACK_NO) return answer;
+    *may_wait = pack_state_leave_empty(branch->state, section, branch->has_rules ? 0 : 1);
+    branch->weight[section] += !*may_wait;
+    return answer;
+}
+
+// The same for the lowest buffer of all, so that offsets never decrease along a path.
+static enum pack_answer branch_on_buffer(struct pack_branch *branch, int from, int to,
+                                         bool *may_wait)
+{
+    struct pack_state *state = branch->state;
+    int buffer = choose_buffer(branch, from, to), mark = state->trail_count;
+    enum pack_answer answer = try_at_low(branch, buffer, from, to);
+    if (answer != PACK_YES) pack_state_undo(state, mark);
+    if (answer != PACK_NO) return answer;
+    *may_wait = pack_state_wait(state, buffer, branch->has_rules ? 0 : 1);
+    if (!*may_wait) branch->weight[state->conflict]++;
     return answer;
 }
 
@@ -143,13 +203,12 @@ static enum pack_answer solve_part(struct pack_branch *branch, int from, int to)
             answer = PACK_UNKNOWN;
             break;
         }
-        int section = choose_section(branch, from, to);
-        answer = try_candidates(branch, section, from, to);
-        if (answer == PACK_NO &&
-            !pack_state_leave_empty(state, section, branch->has_rules ? 0 : 1)) {
-            branch->weight[section]++;
-            break;
-        }
+        bool may_wait = true;
+        if (branch->member.choice == CHOOSE_BUFFER)
+            answer = branch_on_buffer(branch, from, to, &may_wait);
+        else
+            answer = branch_on_section(branch, from, to, &may_wait);
+        if (!may_wait) break;
     }
     if (answer != PACK_YES) pack_state_undo(state, mark);
     if (answer == PACK_NO && branch->has_rules) *slot = key;
@@ -171,6 +230,57 @@ static enum pack_answer solve(struct pack_branch *branch, int from, int to)
     return PACK_YES;
 }
 
+static double load_of(const struct pack_state *state, int buffer)
+{
+    double most = 0;
+    for (int s = state->first[buffer]; s < state->last[buffer]; s++) {
+        double load = 0;
+        for (int i = state->first_cover[s]; i < state->first_cover[s + 1]; i++)
+            load += (double)state->size[state->cover[i]];
+        if (load > most) most = load;
+    }
+    return most;
+}
+
+struct ranked {
+    double keys[3];
+    int buffer;
+};
+
+static int compare_ranked(const void *left, const void *right)
+{
+    const struct ranked *a = left, *b = right;
+    for (int k = 0; k < 3; k++)
+        if (a->keys[k] != b->keys[k]) return a->keys[k] > b->keys[k] ? 1 : -1;
+    return 0;
+}
+
+// Lexicographic orders as numbers: how many come after each buffer.
+static void rank_buffers(struct pack_branch *branch)
+{
+    const struct pack_state *state = branch->state;
+    int count = state->buffer_count;
+    struct ranked *ranked = ARENA_NEW(branch->arena, struct ranked, count);
+    double *loads = ARENA_NEW(branch->arena, double, count);
+    for (int b = 0; b < count; b++)
+        loads[b] = load_of(state, b);
+    for (int v = VALUE_WAT; v < PACK_VALUE_COUNT; v++) {
+        for (int b = 0; b < count; b++) {
+            double life = (double)(state->buffers[b].upper - state->buffers[b].lower);
+            double area = life * (double)state->size[b], load = loads[b];
+            ranked[b] = v == VALUE_WAT   ? (struct ranked){{life, area, load}, b}
+                        : v == VALUE_TAW ? (struct ranked){{load, area, life}, b}
+                                         : (struct ranked){{load, life, area}, b};
+        }
+        qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
+        double *rank = branch->rank[v] = ARENA_NEW(branch->arena, double, count);
+        for (int i = 0; i < count; i++) {
+            bool is_same = i > 0 && compare_ranked(&ranked[i - 1], &ranked[i]) == 0;
+            rank[ranked[i].buffer] = is_same ? rank[ranked[i - 1].buffer] : i;
+        }
+    }
+}
+
 struct pack_branch *pack_branch_make(struct arena *arena, struct pack_state *state,
                                      const struct pack_options *options)
 {
@@ -181,6 +291,7 @@ struct pack_branch *pack_branch_make(struct arena *arena, struct pack_state *sta
     branch->deadline_s = options->deadline_s;
     branch->weight = ARENA_NEW(arena, double, state->section_count);
     branch->value = ARENA_NEW(arena, double, state->buffer_count);
+    rank_buffers(branch);
     branch->frame_room = 4 * state->buffer_count;
     branch->frames = ARENA_NEW(arena, int, branch->frame_room);
     int bits = MEMO_BITS_LEAST;
@@ -199,18 +310,21 @@ static void set_values(struct pack_branch *branch, double noise, uint64_t seed)
         double size = (double)state->buffers[b].size;
         double value = branch->member.value == VALUE_AREA   ? life * size
                        : branch->member.value == VALUE_LIFE ? life
-                                                            : size;
+                       : branch->member.value == VALUE_SIZE
+                           ? size
+                           : (double)branch->rank[branch->member.value][b];
         double random = (double)(mix(seed += STEP) >> 11) * 0x1p-53;
         branch->value[b] = value * (1 + noise * random);
     }
 }
 
 enum pack_answer pack_branch_attempt(struct pack_branch *branch, const struct pack_member *member,
-                                     double noise, uint64_t seed, int64_t node_limit)
+                                     const struct pack_attempt *attempt)
 {
     branch->member = *member;
+    branch->is_flush = attempt->is_flush;
     branch->node_count = 0;
-    branch->node_limit = node_limit;
-    set_values(branch, noise, seed);
+    branch->node_limit = attempt->node_limit;
+    set_values(branch, attempt->noise, attempt->seed);
     return solve(branch, 0, branch->state->section_count);
 }

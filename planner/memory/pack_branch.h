@@ -14,9 +14,19 @@ enum pack_choice {    // of the section
     CHOOSE_LOWEST,    // lowest floor, then fewest candidates
     CHOOSE_WEIGHTED,  // fewest candidates for its weight: how often it refuted a placement
     CHOOSE_HEAVIEST,  // greatest weight where more than one candidate is left
+    CHOOSE_BUFFER,    // none: the lowest buffer, by value among equals, starts at its low or waits
     PACK_CHOICE_COUNT
 };
-enum pack_value { VALUE_AREA, VALUE_LIFE, VALUE_SIZE, PACK_VALUE_COUNT };  // largest first
+// Largest first. The last three are MiniMalloc's: W lifetime, A area, T most size alive during it.
+enum pack_value {
+    VALUE_AREA,
+    VALUE_LIFE,
+    VALUE_SIZE,
+    VALUE_WAT,
+    VALUE_TAW,
+    VALUE_TWA,
+    PACK_VALUE_COUNT
+};
 
 struct pack_member {
     const char *name;
@@ -32,9 +42,11 @@ struct pack_branch {
     bool is_late;
 
     struct pack_member member;
+    bool is_flush;
     int64_t node_count, node_limit;  // of this attempt
     double *weight;                  // [section]
     double *value;                   // [buffer]: the greatest is tried first
+    double *rank[PACK_VALUE_COUNT];  // [buffer]
 
     int *frames;  // candidates of the nodes on the path
     int frame_count, frame_room;
@@ -45,9 +57,16 @@ struct pack_branch {
 // `state` must have started. Lives in `arena`.
 struct pack_branch *pack_branch_make(struct arena *arena, struct pack_state *state,
                                      const struct pack_options *options);
-// Values are multiplied by up to 1 + `noise`, drawn from `seed`. Yes: everything is placed.
+// How an attempt differs from others by the same member.
+struct pack_attempt {
+    double noise;  // values are multiplied by up to 1 + noise, drawn from `seed`
+    uint64_t seed;
+    bool is_flush;  // candidates that end level with the floor beside them go first
+    int64_t node_limit;
+};
+// Yes: everything is placed.
 enum pack_answer pack_branch_attempt(struct pack_branch *branch, const struct pack_member *member,
-                                     double noise, uint64_t seed, int64_t node_limit);
+                                     const struct pack_attempt *attempt);
 
 // The portfolio, and the search by those whose bits are in `members`: what each is worth.
 extern const struct pack_member PACK_MEMBERS[];

@@ -26,19 +26,29 @@ struct pack_state {
     const int *first_starting;          // [section_count + 1]: buffers whose first section is this
     const int *first_neighbour, *neighbours;  // CSR: buffers that share a section
     const int *first_cover;                   // CSR of sections ...
-    int *cover;                               // ... kept in order of `low` where up to date
+    int *cover;                               // ... the placed ones last
+    int *live;                                // of a section: how many it has before those
+    int64_t *size;                            // of buffers[]
     bool has_fixed, has_alignment;
     bool no_inference;  // reach counts sizes only, no order of lows
 
     int64_t *low;                   // INT64_MAX: placed
+    int64_t *rest;                  // lowest place that what is placed leaves; less than low where
+                                    // the buffer waits for something to carry it
+    uint64_t *hash;                 // of a free buffer and its low; 0: placed
     int64_t *offsets;               // where placed
     struct pack_section *sections;  // as of the lows
     int *crossing;                  // unplaced free buffers that cross the start of a section
     int conflict;                   // section that refuted the last change
 
+    int *waiting;  // buffers that wait, or waited
+    int waiting_count, waiting_room;
+    int *obstacle;  // [buffer]: an unplaced neighbour that may still take its place at rest
+
     struct pack_change *trail;
     int trail_count, trail_room;
-    bool *is_stale;  // sections whose lows changed
+    int64_t *sorted;  // lows of a section
+    bool *is_stale;   // sections whose lows changed
     int *stale;
     int stale_count;
 };
@@ -50,10 +60,12 @@ struct pack_state *pack_state_make(struct arena *arena, const struct pack_proble
 // False: some section cannot hold what it has to under `height`; `conflict` names it. Undo all the
 // same.
 bool pack_state_start(struct pack_state *state);
-// Places `buffer` at its low.
+// Places `buffer` at its low, which has to be the floor of all its sections.
 bool pack_state_place(struct pack_state *state, int buffer);
 // No buffer starts at the floor of `section`: its candidates get the next lows where something may
 // carry them, or that are just one unit higher when `unit` > 0.
 bool pack_state_leave_empty(struct pack_state *state, int section, int64_t unit);
+// `buffer` does not start at its low, and neither do its later twins.
+bool pack_state_wait(struct pack_state *state, int buffer, int64_t unit);
 // Back to when the trail was that long.
 void pack_state_undo(struct pack_state *state, int trail_count);

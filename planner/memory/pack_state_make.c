@@ -115,6 +115,11 @@ static void make_cover(struct pack_state *state)
         for (int s = state->first[b]; s < state->last[b]; s++)
             state->cover[start[s] + fill[s]++] = b;
     state->first_cover = start;
+    state->live = fill;
+    state->sorted = ARENA_NEW(state->arena, int64_t, state->buffer_count);
+    state->size = ARENA_NEW(state->arena, int64_t, state->buffer_count);
+    for (int b = 0; b < state->buffer_count; b++)
+        state->size[b] = state->buffers[b].size;
 }
 
 // Buffers stand in order of birth: of a pair the later one is born while the other lives.
@@ -152,12 +157,15 @@ struct pack_state *pack_state_make(struct arena *arena, const struct pack_proble
     make_neighbours(state);
     int count = state->buffer_count;
     state->low = ARENA_NEW(arena, int64_t, count);
+    state->rest = ARENA_NEW(arena, int64_t, count);
+    state->obstacle = ARENA_NEW(arena, int, count);
+    state->hash = ARENA_NEW(arena, uint64_t, count);
     state->offsets = ARENA_NEW(arena, int64_t, count);
     for (int b = 0; b < count; b++)
         if (state->buffers[b].fixed_offset >= 0)
             state->low[b] = state->offsets[b] = state->buffers[b].fixed_offset;
     state->sections = ARENA_NEW(arena, struct pack_section, state->section_count);
-    state->is_stale = ARENA_NEW(arena, bool, state->section_count);
+    state->is_stale = ARENA_NEW(arena, bool, state->section_count + 1);
     state->stale = ARENA_NEW(arena, int, state->section_count);
     return state;
 }

@@ -124,6 +124,7 @@ static bool read_header(struct reader *reader, struct packing_file *file)
     for (int i = 0; i < reader->column_count; i++) {
         found |= 1u << reader->columns[i];
         if (reader->columns[i] == COLUMN_OFFSET) file->offset_column = i;
+        file->has_alignment |= reader->columns[i] == COLUMN_ALIGNMENT;
     }
     for (int i = 0; i < REQUIRED_COUNT; i++) {
         char why[128];
@@ -316,6 +317,21 @@ char *packing_text(struct arena *arena, const struct packing_file *file, const i
         } else {
             at += sprintf(at, "%s,%lld\n", line, offset);
         }
+    }
+    return text;
+}
+
+char *packing_problem_text(struct arena *arena, const struct pack_problem *problem)
+{
+    enum { ROW_BYTES = 6 * 24 };
+    static const char HEADER[] = "id,lower,upper,size,alignment,offset\n";
+    char *text = ARENA_NEW(arena, char, sizeof HEADER + (size_t)problem->count * ROW_BYTES);
+    char *at = text + sprintf(text, "%s", HEADER);
+    for (int i = 0; i < problem->count; i++) {
+        const struct pack_buffer *buffer = &problem->buffers[i];
+        at += sprintf(at, "%d,%lld,%lld,%lld,%lld,%lld\n", i, (long long)buffer->lower,
+                      (long long)buffer->upper, (long long)buffer->size,
+                      (long long)buffer->alignment, (long long)buffer->fixed_offset);
     }
     return text;
 }

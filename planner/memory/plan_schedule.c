@@ -11,7 +11,9 @@ bool plan_schedule_make(struct arena *arena, struct arena *scratch, const struct
         bool done = memory_schedule_graph(arena, scratch, stage->graph->graph, stage->problem,
                                           options, &stage->result, err);
         arena_reset(scratch, mark);
-        if (!done) return false;
+        if (done) continue;
+        if (err->kind == ERR_SYSTEM) stages->refused = stage->graph->graph;
+        return false;
     }
     return true;
 }

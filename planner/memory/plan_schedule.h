@@ -18,6 +18,7 @@ struct plan_stage {
 struct plan_stages {
     struct plan_stage *stages;
     int count;
+    const struct memory_graph *refused;  // whose schedule the checker found wrong: a bug
 };
 
 // The groups with graphs and problems (`alignment` of sizes), in order of their first stage, not
@@ -34,7 +35,7 @@ MUST_CHECK bool plan_stages_make_whole(struct arena *arena, const struct program
                                        struct plan_stages *stages, struct err *err);
 
 // All of it: stages made, each scheduled by options->method (memory_schedule_graph, whose errors
-// are handed on). options->time_limit_s is of one group.
+// are handed on; `refused` is set with ERR_SYSTEM). options->time_limit_s is of one group.
 MUST_CHECK bool plan_schedule_make(struct arena *arena, struct arena *scratch,
                                    const struct program *program, const struct stack *stack,
                                    const struct memory_options *options, struct plan_stages *stages,

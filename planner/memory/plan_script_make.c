@@ -77,7 +77,7 @@ static const struct stage_schedule *make_schedule(struct arena *arena, struct ar
                                       &group->result, err);
     arena_reset(scratch, mark);
     if (!done) return NULL;
-    struct plan_stages one = {group, 1};
+    struct plan_stages one = {.stages = group, .count = 1};
     return &plan_schedule_of(arena, &one, options->alignment)->stages[0];
 }
 

@@ -46,7 +46,7 @@ static bool make(struct arena *arena, const struct program *program, const struc
     int count = program->shape.stage_count;
     struct stage_slots *slots = ARENA_NEW(arena, struct stage_slots, count);
     int **members = ARENA_NEW(arena, int *, count);
-    *stages = (struct plan_stages){ARENA_NEW(arena, struct plan_stage, count), 0};
+    *stages = (struct plan_stages){.stages = ARENA_NEW(arena, struct plan_stage, count)};
     for (int stage = 0; stage < count; stage++) {
         slots[stage] = slots_of(arena, program, stage, whole);
         int group = 0;

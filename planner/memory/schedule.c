@@ -12,8 +12,9 @@ enum {
     CERTIFY_BUFFERS = 12,    // what the layout model does
 };
 
-// Of the time for a method, what order may take; the rest is for addresses.
-static const double ORDER_TIME_RATIO = 0.5;
+// Of the time for a method, what order may take; the rest is for addresses. The whole-graph program
+// has them from greedy rules, which are quick.
+static const double ORDER_TIME_RATIO = 0.5, GLOBAL_ILP_TIME_RATIO = 0.9;
 
 static const char *const NAMES[] = {
     [MEMORY_PROGRAM] = "program",
@@ -216,7 +217,8 @@ static int64_t find_order(const struct task *task, const struct memory_problem *
                           struct memory_schedule *schedule, const int **order)
 {
     int64_t bound_bytes = order_simple_bound(task->scratch, problem);
-    double deadline = deadline_s(task, ORDER_TIME_RATIO);
+    bool is_global = schedule->method == MEMORY_GLOBAL_ILP;
+    double deadline = deadline_s(task, is_global ? GLOBAL_ILP_TIME_RATIO : ORDER_TIME_RATIO);
     if (schedule->method == MEMORY_ROAM) {
         struct order_options options = {
             .deadline_s = deadline,
@@ -231,7 +233,7 @@ static int64_t find_order(const struct task *task, const struct memory_problem *
     }
     if (schedule->method == MEMORY_GREEDY) {
         *order = order_greedy(task->arena, task->scratch, problem);
-    } else if (schedule->method == MEMORY_GLOBAL_ILP) {
+    } else if (is_global) {
         struct milp_options options = milp_options_of(task, deadline);
         int *found = ARENA_NEW(task->arena, int, problem->operator_count);
         struct milp_result result = global_order(task->arena, problem, &options, found);
@@ -279,9 +281,9 @@ bool memory_schedule_graph(struct arena *arena, struct arena *scratch,
     }
     judge(&task, schedule);
     const char *why = "";
-    if (ok && !options->no_check &&
-        !check_graph(scratch, graph, problem, options->alignment, options->capacity, schedule,
-                     &why))
+    if (options->spoil) options->spoil(schedule);
+    if (ok && !check_graph(scratch, graph, problem, options->alignment, options->capacity, schedule,
+                           &why))
         ok = err_set(err, ERR_SYSTEM, "a bug: the schedule is wrong: %s", why);
     arena_reset(scratch, mark);
     return ok;
@@ -309,7 +311,8 @@ bool memory_schedule_packing(struct arena *arena, struct arena *scratch,
     schedule->layout_proven = schedule->arena_bytes == schedule->bound_bytes;
     schedule->infeasible |= schedule->pack_counts.infeasible;
     const char *why = "";
-    if (ok && !options->no_check && !check_packing(scratch, problem, schedule, &why))
+    if (options->spoil) options->spoil(schedule);
+    if (ok && !check_packing(scratch, problem, schedule, &why))
         ok = err_set(err, ERR_SYSTEM, "a bug: the packing is wrong: %s", why);
     arena_reset(scratch, mark);
     return ok;

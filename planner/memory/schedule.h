@@ -14,13 +14,15 @@ enum memory_method {
 const char *memory_method_name(enum memory_method method);  // "global-ilp"
 bool memory_method_from_name(const char *name, enum memory_method *method);
 
+struct memory_schedule;
+
 struct memory_options {
     enum memory_method method;
-    int64_t alignment;    // of offsets and sizes
-    int64_t capacity;     // 0 = none
-    double time_limit_s;  // of this method; 0 = none
-    bool certify;         // small segments and layouts by GLPK as well
-    bool no_check;        // tests that break things on purpose
+    int64_t alignment;                                // of offsets and sizes
+    int64_t capacity;                                 // 0 = none
+    double time_limit_s;                              // of this method; 0 = none
+    bool certify;                                     // small segments and layouts by GLPK as well
+    void (*spoil)(struct memory_schedule *schedule);  // before it is checked: tests of the checker
     void (*log)(void *context, const char *line);
     void *log_context;
 };

@@ -3,6 +3,18 @@
 #include "plan/program.h"
 #include "planner/memory/schedule.h"
 
+enum stage_operator {
+    STAGE_INSTR,
+    STAGE_HOLD,      // the places that are held
+    STAGE_RECEIVE,   // a message
+    STAGE_SEND,      // a message, or the loss to whoever asks
+    STAGE_SEED,      // the gradient of the loss
+    STAGE_ROOM,      // for a block's gradients, which are scattered
+    STAGE_COPY_OUT,  // what is offloaded
+    STAGE_COPY_IN,
+    STAGE_END,  // of a slot
+};
+
 // What one rank of a stage holds and does in a step, as a graph for the scheduler: the slots of the
 // stage's schedule, in each the blocks of the chunk, in each the instructions. Slots stay in the
 // order that the pipeline's schedule gives; within a slot instructions may change places as far as
@@ -16,24 +28,12 @@
 // the next ends. What is offloaded of a layer is out when the next layer of the slot has worked, or
 // the slot ends, and comes back while the layer whose backward is before its own works.
 //
-// A step repeats itself: only so many micro-batches stand in the graph as make the most alive at
-// once (`micro_batches`); those after them use the places of the ones before. That holds because a
-// tensor that lives while another micro-batch works has a place that nothing else uses (an operator
-// at the start holds them all): one for each micro-batch that is in flight, in turn. All else lives
-// within the work on its own micro-batch. Where the graph has every micro-batch of the step, or
-// each ends before the next begins, no place is held.
-enum stage_operator {
-    STAGE_INSTR,
-    STAGE_HOLD,      // the places that are held
-    STAGE_RECEIVE,   // a message
-    STAGE_SEND,      // a message, or the loss to whoever asks
-    STAGE_SEED,      // the gradient of the loss
-    STAGE_ROOM,      // for a block's gradients, which are scattered
-    STAGE_COPY_OUT,  // what is offloaded
-    STAGE_COPY_IN,
-    STAGE_END,  // of a slot
-};
-
+// A step repeats itself: where it has many instructions only so many micro-batches stand in the
+// graph as make the most alive at once (`micro_batches`); those after them use the places of the
+// ones before. That holds because a tensor that lives while another micro-batch works has a place
+// that nothing else uses (an operator at the start holds them all): one for each micro-batch that
+// is in flight, in turn. All else lives within the work on its own micro-batch. Where the graph has
+// every micro-batch of the step, or each ends before the next begins, no place is held.
 struct stage_graph {
     struct memory_graph *graph;
     int micro_batches;

@@ -14,9 +14,11 @@ struct stage_slots {
     int micro_batches;  // in the slots; fewer than those of the step where the rest repeats them
 };
 
-// With as many micro-batches as it takes to have as much alive at once and as many in flight as in
-// the whole step, and the next number that the schedule runs, so that a round from its middle is
-// among the slots; one where micro-batches follow each other without a pipeline.
+// How many micro-batches it takes to have as much alive at once and as many in flight as in the
+// whole step, and the next number that the schedule runs, so that a round from its middle is among
+// the slots; one where micro-batches follow each other without a pipeline.
+int stage_slots_cut(struct arena *arena, const struct program *program, int stage);
+// With all micro-batches of the step where that are few instructions, else cut.
 struct stage_slots stage_slots_make(struct arena *arena, const struct program *program, int stage);
 // With this many, which must be legal.
 struct stage_slots stage_slots_of(struct arena *arena, const struct program *program, int stage,

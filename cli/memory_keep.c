@@ -1,0 +1,57 @@
+#include "cli/memory_run.h"
+#include "core/version.h"
+#include "planner/memory/plan_keep.h"
+#include "reports/plan_json.h"
+#include "reports/plan_table.h"
+
+// What a plan keeps, redoes and moves, chosen again: its file and its words.
+
+// No search came before: the plans that were looked at are the rounds, and none that keeps less is
+// faster than keeping everything.
+char *memory_kept_document(struct arena *arena, const struct plan_kept *kept)
+{
+    double step_s = kept->evaluation->prediction.step_s;
+    const struct search_result search = {
+        .status = kept->kept_s < step_s ? SEARCH_FEASIBLE : SEARCH_OPTIMAL,
+        .bound_s = kept->kept_s < step_s ? kept->kept_s : step_s,
+        .considered_count = kept->round_count,
+        .priced_count = kept->round_count,
+    };
+    const struct plan_document document = {
+        .request = &kept->request,
+        .evaluation = kept->evaluation,
+        .search = &search,
+        .device_bytes = cluster_device_bytes(kept->request.cluster),
+        .version = MESHWRIGHT_VERSION,
+    };
+    return plan_document_text(arena, &document);
+}
+
+static const char *redone_text(struct arena *arena, const struct parallel *parallel)
+{
+    if (parallel->recompute == RECOMPUTE_NONE) return "redoes nothing";
+    const char *words = recompute_words(arena, parallel->recompute, parallel->recompute_classes);
+    if (parallel->recompute_layers < 0) return arena_print(arena, "redoes %s", words);
+    return arena_print(arena, "redoes %s of %d layers a stage", words, parallel->recompute_layers);
+}
+
+const char *memory_kept_text(struct arena *arena, const struct plan *plan,
+                             const struct plan_kept *kept)
+{
+    const struct parallel *chosen = &kept->request.parallel;
+    double step_s = kept->evaluation->prediction.step_s;
+    const char *moved =
+        offload_is_none(&chosen->offload)
+            ? "moves nothing"
+            : arena_print(arena, "moves %s", offload_words(arena, &chosen->offload));
+    return arena_print(
+        arena,
+        "Was    %s\nChosen %s\n"
+        "       %s, %s: %s a step, %s more than with everything kept (%s, %s reserved); "
+        "%d %s\n",
+        parallel_text(arena, &plan->parallel), parallel_text(arena, chosen),
+        redone_text(arena, chosen), moved, units_seconds(arena, step_s),
+        units_seconds(arena, step_s - kept->kept_s), units_seconds(arena, kept->kept_s),
+        units_bytes(arena, (double)kept->reserved_bytes), kept->round_count,
+        kept->round_count == 1 ? "round" : "rounds");
+}

@@ -1,0 +1,167 @@
+#include "planner/refine.h"
+
+#include "planner/keep_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_room(struct scan *scan, const struct parallel *parallel)
+{
+    int stage;
+    struct memory_parts memory = composer_memory(scan->composer, parallel, &stage);
+    return memory.reserved_bytes <= scan->limit_bytes &&
+           composer_host_shortfall(scan->composer, parallel) == 0;
+}
+
+// Whether the device has room beside the most that whole layers spare: what redoes most stands
+// last.
+static bool makes_room(struct scan *scan, const struct parallel *kept,
+                       const struct space_tail *tail)
+{
+    if (composer_floor_bytes(scan->composer, kept) > scan->limit_bytes) return false;
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct space_move *move = &tail->moves[m];
+        int r = tail->redo_count - 1;
+        while (r >= 0 && !(tail->redos[r].moves >> m & 1))
+            r--;
+        if (r < 0 || move->offload.optimizer != kept->offload.optimizer) continue;
+        struct parallel parallel = *kept;
+        parallel.recompute = tail->redos[r].recompute;
+        parallel.recompute_classes = tail->redos[r].classes;
+        parallel.recompute_layers = tail->redos[r].layers_high;
+        parallel.offload = space_moved(move, move->layers_high);
+        if (has_room(scan, &parallel)) return true;
+    }
+    return false;
+}
+
+static void bases_add(struct refine_bases *bases, const struct refine_base *base)
+{
+    if (bases->count == bases->capacity) {
+        bases->capacity = bases->capacity ? 2 * bases->capacity : 64;
+        struct refine_base *bigger = ARENA_NEW(bases->arena, struct refine_base, bases->capacity);
+        if (bases->count) memcpy(bigger, bases->items, (size_t)bases->count * sizeof *bigger);
+        bases->items = bigger;
+    }
+    bases->items[bases->count++] = *base;
+}
+
+static bool may_keep_all(const struct space_tail *tail)
+{
+    for (int r = 0; r < tail->redo_count; r++)
+        if (tail->redos[r].recompute == RECOMPUTE_NONE) return true;
+    return false;
+}
+
+void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail)
+{
+    if (!scan->request->bases || !may_keep_all(tail)) return;
+    const struct ranking *ranking = &scan->result.ranking;
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct space_move *move = &tail->moves[m];
+        if (offload_moves_activations(&move->offload)) continue;
+        struct refine_base base = {.kept = {.parallel = *first}, .tail = tail};
+        struct parallel *kept = &base.kept.parallel;
+        kept->offload = move->offload;
+        kept->recompute = RECOMPUTE_NONE;
+        kept->recompute_classes = 0;
+        kept->recompute_layers = -1;
+        // Where W stands apart the closed form replays the schedule, which takes longer.
+        bool is_replayed = !schedule_row(kept->schedule)->backward_fused;
+        double kept_s = is_replayed ? composer_bound(scan->composer, kept)
+                                    : composer_cost(scan->composer, kept).step_s;
+        base.kept.cost.step_s = base.kept.closed_form_s = kept_s;
+        bool is_slow = ranking->count > 0 && kept_s >= ranking->items[0].closed_form_s;
+        if (is_slow || has_room(scan, kept) || !makes_room(scan, kept, tail)) continue;
+        bases_add(scan->request->bases, &base);
+    }
+}
+
+static int compare_bases(const void *a, const void *b)
+{
+    const struct refine_base *first = a, *second = b;
+    if (first->kept.closed_form_s != second->kept.closed_form_s)
+        return first->kept.closed_form_s < second->kept.closed_form_s ? -1 : 1;
+    return candidate_compare(OBJECTIVE_TIME, &first->kept, &second->kept);
+}
+
+// Plans that differ in nothing but what they keep, and in how they divide the layers.
+static bool same_tail(const struct candidate *a, const struct candidate *b)
+{
+    struct candidate left = {.parallel = a->parallel}, right = {.parallel = b->parallel};
+    left.parallel.recompute = right.parallel.recompute;
+    left.parallel.recompute_classes = right.parallel.recompute_classes;
+    left.parallel.recompute_layers = right.parallel.recompute_layers;
+    left.parallel.offload = right.parallel.offload;
+    left.parallel.stage_layers = right.parallel.stage_layers;
+    left.parallel.stage_layers_count = right.parallel.stage_layers_count;
+    return candidate_compare(OBJECTIVE_TIME, &left, &right) == 0;
+}
+
+static void offer(struct ranking *ranking, const struct candidate *plan)
+{
+    for (int i = 0; i < ranking->count; i++) {
+        if (!same_tail(plan, &ranking->items[i])) continue;
+        if (candidate_compare(ranking->objective, plan, &ranking->items[i]) >= 0) return;
+        ranking->count--;
+        memmove(&ranking->items[i], &ranking->items[i + 1],
+                (size_t)(ranking->count - i) * sizeof *ranking->items);
+    }
+    ranking_offer(ranking, plan);
+}
+
+// The ways to recompute of a tail, each once.
+static int recomputes_of(const struct space_tail *tail, int *values)
+{
+    int count = 0;
+    for (int r = 0; r < tail->redo_count; r++) {
+        int value = recompute_value(tail->redos[r].recompute, tail->redos[r].classes), at = 0;
+        while (at < count && values[at] != value)
+            at++;
+        if (at == count) values[count++] = value;
+    }
+    return count;
+}
+
+static void ask(struct composer *composer, const struct scan_request *request,
+                const struct refine_base *base, struct ranking *ranking)
+{
+    int values[2 * SPACE_VALUE_MAX];
+    struct candidate plan = {0};
+    const struct keep_question question = {
+        .parallel = base->kept.parallel,
+        .recomputes = values,
+        .recompute_count = recomputes_of(base->tail, values),
+        .may_move = true,
+    };
+    enum choice broken;
+    composer_group(composer, &question.parallel);
+    if (!keep_plan_find(composer, &question, &plan.parallel)) return;
+    if (!pins_allow_all(&request->search->pins, &plan.parallel, &broken)) return;
+    plan.cost = composer_cost(composer, &plan.parallel);
+    plan.closed_form_s = plan.cost.step_s;
+    plan.memory = composer_memory(composer, &plan.parallel, &plan.worst_stage);
+    offer(ranking, &plan);
+}
+
+struct refine_result refine(struct arena *arena, struct arena *scratch,
+                            const struct scan_request *request, struct ranking *ranking)
+{
+    const struct refine_bases *bases = request->bases;
+    struct refine_result result = {.bound_s = INFINITY};
+    if (ranking->count == 0) return result;
+    result.layers_s = ranking->items[0].closed_form_s;
+    struct composer *composer = composer_new(arena, scratch, request->memo);
+    if (bases->count > 0)
+        qsort(bases->items, (size_t)bases->count, sizeof *bases->items, compare_bases);
+    for (int i = 0; i < bases->count; i++) {
+        const struct refine_base *base = &bases->items[i];
+        if (base->kept.closed_form_s >= result.layers_s) break;
+        if (i == 0) result.bound_s = base->kept.closed_form_s;
+        if (i == REFINE_MOST) break;
+        ask(composer, request, base, ranking);
+        result.asked_count++;
+    }
+    return result;
+}

@@ -1,0 +1,38 @@
+#pragma once
+#include "planner/scan_group.h"
+
+// What the space holds of recompute and offload are whole layers: the first N of each stage redone
+// one way, or moved. Classes of operators with a count of layers each are too many to go through;
+// for them the integer program is asked (planner/keep_plan.h), of tails that could still win: those
+// that whole layers make room for, but that would be faster than the best plan of the space if
+// everything were kept. Nothing that a tail redoes or moves makes it faster than that, so that the
+// least of these times bounds the plans by classes too.
+
+enum { REFINE_MOST = 20 };  // that are asked of, fastest first
+
+// A tail with even or balanced stages and one place for the optimizer's states.
+struct refine_base {
+    struct candidate kept;  // with everything kept: its time, or a bound below it
+    const struct space_tail *tail;
+};
+// Starts as {.arena = arena}.
+struct refine_bases {
+    struct arena *arena;
+    struct refine_base *items;
+    int count, capacity;
+};
+
+// While the tail is scanned; `first` is a plan of it. Does nothing where scan->request->bases is
+// NULL.
+void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail);
+
+struct refine_result {
+    double layers_s;  // the best of the space
+    double bound_s;   // no plan by classes of a tail that was noted is faster; INFINITY: there are
+                      // none that could win
+    int asked_count;
+};
+// Offers to the ranking what it finds; of a tail that is in the ranking already the better plan
+// stays.
+struct refine_result refine(struct arena *arena, struct arena *scratch,
+                            const struct scan_request *request, struct ranking *ranking);
