@@ -57,7 +57,7 @@ static struct script *write_stage(const struct script_case *of, int stage)
     memory_lifetimes(arena, problem, order, birth, death);
     struct pack_buffer *buffers = ARENA_NEW(arena, struct pack_buffer, problem->buffer_count);
     for (int b = 0; b < problem->buffer_count; b++)
-        buffers[b] = (struct pack_buffer){birth[b], death[b], problem->buffers[b].bytes, 1, -1, 0};
+        buffers[b] = (struct pack_buffer){birth[b], death[b], problem->buffers[b].bytes, 1, -1};
     struct pack_problem packing = {buffers, problem->buffer_count, 0};
     int64_t *offsets = ARENA_NEW(arena, int64_t, problem->buffer_count);
     int64_t height = pack_long_lived_best_fit(arena, &packing, offsets);
