@@ -59,7 +59,8 @@ static const char *probe(struct backend_device_facts *facts)
 static const char *open_device(int ordinal, struct device **device)
 {
     if (ordinal != 0) return "there is one CPU device";
-    *device = calloc(1, sizeof(struct cpu_device));
+    struct cpu_device *own = calloc(1, sizeof *own);
+    *device = (struct device *)(void *)own;
     return *device ? NULL : CPU_NO_MEMORY;
 }
 
