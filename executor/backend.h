@@ -34,7 +34,9 @@ struct box_copy {
 // One optimizer step on a part of a unit. All arrays are of reals; moments NULL where the optimizer
 // has none. LAMB and LARS scale each parameter by a ratio of norms: `direction` writes the update
 // direction instead of applying it, then the caller sums norms over the ranks that share the
-// parameter and calls again with `apply` and the ratio.
+// parameter and calls again with `apply` and the ratio. The direction of LAMB is Adam's step plus
+// decay, that of LARS the clipped gradient plus decay; the ratio of LARS goes into its momentum,
+// and its trust coefficient is part of the ratio.
 enum update_part { UPDATE_ALL, UPDATE_DIRECTION, UPDATE_APPLY };
 struct update_call {
     enum optimizer optimizer;
