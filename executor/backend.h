@@ -91,7 +91,9 @@ struct backend {
 };
 
 // executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_SYSTEM, one line,
-// when the plug-in is not there, does not open, is of another version, or has no device.
+// when the plug-in is not there, does not open, is of another version, or has no device. Sets
+// OPENBLAS_CORETYPE for what it loads, unless MESHWRIGHT_KEEP_CORETYPE is set, and
+// OPENBLAS_NUM_THREADS to 1 unless it is set.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
 // "auto": cuda where there is a device, else cpu; *note says which and why, for the user.
 MUST_CHECK const struct backend *backend_choose(struct arena *arena, const char *name,
