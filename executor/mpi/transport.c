@@ -89,6 +89,11 @@ static void mpi_close(struct communicator *communicator)
     free(communicator);
 }
 
+static void mpi_progress(struct communicator *communicator)
+{
+    mpi_idle(communicator);
+}
+
 static const struct transport MPI_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "mpi",
@@ -104,6 +109,7 @@ static const struct transport MPI_TRANSPORT = {
     .send = mpi_send,
     .receive = mpi_receive,
     .barrier = mpi_barrier,
+    .progress = mpi_progress,
     .abort = mpi_abort,
 };
 
