@@ -146,8 +146,7 @@ struct host_header *host_header(struct group *group, int member);
 
 static inline unsigned char *host_shift(const void *base, int64_t numbers, int64_t number_size)
 {
-    // What is only read passes through here too; it stays so.
-    return (unsigned char *)(uintptr_t)base + numbers * number_size;
+    return bytes_at(base, numbers * number_size);
 }
 
 // executor/communicator_host_view.c
