@@ -156,8 +156,8 @@ check_tidy: check_deps $(MESSAGES).h
 	        2>/dev/null' clang-tidy
 	@# Requests are tested until they are done, which clang-tidy's checker of MPI does not know.
 	printf '%s\n' $(if $(MPICC),$(MPI_SOURCES)) | xargs -r -P$(JOBS) -n4 \
-	    sh -c 'clang-tidy --quiet --checks=-clang-analyzer-optin.mpi.MPI-Checker "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(MPI_CFLAGS) \
-	        2>/dev/null' clang-tidy
+	    sh -c 'clang-tidy --quiet --checks=-clang-analyzer-optin.mpi.MPI-Checker "$$@" -- -std=c17 \
+	        -D_GNU_SOURCE -I. -I$(GENERATED) $(MPI_CFLAGS) 2>/dev/null' clang-tidy
 
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test

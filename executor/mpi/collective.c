@@ -101,13 +101,15 @@ static const char *reduce_round(struct group *group, struct work *work, enum num
 {
     int64_t size = number_bytes(number), me = group->me;
     bool is_small = count * size <= SMALL_BYTES;
-    assert(me < group->count);
     for (int64_t member = 0; member < group->count; member++) {
         int64_t first = is_small ? 0 : split(count, member, group->count);
         int64_t end = is_small ? count : split(count, member + 1, group->count);
         work->out[member] = (struct piece){bytes_at(data, first * size), (end - first) * size};
     }
-    struct piece own = work->out[me];
+    // This member's own slice, which it sums in place.
+    int64_t own_first = is_small ? 0 : split(count, me, group->count);
+    int64_t own_end = is_small ? count : split(count, me + 1, group->count);
+    struct piece own = {bytes_at(data, own_first * size), (own_end - own_first) * size};
     const char *failure =
         sum_pieces(group, work, number, combine, own.data, own.data, own.bytes, what);
     if (failure || is_small) return failure;
