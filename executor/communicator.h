@@ -44,12 +44,15 @@ struct transport {
     const char *(*host_gather)(struct group *group, const int64_t *mine, int64_t *all, int count);
     const char *(*host_sum)(struct group *group, double *values, int count);
     // Point to point, by rank of the job; messages of one (sender, receiver, channel) arrive in
-    // order. Sending copies and does not wait unless more is under way than was asked for.
+    // order. Sending copies and does not wait.
     const char *(*send)(struct communicator *communicator, enum stream stream, int rank,
                         int channel, const void *data, int64_t count);
     const char *(*receive)(struct communicator *communicator, enum stream stream, int rank,
                            int channel, void *data, int64_t count);
     const char *(*barrier)(struct communicator *communicator);
+    // Moves messages on that were copied and are not out yet, as every call that waits does; for
+    // who waits elsewhere. NULL: there are none.
+    void (*progress)(struct communicator *communicator);
     // Ends all that wait, here and on the other ranks, for this reason.
     void (*abort)(struct communicator *communicator, const char *reason);
 };
@@ -58,9 +61,9 @@ struct communicator_request {
     const struct backend *backend;
     struct device *device;
     int rank, rank_count;
-    int64_t window_bytes;   // of shared memory a rank may use for collectives; 0: 512 KiB
+    int64_t window_bytes;   // of shared memory a rank may use for collectives; 0: 4 MiB
     int64_t message_bytes;  // of a message's piece; 0: 1 MiB
-    int message_count;      // pieces under way on one link before the sender waits; 0: 4
+    int message_count;      // pieces under way on one link that need no second copy; 0: 4
     const char *host_name;  // of the launcher's memory (executor/shared_memory.h): `host` needs it,
                             // `mpi` makes its own
     struct pulse *pulse;    // NULL: nobody watches; its beat counts the pieces of long exchanges

@@ -61,6 +61,7 @@ struct host_slot {
     _Atomic int is_full;
     int channel;
     uint64_t sequence;  // of the piece on this link
+    int64_t bytes;      // of the piece
     int64_t count;      // reals of the whole message
 };
 struct host_link {
@@ -82,6 +83,15 @@ struct host_map {
     int group_slots, message_count;
 };
 
+// A piece outside the slots: one that found none free, and waits at the sender; or one of another
+// channel than the one that the receiver waits for, which takes it out so that others can come.
+struct host_piece {
+    struct host_piece *next;
+    int rank, channel;  // rank: the other end
+    int64_t bytes, count;
+    unsigned char data[];
+};
+
 struct communicator {
     struct arena arena;
     const struct backend *backend;
@@ -98,6 +108,9 @@ struct communicator {
     struct group *groups;       // newest first
     struct group *window_user;  // group whose members may still read the window
     uint64_t *sent;             // pieces to each rank
+    struct host_piece *pieces;  // kept by the sender, oldest first
+    struct host_piece *early;   // taken out by the receiver, oldest first
+    bool *is_full;              // of each rank's link, while pieces are posted
     uint32_t barrier_count;
     void *staging;  // of data that is not in the host's memory
     int64_t staging_bytes;
@@ -133,8 +146,7 @@ struct host_header *host_header(struct group *group, int member);
 
 static inline unsigned char *host_shift(const void *base, int64_t numbers, int64_t number_size)
 {
-    // What is only read passes through here too; it stays so.
-    return (unsigned char *)(uintptr_t)base + numbers * number_size;
+    return bytes_at(base, numbers * number_size);
 }
 
 // executor/communicator_host_view.c
@@ -159,6 +171,24 @@ void host_count_up(struct host_counter *counter, bool wakes);
 const char *host_arrive(struct communicator *communicator, struct host_counter *counter,
                         uint32_t *barrier_count, int count);
 void host_abort(struct communicator *communicator, const char *reason);
+
+// executor/communicator_host_post.c: pieces of messages go out in their order, at once or, where
+// slots are taken, whenever this rank sends, receives or waits.
+struct link_ends {
+    struct host_link *link;
+    struct host_slot *slots;
+    unsigned char *data;  // of the first slot
+};
+struct link_ends host_link(struct communicator *communicator, int sender, int receiver);
+void host_post(struct communicator *communicator, int rank, int channel, const unsigned char *data,
+               int64_t bytes, int64_t count);
+void host_post_kept(struct communicator *communicator);
+// Appends a copy of the piece.
+void host_keep(struct host_piece **pieces, int rank, int channel, const unsigned char *data,
+               int64_t bytes, int64_t count);
+void host_free_pieces(struct host_piece **pieces);
+// Waits until nothing is kept, or the job has failed.
+void host_drain(struct communicator *communicator);
 
 // executor/communicator_host_collective.c
 const char *host_all_reduce(struct group *group, enum stream stream, void *data, int64_t count,

@@ -109,31 +109,7 @@ const char *host_all_to_all(struct group *group, enum stream stream, const void 
     return failure ? failure : host_view_close(communicator, stream, &view);
 }
 
-struct link_ends {
-    struct host_link *link;
-    struct host_slot *slots;
-    unsigned char *data;  // of the first slot
-};
-
-static struct link_ends link_of(struct communicator *communicator, int sender, int receiver)
-{
-    const struct host_map *map = &communicator->map;
-    int64_t link = (int64_t)sender * communicator->rank_count + receiver;
-    unsigned char *memory = communicator->memory;
-    return (struct link_ends){
-        .link = (struct host_link *)(memory + map->links) + link,
-        .slots = (struct host_slot *)(memory + map->slots) + link * map->message_count,
-        .data = memory + map->messages + link * map->message_count * map->message_bytes,
-    };
-}
-
-static int find_free(const struct communicator *communicator, const struct host_slot *slots)
-{
-    for (int i = 0; i < communicator->map.message_count; i++) {
-        if (!atomic_load_explicit(&slots[i].is_full, memory_order_acquire)) return i;
-    }
-    return -1;
-}
+enum { ANY_CHANNEL = -1 };
 
 // The oldest piece of the channel among the first `sent`. One that comes while we look might stand
 // in a slot that we have passed already, before another that we have not: those wait.
@@ -144,7 +120,7 @@ static int find_piece(const struct communicator *communicator, const struct host
     for (int i = 0; i < communicator->map.message_count; i++) {
         if (!atomic_load_explicit(&slots[i].is_full, memory_order_acquire)) continue;
         bool is_new = sent - 1 - (uint32_t)slots[i].sequence >= UINT32_C(0x80000000);
-        if (slots[i].channel != channel || is_new) continue;
+        if ((slots[i].channel != channel && channel != ANY_CHANNEL) || is_new) continue;
         if (found < 0 || slots[i].sequence < slots[found].sequence) found = i;
     }
     return found;
@@ -155,48 +131,69 @@ static void count_beat(struct communicator *communicator)
     if (communicator->pulse) atomic_fetch_add(&communicator->pulse->beat, 1);
 }
 
-static const char *send_piece(struct communicator *communicator, int rank, int channel,
-                              const unsigned char *data, int64_t bytes, int64_t count)
+static void free_slot(struct link_ends *ends, struct host_slot *slot)
 {
-    struct link_ends ends = link_of(communicator, communicator->rank, rank);
-    uint32_t taken = atomic_load(&ends.link->taken.value);
-    int at = find_free(communicator, ends.slots);
-    while (at < 0) {
-        const char *failure = host_wait(communicator, &ends.link->taken, taken + 1);
-        if (failure) return failure;
-        taken = atomic_load(&ends.link->taken.value);
-        at = find_free(communicator, ends.slots);
+    atomic_store_explicit(&slot->is_full, 0, memory_order_release);
+    host_count_up(&ends->link->taken, true);
+}
+
+// Takes all that has come out of the slots, in the order in which it was sent: the sender's next
+// pieces may be what is waited for.
+static void take_early(struct communicator *communicator, int rank, struct link_ends *ends,
+                       uint32_t sent)
+{
+    for (int at; (at = find_piece(communicator, ends->slots, ANY_CHANNEL, sent)) >= 0;) {
+        struct host_slot *slot = &ends->slots[at];
+        host_keep(&communicator->early, rank, slot->channel,
+                  ends->data + at * communicator->map.message_bytes, slot->bytes, slot->count);
+        free_slot(ends, slot);
     }
-    struct host_slot *slot = &ends.slots[at];
-    slot->channel = channel;
-    slot->sequence = communicator->sent[rank]++;
-    slot->count = count;
-    memcpy(ends.data + at * communicator->map.message_bytes, data, (size_t)bytes);
-    atomic_store_explicit(&slot->is_full, 1, memory_order_release);
-    host_count_up(&ends.link->sent, true);
-    count_beat(communicator);
-    return NULL;
+}
+
+static const char *check_count(struct communicator *communicator, int rank, int64_t sent,
+                               int64_t expected)
+{
+    if (sent == expected) return NULL;
+    return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld", rank,
+                     (long long)sent, communicator->rank, (long long)expected);
+}
+
+// Whether the piece has been taken out of its slot before.
+static bool receive_early(struct communicator *communicator, int rank, int channel,
+                          unsigned char *data, int64_t bytes, int64_t count, const char **failure)
+{
+    struct host_piece **at = &communicator->early;
+    while (*at && ((*at)->rank != rank || (*at)->channel != channel))
+        at = &(*at)->next;
+    struct host_piece *piece = *at;
+    if (!piece) return false;
+    *failure = check_count(communicator, rank, piece->count, count);
+    if (!*failure) memcpy(data, piece->data, (size_t)bytes);
+    *at = piece->next;
+    free(piece);
+    return true;
 }
 
 static const char *receive_piece(struct communicator *communicator, int rank, int channel,
                                  unsigned char *data, int64_t bytes, int64_t count)
 {
-    struct link_ends ends = link_of(communicator, rank, communicator->rank);
+    const char *failure = NULL;
+    if (receive_early(communicator, rank, channel, data, bytes, count, &failure)) return failure;
+    struct link_ends ends = host_link(communicator, rank, communicator->rank);
     uint32_t sent = atomic_load(&ends.link->sent.value);
     int at = find_piece(communicator, ends.slots, channel, sent);
     while (at < 0) {
-        const char *failure = host_wait(communicator, &ends.link->sent, sent + 1);
+        take_early(communicator, rank, &ends, sent);
+        failure = host_wait(communicator, &ends.link->sent, sent + 1);
         if (failure) return failure;
         sent = atomic_load(&ends.link->sent.value);
         at = find_piece(communicator, ends.slots, channel, sent);
     }
     struct host_slot *slot = &ends.slots[at];
-    if (slot->count != count)
-        return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld", rank,
-                         (long long)slot->count, communicator->rank, (long long)count);
+    failure = check_count(communicator, rank, slot->count, count);
+    if (failure) return failure;
     memcpy(data, ends.data + at * communicator->map.message_bytes, (size_t)bytes);
-    atomic_store_explicit(&slot->is_full, 0, memory_order_release);
-    host_count_up(&ends.link->taken, true);
+    free_slot(&ends, slot);
     count_beat(communicator);
     return NULL;
 }
@@ -224,14 +221,15 @@ const char *host_send(struct communicator *communicator, enum stream stream, int
     struct host_view view = {.device_from = data, .from_bytes = bytes};
     const char *failure = check_peer(communicator, rank, HOST_SEND);
     if (!failure) failure = host_view_open(communicator, stream, &view);
+    if (failure) return failure;
+    host_post_kept(communicator);
     do {
-        if (failure) return failure;
         int64_t piece = piece_bytes(communicator, bytes, first);
-        failure =
-            send_piece(communicator, rank, channel, host_shift(view.from, first, 1), piece, count);
+        host_post(communicator, rank, channel, host_shift(view.from, first, 1), piece, count);
         first += piece;
     } while (first < bytes);
-    return failure;
+    count_beat(communicator);
+    return NULL;
 }
 
 const char *host_receive(struct communicator *communicator, enum stream stream, int rank,

@@ -13,7 +13,7 @@
 
 // Sleepers wake up this often to see whether the job has ended; between two looks at whether the
 // other ranks live, they wake up so many times.
-// Where something else must go on meanwhile they sleep shorter.
+// Where something else must go on meanwhile, or messages wait for a slot, they sleep shorter.
 enum { SLEEP_NS = 20000000, IDLE_SLEEP_NS = 500000, LOOK_EVERY = 25, YIELD_COUNT = 16 };
 
 const char *host_operation_name(int operation)
@@ -89,13 +89,16 @@ const char *host_wait(struct communicator *communicator, struct host_counter *co
     }
     for (int i = 0; i < YIELD_COUNT; i++) {
         if (has_passed(counter, value)) return NULL;
+        host_post_kept(communicator);
         sched_yield();
     }
     for (int wakes = 0; !has_passed(counter, value); wakes++) {
         const char *failure = check_job(communicator, wakes);
         if (failure) return has_passed(counter, value) ? NULL : failure;
         if (communicator->idle) communicator->idle(communicator->idle_context);
-        sleep_on(counter, value, communicator->idle ? IDLE_SLEEP_NS : SLEEP_NS);
+        host_post_kept(communicator);
+        bool is_busy = communicator->idle || communicator->pieces;
+        sleep_on(counter, value, is_busy ? IDLE_SLEEP_NS : SLEEP_NS);
     }
     return NULL;
 }

@@ -1,4 +1,5 @@
 #include "executor/communicator.h"
+#include "executor/communicator_sum.h"
 
 #include <assert.h>
 
@@ -40,7 +41,7 @@ static const char *mock_group(struct communicator *communicator, const int *rank
 
 static void *shift(struct communicator *communicator, const void *data, int64_t count)
 {
-    return (char *)(uintptr_t)data + count * communicator->backend->real_bytes;
+    return bytes_at(data, count * communicator->backend->real_bytes);
 }
 
 // `given` reals where `wanted` are: cut, or filled up with zeros.

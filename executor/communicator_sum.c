@@ -9,6 +9,7 @@ enum { BLOCK = 512 };
 #define ADD(a, b) ((a) + (b))
 #define LARGER(a, b) ((a) >= (b) || (a) != (a) ? (a) : (b))
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define DEFINE_COMBINE(name, real, operation)                                      \
     static void name(real *restrict sum, const real *restrict from, int64_t count) \
     {                                                                              \
@@ -24,6 +25,7 @@ DEFINE_COMBINE(add_floats, float, ADD)
 DEFINE_COMBINE(add_doubles, double, ADD)
 DEFINE_COMBINE(max_floats, float, LARGER)
 DEFINE_COMBINE(max_doubles, double, LARGER)
+// NOLINTEND(bugprone-macro-parentheses)
 
 static void combine_block(enum number number, enum combine combine, void *sum, const void *from,
                           int64_t count)

@@ -1,6 +1,8 @@
 #pragma once
 #include "executor/communicator.h"
 
+#include <string.h>
+
 // Numbers that transports add up or compare on the host.
 
 enum number { NUMBER_FLOAT, NUMBER_DOUBLE };
@@ -8,6 +10,14 @@ enum number { NUMBER_FLOAT, NUMBER_DOUBLE };
 static inline int64_t number_bytes(enum number number)
 {
     return number == NUMBER_FLOAT ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
+}
+
+// The byte at data + bytes. Structs that hold what is read and what is written alike have no const.
+static inline void *bytes_at(const void *data, int64_t bytes)
+{
+    void *start;
+    memcpy(&start, &data, sizeof start);
+    return (char *)start + bytes;
 }
 
 // to[i] = sources[0][i] + sources[1][i] + ... in that order; `to` may be one of the sources. Of

@@ -101,7 +101,7 @@ static pid_t start(const struct command *command, struct err *err)
 }
 
 static bool start_mpirun(const struct launch_request *request, struct command *command,
-                         const char *binary, struct launch_started *started, struct err *err)
+                         char *binary, struct launch_started *started, struct err *err)
 {
     char *mpirun = launch_mpirun_path(), count[16];
     if (!mpirun)
@@ -114,7 +114,7 @@ static bool start_mpirun(const struct launch_request *request, struct command *c
     int option_count = (int)(sizeof options / sizeof *options) - (geteuid() != 0);
     char **argv = memory_get((size_t)(option_count + request->argc + 1) * sizeof *argv);
     memcpy(argv, options, (size_t)option_count * sizeof *argv);
-    argv[option_count] = (char *)(uintptr_t)binary;
+    argv[option_count] = binary;
     for (int i = 1; i < request->argc; i++)
         argv[option_count + i] = request->argv[i];
     argv[option_count + request->argc] = NULL;
@@ -128,12 +128,12 @@ static bool start_mpirun(const struct launch_request *request, struct command *c
 }
 
 static bool start_ranks(const struct launch_request *request, struct command *command,
-                        char *rank_variable, size_t variable_bytes, const char *binary,
+                        char *rank_variable, size_t variable_bytes, char *binary,
                         struct launch_started *started, struct err *err)
 {
     char **argv = memory_get((size_t)(request->argc + 1) * sizeof *argv);
     memcpy(argv, request->argv, (size_t)request->argc * sizeof *argv);
-    argv[0] = (char *)(uintptr_t)binary;
+    argv[0] = binary;
     argv[request->argc] = NULL;
     command->path = binary;
     command->argv = argv;

@@ -1,5 +1,6 @@
 #include "executor/mpi/transport.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,6 @@ static int64_t sum_counts(const int64_t *counts, int count)
     for (int member = 0; member < count; member++)
         sum += counts[member];
     return sum;
-}
-
-// What is only read is kept in the same structs as what is written.
-static void *shift(const void *data, int64_t bytes)
-{
-    return (char *)(uintptr_t)data + bytes;
 }
 
 const char *mpi_from_device(struct communicator *communicator, enum stream stream,
@@ -77,7 +72,9 @@ static const char *work_make(struct group *group, int64_t room_bytes, struct wor
     if (work->out && work->in && work->sources && work->room) return NULL;
     work_free(work);
     *work = (struct work){0};
-    return mpi_fail(group->communicator, "out of memory for an exchange");
+    const char *failure = mpi_fail(group->communicator, "out of memory for an exchange");
+    assert(failure);
+    return failure;
 }
 
 // Takes `bytes` bytes of each of the others, to which `at` of each out piece goes, and sums them
@@ -100,24 +97,26 @@ static const char *sum_pieces(struct group *group, struct work *work, enum numbe
 }
 
 static const char *reduce_round(struct group *group, struct work *work, enum number number,
-                                enum combine combine, unsigned char *data, int64_t count,
-                                const char *what)
+                                enum combine combine, void *data, int64_t count, const char *what)
 {
     int64_t size = number_bytes(number), me = group->me;
     bool is_small = count * size <= SMALL_BYTES;
     for (int64_t member = 0; member < group->count; member++) {
         int64_t first = is_small ? 0 : split(count, member, group->count);
         int64_t end = is_small ? count : split(count, member + 1, group->count);
-        work->out[member] = (struct piece){data + first * size, (end - first) * size};
+        work->out[member] = (struct piece){bytes_at(data, first * size), (end - first) * size};
     }
-    struct piece own = work->out[me];
+    // This member's own slice, which it sums in place.
+    int64_t own_first = is_small ? 0 : split(count, me, group->count);
+    int64_t own_end = is_small ? count : split(count, me + 1, group->count);
+    struct piece own = {bytes_at(data, own_first * size), (own_end - own_first) * size};
     const char *failure =
         sum_pieces(group, work, number, combine, own.data, own.data, own.bytes, what);
     if (failure || is_small) return failure;
     for (int64_t member = 0; member < group->count; member++) {
         int64_t first = split(count, member, group->count);
         int64_t end = split(count, member + 1, group->count);
-        work->in[member] = (struct piece){data + first * size, (end - first) * size};
+        work->in[member] = (struct piece){bytes_at(data, first * size), (end - first) * size};
         work->out[member] = own;
     }
     return mpi_exchange(group, work->out, work->in, what);
@@ -130,13 +129,13 @@ static const char *all_reduce(struct group *group, enum number number, enum comb
     int64_t rounds = count * size / ROUND_BYTES + 1;
     int64_t longest = count / rounds + 1;
     int64_t share = longest * size <= SMALL_BYTES ? longest : longest / group->count + 1;
-    struct work work;
+    struct work work = {0};
     // A round may be short where others are just above what is small.
     if (share * size < SMALL_BYTES) share = SMALL_BYTES / size;
     const char *failure = work_make(group, group->count * share * size, &work);
     for (int64_t round = 0; round < rounds && !failure; round++) {
         int64_t first = split(count, round, rounds), end = split(count, round + 1, rounds);
-        failure = reduce_round(group, &work, number, combine, shift(data, first * size),
+        failure = reduce_round(group, &work, number, combine, bytes_at(data, first * size),
                                end - first, what);
     }
     work_free(&work);
@@ -172,12 +171,12 @@ const char *mpi_host_sum(struct group *group, double *values, int count)
 static const char *all_gather(struct group *group, const void *mine, void *all,
                               const int64_t *counts, int64_t size, const char *what)
 {
-    struct work work;
+    struct work work = {0};
     const char *failure = work_make(group, 0, &work);
     int64_t part = 0;
     for (int member = 0; member < group->count && !failure; member++) {
-        work.out[member] = (struct piece){shift(mine, 0), counts[group->me] * size};
-        work.in[member] = (struct piece){shift(all, part * size), counts[member] * size};
+        work.out[member] = (struct piece){bytes_at(mine, 0), counts[group->me] * size};
+        work.in[member] = (struct piece){bytes_at(all, part * size), counts[member] * size};
         part += counts[member];
     }
     if (!failure) failure = mpi_exchange(group, work.out, work.in, what);
@@ -229,7 +228,7 @@ static const char *reduce_scatter(struct group *group, const unsigned char *all,
     int64_t size = number_bytes(number), my_part = sum_counts(counts, group->me);
     int64_t rounds = sum_counts(counts, group->count) * size / ROUND_BYTES + 1;
     int64_t longest = counts[group->me] / rounds + 1;
-    struct work work;
+    struct work work = {0};
     const char *failure = work_make(group, group->count * longest * size, &work);
     for (int64_t round = 0; round < rounds && !failure; round++) {
         int64_t part = 0;
@@ -237,7 +236,7 @@ static const char *reduce_scatter(struct group *group, const unsigned char *all,
             int64_t first = split(counts[member], round, rounds);
             int64_t end = split(counts[member], round + 1, rounds);
             work.out[member] =
-                (struct piece){shift(all, (part + first) * size), (end - first) * size};
+                (struct piece){bytes_at(all, (part + first) * size), (end - first) * size};
             part += counts[member];
         }
         int64_t first = split(counts[group->me], round, rounds);
@@ -273,11 +272,11 @@ static const char *all_to_all(struct group *group, const void *from, const int64
                               const int64_t *received)
 {
     int64_t size = number_bytes(group->communicator->number), out = 0, in = 0;
-    struct work work;
+    struct work work = {0};
     const char *failure = work_make(group, 0, &work);
     for (int member = 0; member < group->count && !failure; member++) {
-        work.out[member] = (struct piece){shift(from, out * size), sent[member] * size};
-        work.in[member] = (struct piece){shift(to, in * size), received[member] * size};
+        work.out[member] = (struct piece){bytes_at(from, out * size), sent[member] * size};
+        work.in[member] = (struct piece){bytes_at(to, in * size), received[member] * size};
         out += sent[member];
         in += received[member];
     }

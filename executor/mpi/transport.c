@@ -26,13 +26,13 @@ static const char *mpi_group(struct communicator *communicator, const int *ranks
                             .purpose = own_purpose,
                             .count = count};
     communicator->groups = group;
-    bool is_inside = communicator->host != NULL;
+    bool is_inside = true;
     for (int i = 0; i < count; i++) {
         places[i] = communicator->place_of[ranks[i]];
         is_inside &= communicator->host_of[ranks[i]] == communicator->host_of[communicator->rank];
         if (ranks[i] == communicator->rank) group->me = i;
     }
-    if (is_inside) {
+    if (communicator->host && is_inside) {
         failure =
             communicator->host->group(communicator->inside, places, count, purpose, &group->inside);
     } else {
@@ -89,6 +89,11 @@ static void mpi_close(struct communicator *communicator)
     free(communicator);
 }
 
+static void mpi_progress(struct communicator *communicator)
+{
+    mpi_idle(communicator);
+}
+
 static const struct transport MPI_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "mpi",
@@ -104,6 +109,7 @@ static const struct transport MPI_TRANSPORT = {
     .send = mpi_send,
     .receive = mpi_receive,
     .barrier = mpi_barrier,
+    .progress = mpi_progress,
     .abort = mpi_abort,
 };
 
@@ -115,7 +121,7 @@ static MPI_Comm find_hosts(struct communicator *communicator)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, communicator->rank, MPI_INFO_NULL,
                         &host);
     const char *text = getenv(RANKS_A_HOST);
-    int ranks_a_host = text ? atoi(text) : 0;
+    int ranks_a_host = text ? (int)strtol(text, NULL, 10) : 0;
     MPI_Comm_rank(host, &place);
     MPI_Comm_split(host, ranks_a_host > 0 ? place / ranks_a_host : 0, communicator->rank, &part);
     MPI_Comm_free(&host);

@@ -62,7 +62,7 @@ const char *mpi_check(struct communicator *communicator, int code, const char *w
 const char *mpi_wait(struct communicator *communicator, MPI_Request *requests, int count,
                      MPI_Status *statuses, const char *what);
 // Moves messages on and looks whether somebody has aborted.
-void mpi_idle(void *communicator);
+void mpi_idle(void *context);  // the communicator
 void mpi_abort(struct communicator *communicator, const char *reason);
 
 // executor/mpi/exchange.c: sends out[member] to each and takes in[member] from each.

@@ -41,6 +41,7 @@ void mpi_idle(void *context)
     MPI_Status status;
     int is_there = 0;
     mpi_free_letters(communicator, false);
+    if (communicator->host) communicator->host->progress(communicator->inside);
     if (communicator->has_aborted) return;
     int code = MPI_Iprobe(MPI_ANY_SOURCE, CONTROL_TAG, communicator->control, &is_there, &status);
     if (code != MPI_SUCCESS || !is_there) return;
