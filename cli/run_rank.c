@@ -77,13 +77,7 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .host_name = place->memory_name,
         .pulse = rank->page ? pulse_of(rank->page, place->rank) : NULL,
     };
-    if (place->rank_count == 1) {
-        rank->transport = communicator_self(&request, &rank->communicator, err);
-    } else if (place->memory_name) {
-        rank->transport = communicator_host(&request, &rank->communicator, err);
-    } else {
-        rank->transport = communicator_mpi(&request, &rank->communicator, err);
-    }
+    rank->transport = communicator_open(&request, &rank->communicator, err);
     return rank->transport != NULL;
 }
 
