@@ -176,10 +176,12 @@ static bool search_space(struct search *search, struct err *err)
     };
     search->space = space_make(&search->work, request, &search->scan.graphs);
     search->scan.space = search->space;
-    struct refine_bases bases = {.arena = &search->work};
     bool refines = request->pins.search_offload && !request->pins.offload.set &&
                    request->objective != OBJECTIVE_MEMORY;
-    if (refines) search->scan.bases = &bases;
+    if (refines) {
+        search->scan.bases = ARENA_NEW(&search->work, struct refine_bases, 1);
+        search->scan.bases->arena = &search->work;
+    }
     struct scan_result scanned = scan_space(&search->work, &search->scratch, &search->scan);
     count(search, &scanned);
     if (scanned.considered_count == 0) {
