@@ -39,6 +39,22 @@ struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global
     return of;
 }
 
+static const char *stages_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = parallel->stage_layers_count ? "" : "even";
+    for (int s = 0; s < parallel->stage_layers_count; s++)
+        text = arena_print(arena, "%s%s%d", text, s ? "," : "", parallel->stage_layers[s]);
+    return text;
+}
+
+static const char *order_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = "";
+    for (int i = 0; i < parallel->order_count; i++)
+        text = arena_print(arena, "%s%s%s", text, i ? "," : "", axis_name(parallel->order[i]));
+    return text;
+}
+
 const char *run_case_text(struct arena *arena, const struct run_case *of)
 {
     const struct parallel *p = &of->parallel;
@@ -46,13 +62,14 @@ const char *run_case_text(struct arena *arena, const struct run_case *of)
         arena,
         "dp %d tp %d cp %d (%s) pp %d ep %d etp %d sp %d vpp %d zero %d accumulates %d %s "
         "recompute %s classes %x layers %d overlap %x passes %x micro-batch %d batch %lld seq %lld "
-        "attention %s optimizer %s",
+        "attention %s optimizer %s offload %s zero group %d in flight %d stages %s order %s",
         p->degree[AXIS_DP], p->degree[AXIS_TP], p->degree[AXIS_CP], cp_kind_name(p->cp_kind),
         p->degree[AXIS_PP], p->degree[AXIS_EP], p->degree[AXIS_ETP], p->sp, p->vpp, p->zero,
         p->accumulates, schedule_name(p->schedule), recompute_name(p->recompute),
         p->recompute_classes, p->recompute_layers, p->overlap, p->passes, p->micro_batch,
         (long long)of->global_batch, (long long)of->seq_len, attention_name(p->attention),
-        optimizer_name(of->optimizer));
+        optimizer_name(of->optimizer), offload_words(arena, &p->offload), p->zero_group,
+        p->in_flight, stages_text(arena, p), order_text(arena, p));
 }
 
 // What every rank needs, made before they part.
@@ -337,6 +354,13 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
     return outcome;
 }
 
+// `tolerance` of the largest value, or negative: every bit.
+static bool is_near(double expected, double found, double most, double tolerance)
+{
+    if (tolerance < 0) return memcmp(&expected, &found, sizeof expected) == 0;
+    return fabs(expected - found) <= tolerance * most + 1e-13;
+}
+
 static const char *tensor_difference(struct arena *arena, const struct run_tensor *expected,
                                      const struct run_tensor *found, double tolerance)
 {
@@ -355,9 +379,24 @@ static const char *tensor_difference(struct arena *arena, const struct run_tenso
         for (int i = 0; i < expected->rank; i++)
             at = at * found->sizes[i] + index[i];
         double a = expected->values[e], b = found->values[at];
-        if (fabs(a - b) <= tolerance * most + 1e-13) continue;
+        if (is_near(a, b, most, tolerance)) continue;
         return arena_print(arena, "%s, element %lld: %.17g, expected %.17g", expected->key,
                            (long long)e, b, a);
+    }
+    return NULL;
+}
+
+static const char *tensors_difference(struct arena *arena, const struct run_outcome *expected,
+                                      const struct run_outcome *found, double tolerance)
+{
+    for (int i = 0; i < expected->tensor_count; i++) {
+        const struct run_tensor *tensor = &expected->tensors[i], *other = NULL;
+        for (int j = 0; j < found->tensor_count && !other; j++) {
+            if (strcmp(found->tensors[j].key, tensor->key) == 0) other = &found->tensors[j];
+        }
+        if (!other) return arena_print(arena, "%s is not there", tensor->key);
+        const char *difference = tensor_difference(arena, tensor, other, tolerance);
+        if (difference) return difference;
     }
     return NULL;
 }
@@ -374,14 +413,17 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
         if (!(fabs(n - m) <= tolerance * fabs(n)))
             return arena_print(arena, "norm of step %d: %.17g, expected %.17g", s + 1, m, n);
     }
-    for (int i = 0; i < expected->tensor_count; i++) {
-        const struct run_tensor *tensor = &expected->tensors[i], *other = NULL;
-        for (int j = 0; j < found->tensor_count && !other; j++) {
-            if (strcmp(found->tensors[j].key, tensor->key) == 0) other = &found->tensors[j];
-        }
-        if (!other) return arena_print(arena, "%s is not there", tensor->key);
-        const char *difference = tensor_difference(arena, tensor, other, tolerance);
-        if (difference) return difference;
+    return tensors_difference(arena, expected, found, tolerance);
+}
+
+const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
+                             const struct run_outcome *found)
+{
+    if (!found->done) return found->error;
+    for (int s = 0; s < expected->step_count; s++) {
+        double a = expected->loss[s], b = found->loss[s];
+        if (!is_near(a, b, 0, -1))
+            return arena_print(arena, "loss of step %d: %.17g, expected %.17g", s + 1, b, a);
     }
-    return NULL;
+    return tensors_difference(arena, expected, found, -1);
 }

@@ -50,3 +50,6 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
 // nothing. Rows that pad the vocabulary are left out.
 const char *run_outcome_difference(struct arena *arena, const struct run_outcome *expected,
                                    const struct run_outcome *found, double tolerance);
+// The same with no tolerance at all, but for norms: they are sums over what each rank keeps.
+const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
+                             const struct run_outcome *found);
