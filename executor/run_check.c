@@ -25,6 +25,8 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
         const struct script_task *task = &script->tasks[t];
         if (task->kind != SCRIPT_INSTR) continue;
         const struct instr *instr = &engine_block(&engine, task)->instrs[task->instr];
+        const char *refusal = experts_rule(&engine, t);
+        if (refusal) return err_set(err, ERR_USAGE, "%s", refusal);
         if (instr->collective != COLLECTIVE_NONE) continue;
         struct kernel_call call;
         if (!call_make(&engine, t, &call)) return false;
