@@ -323,19 +323,3 @@ bool experts_show(struct engine *engine, int task, struct kernel_call *call)
     call->routing = expert_rows_routing(engine->scratch, experts_rows(engine, task), &box);
     return true;
 }
-
-const char *experts_rule(const struct engine *engine, int task)
-{
-    const struct script_task *of = &engine->script->tasks[task];
-    int buffer = ragged_buffer(engine, of);
-    if (buffer < 0) return NULL;
-    if (engine->program->workload.capacity_factor > 0)
-        return "a capacity factor: which tokens it drops depends on the plan; runs are dropless";
-    const struct block_program *block = engine_block(engine, of);
-    const struct tensor *tensor = &block->block->tensors[block->buffers[buffer].tensor];
-    bool is_usual = tensor->rank == ROWS_RANK && tensor->extents[ROWS_BATCH].dim == DIM_BATCH &&
-                    tensor->extents[ROWS_SEQ].dim == DIM_SEQ &&
-                    tensor->extents[ROWS_EXPERT].dim == DIM_EXPERT &&
-                    tensor->element == ELEMENT_COMPUTE;
-    return is_usual ? NULL : "rows of experts want (batch, seq, expert, columns)";
-}
