@@ -1,7 +1,7 @@
 #include "tests/test.h"
 
 #include "tests/run_case.h"
-#include "tests/tiny_models.h"
+#include "tests/whole_model.h"
 
 // Mixtures of experts, wherever the experts lie and however the rows get there, against one rank
 // that does it all, in double precision.
@@ -9,7 +9,7 @@
 static const double TOLERANCE = 1e-11;
 
 #define EXPERTS                                                                 \
-    "\"vocab_size\": 37, \"hidden_size\": 8, \"num_hidden_layers\": 2, "        \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, "        \
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, " \
     "\"intermediate_size\": 8"
 static const char MIXTRAL[] = "{\"model_type\": \"mixtral\", " EXPERTS
@@ -18,14 +18,16 @@ static const char QWEN2_MOE[] =
     "{\"model_type\": \"qwen2_moe\", " EXPERTS
     ", \"num_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "
     "\"shared_expert_intermediate_size\": 4, \"norm_topk_prob\": true}";
-static const char DEEPSEEK[] =
-    "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 37, \"hidden_size\": 8, "
-    "\"intermediate_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
-    "\"num_key_value_heads\": null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, "
-    "\"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"n_group\": 4, "
-    "\"topk_group\": 2, \"n_routed_experts\": 8, \"num_experts_per_tok\": 3, "
-    "\"moe_intermediate_size\": 4, \"first_k_dense_replace\": 1, "
-    "\"num_nextn_predict_layers\": 0}";
+#define LATENT_EXPERTS                                                                 \
+    "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 40, \"hidden_size\": 8, "       \
+    "\"intermediate_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
+    "\"num_key_value_heads\": null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, "         \
+    "\"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, \"v_head_dim\": 5, "            \
+    "\"n_group\": 4, \"topk_group\": 2, \"n_routed_experts\": 8, "                     \
+    "\"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "                       \
+    "\"first_k_dense_replace\": 1"
+static const char DEEPSEEK[] = LATENT_EXPERTS ", \"num_nextn_predict_layers\": 0}";
+static const char DEEPSEEK_MTP[] = LATENT_EXPERTS ", \"num_nextn_predict_layers\": 1}";
 
 enum { SEQ = 8, BATCH = 8 };
 
@@ -121,9 +123,26 @@ static void check(struct arena *arena, const struct run_case *of,
     if (difference) fail_msg("%s: %s", run_case_text(arena, of), difference);
 }
 
+// Every expert over every token, in one piece.
+static void one_rank_computes_what_dense_experts_do(void **state)
+{
+    static const char *const CONFIGS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK, DEEPSEEK_MTP};
+    for (size_t m = 0; m < sizeof CONFIGS / sizeof *CONFIGS; m++) {
+        struct run_case of = run_case_new(CONFIGS[m], SEQ, BATCH);
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        struct err err = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &err);
+        assert_string_equal(err.text, "");
+        assert_string_equal(found->error, "");
+        const char *difference = whole_model_difference(*state, &of, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", CONFIGS[m], difference);
+    }
+}
+
 static void experts_compute_the_same_wherever_they_lie(void **state)
 {
-    static const char *const MODELS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK};
+    static const char *const MODELS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK, DEEPSEEK_MTP};
     for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
         struct run_outcome *expected = serial(*state, MODELS[m]);
         for (int c = 0; c < CASE_COUNT; c++) {
@@ -136,6 +155,7 @@ static void experts_compute_the_same_wherever_they_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_computes_what_dense_experts_do),
         cmocka_unit_test(experts_compute_the_same_wherever_they_lie),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
