@@ -84,7 +84,8 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     struct workload workload = {.seq_len = of->seq_len,
                                 .global_batch = of->global_batch,
                                 .precision = PRECISION_FP32,
-                                .optimizer = of->optimizer};
+                                .optimizer = of->optimizer,
+                                .capacity_factor = of->capacity_factor};
     if (job->graph->expert_count > 0)
         workload.expert_imbalance = (double)job->graph->expert_count / (double)job->graph->top_k;
     if (of->expert_imbalance > 0) workload.expert_imbalance = of->expert_imbalance;

@@ -15,7 +15,8 @@ struct run_case {
     enum optimizer optimizer;
     int steps;
     double clip_norm, learning_rate;
-    double expert_imbalance;  // rows that there is room for over the mean; 0: the most there can be
+    // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
+    double expert_imbalance, capacity_factor;
     bool poison, dropout;
     bool roam;  // memory planned in full, else greedily
 };

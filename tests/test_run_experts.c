@@ -1,6 +1,8 @@
 #include "tests/test.h"
 
+#include "tests/draw.h"
 #include "tests/run_case.h"
+#include "tests/tiny_models.h"
 #include "tests/whole_model.h"
 
 // Mixtures of experts, wherever the experts lie and however the rows get there, against one rank
@@ -142,14 +144,132 @@ static void one_rank_computes_what_dense_experts_do(void **state)
 
 static void experts_compute_the_same_wherever_they_lie(void **state)
 {
-    static const char *const MODELS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK, DEEPSEEK_MTP};
+    static const char *const MODELS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK_MTP};
     for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
         struct run_outcome *expected = serial(*state, MODELS[m]);
-        for (int c = 0; c < CASE_COUNT; c++) {
+        // The first model everywhere, of the others each in every second place.
+        for (int c = m > 0 ? (int)m - 1 : 0; c<CASE_COUNT; c += m> 0 ? 2 : 1) {
             struct run_case of = case_of(MODELS[m], &CASES[c]);
             check(*state, &of, expected);
         }
     }
+}
+
+// Biases, sinks, gates and shared experts of every family that has any.
+static void every_family_of_experts_runs(void **state)
+{
+    static const struct expert_case FAMILY_CASES[] = {
+        {.dp = 2, .ep = 2, .recompute = RECOMPUTE_SELECTIVE},
+        {.tp = 2, .sp = true, .dp = 2, .zero = 3, .ep = 2},
+        {.tp = 2, .ep = 2},
+    };
+    for (int m = 0; TINY_MODELS[m]; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct graph *graph = tiny_graph(*state, TINY_MODELS[m], &(struct import_options){0});
+        struct run_outcome *expected =
+            graph->expert_count > 0 ? serial(*state, TINY_MODELS[m]) : NULL;
+        for (size_t c = 0; expected && c < sizeof FAMILY_CASES / sizeof *FAMILY_CASES; c++) {
+            struct run_case of = case_of(TINY_MODELS[m], &FAMILY_CASES[c]);
+            check(*state, &of, expected);
+        }
+        arena_reset(*state, mark);
+    }
+}
+
+static struct run_case case_drawn(struct draw *draw, const char *config)
+{
+    static const int DEGREES[] = {1, 1, 2, 2, 4}, EXPERTS_ON[] = {1, 2, 2, 4, 8};
+    static const int PARTS[] = {1, 1, 2}, MICRO_BATCHES[] = {1, 2, 4};
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_GPIPE,       SCHEDULE_1F1B,
+                                                   SCHEDULE_INTERLEAVED, SCHEDULE_ZB_H1,
+                                                   SCHEDULE_ZB_H2,       SCHEDULE_ZB_V};
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    parallel->degree[AXIS_DP] = DRAW_ONE(draw, DEGREES);
+    parallel->degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
+    parallel->degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);
+    parallel->degree[AXIS_PP] = DRAW_ONE(draw, PARTS);
+    parallel->degree[AXIS_EP] = DRAW_ONE(draw, EXPERTS_ON);
+    parallel->degree[AXIS_ETP] = DRAW_ONE(draw, PARTS);
+    if (parallel->degree[AXIS_PP] > 1) parallel->schedule = DRAW_ONE(draw, SCHEDULES);
+    bool has_chunks =
+        parallel->schedule == SCHEDULE_INTERLEAVED || parallel->schedule == SCHEDULE_ZB_V;
+    parallel->vpp = has_chunks ? 2 : 1;
+    parallel->sp = parallel->degree[AXIS_TP] > 1 && draw_int(draw, 0, 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel->zero = draw_int(draw, 0, 3);
+    parallel->accumulates = parallel->zero >= 2 && draw_int(draw, 0, 1);
+    parallel->recompute = (enum recompute)draw_int(draw, 0, RECOMPUTE_COUNT - 1);
+    if (parallel->recompute == RECOMPUTE_SELECTIVE)
+        parallel->recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
+    parallel->micro_batch = DRAW_ONE(draw, MICRO_BATCHES);
+    parallel->overlap = (unsigned)draw_int(draw, 0, 63);
+    parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
+    of.roam = draw_int(draw, 0, 3) == 0;
+    return of;
+}
+
+static void any_plan_computes_what_one_rank_does(void **state)
+{
+    static const char *const CONFIGS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK, DEEPSEEK_MTP};
+    enum { CONFIG_COUNT = sizeof CONFIGS / sizeof *CONFIGS };
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 32;
+    struct draw draw = draw_start("plans of experts", 5);
+    struct run_outcome *expected[CONFIG_COUNT] = {NULL};
+    for (int n = 0; n < cases;) {
+        int m = draw_int(&draw, 0, CONFIG_COUNT - 1);
+        struct run_case of = case_drawn(&draw, CONFIGS[m]);
+        if (parallel_rank_count(&of.parallel) > RUN_RANK_MAX) continue;
+        if (!expected[m]) expected[m] = serial(*state, CONFIGS[m]);
+        struct arena_mark mark = arena_mark(*state);
+        struct err err = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &err);
+        const char *difference =
+            found ? run_outcome_difference(*state, expected[m], found, TOLERANCE) : NULL;
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        if (!found) assert_int_equal(err.kind, ERR_USAGE);
+        arena_reset(*state, mark);
+        n += found != NULL;
+    }
+}
+
+static void rows_without_room_end_the_run_with_their_number(void **state)
+{
+    struct run_case of = case_of(MIXTRAL, &(struct expert_case){.dp = 4, .ep = 4});
+    of.expert_imbalance = 1;
+    struct err err = {0};
+    struct run_outcome *found = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_false(found->done);
+    int rank, step, layer;
+    long long rows, room;
+    const char *text = strstr(found->error, "the tokens chose");
+    assert_non_null(text);
+    assert_int_equal(sscanf(text,
+                            "the tokens chose %lld rows of this rank's experts in layer %d, and "
+                            "there is room for %lld",
+                            &rows, &layer, &room),
+                     3);
+    assert_true(rows > room);
+    assert_int_equal(room, 2 * BATCH / 4 * SEQ);  // top_k of the tokens, a quarter of the experts
+    assert_in_range(layer, 1, 2);
+    assert_int_equal(sscanf(strstr(found->error, ": rank") + 2, "rank %d, step %d", &rank, &step),
+                     2);
+    assert_in_range(rank, 0, 3);
+    assert_int_equal(step, 1);
+}
+
+static void tokens_are_not_dropped(void **state)
+{
+    struct run_case of = case_of(MIXTRAL, &(struct expert_case){.dp = 2, .ep = 2});
+    of.capacity_factor = 1.5;
+    struct err err = {0};
+    struct run_outcome *found = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_false(found->done);
+    assert_non_null(strstr(found->error, "--capacity-factor 1.5: which tokens have no room would "
+                                         "depend on the plan; a run drops none: only 0 works"));
 }
 
 int main(void)
@@ -157,6 +277,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_computes_what_dense_experts_do),
         cmocka_unit_test(experts_compute_the_same_wherever_they_lie),
+        cmocka_unit_test(every_family_of_experts_runs),
+        cmocka_unit_test(any_plan_computes_what_one_rank_does),
+        cmocka_unit_test(rows_without_room_end_the_run_with_their_number),
+        cmocka_unit_test(tokens_are_not_dropped),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
