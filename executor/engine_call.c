@@ -73,7 +73,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
     key = random_key(key, (uint64_t)engine->step);
     key = random_key(key, (uint64_t)engine_sequence(engine, of));
     call->key = random_key_text(key, drawn_by(block->block, op));
-    return true;
+    return experts_show(engine, task, call);
 }
 
 bool call_run(struct engine *engine, int task)

@@ -25,6 +25,7 @@ struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global
                           .optimizer = OPTIMIZER_ADAMW,
                           .steps = 2,
                           .clip_norm = 1,
+                          .learning_rate = 1e-3,
                           .poison = true};
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         of.parallel.degree[axis] = 1;
@@ -100,9 +101,11 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     struct workload workload = {.seq_len = of->seq_len,
                                 .global_batch = of->global_batch,
                                 .precision = PRECISION_FP32,
-                                .optimizer = of->optimizer};
+                                .optimizer = of->optimizer,
+                                .capacity_factor = of->capacity_factor};
     if (job->graph->expert_count > 0)
         workload.expert_imbalance = (double)job->graph->expert_count / (double)job->graph->top_k;
+    if (of->expert_imbalance > 0) workload.expert_imbalance = of->expert_imbalance;
     struct cluster *cluster = cluster_load(arena, "dgx-a100-80g", why);
     outcome->stack = stack_load(arena, "meshwright", why);
     if (!cluster || !outcome->stack) return false;
@@ -169,7 +172,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
     const struct run_options options = {
         .steps = job->of->steps,
         .seed = 7,
-        .learning_rate = 1e-3,
+        .learning_rate = job->of->learning_rate,
         .beta1 = 0.9,
         .beta2 = 0.95,
         .epsilon = 1e-8,

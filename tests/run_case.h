@@ -14,7 +14,9 @@ struct run_case {
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
     int steps;
-    double clip_norm;
+    double clip_norm, learning_rate;
+    // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
+    double expert_imbalance, capacity_factor;
     bool poison, dropout;
     bool roam;  // memory planned in full, else greedily
 };
