@@ -33,7 +33,7 @@ static const struct program *roomy_program(struct arena *arena, const struct run
 {
     const struct program *program = job->evaluation.program;
     const struct graph *graph = program->graph;
-    if (graph->expert_count == 0 || program->workload.capacity_factor > 0) return program;
+    if (graph->expert_count == 0) return program;
     struct workload workload = program->workload;
     workload.expert_imbalance = (double)graph->expert_count / (double)graph->top_k;
     return program_lower(arena, graph, program->cluster, &workload, &program->parallel,
@@ -43,6 +43,7 @@ static const struct program *roomy_program(struct arena *arena, const struct run
 static bool make_scripts(struct arena *arena, struct arena *scratch, const struct plan *plan,
                          struct run_job *job, struct err *err)
 {
+    if (!run_check_program(job->evaluation.program, err)) return false;
     const struct program *program = roomy_program(arena, job);
     const struct plan_schedule *schedule = NULL;
     bool is_own = program == job->evaluation.program;

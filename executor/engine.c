@@ -189,6 +189,7 @@ static bool open_engine(struct engine *engine)
     engine->prepared = ARENA_NEW(engine->arena, struct prepared, engine->script->task_count + 1);
     find_owners(engine);
     ring_prepare(engine);
+    experts_prepare(engine);
     if (!open_world(engine) || !state_open(engine) || !initial_weights(engine)) return false;
     if (!open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
@@ -214,7 +215,8 @@ static bool waits(const struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     if (of->kind == SCRIPT_INSTR) {
         const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
-        return instr->collective != COLLECTIVE_NONE || ring_is(engine, task);
+        return instr->collective != COLLECTIVE_NONE || ring_is(engine, task) ||
+               experts_wait(engine, task);
     }
     return of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_GRADIENT_REDUCE;
 }

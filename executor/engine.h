@@ -27,6 +27,7 @@ struct member_group {
 struct prepared {
     int owner;   // of an exchange inside an operator: the task of the operator; else -1
     int source;  // of a reader of streamed keys: see engine_ring.c
+    int rows;    // of a task on rows of experts: see engine_experts.c; -1
 };
 
 struct value_end {  // --poison: memory that is dead behind a task
@@ -57,6 +58,7 @@ struct engine {
     struct prepared *prepared;
     struct data *data;
     struct offloaded *offloaded;
+    struct experts *experts;
     int step;         // from 0
     double loss_sum;  // of this rank's tokens
     double norm, gradient_scale;
@@ -118,6 +120,24 @@ MUST_CHECK bool initial_weights(struct engine *engine);
 // engine_exchange.c: instructions that communicate, and slices.
 MUST_CHECK bool exchange_run(struct engine *engine, int task);
 int64_t exchange_staging(const struct engine *engine, int task);  // bytes wanted
+// engine_experts.c: which rows of ragged tensors there are.
+struct expert_rows;
+void experts_prepare(struct engine *engine);
+bool experts_are_ragged(const struct engine *engine, int task);
+// Whether this is the exchange inside a dispatch, and whether others are waited for in a dispatch.
+bool experts_gather(const struct engine *engine, int task);
+bool experts_wait(const struct engine *engine, int task);
+// Before a dispatch: what its tokens chose; then what those of the others did.
+MUST_CHECK bool experts_choose(struct engine *engine, int task);
+MUST_CHECK bool experts_exchange_choices(struct engine *engine, int task);
+// Tells a kernel of the rows, if it works on any.
+MUST_CHECK bool experts_show(struct engine *engine, int task, struct kernel_call *call);
+struct expert_rows *experts_rows(struct engine *engine, int task);
+// Whether there is room for the rows of an output; the engine's err is set if not.
+MUST_CHECK bool experts_fit(struct engine *engine, int task, const struct script_operand *operand);
+// engine_rows.c: changes of layout of ragged tensors.
+MUST_CHECK bool rows_exchange(struct engine *engine, int task);
+int64_t rows_staging(const struct engine *engine, int task);  // bytes wanted
 // engine_ring.c: attention whose keys pass by.
 void ring_prepare(struct engine *engine);
 bool ring_is(const struct engine *engine, int task);

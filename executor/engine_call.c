@@ -35,6 +35,14 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
     return array;
 }
 
+// Random numbers are drawn by name, which the choice of kernels does not change: the fused one drops
+// what in the chain an operator of its own drops.
+static const char *drawn_by(const struct block *block, const struct op *op)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    return forward->kind == OP_ATTENTION ? "attention.softmax_dropout" : forward->name;
+}
+
 bool call_make(struct engine *engine, int task, struct kernel_call *call)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -64,8 +72,8 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
     uint64_t key = random_key(engine->request->options->seed, 2);
     key = random_key(key, (uint64_t)engine->step);
     key = random_key(key, (uint64_t)engine_sequence(engine, of));
-    call->key = random_key(key, (uint64_t)op->forward_op);
-    return true;
+    call->key = random_key_text(key, drawn_by(block->block, op));
+    return experts_show(engine, task, call);
 }
 
 bool call_run(struct engine *engine, int task)

@@ -230,6 +230,7 @@ bool exchange_run(struct engine *engine, int task)
         return instr->collective == COLLECTIVE_ALL_GATHER ? gather_units(engine, task)
                                                           : scatter_units(engine, task);
     }
+    if (experts_are_ragged(engine, task)) return rows_exchange(engine, task);
     struct exchange x = {.engine = engine,
                          .task = task,
                          .of = of,
@@ -280,6 +281,7 @@ int64_t exchange_staging(const struct engine *engine, int task)
     }
     if (instr->collective == COLLECTIVE_SLICE || instr->collective == COLLECTIVE_ALL_REDUCE)
         return 0;
+    if (experts_are_ragged(engine, task)) return rows_staging(engine, task);
     struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);
     struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
     int64_t most = before.elements > after.elements ? before.elements : after.elements;

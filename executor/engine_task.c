@@ -34,9 +34,11 @@ static bool run_instr(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct instr *instr = instr_of(engine, of);
+    if (experts_gather(engine, task)) return experts_exchange_choices(engine, task);
     if (instr->inner > 0) return run_inner(engine, task);
     if (ring_is(engine, task)) return ring_run(engine, task);
-    if (instr->collective == COLLECTIVE_NONE) return call_run(engine, task);
+    if (instr->collective == COLLECTIVE_NONE)
+        return experts_choose(engine, task) && call_run(engine, task);
     if (instr->streamed) return ring_settle(engine, task);
     return exchange_run(engine, task);
 }

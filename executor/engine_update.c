@@ -175,6 +175,21 @@ static struct update_call update_of(struct engine *engine, int parameter)
     };
 }
 
+// Of LARS (You et al. 2017, section 4): how far a layer is trusted.
+static const double LARS_TRUST = 0.001;
+
+// Over whole parameters: LAMB divides by the norm of its step, LARS by those of its terms. What is
+// zero takes plain steps.
+static double trust_ratio(const struct update_call *call, double weight_squares,
+                          double other_squares)
+{
+    double weights = sqrt(weight_squares), others = sqrt(other_squares);
+    bool is_lars = call->optimizer == OPTIMIZER_LARS;
+    if (is_lars) others = others * call->gradient_scale + call->weight_decay * weights;
+    if (weights <= 0 || others <= 0) return 1;
+    return (is_lars ? LARS_TRUST : 1) * weights / others;
+}
+
 // LAMB and LARS: norms of the whole parameter, whoever holds its parts.
 static bool find_trust(struct engine *engine, int task, int parameter, struct update_call *call)
 {
@@ -190,7 +205,8 @@ static bool find_trust(struct engine *engine, int task, int parameter, struct up
     if (!engine_ok(engine, task, backend->update(engine->device, STREAM_COMPUTE, call)))
         return false;
     double squares[2] = {0, 0};
-    const void *arrays[2] = {call->weights, call->direction};
+    bool is_lars = call->optimizer == OPTIMIZER_LARS;
+    const void *arrays[2] = {call->weights, is_lars ? call->gradients : call->direction};
     for (int i = 0; i < 2; i++) {
         const char *fault = backend->sum_squares(engine->device, STREAM_COMPUTE, arrays[i],
                                                  call->count, &squares[i]);
@@ -202,8 +218,7 @@ static bool find_trust(struct engine *engine, int task, int parameter, struct up
         if (!engine_ok(engine, task, engine->transport->host_sum(group->group, squares, 2)))
             return false;
     }
-    bool has_both = squares[0] > 0 && squares[1] > 0;
-    call->trust_ratio = has_both ? sqrt(squares[0] / squares[1]) : 1;
+    call->trust_ratio = trust_ratio(call, squares[0], squares[1]);
     call->part = UPDATE_APPLY;
     return true;
 }

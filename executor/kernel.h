@@ -21,13 +21,11 @@ struct kernel_array {
 
 // Ragged tensors (density > 0) hold the rows that exist, sorted by local expert and then by token:
 // data is [rows][last dims]. `routing` of the call says which; sizes are those of the dense shape.
-// OP_DISPATCH fills rows_of and token_of from its weights (the same every time it is redone); all
-// others read them, on ranks that hold rows of other ranks' tokens rows_of alone.
+// The caller makes it, from the weights of the router: those of 0 have no row.
 struct kernel_routing {
     int64_t expert_count, first_expert;  // local experts
     int64_t *rows_of;                    // [expert_count + 1] prefix sums of rows by local expert
-    int64_t *token_of;                   // [rows] flat (batch, seq) token, where tokens are here
-    int64_t row_capacity;                // that the arena has room for
+    int64_t *token_of;                   // [rows] flat (batch, seq) token in the box that is here
 };
 
 enum { KERNEL_WHOLE = 0 };  // part: all of the operator
@@ -47,7 +45,7 @@ struct kernel_call {
     uint64_t key;        // of random numbers: seed, step, layer, operator; see executor/random.h
     int64_t vocab;       // columns of logits past this one do not exist (padding)
     int64_t head_count;  // of the whole, for the slopes of alibi
-    struct kernel_routing *routing;  // NULL: nothing is ragged
+    const struct kernel_routing *routing;  // NULL: nothing is ragged
     // Ring attention: keys and values of one rank are here at a time. Forward merges into out and
     // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.
     bool merges;

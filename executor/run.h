@@ -63,8 +63,12 @@ struct run_result {
 MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request,
                           struct run_result *result, struct err *err);
 
-// Whether the back end has every kernel of the script, before anything starts; ERR_USAGE naming the
-// rule.
+// Whether any back end can run the program: nothing of it leaves open what is to be computed.
+// ERR_USAGE naming the rule.
+MUST_CHECK bool run_check_program(const struct program *program, struct err *err);
+
+// The same, and whether this back end has every kernel of the script, before anything starts;
+// ERR_USAGE naming the rule.
 MUST_CHECK bool run_check(struct arena *scratch, const struct backend *backend,
                           const struct script *script, const struct graph *graph, int rank,
                           struct err *err);

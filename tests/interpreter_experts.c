@@ -46,6 +46,24 @@ static double score_sum(const struct op *op, const double *logits, const double 
     return sum;
 }
 
+// A group of neighbouring experts is worth its best score, or with a bias the sum of its two best;
+// nothing is chosen from others than the open_groups worth most.
+static void close_groups(const struct op *op, double *ranked, int64_t count, bool has_bias)
+{
+    double worth[EXPERT_MAX];
+    int64_t size = count / op->group_count;
+    for (int64_t g = 0; g < op->group_count; g++) {
+        worth[g] = 0;
+        for (int64_t i = 0; i < size; i++) {
+            int64_t rank = rank_of(ranked + g * size, size, i);
+            if (rank == 0 || (rank == 1 && has_bias)) worth[g] += ranked[g * size + i];
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (rank_of(worth, op->group_count, i / size) >= op->open_groups) ranked[i] = -INFINITY;
+    }
+}
+
 static void route_token(const struct op *op, const double *logits, const double *bias,
                         int64_t count, double *weights)
 {
@@ -53,6 +71,7 @@ static void route_token(const struct op *op, const double *logits, const double 
     assert(count <= EXPERT_MAX);
     for (int64_t i = 0; i < count; i++)
         ranked[i] = bias ? score(op->function, logits[i]) + bias[i] : logits[i];
+    if (op->group_count > 1) close_groups(op, ranked, count, bias != NULL);
     for (int64_t i = 0; i < count; i++)
         weights[i] = rank_of(ranked, count, i) < op->top_k;
     double sum = score_sum(op, logits, weights, count);

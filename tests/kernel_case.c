@@ -133,9 +133,8 @@ static struct kernel_routing *route(const struct kernel_case *c)
     struct kernel_routing *routing = ARENA_NEW(c->arena, struct kernel_routing, 1);
     routing->expert_count = experts;
     routing->first_expert = c->slices.first[DIM_EXPERT];
-    routing->row_capacity = experts * batch * seq;
     routing->rows_of = ARENA_NEW(c->arena, int64_t, experts + 1);
-    routing->token_of = ARENA_NEW(c->arena, int64_t, routing->row_capacity + 1);
+    routing->token_of = ARENA_NEW(c->arena, int64_t, experts * batch * seq + 1);
     int64_t count = 0;
     for (int64_t e = 0; e < experts; e++) {
         for (int64_t i = 0; i < batch * seq; i++) {

@@ -25,6 +25,7 @@ struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global
                           .optimizer = OPTIMIZER_ADAMW,
                           .steps = 2,
                           .clip_norm = 1,
+                          .learning_rate = 1e-3,
                           .poison = true};
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         of.parallel.degree[axis] = 1;
@@ -39,6 +40,22 @@ struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global
     return of;
 }
 
+static const char *stages_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = parallel->stage_layers_count ? "" : "even";
+    for (int s = 0; s < parallel->stage_layers_count; s++)
+        text = arena_print(arena, "%s%s%d", text, s ? "," : "", parallel->stage_layers[s]);
+    return text;
+}
+
+static const char *order_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = "";
+    for (int i = 0; i < parallel->order_count; i++)
+        text = arena_print(arena, "%s%s%s", text, i ? "," : "", axis_name(parallel->order[i]));
+    return text;
+}
+
 const char *run_case_text(struct arena *arena, const struct run_case *of)
 {
     const struct parallel *p = &of->parallel;
@@ -46,13 +63,14 @@ const char *run_case_text(struct arena *arena, const struct run_case *of)
         arena,
         "dp %d tp %d cp %d (%s) pp %d ep %d etp %d sp %d vpp %d zero %d accumulates %d %s "
         "recompute %s classes %x layers %d overlap %x passes %x micro-batch %d batch %lld seq %lld "
-        "attention %s optimizer %s",
+        "attention %s optimizer %s offload %s zero group %d in flight %d stages %s order %s",
         p->degree[AXIS_DP], p->degree[AXIS_TP], p->degree[AXIS_CP], cp_kind_name(p->cp_kind),
         p->degree[AXIS_PP], p->degree[AXIS_EP], p->degree[AXIS_ETP], p->sp, p->vpp, p->zero,
         p->accumulates, schedule_name(p->schedule), recompute_name(p->recompute),
         p->recompute_classes, p->recompute_layers, p->overlap, p->passes, p->micro_batch,
         (long long)of->global_batch, (long long)of->seq_len, attention_name(p->attention),
-        optimizer_name(of->optimizer));
+        optimizer_name(of->optimizer), offload_words(arena, &p->offload), p->zero_group,
+        p->in_flight, stages_text(arena, p), order_text(arena, p));
 }
 
 // What every rank needs, made before they part.
@@ -83,9 +101,11 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     struct workload workload = {.seq_len = of->seq_len,
                                 .global_batch = of->global_batch,
                                 .precision = PRECISION_FP32,
-                                .optimizer = of->optimizer};
+                                .optimizer = of->optimizer,
+                                .capacity_factor = of->capacity_factor};
     if (job->graph->expert_count > 0)
         workload.expert_imbalance = (double)job->graph->expert_count / (double)job->graph->top_k;
+    if (of->expert_imbalance > 0) workload.expert_imbalance = of->expert_imbalance;
     struct cluster *cluster = cluster_load(arena, "dgx-a100-80g", why);
     outcome->stack = stack_load(arena, "meshwright", why);
     if (!cluster || !outcome->stack) return false;
@@ -152,7 +172,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
     const struct run_options options = {
         .steps = job->of->steps,
         .seed = 7,
-        .learning_rate = 1e-3,
+        .learning_rate = job->of->learning_rate,
         .beta1 = 0.9,
         .beta2 = 0.95,
         .epsilon = 1e-8,
@@ -337,6 +357,13 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
     return outcome;
 }
 
+// `tolerance` of the largest value, or negative: every bit.
+static bool is_near(double expected, double found, double most, double tolerance)
+{
+    if (tolerance < 0) return memcmp(&expected, &found, sizeof expected) == 0;
+    return fabs(expected - found) <= tolerance * most + 1e-13;
+}
+
 static const char *tensor_difference(struct arena *arena, const struct run_tensor *expected,
                                      const struct run_tensor *found, double tolerance)
 {
@@ -355,9 +382,24 @@ static const char *tensor_difference(struct arena *arena, const struct run_tenso
         for (int i = 0; i < expected->rank; i++)
             at = at * found->sizes[i] + index[i];
         double a = expected->values[e], b = found->values[at];
-        if (fabs(a - b) <= tolerance * most + 1e-13) continue;
+        if (is_near(a, b, most, tolerance)) continue;
         return arena_print(arena, "%s, element %lld: %.17g, expected %.17g", expected->key,
                            (long long)e, b, a);
+    }
+    return NULL;
+}
+
+static const char *tensors_difference(struct arena *arena, const struct run_outcome *expected,
+                                      const struct run_outcome *found, double tolerance)
+{
+    for (int i = 0; i < expected->tensor_count; i++) {
+        const struct run_tensor *tensor = &expected->tensors[i], *other = NULL;
+        for (int j = 0; j < found->tensor_count && !other; j++) {
+            if (strcmp(found->tensors[j].key, tensor->key) == 0) other = &found->tensors[j];
+        }
+        if (!other) return arena_print(arena, "%s is not there", tensor->key);
+        const char *difference = tensor_difference(arena, tensor, other, tolerance);
+        if (difference) return difference;
     }
     return NULL;
 }
@@ -374,14 +416,17 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
         if (!(fabs(n - m) <= tolerance * fabs(n)))
             return arena_print(arena, "norm of step %d: %.17g, expected %.17g", s + 1, m, n);
     }
-    for (int i = 0; i < expected->tensor_count; i++) {
-        const struct run_tensor *tensor = &expected->tensors[i], *other = NULL;
-        for (int j = 0; j < found->tensor_count && !other; j++) {
-            if (strcmp(found->tensors[j].key, tensor->key) == 0) other = &found->tensors[j];
-        }
-        if (!other) return arena_print(arena, "%s is not there", tensor->key);
-        const char *difference = tensor_difference(arena, tensor, other, tolerance);
-        if (difference) return difference;
+    return tensors_difference(arena, expected, found, tolerance);
+}
+
+const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
+                             const struct run_outcome *found)
+{
+    if (!found->done) return found->error;
+    for (int s = 0; s < expected->step_count; s++) {
+        double a = expected->loss[s], b = found->loss[s];
+        if (!is_near(a, b, 0, -1))
+            return arena_print(arena, "loss of step %d: %.17g, expected %.17g", s + 1, b, a);
     }
-    return NULL;
+    return tensors_difference(arena, expected, found, -1);
 }

@@ -14,7 +14,9 @@ struct run_case {
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
     int steps;
-    double clip_norm;
+    double clip_norm, learning_rate;
+    // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
+    double expert_imbalance, capacity_factor;
     bool poison, dropout;
     bool roam;  // memory planned in full, else greedily
 };
@@ -50,3 +52,6 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
 // nothing. Rows that pad the vocabulary are left out.
 const char *run_outcome_difference(struct arena *arena, const struct run_outcome *expected,
                                    const struct run_outcome *found, double tolerance);
+// The same with no tolerance at all, but for norms: they are sums over what each rank keeps.
+const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
+                             const struct run_outcome *found);

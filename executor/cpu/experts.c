@@ -60,22 +60,6 @@ static bool next_row(const struct rows *r, struct row *row)
     return false;
 }
 
-// Which rows there are, from the weights: a weight of zero is of an expert that was not chosen.
-static const char *make_routing(const struct rows *r, struct kernel_routing *routing)
-{
-    int64_t count = 0;
-    for (int64_t e = 0; e < r->experts; e++) {
-        routing->rows_of[e] = count;
-        for (int64_t t = 0; t < r->tokens; t++) {
-            if (r->weights[t * r->gates + r->first_expert + e] == 0) continue;
-            if (count == routing->row_capacity) return "more rows for the experts than have room";
-            routing->token_of[count++] = t;
-        }
-    }
-    routing->rows_of[r->experts] = count;
-    return NULL;
-}
-
 FAST static void add_scaled(int64_t count, REAL factor, const REAL *x, REAL *y)
 {
     VECTOR for (int64_t i = 0; i < count; i++) y[i] += factor * x[i];
@@ -86,7 +70,6 @@ const char *cpu_dispatch(struct cpu_device *device, const struct kernel_call *ca
     (void)device;
     struct rows r;
     const char *fault = read_rows(call, &call->outputs[0], &call->inputs[1], &r);
-    if (!fault && call->routing) fault = make_routing(&r, call->routing);
     if (fault) return fault;
     const REAL *x = call->inputs[0].data;
     REAL *y = call->outputs[0].data;

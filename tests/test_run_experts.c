@@ -1,0 +1,286 @@
+#include "tests/test.h"
+
+#include "tests/draw.h"
+#include "tests/run_case.h"
+#include "tests/tiny_models.h"
+#include "tests/whole_model.h"
+
+// Mixtures of experts, wherever the experts lie and however the rows get there, against one rank
+// that does it all, in double precision.
+
+static const double TOLERANCE = 1e-11;
+
+#define EXPERTS                                                                 \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, "        \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, " \
+    "\"intermediate_size\": 8"
+static const char MIXTRAL[] = "{\"model_type\": \"mixtral\", " EXPERTS
+                              ", \"num_local_experts\": 8, \"num_experts_per_tok\": 2}";
+static const char QWEN2_MOE[] =
+    "{\"model_type\": \"qwen2_moe\", " EXPERTS
+    ", \"num_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "
+    "\"shared_expert_intermediate_size\": 4, \"norm_topk_prob\": true}";
+#define LATENT_EXPERTS                                                                 \
+    "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 40, \"hidden_size\": 8, "       \
+    "\"intermediate_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
+    "\"num_key_value_heads\": null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, "         \
+    "\"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, \"v_head_dim\": 5, "            \
+    "\"n_group\": 4, \"topk_group\": 2, \"n_routed_experts\": 8, "                     \
+    "\"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "                       \
+    "\"first_k_dense_replace\": 1"
+static const char DEEPSEEK[] = LATENT_EXPERTS ", \"num_nextn_predict_layers\": 0}";
+static const char DEEPSEEK_MTP[] = LATENT_EXPERTS ", \"num_nextn_predict_layers\": 1}";
+
+enum { SEQ = 8, BATCH = 8 };
+
+struct expert_case {
+    int tp, cp, dp, ep, etp, pp;  // 0 = 1
+    bool sp;
+    int zero;
+    enum cp_kind cp_kind;
+    enum recompute recompute;
+    enum schedule_kind schedule;
+};
+
+// Where the experts lie: on dp, on tp, on both, on cp; whole or split inside; of all sizes.
+static const struct expert_case CASES[] = {
+    {.dp = 4, .ep = 4},
+    {.dp = 4, .zero = 2, .ep = 2, .recompute = RECOMPUTE_FULL},
+    {.tp = 2, .sp = true, .dp = 2, .ep = 4},
+    {.tp = 2, .sp = true, .dp = 4, .zero = 3, .ep = 4, .recompute = RECOMPUTE_SELECTIVE},
+    {.tp = 2, .dp = 2, .ep = 4, .recompute = RECOMPUTE_FULL},
+    {.tp = 2, .dp = 2, .zero = 2, .ep = 2},
+    {.tp = 2, .sp = true, .dp = 2, .ep = 2, .etp = 2, .recompute = RECOMPUTE_FULL},
+    {.tp = 2, .dp = 4, .zero = 3, .ep = 2, .etp = 2},
+    {.tp = 4, .sp = true, .dp = 2, .zero = 1, .ep = 4, .etp = 2},
+    {.tp = 4, .dp = 2, .ep = 4, .etp = 2, .recompute = RECOMPUTE_SELECTIVE},
+    {.tp = 4, .sp = true, .dp = 2, .zero = 2, .ep = 2},
+    {.tp = 4, .dp = 2, .zero = 2, .ep = 2},
+    {.tp = 2, .sp = true, .cp = 2, .dp = 2, .zero = 3, .ep = 8},
+    {.tp = 2, .cp = 2, .dp = 2, .ep = 2, .etp = 2},
+    {.cp = 2, .cp_kind = CP_ULYSSES, .dp = 2, .zero = 2, .ep = 2},
+    {.tp = 2, .sp = true, .cp = 2, .cp_kind = CP_ULYSSES, .dp = 2, .zero = 3, .ep = 4},
+    {.cp = 4, .cp_kind = CP_ULYSSES, .dp = 2, .ep = 4},
+    {.dp = 4, .ep = 2, .etp = 2},
+    {.tp = 2, .sp = true, .dp = 2},
+    {.tp = 2, .dp = 2, .zero = 2},
+    {.tp = 2, .dp = 2, .etp = 2},
+    {.tp = 4, .sp = true, .cp = 2, .zero = 2, .ep = 2},
+    {.dp = 2, .zero = 1, .ep = 2, .pp = 2, .schedule = SCHEDULE_1F1B},
+    {.dp = 2, .ep = 2, .pp = 2, .schedule = SCHEDULE_ZB_H1},
+    {.tp = 2,
+     .sp = true,
+     .dp = 2,
+     .ep = 2,
+     .etp = 2,
+     .pp = 2,
+     .schedule = SCHEDULE_GPIPE,
+     .recompute = RECOMPUTE_FULL},
+    {.recompute = RECOMPUTE_FULL},
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
+
+static int degree(int wanted)
+{
+    return wanted ? wanted : 1;
+}
+
+static struct run_case case_of(const char *config, const struct expert_case *from)
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    parallel->degree[AXIS_TP] = degree(from->tp);
+    parallel->degree[AXIS_CP] = degree(from->cp);
+    parallel->degree[AXIS_DP] = degree(from->dp);
+    parallel->degree[AXIS_EP] = degree(from->ep);
+    parallel->degree[AXIS_ETP] = degree(from->etp);
+    parallel->degree[AXIS_PP] = degree(from->pp);
+    if (from->pp > 1) parallel->schedule = from->schedule;
+    parallel->sp = from->sp;
+    parallel->zero = from->zero;
+    parallel->cp_kind = from->cp_kind;
+    parallel->recompute = from->recompute;
+    if (degree(from->dp) * parallel->micro_batch > BATCH / degree(from->pp))
+        parallel->micro_batch = 1;
+    return of;
+}
+
+static struct run_outcome *serial(struct arena *arena, const char *config)
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct err err = {0};
+    struct run_outcome *outcome = run_case_run(arena, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_string_equal(outcome->error, "");
+    return outcome;
+}
+
+static void check(struct arena *arena, const struct run_case *of,
+                  const struct run_outcome *expected)
+{
+    struct err err = {0};
+    struct run_outcome *found = run_case_run(arena, of, &err);
+    if (!found) fail_msg("%s: %s", run_case_text(arena, of), err.text);
+    const char *difference = run_outcome_difference(arena, expected, found, TOLERANCE);
+    if (difference) fail_msg("%s: %s", run_case_text(arena, of), difference);
+}
+
+// Every expert over every token, in one piece.
+static void one_rank_computes_what_dense_experts_do(void **state)
+{
+    static const char *const CONFIGS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK, DEEPSEEK_MTP};
+    for (size_t m = 0; m < sizeof CONFIGS / sizeof *CONFIGS; m++) {
+        struct run_case of = run_case_new(CONFIGS[m], SEQ, BATCH);
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        struct err err = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &err);
+        assert_string_equal(err.text, "");
+        assert_string_equal(found->error, "");
+        const char *difference = whole_model_difference(*state, &of, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", CONFIGS[m], difference);
+    }
+}
+
+static void experts_compute_the_same_wherever_they_lie(void **state)
+{
+    static const char *const MODELS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK_MTP};
+    for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
+        struct run_outcome *expected = serial(*state, MODELS[m]);
+        // The first model everywhere, of the others each in every second place.
+        for (int c = m > 0 ? (int)m - 1 : 0; c<CASE_COUNT; c += m> 0 ? 2 : 1) {
+            struct run_case of = case_of(MODELS[m], &CASES[c]);
+            check(*state, &of, expected);
+        }
+    }
+}
+
+// Biases, sinks, gates and shared experts of every family that has any.
+static void every_family_of_experts_runs(void **state)
+{
+    static const struct expert_case FAMILY_CASES[] = {
+        {.dp = 2, .ep = 2, .recompute = RECOMPUTE_SELECTIVE},
+        {.tp = 2, .sp = true, .dp = 2, .zero = 3, .ep = 2},
+        {.tp = 2, .ep = 2},
+    };
+    for (int m = 0; TINY_MODELS[m]; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct graph *graph = tiny_graph(*state, TINY_MODELS[m], &(struct import_options){0});
+        struct run_outcome *expected =
+            graph->expert_count > 0 ? serial(*state, TINY_MODELS[m]) : NULL;
+        for (size_t c = 0; expected && c < sizeof FAMILY_CASES / sizeof *FAMILY_CASES; c++) {
+            struct run_case of = case_of(TINY_MODELS[m], &FAMILY_CASES[c]);
+            check(*state, &of, expected);
+        }
+        arena_reset(*state, mark);
+    }
+}
+
+static struct run_case case_drawn(struct draw *draw, const char *config)
+{
+    static const int DEGREES[] = {1, 1, 2, 2, 4}, EXPERTS_ON[] = {1, 2, 2, 4, 8};
+    static const int PARTS[] = {1, 1, 2}, MICRO_BATCHES[] = {1, 2, 4};
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_GPIPE,       SCHEDULE_1F1B,
+                                                   SCHEDULE_INTERLEAVED, SCHEDULE_ZB_H1,
+                                                   SCHEDULE_ZB_H2,       SCHEDULE_ZB_V};
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    parallel->degree[AXIS_DP] = DRAW_ONE(draw, DEGREES);
+    parallel->degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
+    parallel->degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);
+    parallel->degree[AXIS_PP] = DRAW_ONE(draw, PARTS);
+    parallel->degree[AXIS_EP] = DRAW_ONE(draw, EXPERTS_ON);
+    parallel->degree[AXIS_ETP] = DRAW_ONE(draw, PARTS);
+    if (parallel->degree[AXIS_PP] > 1) parallel->schedule = DRAW_ONE(draw, SCHEDULES);
+    bool has_chunks =
+        parallel->schedule == SCHEDULE_INTERLEAVED || parallel->schedule == SCHEDULE_ZB_V;
+    parallel->vpp = has_chunks ? 2 : 1;
+    parallel->sp = parallel->degree[AXIS_TP] > 1 && draw_int(draw, 0, 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel->zero = draw_int(draw, 0, 3);
+    parallel->accumulates = parallel->zero >= 2 && draw_int(draw, 0, 1);
+    parallel->recompute = (enum recompute)draw_int(draw, 0, RECOMPUTE_COUNT - 1);
+    if (parallel->recompute == RECOMPUTE_SELECTIVE)
+        parallel->recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
+    parallel->micro_batch = DRAW_ONE(draw, MICRO_BATCHES);
+    parallel->overlap = (unsigned)draw_int(draw, 0, 63);
+    parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
+    of.roam = draw_int(draw, 0, 3) == 0;
+    return of;
+}
+
+static void any_plan_computes_what_one_rank_does(void **state)
+{
+    static const char *const CONFIGS[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK, DEEPSEEK_MTP};
+    enum { CONFIG_COUNT = sizeof CONFIGS / sizeof *CONFIGS };
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 32;
+    struct draw draw = draw_start("plans of experts", 5);
+    struct run_outcome *expected[CONFIG_COUNT] = {NULL};
+    for (int n = 0; n < cases;) {
+        int m = draw_int(&draw, 0, CONFIG_COUNT - 1);
+        struct run_case of = case_drawn(&draw, CONFIGS[m]);
+        if (parallel_rank_count(&of.parallel) > RUN_RANK_MAX) continue;
+        if (!expected[m]) expected[m] = serial(*state, CONFIGS[m]);
+        struct arena_mark mark = arena_mark(*state);
+        struct err err = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &err);
+        const char *difference =
+            found ? run_outcome_difference(*state, expected[m], found, TOLERANCE) : NULL;
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        if (!found) assert_int_equal(err.kind, ERR_USAGE);
+        arena_reset(*state, mark);
+        n += found != NULL;
+    }
+}
+
+static void rows_without_room_end_the_run_with_their_number(void **state)
+{
+    struct run_case of = case_of(MIXTRAL, &(struct expert_case){.dp = 4, .ep = 4});
+    of.expert_imbalance = 1;
+    struct err err = {0};
+    struct run_outcome *found = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_false(found->done);
+    int rank, step, layer;
+    long long rows, room;
+    const char *text = strstr(found->error, "the tokens chose");
+    assert_non_null(text);
+    assert_int_equal(sscanf(text,
+                            "the tokens chose %lld rows of this rank's experts in layer %d, and "
+                            "there is room for %lld",
+                            &rows, &layer, &room),
+                     3);
+    assert_true(rows > room);
+    assert_int_equal(room, 2 * BATCH / 4 * SEQ);  // top_k of the tokens, a quarter of the experts
+    assert_in_range(layer, 1, 2);
+    assert_int_equal(sscanf(strstr(found->error, ": rank") + 2, "rank %d, step %d", &rank, &step),
+                     2);
+    assert_in_range(rank, 0, 3);
+    assert_int_equal(step, 1);
+}
+
+static void tokens_are_not_dropped(void **state)
+{
+    struct run_case of = case_of(MIXTRAL, &(struct expert_case){.dp = 2, .ep = 2});
+    of.capacity_factor = 1.5;
+    struct err err = {0};
+    struct run_outcome *found = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_false(found->done);
+    assert_non_null(strstr(found->error, "--capacity-factor 1.5: which tokens have no room would "
+                                         "depend on the plan; a run drops none: only 0 works"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_computes_what_dense_experts_do),
+        cmocka_unit_test(experts_compute_the_same_wherever_they_lie),
+        cmocka_unit_test(every_family_of_experts_runs),
+        cmocka_unit_test(any_plan_computes_what_one_rank_does),
+        cmocka_unit_test(rows_without_room_end_the_run_with_their_number),
+        cmocka_unit_test(tokens_are_not_dropped),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
