@@ -182,3 +182,17 @@ bool local_find(struct arena *arena, const char *command, int rank_count, struct
     request.path = local_path(arena, request.key.rank_count);
     return local_load(arena, &request, local, err);
 }
+
+struct cluster *local_or_load(struct arena *arena, const char *command, const char *name,
+                              int rank_count, const struct stack **stack, struct err *err)
+{
+    struct local local;
+    if (strcmp(name, "local") != 0) {
+        if (rank_count)
+            err_set(err, ERR_USAGE, "--ranks: only CLUSTER local has it; --gpus N takes the first");
+        return rank_count ? NULL : cluster_load(arena, name, err);
+    }
+    if (!local_find(arena, command, rank_count, &local, err)) return NULL;
+    if (stack) *stack = local.stack;
+    return local.cluster;
+}

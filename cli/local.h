@@ -15,7 +15,7 @@ struct local_key {
 };
 
 struct local {
-    const struct cluster *cluster;
+    struct cluster *cluster;
     const struct stack *stack;
 };
 
@@ -57,3 +57,9 @@ char *calibrate_job(void *context, struct arena *arena, const struct local_key *
 // `local` with so many ranks (0: as many as cores), measured if need be, with its notes on stderr.
 MUST_CHECK bool local_find(struct arena *arena, const char *command, int rank_count,
                            struct local *local, struct err *err);
+// CLUSTER of the command line: `local`, which brings the stack along that was measured with it
+// (`stack` may be NULL), or any that cluster_load knows; ranks (0: not given) are for `local`
+// alone.
+MUST_CHECK struct cluster *local_or_load(struct arena *arena, const char *command, const char *name,
+                                         int rank_count, const struct stack **stack,
+                                         struct err *err);

@@ -33,7 +33,7 @@ struct machine_error {
 
 struct machine {
     const struct device *device;
-    const struct cluster *cluster;
+    struct cluster *cluster;
     const struct stack *stack;
     struct machine_error errors[MACHINE_KIND_COUNT];
 };
