@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum { ROUNDS_MOST = 15 };
-static const double COLLECTIVE_SHARE = 0.3;  // of the time, where there are several ranks
+static const double COLLECTIVE_SHARE = 0.25;  // of the time, at most
 
 static double thread_s(void *context)
 {
@@ -87,16 +87,16 @@ static bool has_time(const struct calibrate_request *request, struct group *worl
 
 static bool measure_kernels(struct calibrate_kernels *kernels,
                             const struct calibrate_request *request, struct group *world,
-                            double until_s, struct calibration *calibration, struct err *err)
+                            double begun_s, struct calibration *calibration, struct err *err)
 {
     double (*now)(void *) = request->clock.wall_s, round_s = 0;
-    double begun_s = now(request->clock.context);
-    if (!calibrate_kernels_round(kernels, false, err)) return false;
+    double until_s = begun_s + request->seconds;
+    if (!calibrate_kernels_warm(kernels, world, until_s, err)) return false;
     while (calibration->round_count < ROUNDS_MOST) {
         double start_s = now(request->clock.context);
         bool is_due = calibration->round_count == 0;
         if (!is_due && !has_time(request, world, until_s - start_s, round_s, err)) break;
-        if (!calibrate_kernels_round(kernels, true, err)) return false;
+        if (!calibrate_kernels_round(kernels, err)) return false;
         calibration->round_count++;
         round_s = fmax(round_s, now(request->clock.context) - start_s);
         show(request, begun_s);
@@ -115,14 +115,12 @@ static bool measure_all(struct arena *arena, const struct calibrate_request *req
     const char *fault = request->transport->group(request->communicator, ranks, request->rank_count,
                                                   "calibrate", &world);
     if (!calibrate_ok(err, "on all ranks", fault)) return false;
-    double share = request->rank_count > 1 ? COLLECTIVE_SHARE : 0;
+    double until_s = begun_s + COLLECTIVE_SHARE * request->seconds;
+    bool done = calibrate_collectives(arena, request, world, until_s, calibration, err);
+    if (!done) return false;
     struct calibrate_kernels *kernels = calibrate_kernels_new(arena, request, err);
-    bool done =
-        !err->kind && measure_kernels(kernels, request, world,
-                                      begun_s + (1 - share) * request->seconds, calibration, err);
+    done = !err->kind && measure_kernels(kernels, request, world, begun_s, calibration, err);
     calibrate_kernels_free(kernels);
-    done = done && calibrate_collectives(arena, request, world, begun_s + request->seconds,
-                                         calibration, err);
     calibration->taken_s = request->clock.wall_s(request->clock.context) - begun_s;
     return done;
 }

@@ -10,7 +10,9 @@
 // All ranks measure at once, each on its own core where there are as many: they share the memory as
 // in a run. Kernels are timed by the processor time of their thread, which other processes on the
 // machine do not add to, collectives by the wall. Everything runs once to warm up and then in
-// rounds, as often as the time allows, and the median of a row's rounds counts.
+// rounds, as often as the time allows, and the median of a kernel's rounds counts, of a collective
+// the best. Where the time does
+// not suffice for one round of all, the larger models and messages are left out.
 
 struct calibrate_clock {
     double (*busy_s)(void *context);  // processor time of the calling thread
@@ -25,7 +27,7 @@ struct calibrate_request {
     const struct transport *transport;
     struct communicator *communicator;
     int rank, rank_count;
-    double seconds;  // of the wall; the warm-up and one round are measured in any case
+    double seconds;  // of the wall; one round of the smallest is measured in any case
     bool is_short;   // the smallest layers and messages only (tests)
     struct calibrate_clock clock;
     void (*progress)(void *context, double done_ratio);  // NULL: nobody looks
@@ -90,9 +92,10 @@ struct calibrate_kernels;
 MUST_CHECK struct calibrate_kernels *calibrate_kernels_new(struct arena *arena,
                                                            const struct calibrate_request *request,
                                                            struct err *err);
-// One round over every kernel; samples are kept when `is_kept`.
-MUST_CHECK bool calibrate_kernels_round(struct calibrate_kernels *kernels, bool is_kept,
-                                        struct err *err);
+// Runs everything once and leaves out the larger models that there is no time for.
+MUST_CHECK bool calibrate_kernels_warm(struct calibrate_kernels *kernels, struct group *world,
+                                       double until_s, struct err *err);
+MUST_CHECK bool calibrate_kernels_round(struct calibrate_kernels *kernels, struct err *err);
 MUST_CHECK bool calibrate_kernels_finish(struct calibrate_kernels *kernels, struct group *world,
                                          struct calibration *calibration, struct err *err);
 void calibrate_kernels_free(struct calibrate_kernels *kernels);

@@ -2,8 +2,9 @@
 
 // Each collective by size over all ranks, and messages between neighbours there and back.
 
-static const int64_t SIZES[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
-enum { SIZE_COUNT = sizeof SIZES / sizeof *SIZES, SIZE_COUNT_SHORT = 2, REPEATS = 9 };
+// The first two are measured in any case: they tell latency and bandwidth apart.
+static const int64_t SIZES[] = {4 << 10, 1 << 20, 64 << 10, 16 << 20};
+enum { SIZE_COUNT = sizeof SIZES / sizeof *SIZES, SIZES_LEAST = 2, REPEATS = 9 };
 static const int64_t MESSAGE_MOST = 1 << 20;  // of what is under way: struct communicator_request
 
 static const enum collective KINDS[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER,
@@ -61,20 +62,19 @@ static const char *exchange_once(const struct exchange *exchange)
     }
 }
 
-static bool measure(struct arena *arena, const struct exchange *exchange, double *s,
-                    struct err *err)
+// The best of some: ranks wait for each other, and for whatever else the cores are given to.
+static bool measure(const struct exchange *exchange, double *s, struct err *err)
 {
     const struct calibrate_request *request = exchange->request;
-    struct calibrate_samples samples = {0};
+    *s = 0;
     for (int i = 0; i <= REPEATS; i++) {
         const char *fault = request->transport->barrier(request->communicator);
         double start_s = request->clock.wall_s(request->clock.context);
         if (!fault) fault = exchange_once(exchange);
         double taken_s = request->clock.wall_s(request->clock.context) - start_s;
         if (!calibrate_ok(err, "a collective", fault)) return false;
-        if (i > 0) calibrate_sample(arena, &samples, taken_s);
+        if (i == 1 || (i > 0 && taken_s < *s)) *s = taken_s;
     }
-    *s = calibrate_median(&samples);
     if (exchange->kind == COLLECTIVE_SEND_RECV) *s /= 2;
     return calibrate_mean(request, exchange->world, s, 1, err);
 }
@@ -87,8 +87,8 @@ static bool goes_on(const struct calibrate_request *request, struct group *world
     return calibrate_mean(request, world, &late, 1, err) && late == 0;
 }
 
-static bool measure_size(struct arena *arena, struct exchange *exchange, int64_t bytes,
-                         struct calibration *calibration, struct err *err)
+static bool measure_size(struct exchange *exchange, int64_t bytes, struct calibration *calibration,
+                         struct err *err)
 {
     int ranks = exchange->request->rank_count, real_bytes = exchange->request->backend->real_bytes;
     int64_t each = bytes / real_bytes / ranks;
@@ -100,7 +100,7 @@ static bool measure_size(struct arena *arena, struct exchange *exchange, int64_t
         exchange->kind = KINDS[k];
         struct calibrate_collective *row = &calibration->collectives[calibration->collective_count];
         *row = (struct calibrate_collective){KINDS[k], ranks, exchange->reals * real_bytes, 0};
-        if (!measure(arena, exchange, &row->s, err)) return false;
+        if (!measure(exchange, &row->s, err)) return false;
         calibration->collective_count++;
     }
     return true;
@@ -111,22 +111,23 @@ bool calibrate_collectives(struct arena *arena, const struct calibrate_request *
                            struct err *err)
 {
     if (request->rank_count < 2) return true;
-    int sizes = request->is_short ? SIZE_COUNT_SHORT : SIZE_COUNT;
+    int sizes = request->is_short ? SIZES_LEAST : SIZE_COUNT;
     calibration->collectives = ARENA_NEW(arena, struct calibrate_collective, sizes * KIND_COUNT);
     struct exchange exchange = {.request = request,
                                 .world = world,
                                 .counts = ARENA_NEW(arena, int64_t, request->rank_count)};
     void *memory = NULL;
-    int64_t most = SIZES[sizes - 1];
+    int64_t most = 0;
+    for (int i = 0; i < sizes; i++)
+        if (SIZES[i] > most) most = SIZES[i];
     const char *fault = request->backend->allocate(request->device, 2 * most, &memory);
     if (!fault) fault = request->backend->fill(request->device, STREAM_DP, memory, 0, 2 * most);
     if (!calibrate_ok(err, "memory to measure in", fault)) return false;
     exchange.from = memory;
     exchange.to = exchange.from + most;
-    // The smallest size is measured in any case.
     for (int i = 0; i < sizes && !err->kind; i++) {
-        if (i > 0 && !goes_on(request, world, until_s, err)) break;
-        (void)(measure_size(arena, &exchange, SIZES[i], calibration, err));
+        if (i >= SIZES_LEAST && !goes_on(request, world, until_s, err)) break;
+        (void)(measure_size(&exchange, SIZES[i], calibration, err));
     }
     request->backend->release(request->device, memory);
     return !err->kind;

@@ -25,20 +25,26 @@ static const struct subject SUBJECTS[] = {
     {"llama", 1024, 16, 8, 2752, 8192, 1, 256, false},
     {"gpt2", 512, 8, 8, 2048, 4096, 1, 1024, false},
 };
-enum { SUBJECT_COUNT = sizeof SUBJECTS / sizeof *SUBJECTS, POSITIONS = 1024 };
+enum {
+    SUBJECT_COUNT = sizeof SUBJECTS / sizeof *SUBJECTS,
+    SUBJECTS_LEAST = 2,  // measured in any case
+    POSITIONS = 1024
+};
 
 struct measured_block {
     const struct block_program *program;
     int64_t batch, seq, vocab, head_count;
     struct kernel_array *arrays;  // by tensor
     int first_row;                // of its instructions
+    bool begins_subject;
+    double flop;  // of them
 };
 
 struct calibrate_kernels {
     struct arena *arena;
     const struct calibrate_request *request;
     struct measured_block blocks[SUBJECT_COUNT * 3];
-    int block_count;
+    int block_count, used_count;  // used: those that there is time for
     struct calibrate_kernel *rows;
     struct calibrate_samples *samples;  // by row
     int row_count;
@@ -153,14 +159,18 @@ static bool add_block(struct calibrate_kernels *kernels, const struct graph *gra
         .vocab = graph->vocab,
         .head_count = graph->head_count,
         .first_row = kernels->row_count,
+        .begins_subject = block == 0,
     };
     int tensors = made->program->block->tensor_count;
     made->arrays = ARENA_NEW(arena, struct kernel_array, tensors);
     for (int t = 0; t < tensors; t++) {
         if (!add_array(kernels, made, t, err)) return false;
     }
-    for (int i = 0; i < made->program->instr_count; i++)
-        kernels->row_count += is_measured(&made->program->instrs[i]);
+    for (int i = 0; i < made->program->instr_count; i++) {
+        if (!is_measured(&made->program->instrs[i])) continue;
+        kernels->row_count++;
+        made->flop += made->program->instrs[i].flop;
+    }
     return true;
 }
 
@@ -338,16 +348,71 @@ static bool measure_call(struct calibrate_kernels *kernels, bool is_kept, struct
     return !err->kind;
 }
 
-bool calibrate_kernels_round(struct calibrate_kernels *kernels, bool is_kept, struct err *err)
+static int end_row(const struct calibrate_kernels *kernels, int block)
 {
-    for (int b = 0; b < kernels->block_count; b++) {
-        const struct measured_block *block = &kernels->blocks[b];
-        int end = b + 1 < kernels->block_count ? block[1].first_row : kernels->row_count;
-        for (int row = block->first_row; row < end; row++) {
-            if (!measure_row(kernels, block, row, is_kept, err)) return false;
-        }
+    return block + 1 < kernels->used_count ? kernels->blocks[block + 1].first_row
+                                           : kernels->row_count;
+}
+
+static bool measure_block(struct calibrate_kernels *kernels, int block, bool is_kept,
+                          struct err *err)
+{
+    const struct measured_block *of = &kernels->blocks[block];
+    for (int row = of->first_row; row < end_row(kernels, block); row++) {
+        if (!measure_row(kernels, of, row, is_kept, err)) return false;
     }
-    return measure_update(kernels, is_kept, err) && measure_call(kernels, is_kept, err);
+    return true;
+}
+
+bool calibrate_kernels_round(struct calibrate_kernels *kernels, struct err *err)
+{
+    for (int b = 0; b < kernels->used_count; b++) {
+        if (!measure_block(kernels, b, true, err)) return false;
+    }
+    return measure_update(kernels, true, err) && measure_call(kernels, true, err);
+}
+
+// Work of the subject that begins here.
+static double subject_flop(const struct calibrate_kernels *kernels, int block)
+{
+    double flop = kernels->blocks[block].flop;
+    for (int b = block + 1; b < kernels->block_count && !kernels->blocks[b].begins_subject; b++)
+        flop += kernels->blocks[b].flop;
+    return flop;
+}
+
+// Whether on all ranks this subject, twice, and what has run, once more, end in time at the speed
+// of what has run.
+static bool has_time(const struct calibrate_kernels *kernels, int block, double flop,
+                     double begun_s, double until_s, struct group *world, struct err *err)
+{
+    const struct calibrate_request *request = kernels->request;
+    double now_s = request->clock.wall_s(request->clock.context);
+    double more_s = (now_s - begun_s) * (1 + 2 * subject_flop(kernels, block) / flop);
+    double late = now_s + more_s > until_s;
+    return calibrate_mean(request, world, &late, 1, err) && late == 0;
+}
+
+bool calibrate_kernels_warm(struct calibrate_kernels *kernels, struct group *world, double until_s,
+                            struct err *err)
+{
+    const struct calibrate_request *request = kernels->request;
+    double begun_s = request->clock.wall_s(request->clock.context), flop = 0;
+    kernels->used_count = kernels->block_count;
+    for (int b = 0, subjects = 0; b < kernels->used_count; b++) {
+        const struct measured_block *block = &kernels->blocks[b];
+        bool is_due = subjects < SUBJECTS_LEAST;
+        subjects += block->begins_subject;
+        if (block->begins_subject && !is_due &&
+            !has_time(kernels, b, flop, begun_s, until_s, world, err)) {
+            kernels->used_count = b;
+            kernels->row_count = block->first_row;
+            break;
+        }
+        if (!measure_block(kernels, b, false, err)) return false;
+        flop += block->flop;
+    }
+    return !err->kind && measure_update(kernels, false, err) && measure_call(kernels, false, err);
 }
 
 bool calibrate_kernels_finish(struct calibrate_kernels *kernels, struct group *world,

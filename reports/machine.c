@@ -418,7 +418,8 @@ struct machine machine_make(struct arena *arena, const struct calibration *calib
     fit_exchange(cluster, fabrics, calibration);
     struct machine machine = {.device = device, .cluster = cluster, .stack = stack};
     sum_errors(&machine, calibration, fabrics);
-    // Rows are processor time, of which a rank has a share; collectives are not.
-    share_cores(device, calibration, facts);
+    struct device *shared = device_copy(arena, device);
+    share_cores(shared, calibration, facts);
+    cluster->nodes[0].device = shared;
     return machine;
 }

@@ -32,8 +32,8 @@ struct machine_error {
 };
 
 struct machine {
-    const struct device *device;
-    struct cluster *cluster;
+    const struct device *device;  // a rank that has a core of its own, as the rows are
+    struct cluster *cluster;      // its device has the share of a core that a rank gets
     const struct stack *stack;
     struct machine_error errors[MACHINE_KIND_COUNT];
 };

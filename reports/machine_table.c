@@ -110,11 +110,15 @@ char *machine_text(struct arena *arena, const struct machine *machine,
     struct table table = table_new(arena, "lrrrr");
     table_row(&table, header);
     put_kernels(&table, machine, calibration, is_long);
-    double update_bytes = 28 * (double)calibration->update_elements;
-    const char *update[] = {"adamw and its norm",
-                            arena_print(arena, "%lld", (long long)calibration->update_elements),
-                            units_seconds(arena, calibration->update_s),
-                            rate_text(arena, 0, update_bytes, calibration->update_s), "1.00"};
+    const struct compute_context context = {
+        .device = machine->device, .stack = machine->stack, .precision = PRECISION_FP32};
+    double elements = (double)calibration->update_elements;
+    double walked_bytes = update_bytes(&context, OPTIMIZER_ADAMW, elements);
+    const char *update[] = {
+        "adamw and its norm", arena_print(arena, "%lld", (long long)calibration->update_elements),
+        units_seconds(arena, calibration->update_s),
+        rate_text(arena, 0, walked_bytes, calibration->update_s),
+        ratio_text(arena, update_s(&context, OPTIMIZER_ADAMW, elements), calibration->update_s)};
     table_row(&table, update);
     put_exchanges(&table, machine, calibration, fabrics);
     const struct device *device = machine->device;
