@@ -20,7 +20,7 @@ struct subject {
 };
 static const struct subject SUBJECTS[] = {
     {"gpt2", 128, 4, 4, 512, 1024, 2, 32, true},
-    {"llama", 256, 4, 2, 704, 2048, 1, 64, true},
+    {"llama", 256, 4, 2, 704, 2048, 1, 256, true},
     {"gpt2", 640, 10, 10, 2560, 8192, 4, 64, false},
     {"llama", 1024, 16, 8, 2752, 8192, 1, 256, false},
     {"gpt2", 512, 8, 8, 2048, 4096, 1, 1024, false},
@@ -136,7 +136,8 @@ static bool add_array(const struct calibrate_kernels *kernels, const struct meas
         elements *= array->sizes[i];
     }
     const struct calibrate_request *request = kernels->request;
-    const char *fault = request->backend->allocate(request->device, elements * 8, &array->data);
+    int64_t bytes = elements * (array->element == ELEMENT_INT64 ? 8 : request->backend->real_bytes);
+    const char *fault = request->backend->allocate(request->device, bytes, &array->data);
     if (!calibrate_ok(err, "memory to measure in", fault)) return false;
     if (request->backend->is_host) fill(array, elements);
     return true;
@@ -147,8 +148,8 @@ static bool is_measured(const struct instr *instr)
     return instr->collective == COLLECTIVE_NONE;
 }
 
-static bool add_block(struct calibrate_kernels *kernels, const struct graph *graph, int block,
-                      const struct subject *subject, struct err *err)
+static void add_block(struct calibrate_kernels *kernels, const struct graph *graph, int block,
+                      const struct subject *subject)
 {
     struct arena *arena = kernels->arena;
     struct measured_block *made = &kernels->blocks[kernels->block_count++];
@@ -161,17 +162,12 @@ static bool add_block(struct calibrate_kernels *kernels, const struct graph *gra
         .first_row = kernels->row_count,
         .begins_subject = block == 0,
     };
-    int tensors = made->program->block->tensor_count;
-    made->arrays = ARENA_NEW(arena, struct kernel_array, tensors);
-    for (int t = 0; t < tensors; t++) {
-        if (!add_array(kernels, made, t, err)) return false;
-    }
+    made->arrays = ARENA_NEW(arena, struct kernel_array, made->program->block->tensor_count);
     for (int i = 0; i < made->program->instr_count; i++) {
         if (!is_measured(&made->program->instrs[i])) continue;
         kernels->row_count++;
         made->flop += made->program->instrs[i].flop;
     }
-    return true;
 }
 
 static void add_rows(struct calibrate_kernels *kernels)
@@ -220,10 +216,9 @@ calibrate_kernels_new(struct arena *arena, const struct calibrate_request *reque
         const struct subject *subject = &SUBJECTS[s];
         if (request->is_short && !subject->is_small) continue;
         const struct graph *graph = graph_of(arena, subject, err);
-        for (int b = 0; graph && b < graph->block_count; b++) {
-            if (!add_block(kernels, graph, b, subject, err)) break;
-        }
-        if (err->kind) return kernels;
+        if (!graph) return kernels;
+        for (int b = 0; b < graph->block_count; b++)
+            add_block(kernels, graph, b, subject);
     }
     add_rows(kernels);
     (void)(add_update(kernels, err));
@@ -354,6 +349,16 @@ static int end_row(const struct calibrate_kernels *kernels, int block)
                                            : kernels->row_count;
 }
 
+// What there is no time for takes no memory.
+static bool add_arrays(struct calibrate_kernels *kernels, int block, struct err *err)
+{
+    const struct measured_block *of = &kernels->blocks[block];
+    for (int t = 0; t < of->program->block->tensor_count; t++) {
+        if (!add_array(kernels, of, t, err)) return false;
+    }
+    return true;
+}
+
 static bool measure_block(struct calibrate_kernels *kernels, int block, bool is_kept,
                           struct err *err)
 {
@@ -409,7 +414,7 @@ bool calibrate_kernels_warm(struct calibrate_kernels *kernels, struct group *wor
             kernels->row_count = block->first_row;
             break;
         }
-        if (!measure_block(kernels, b, false, err)) return false;
+        if (!add_arrays(kernels, b, err) || !measure_block(kernels, b, false, err)) return false;
         flop += block->flop;
     }
     return !err->kind && measure_update(kernels, false, err) && measure_call(kernels, false, err);

@@ -126,7 +126,7 @@ static void fit_gemm(const struct calibration *calibration, struct device *devic
 static void fit_attention(const struct calibration *calibration, struct device *device,
                           const struct stack *stack)
 {
-    static const double HALVES[] = {0, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512};
+    static const double HALVES[] = {0, 8, 16, 32, 64, 96, 128, 192, 256};
     const struct rows forward = {calibration, CLASS_ATTENTION, OP_ATTENTION};
     const struct rows backward = {calibration, CLASS_ATTENTION, OP_ATTENTION_BACKWARD};
     struct device_efficiency *efficiency = &device->efficiency, best = *efficiency;
