@@ -1,4 +1,5 @@
 #include "cli/plan_options.h"
+#include "cli/local.h"
 #include "plan/passes.h"
 #include "planner/choice.h"
 #include "topologies/kernels.h"
@@ -14,12 +15,8 @@ static const int64_t DEFAULT_SEQ_LEN_MOST = 4096;
 
 struct plan_arguments plan_arguments_default(void)
 {
-    return (struct plan_arguments){.stack = "meshwright",
-                                   .precision = "bf16",
-                                   .optimizer = "adamw",
-                                   .objective = "time",
-                                   .expert_imbalance = 1,
-                                   .top = 5};
+    return (struct plan_arguments){
+        .optimizer = "adamw", .objective = "time", .expert_imbalance = 1, .top = 5};
 }
 
 static int put_workload(struct plan_arguments *a, struct option *options)
@@ -28,15 +25,18 @@ static int put_workload(struct plan_arguments *a, struct option *options)
         {"MODEL", OPTION_TEXT, &a->model,
          "Hugging Face config.json, or the name of a shipped model", NULL, 0, 0},
         {"CLUSTER", OPTION_TEXT, &a->cluster,
-         "cluster file, or the name of a shipped one; NAME-xN has N nodes", NULL, 0, 0},
+         "cluster file, or the name of a shipped one; NAME-xN has N nodes; local is this machine",
+         NULL, 0, 0},
         {"--nodes", OPTION_I64, &a->nodes, "override the number of nodes", "N", 0, 0},
         {"--gpus", OPTION_I64, &a->gpus, "use only the first N GPUs", "N", 0, 0},
+        {"--ranks", OPTION_INT, &a->ranks, "CPU ranks of local (default: as many as cores)", "N", 1,
+         4096},
         {"Workload", OPTION_GROUP, NULL, "what is trained; never changed by the search", NULL, 0,
          0},
         {"--seq-len", OPTION_I64, &a->seq_len, "tokens of a sequence", "N", 0, 0},
         {"--global-batch", OPTION_I64, &a->global_batch, "sequences of a step", "N", 1, 1 << 20},
-        {"--precision", OPTION_CHOICE, &a->precision, "of the matrix products (default bf16)",
-         "fp32|fp16|bf16|fp8|fp4", 0, 0},
+        {"--precision", OPTION_CHOICE, &a->precision,
+         "of the matrix products (default bf16; on CPUs fp32)", "fp32|fp16|bf16|fp8|fp4", 0, 0},
         {"--optimizer", OPTION_CHOICE, &a->optimizer, "(default adamw)", "adamw|adam|sgd|lamb|lars",
          0, 0},
         {"--tokens", OPTION_F64, &a->tokens, "to train in all, for time and money to finish", "N",
@@ -107,7 +107,9 @@ static int put_search(struct plan_arguments *a, struct option *options)
 {
     const struct option rows[] = {
         {"Search", OPTION_GROUP, NULL, "what is wanted of it", NULL, 0, 0},
-        {"--stack", OPTION_TEXT, &a->stack, "software that will run it: a file or a shipped name",
+        {"--stack", OPTION_TEXT, &a->stack,
+         "software that will run it: a file or a shipped name (default meshwright; on CPUs "
+         "meshwright-cpu)",
          "NAME", 0, 0},
         {"--kernels", OPTION_TEXT, &a->kernels,
          "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
@@ -264,6 +266,11 @@ static bool read_pins(struct arena *arena, const struct plan_arguments *argument
            pin_word(pins, CHOICE_ATTENTION, arguments->attention, err);
 }
 
+static bool is_cpu(const struct cluster *cluster)
+{
+    return strcmp(cluster->nodes[0].device->kind, "cpu") == 0;
+}
+
 // What was not given is filled in and said.
 static void read_workload(struct arena *arena, const struct plan_arguments *arguments,
                           struct search_request *request)
@@ -291,7 +298,9 @@ static void read_workload(struct arena *arena, const struct plan_arguments *argu
         fprintf(stderr, "note: --global-batch not given, taking %lld sequences\n",
                 (long long)workload->global_batch);
     }
-    bool known = precision_from_name(arguments->precision, &workload->precision) &&
+    const char *precision = arguments->precision;
+    if (!precision) precision = is_cpu(request->cluster) ? "fp32" : "bf16";
+    bool known = precision_from_name(precision, &workload->precision) &&
                  optimizer_from_name(arguments->optimizer, &workload->optimizer);
     assert(known);  // the option table allows no other word
     (void)known;
@@ -329,19 +338,30 @@ bool plan_kernels(struct arena *arena, const char *name, const struct cluster **
     return *cluster != NULL;
 }
 
+static bool load_stack(struct arena *arena, const struct plan_arguments *arguments,
+                       struct search_request *request, struct err *err)
+{
+    const char *name = arguments->stack;
+    if (!name && request->stack) return true;
+    if (!name) name = is_cpu(request->cluster) ? "meshwright-cpu" : "meshwright";
+    request->stack = stack_load(arena, name, err);
+    return request->stack != NULL;
+}
+
 bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
                   struct search_request *request, struct err *err)
 {
     if (!read_pins(arena, arguments, &request->pins, err)) return false;
     request->model = model_load(arena, arguments->model, warn, NULL, err);
     if (!request->model) return false;
-    struct cluster *cluster = cluster_load(arena, arguments->cluster, err);
+    struct cluster *cluster =
+        local_or_load(arena, "plan", arguments->cluster, arguments->ranks, &request->stack, err);
     if (!cluster) return false;
     if (arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err)) return false;
     if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return false;
     request->cluster = cluster;
     if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
-    request->stack = stack_load(arena, arguments->stack, err);
+    if (!load_stack(arena, arguments, request, err)) return false;
     request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
     if (!request->fabrics || !fabrics_cover(request->fabrics, cluster, err)) return false;
     request->objective = objective_from_name(arguments->objective);

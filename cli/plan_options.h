@@ -9,10 +9,11 @@ struct plan_arguments {
     const char *model, *cluster;
     const char *stack, *kernels;
     int64_t nodes, gpus;            // 0 = as the cluster file says
+    int ranks;                      // of CLUSTER local; 0 = as many as cores
     int64_t seq_len, global_batch;  // 0 = not given
     double tokens;
     double expert_imbalance, capacity_factor;
-    const char *precision, *optimizer;
+    const char *precision, *optimizer;  // NULL precision, stack: as the devices have it
     struct int_range degree[AXIS_COUNT];
     struct int_range vpp, micro_batch, zero, zero_group, recompute_layers, in_flight;
     int bucket_bytes;  // 0 = not given
@@ -24,7 +25,7 @@ struct plan_arguments {
     bool exhaustive;
 };
 
-enum { PLAN_OPTION_COUNT = 49 };
+enum { PLAN_OPTION_COUNT = 50 };
 
 struct plan_arguments plan_arguments_default(void);
 

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/local.h"
 #include "cli/options.h"
 #include "core/json_write.h"
 #include "core/table.h"
@@ -168,10 +169,10 @@ static void print_json(struct arena *arena, const struct cluster *cluster)
     fputs(writer.text, stdout);
 }
 
-static struct cluster *load(struct arena *arena, const char *name, int nodes, int gpus,
+static struct cluster *load(struct arena *arena, const char *name, int nodes, int gpus, int ranks,
                             struct err *err)
 {
-    struct cluster *cluster = cluster_load(arena, name, err);
+    struct cluster *cluster = local_or_load(arena, "topology", name, ranks, NULL, err);
     if (!cluster) return NULL;
     if (nodes && !cluster_set_nodes(cluster, nodes, err)) return NULL;
     if (gpus && !cluster_take_gpus(cluster, gpus, err)) return NULL;
@@ -181,13 +182,15 @@ static struct cluster *load(struct arena *arena, const char *name, int nodes, in
 int topology_command(int argc, char **argv, struct err *err)
 {
     const char *name = NULL;
-    int nodes = 0, gpus = 0;
+    int nodes = 0, gpus = 0, ranks = 0;
     bool as_json = false;
     const struct option options[] = {
-        {"CLUSTER", OPTION_TEXT, &name, "cluster file, shipped cluster or NAME-xN for N nodes",
-         NULL, 0, 0},
+        {"CLUSTER", OPTION_TEXT, &name,
+         "cluster file, shipped cluster or NAME-xN for N nodes; local is this machine", NULL, 0, 0},
         {"--nodes", OPTION_INT, &nodes, "use N nodes", NULL, 0, 0},
         {"--gpus", OPTION_INT, &gpus, "use the first N GPUs", NULL, 0, 0},
+        {"--ranks", OPTION_INT, &ranks, "CPU ranks of local (default: as many as cores)", "N", 1,
+         4096},
         {"--json", OPTION_FLAG, &as_json, "print the cluster file itself, complete", NULL, 0, 0},
         {0},
     };
@@ -195,7 +198,7 @@ int topology_command(int argc, char **argv, struct err *err)
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
 
     struct arena arena = {0};
-    const struct cluster *cluster = load(&arena, name, nodes, gpus, err);
+    const struct cluster *cluster = load(&arena, name, nodes, gpus, ranks, err);
     if (cluster && as_json) print_json(&arena, cluster);
     if (cluster && !as_json) print_cluster(&arena, cluster);
     arena_free(&arena);

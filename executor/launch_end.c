@@ -11,8 +11,13 @@
 // mpirun gets so long to tidy up behind itself, and all that is left so long to die.
 enum { POLLS_A_SECOND = 50, MPIRUN_POLLS = 4 * POLLS_A_SECOND, KILL_POLLS = 8 * POLLS_A_SECOND };
 
-// State and parent of a process, from "pid (name) state parent ...": the name may hold anything.
-static char read_stat(pid_t pid, pid_t *parent)
+struct stat_line {
+    int parent;
+    int64_t ticks;  // of the processor
+};
+
+// State of a process and more, from "pid (name) state parent ...": the name may hold anything.
+static char read_stat(pid_t pid, struct stat_line *line)
 {
     char path[32], text[512], state = '\0';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -21,24 +26,35 @@ static char read_stat(pid_t pid, pid_t *parent)
     if (file) fclose(file);
     text[length] = '\0';
     const char *end = strrchr(text, ')');
-    int read_parent = 0;
-    if (!end || sscanf(end, ") %c %d", &state, &read_parent) != 2) return '\0';
-    if (parent) *parent = read_parent;
-    return state;
+    long long user = 0, system = 0;
+    *line = (struct stat_line){0};
+    int found = end ? sscanf(end, ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %lld %lld", &state,
+                             &line->parent, &user, &system)
+                    : 0;
+    line->ticks = user + system;
+    return found == 4 ? state : '\0';
 }
 
 char launch_process_state(pid_t pid)
 {
-    return read_stat(pid, NULL);
+    struct stat_line line;
+    return read_stat(pid, &line);
+}
+
+int64_t launch_process_ticks(pid_t pid)
+{
+    struct stat_line line;
+    return read_stat(pid, &line) ? line.ticks : 0;
 }
 
 static bool descends_from_us(pid_t pid)
 {
-    pid_t us = getpid(), parent = 0;
+    pid_t us = getpid();
+    struct stat_line line;
     for (int depth = 0; depth < 64 && pid > 1; depth++) {
-        if (!read_stat(pid, &parent)) return false;
-        if (parent == us) return true;
-        pid = parent;
+        if (!read_stat(pid, &line)) return false;
+        if (line.parent == us) return true;
+        pid = line.parent;
     }
     return false;
 }

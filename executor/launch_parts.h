@@ -46,3 +46,5 @@ bool launch_watch_all_ended(struct launch_watch *watch);
 void launch_end(const struct launch_started *started, struct pulse_page *page, int rank_count);
 // State letter of a process (proc(5)), '\0' when it is gone.
 char launch_process_state(pid_t pid);
+// Of the processor that it has used; 0 when it is gone.
+int64_t launch_process_ticks(pid_t pid);

@@ -87,13 +87,23 @@ static bool check_events(struct launch_watch *watch, struct err *err)
     return report_event(pulse_of(watch->page, first_rank), first_rank, is_end, err);
 }
 
+// While a rank starts it reads and plans, which takes as long as others leave it the cores: what it
+// computes counts as moving.
+static int64_t movement(const struct pulse *pulse)
+{
+    int64_t beat = atomic_load(&pulse->beat);
+    int pid = atomic_load(&pulse->pid);
+    bool is_starting = atomic_load(&pulse->state) == PULSE_STARTING;
+    return is_starting && pid ? beat + launch_process_ticks(pid) : beat;
+}
+
 static void count_stillness(struct launch_watch *watch, double now_s)
 {
     double passed_s = now_s - watch->looked_s;
     if (passed_s > LOOK_LONGEST_S) passed_s = LOOK_LONGEST_S;
     watch->looked_s = now_s;
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        int64_t beat = atomic_load(&pulse_of(watch->page, rank)->beat);
+        int64_t beat = movement(pulse_of(watch->page, rank));
         watch->still_s[rank] = beat == watch->beats[rank] ? watch->still_s[rank] + passed_s : 0;
         watch->beats[rank] = beat;
     }

@@ -349,8 +349,8 @@ static void an_unknown_fabric_is_an_error_that_lists_the_known(void **state)
 {
     static const char MESSAGE[] =
         "cluster dgx-h100: the network is of unknown kind \"carrier pigeon\", there are: "
-        "nvswitch, nvlink, pcie, xgmi, hccs, memory, infiniband, roce, efa, slingshot, omni-path, "
-        "ethernet";
+        "nvswitch, nvlink, pcie, xgmi, hccs, memory, shared-memory, infiniband, roce, efa, "
+        "slingshot, omni-path, ethernet";
     struct err err = {0};
     struct cluster *cluster = load(*state, "dgx-h100-x2");
     cluster->network.kind = "carrier pigeon";

@@ -1,0 +1,95 @@
+#include "cli/calibrate_job.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char *device_text(struct arena *arena, const struct device *device)
+{
+    struct json_writer writer = {.arena = arena};
+    device_write(&writer, NULL, device);
+    return writer.text;
+}
+
+static char *cluster_text(struct arena *arena, const struct cluster *cluster)
+{
+    struct json_writer writer = {.arena = arena};
+    cluster_write(&writer, NULL, cluster);
+    return writer.text;
+}
+
+static char *stack_text(struct arena *arena, const struct stack *stack)
+{
+    struct json_writer writer = {.arena = arena};
+    stack_write(&writer, NULL, stack);
+    return writer.text;
+}
+
+static bool write_folder(struct arena *arena, const char *folder, const struct local *local,
+                         struct err *err)
+{
+    const struct file_text files[] = {
+        {arena_print(arena, "%s/device.json", folder),
+         device_text(arena, local->cluster->nodes[0].device)},
+        {arena_print(arena, "%s/cluster.json", folder), cluster_text(arena, local->cluster)},
+        {arena_print(arena, "%s/stack.json", folder), stack_text(arena, local->stack)},
+    };
+    int count = sizeof files / sizeof *files;
+    if (!file_write_all(files, count, err)) return false;
+    printf("Wrote %s, %s and %s\n", files[0].path, files[1].path, files[2].path);
+    return true;
+}
+
+static int run(struct arena *arena, struct calibrate_arguments *arguments, struct err *err)
+{
+    struct launch_place place = launch_place_find();
+    if (place.is_launched && arguments->into) return calibrate_rank(arena, arguments, &place, err);
+    struct local_request request = {0};
+    if (!local_key_find(arena, arguments->ranks, &request.key, err)) return exit_status(err);
+    char *text = calibrate_job(arguments, arena, &request.key, err);
+    if (!text) return exit_status(err);
+    const char *path =
+        arguments->into ? arguments->into : local_path(arena, request.key.rank_count);
+    if (!path && !arguments->folder) {
+        err_set(err, ERR_SYSTEM, "neither XDG_CACHE_HOME nor HOME names a folder, and no -o");
+        return exit_status(err);
+    }
+    const struct file_text file = {path, text};
+    if (path && !file_write_all(&file, 1, err)) return exit_status(err);
+    if (path) printf("Wrote %s: what CLUSTER local is from now on\n", path);
+    if (!arguments->folder) return 0;
+    struct local local;
+    bool is_stale;
+    bool done = local_read(arena, path, &request.key, &local, &is_stale, err) &&
+                write_folder(arena, arguments->folder, &local, err);
+    return done ? 0 : exit_status(err);
+}
+
+int calibrate_command(int argc, char **argv, struct err *err)
+{
+    struct calibrate_arguments arguments = calibrate_arguments_default();
+    const struct option options[] = {
+        {"--ranks", OPTION_INT, &arguments.ranks,
+         "CPU ranks that measure at once (default: as many as cores)", "N", 1, 4096},
+        {"--backend", OPTION_CHOICE, &arguments.backend, "what is measured", "auto|cpu", 0, 0},
+        {"--seconds", OPTION_F64, &arguments.seconds, "to measure for, at most (default 15)", "S",
+         0.1, 20},
+        {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
+        {"--short", OPTION_FLAG, &arguments.is_short,
+         "small kernels and messages only: quick and not to be trusted", NULL, 0, 0},
+        {"Output", OPTION_GROUP, NULL, "CLUSTER local uses what was measured last", NULL, 0, 0},
+        {"-o", OPTION_TEXT, &arguments.folder, "device, cluster and stack file", "FOLDER", 0, 0},
+        {"--into", OPTION_TEXT, &arguments.into, "in place of the cache of CLUSTER local", "FILE",
+         0, 0},
+        {"--quiet", OPTION_FLAG, &arguments.quiet, "no table", NULL, 0, 0},
+        {0},
+    };
+    if (command_wants_help(argc, argv)) return options_print(stdout, "calibrate", options), 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    struct arena arena = {0};
+    int status = run(&arena, &arguments, err);
+    arena_free(&arena);
+    return status;
+}

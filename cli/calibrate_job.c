@@ -1,0 +1,205 @@
+#include "cli/calibrate_job.h"
+
+#include "core/file.h"
+#include "core/progress.h"
+#include "executor/launch.h"
+#include "reports/machine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char STACK[] = "meshwright-cpu";
+
+struct calibrate_arguments calibrate_arguments_default(void)
+{
+    return (struct calibrate_arguments){.seconds = 15, .backend = "auto"};
+}
+
+static void show(void *context, double done_ratio)
+{
+    progress_show(context, "measuring this machine %3.0f %%", 100 * done_ratio);
+}
+
+static const char *today(struct arena *arena)
+{
+    time_t now = time(NULL);
+    struct tm at;
+    char text[32] = "";
+    if (gmtime_r(&now, &at)) strftime(text, sizeof text, "%Y-%m-%d", &at);
+    return arena_copy(arena, text);
+}
+
+// What a rank has open while it measures.
+struct rank {
+    const struct backend *backend;
+    struct device *device;
+    const struct transport *transport;
+    struct communicator *communicator;
+};
+
+static bool open_rank(struct rank *rank, const struct launch_place *place, struct pulse_page *page,
+                      struct err *err)
+{
+    rank->backend = backend_open("cpu", err);
+    if (!rank->backend) return false;
+    const char *fault = rank->backend->open(place->rank, &rank->device);
+    if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %.300s", fault);
+    const struct communicator_request request = {
+        .backend = rank->backend,
+        .device = rank->device,
+        .rank = place->rank,
+        .rank_count = place->rank_count,
+        .host_name = place->memory_name,
+        .pulse = page ? pulse_of(page, place->rank) : NULL,
+    };
+    rank->transport = place->rank_count == 1
+                          ? communicator_self(&request, &rank->communicator, err)
+                          : communicator_host(&request, &rank->communicator, err);
+    return rank->transport != NULL;
+}
+
+static void close_rank(struct rank *rank, const struct err *err)
+{
+    if (rank->transport && err->kind) rank->transport->abort(rank->communicator, err->text);
+    if (rank->transport) rank->transport->close(rank->communicator);
+    if (rank->device) rank->backend->close(rank->device);
+}
+
+static char *make_text(struct arena *arena, const struct calibrate_arguments *arguments,
+                       const struct local_key *key, const struct calibration *calibration,
+                       bool is_bound, struct err *err)
+{
+    long cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    const struct machine_facts facts = {.processor = key->processor,
+                                        .libraries = key->libraries,
+                                        .date = today(arena),
+                                        .version = key->version,
+                                        .core_count = key->core_count,
+                                        .is_bound = is_bound,
+                                        .memory_bytes = key->memory_bytes,
+                                        .cache_bytes = cache_bytes > 0 ? cache_bytes : 0};
+    const struct stack *stack = stack_load(arena, STACK, err);
+    const struct fabrics *fabrics = stack ? fabrics_load(arena, err) : NULL;
+    if (!fabrics) return NULL;
+    const struct machine machine = machine_make(arena, calibration, &facts, stack, fabrics);
+    if (!arguments->quiet) {
+        fputs(machine_text(arena, &machine, calibration, &facts, fabrics, arguments->is_long),
+              stdout);
+    }
+    return local_text(arena, key, &(struct local){machine.cluster, machine.stack});
+}
+
+// One rank measures; rank 0 has the text of the file, the others none.
+static bool measure(struct arena *arena, const struct calibrate_arguments *arguments,
+                    const struct local_key *key, const struct launch_place *place,
+                    struct pulse_page *page, char **text, struct err *err)
+{
+    struct rank rank = {0};
+    struct calibration calibration;
+    struct progress progress = progress_start();
+    struct binding binding = binding_make(place->rank, place->rank_count);
+    bool done = open_rank(&rank, place, page, err);
+    const struct calibrate_request request = {
+        .backend = rank.backend,
+        .device = rank.device,
+        .transport = rank.transport,
+        .communicator = rank.communicator,
+        .rank = place->rank,
+        .rank_count = place->rank_count,
+        .seconds = arguments->seconds,
+        .is_short = arguments->is_short,
+        .clock = calibrate_real_clock(),
+        .progress = place->rank == 0 ? show : NULL,
+        .progress_context = &progress,
+    };
+    done = done && calibrate(arena, &request, &calibration, err);
+    progress_end(&progress);
+    bool is_bound = binding.is_bound;
+    binding_undo(&binding);
+    if (done && place->rank == 0) {
+        *text = make_text(arena, arguments, key, &calibration, is_bound, err);
+        done = *text != NULL;
+    }
+    close_rank(&rank, err);
+    return done;
+}
+
+// The ranks are this program again; what they found comes back in a file.
+static char *launch(struct arena *arena, const struct calibrate_arguments *arguments,
+                    const struct local_key *key, const char *path, struct err *err)
+{
+    enum { ARGUMENTS_MAX = 12 };
+    static const double STUCK_S = 120;
+    char *argv[ARGUMENTS_MAX] = {0}, binary[] = "meshwright", command[] = "calibrate";
+    int argc = 0;
+    argv[argc++] = binary;
+    argv[argc++] = command;
+    argv[argc++] = arena_print(arena, "--ranks=%d", key->rank_count);
+    argv[argc++] = arena_print(arena, "--seconds=%g", arguments->seconds);
+    argv[argc++] = arena_print(arena, "--into=%s", path);
+    if (arguments->quiet) argv[argc++] = arena_copy(arena, "--quiet");
+    if (arguments->is_long) argv[argc++] = arena_copy(arena, "--long");
+    if (arguments->is_short) argv[argc++] = arena_copy(arena, "--short");
+    const struct launch_request request = {.rank_count = key->rank_count,
+                                           .argv = argv,
+                                           .argc = argc,
+                                           .stuck_s = STUCK_S,
+                                           .spawns = true};
+    int status = 0;
+    fflush(stdout);
+    if (!launch_job(&request, &status, err)) return NULL;
+    if (status != 0) {
+        err_set(err, ERR_SYSTEM, "the ranks that measure this machine ended with status %d",
+                status);
+        return NULL;
+    }
+    size_t bytes;
+    return file_read(arena, path, 1 << 24, &bytes, err);
+}
+
+static char *measure_alone(struct arena *arena, const struct calibrate_arguments *arguments,
+                           const struct local_key *key, struct err *err)
+{
+    const struct launch_place place = {.rank_count = 1};
+    char *text = NULL;
+    return measure(arena, arguments, key, &place, NULL, &text, err) ? text : NULL;
+}
+
+char *calibrate_job(void *context, struct arena *arena, const struct local_key *key,
+                    struct err *err)
+{
+    const struct calibrate_arguments *arguments = context;
+    if (key->rank_count == 1) return measure_alone(arena, arguments, key, err);
+    const char *folder = getenv("TMPDIR");
+    char *path = arena_print(arena, "%s/meshwright-XXXXXX", folder && *folder ? folder : "/tmp");
+    int file = mkstemp(path);
+    if (file < 0) {
+        err_set(err, ERR_SYSTEM, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    close(file);
+    char *text = launch(arena, arguments, key, path, err);
+    unlink(path);
+    return text;
+}
+
+int calibrate_rank(struct arena *arena, const struct calibrate_arguments *arguments,
+                   const struct launch_place *place, struct err *err)
+{
+    struct pulse_page *page = NULL;
+    struct local_key key;
+    int status = 0;
+    char *text = NULL;
+    if (!launch_enter(place, &page, &status, err)) return err->kind ? (int)err->kind : status;
+    bool done = local_key_find(arena, place->rank_count, &key, err) &&
+                measure(arena, arguments, &key, place, page, &text, err);
+    if (done && text) done = file_write(arguments->into, text, strlen(text), err);
+    if (page && done) atomic_store(&pulse_of(page, place->rank)->state, PULSE_DONE);
+    if (page && !done) pulse_fail(page, place->rank, err->text);
+    pulse_page_close(page);
+    return done ? 0 : (int)err->kind;
+}

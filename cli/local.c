@@ -1,0 +1,198 @@
+#include "cli/local.h"
+
+#include "core/file.h"
+#include "core/version.h"
+#include "executor/calibrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT = 1 };
+
+static const struct json_field KEY_FIELDS[] = {
+    {JSON_TEXT(struct local_key, processor)},
+    {JSON_TEXT(struct local_key, libraries)},
+    {JSON_TEXT(struct local_key, version)},
+    {JSON_INT(struct local_key, core_count, 1, 1e6)},
+    {JSON_INT(struct local_key, rank_count, 1, CLUSTER_GPUS_MAX)},
+    {JSON_I64(struct local_key, memory_bytes, 1, 1e15)},
+    {0},
+};
+
+struct file_head {
+    int format;
+};
+static const struct json_field FILE_FIELDS[] = {
+    {JSON_INT(struct file_head, format, 1, 1e6)},
+    {JSON_ANY("machine")},
+    {JSON_ANY("cluster")},
+    {JSON_ANY("stack")},
+    {0},
+};
+
+bool local_key_find(struct arena *arena, int rank_count, struct local_key *key, struct err *err)
+{
+    const struct backend *backend = backend_open("cpu", err);
+    struct backend_device_facts facts = {0};
+    if (!backend) return false;
+    const char *fault = backend->probe(&facts);
+    if (fault) return err_set(err, ERR_SYSTEM, "the back end cpu: %.300s", fault);
+    *key = (struct local_key){.processor = arena_copy(arena, facts.name),
+                              .libraries = arena_copy(arena, facts.libraries),
+                              .version = MESHWRIGHT_VERSION,
+                              .core_count = binding_core_count(),
+                              .memory_bytes = facts.memory_bytes};
+    key->rank_count = rank_count > 0 ? rank_count : key->core_count;
+    return true;
+}
+
+const char *local_path(struct arena *arena, int rank_count)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    // The specification has relative ones ignored.
+    if (cache && cache[0] == '/')
+        return arena_print(arena, "%s/meshwright/local-%d.json", cache, rank_count);
+    if (!home || home[0] != '/') return NULL;
+    return arena_print(arena, "%s/.cache/meshwright/local-%d.json", home, rank_count);
+}
+
+char *local_text(struct arena *arena, const struct local_key *key, const struct local *local)
+{
+    struct json_writer writer = {.arena = arena};
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "format", FORMAT);
+    json_open(&writer, "machine", '{');
+    json_put_text(&writer, "processor", key->processor);
+    json_put_text(&writer, "libraries", key->libraries);
+    json_put_text(&writer, "version", key->version);
+    json_put_i64(&writer, "core_count", key->core_count);
+    json_put_i64(&writer, "rank_count", key->rank_count);
+    json_put_i64(&writer, "memory_bytes", key->memory_bytes);
+    json_close(&writer, '}');
+    cluster_write(&writer, "cluster", local->cluster);
+    stack_write(&writer, "stack", local->stack);
+    json_close(&writer, '}');
+    return writer.text;
+}
+
+static bool is_same(const struct local_key *a, const struct local_key *b)
+{
+    return strcmp(a->processor, b->processor) == 0 && strcmp(a->libraries, b->libraries) == 0 &&
+           strcmp(a->version, b->version) == 0 && a->core_count == b->core_count &&
+           a->rank_count == b->rank_count && a->memory_bytes == b->memory_bytes;
+}
+
+static bool read_document(struct arena *arena, const struct json_document *document,
+                          const struct local_key *key, struct local *local, bool *is_stale,
+                          struct err *err)
+{
+    struct json root = json_root(document);
+    struct file_head head = {0};
+    struct local_key found = {0};
+    json_read(&root, FILE_FIELDS, &head, err);
+    // What another version wrote may hold anything.
+    *is_stale = !err->kind && head.format != FORMAT;
+    if (err->kind || *is_stale) return !err->kind;
+    struct json machine = json_get(&root, "machine", err);
+    json_read(&machine, KEY_FIELDS, &found, err);
+    *is_stale = !err->kind && !is_same(&found, key);
+    if (err->kind || *is_stale) return !err->kind;
+    struct json cluster = json_get(&root, "cluster", err), stack = json_get(&root, "stack", err);
+    local->cluster = cluster_read(arena, &cluster, err);
+    local->stack = err->kind ? NULL : stack_read(arena, &stack, err);
+    if (!err->kind && local->cluster->rank_count != key->rank_count)
+        json_fail(&cluster, err, "expected %d ranks, found %d", key->rank_count,
+                  local->cluster->rank_count);
+    return !err->kind;
+}
+
+bool local_read(struct arena *arena, const char *path, const struct local_key *key,
+                struct local *local, bool *is_stale, struct err *err)
+{
+    struct json_document document;
+    *is_stale = false;
+    return json_load(arena, path, &document, err) &&
+           read_document(arena, &document, key, local, is_stale, err);
+}
+
+static void note(const struct local_request *request, const char *line)
+{
+    if (request->note) request->note(request->note_context, line);
+}
+
+// Whether the cache has it; else a note says why it is measured.
+static bool is_kept(struct arena *arena, const struct local_request *request, struct local *local)
+{
+    struct err broken = {0};
+    bool is_stale = false;
+    if (request->path && file_exists(request->path)) {
+        bool done = local_read(arena, request->path, &request->key, local, &is_stale, &broken);
+        if (done && !is_stale) return true;
+    }
+    const char *why = "";
+    if (broken.kind) why = arena_print(arena, " again (%s)", broken.text);
+    if (is_stale) why = " again: another machine, library or version than the last time";
+    note(request, arena_print(arena, "measuring this machine%s", why));
+    return false;
+}
+
+static void keep(struct arena *arena, const struct local_request *request, const char *text)
+{
+    struct err err = {0};
+    const struct file_text file = {request->path, text};
+    if (!request->path) {
+        note(request, "neither XDG_CACHE_HOME nor HOME names a folder: measured again next time");
+    } else if (!file_write_all(&file, 1, &err)) {
+        note(request, arena_print(arena, "%s: measured again next time", err.text));
+    }
+}
+
+bool local_load(struct arena *arena, const struct local_request *request, struct local *local,
+                struct err *err)
+{
+    if (is_kept(arena, request, local)) return true;
+    char *text = request->measure(request->measure_context, arena, &request->key, err);
+    if (!text) return false;
+    keep(arena, request, text);
+    // What is used is what the next run reads.
+    struct json_document document;
+    bool is_stale = false;
+    if (!json_parse(arena, "measured", text, strlen(text), &document, err) ||
+        !read_document(arena, &document, &request->key, local, &is_stale, err))
+        return false;
+    return !is_stale || err_set(err, ERR_SYSTEM, "this machine changed while it was measured");
+}
+
+static void print_note(void *context, const char *line)
+{
+    fprintf(stderr, "meshwright %s: %s\n", (const char *)context, line);
+}
+
+bool local_find(struct arena *arena, const char *command, int rank_count, struct local *local,
+                struct err *err)
+{
+    struct calibrate_arguments arguments = calibrate_arguments_default();
+    arguments.quiet = true;
+    struct local_request request = {.measure = calibrate_job,
+                                    .measure_context = &arguments,
+                                    .note = print_note,
+                                    .note_context = arena_copy(arena, command)};
+    if (!local_key_find(arena, rank_count, &request.key, err)) return false;
+    request.path = local_path(arena, request.key.rank_count);
+    return local_load(arena, &request, local, err);
+}
+
+struct cluster *local_or_load(struct arena *arena, const char *command, const char *name,
+                              int rank_count, const struct stack **stack, struct err *err)
+{
+    struct local local;
+    if (strcmp(name, "local") != 0) {
+        if (rank_count)
+            err_set(err, ERR_USAGE, "--ranks: only CLUSTER local has it; --gpus N takes the first");
+        return rank_count ? NULL : cluster_load(arena, name, err);
+    }
+    if (!local_find(arena, command, rank_count, &local, err)) return NULL;
+    if (stack) *stack = local.stack;
+    return local.cluster;
+}

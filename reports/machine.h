@@ -1,0 +1,54 @@
+#pragma once
+#include "cost_models/collective.h"
+#include "cost_models/compute.h"
+#include "executor/calibrate.h"
+
+// What was measured on this machine (executor/calibrate.h) as the files that a prediction reads: a
+// device of kind "cpu", which is one rank, a cluster of them, and the stack of the CPU back end
+// with what of it depends on the machine. The constants are those with which the cost model itself
+// comes nearest to the measured seconds, so that nothing of it is written down a second time.
+
+struct machine_facts {
+    const char *processor, *libraries;
+    const char *date;                   // of the measurement, 2026-11-21
+    const char *version;                // of this program
+    int core_count;                     // that the ranks may use
+    bool is_bound;                      // each rank to a core of its own
+    int64_t memory_bytes, cache_bytes;  // of the host
+};
+
+// How far the model with these constants is from the rows of one kind.
+enum machine_kind {
+    MACHINE_GEMM,
+    MACHINE_ATTENTION,
+    MACHINE_MEMORY,  // everything bound by memory, or taken to be
+    MACHINE_EXCHANGE,
+    MACHINE_KIND_COUNT
+};
+struct machine_error {
+    int row_count;
+    double measured_s, predicted_s;  // sums over the rows
+    double mean_ratio;               // geometric mean of the larger over the smaller
+};
+
+struct machine {
+    const struct device *device;  // a rank that has a core of its own, as the rows are
+    struct cluster *cluster;      // its device has the share of a core that a rank gets
+    const struct stack *stack;
+    struct machine_error errors[MACHINE_KIND_COUNT];
+};
+
+// `base`: the shipped stack of the CPU back end. Where ranks are more than cores, each has its
+// share of one.
+struct machine machine_make(struct arena *arena, const struct calibration *calibration,
+                            const struct machine_facts *facts, const struct stack *base,
+                            const struct fabrics *fabrics);
+// What the model says of a measured row, with the device of a machine.
+double machine_kernel_s(const struct machine *machine, const struct calibrate_kernel *row);
+double machine_exchange_s(const struct machine *machine, const struct fabrics *fabrics,
+                          const struct calibrate_collective *row);
+
+// One line an operator and phase, or one a row; and the collectives by size.
+char *machine_text(struct arena *arena, const struct machine *machine,
+                   const struct calibration *calibration, const struct machine_facts *facts,
+                   const struct fabrics *fabrics, bool is_long);

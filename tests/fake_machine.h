@@ -1,0 +1,24 @@
+#pragma once
+#include "reports/machine.h"
+
+// A machine whose clock is a formula: a back end and a transport that compute nothing and take
+// exactly as long as they are said to. What calibration finds is then known beforehand.
+
+struct fake_machine {
+    double now_s;
+    double slowness;  // of the wall over the processor's time; 1: alone on the machine
+    // of the kernels
+    double gemm_flop_per_s, gemm_k_ramp;
+    double attention_flop_per_s;
+    double memory_bytes_per_s, update_bytes_per_s, copy_bytes_per_s;
+    double call_s;
+    // of the collectives: as a ring
+    double latency_s, bus_bytes_per_s;
+    int rank_count;
+    int run_count;
+    const char *fails_at;  // name of the op that fails; NULL: none
+};
+
+// There is one at a time, for tables of functions have no place for it.
+void fake_machine_use(struct fake_machine *machine);
+struct calibrate_request fake_machine_request(struct fake_machine *machine);

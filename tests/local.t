@@ -1,0 +1,88 @@
+#!/usr/bin/perl
+# CLUSTER local from end to end: measured shortly, then planned and run with 1, 2 and 4 ranks, the
+# cache kept and the files of `calibrate -o` used in its place.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $json   = JSON::PP->new;
+my $number = 0;
+$ENV{XDG_CACHE_HOME} = "$folder/cache";
+
+sub check {
+    my ($name, $ok, $why) = @_;
+    $number++;
+    print $ok ? 'ok' : 'not ok', " $number - $name\n";
+    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
+    return $ok;
+}
+
+# Status, stdout and stderr of a command.
+sub meshwright {
+    my (@words) = @_;
+    my $out    = `$build/meshwright @words 2>$folder/stderr`;
+    my $status = $? >> 8;
+    return ($status, $out, text_of("$folder/stderr"));
+}
+
+sub text_of {
+    my ($path) = @_;
+    open my $file, '<', $path or return '';
+    local $/;
+    return scalar <$file> // '';
+}
+
+open my $config, '>', "$folder/tiny.json" or die;
+print $config $json->encode({
+    model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 4, n_positions => 32,
+    vocab_size => 64,
+});
+close $config;
+my $work = "--seq-len 16 --global-batch 8";
+
+for my $ranks (1, 2, 4) {
+    my ($status, $out, $errors) = meshwright(qw(calibrate --short --seconds 0.1 --ranks), $ranks);
+    check("$ranks ranks are measured", $status == 0 && $out =~ /contract, forward/
+        && ($ranks == 1 || $out =~ /all-reduce/), "$status $out $errors");
+    ($status, $out, $errors) = meshwright("plan $folder/tiny.json local --ranks $ranks $work",
+        "-o $folder/p.json");
+    check("$ranks ranks are planned from the cache", $status == 0 && $errors !~ /measuring/,
+        "$status $out $errors");
+    my $plan = eval { $json->decode(text_of("$folder/p.json")) } // {};
+    check("$ranks ranks in fp32 on the CPU's own stack",
+        ($plan->{workload}{precision} // '') eq 'fp32'
+            && text_of("$folder/p.json") =~ /"meshwright-cpu"/, $errors);
+    ($status, $out, $errors) = meshwright("simulate $folder/p.json");
+    check("the plan of $ranks ranks is simulated from its file", $status == 0, $errors);
+    ($status, $out, $errors) = meshwright("run $folder/p.json --steps 2 -o $folder/r.json");
+    my $run = eval { $json->decode(text_of("$folder/r.json")) } // {};
+    check("the plan of $ranks ranks runs", $status == 0 && @{ $run->{loss} // [] } == 2,
+        "$status $out $errors");
+}
+
+my ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 2 --quiet",
+    "-o $folder/files");
+check('device, cluster and stack are written', $status == 0
+    && 3 == grep { -s "$folder/files/$_.json" } qw(device cluster stack), "$status $out $errors");
+($status, $out, $errors) = meshwright("plan $folder/tiny.json $folder/files/cluster.json $work",
+    "--stack $folder/files/stack.json -o $folder/p.json");
+check('and planned with', $status == 0 && -s "$folder/p.json", "$status $out $errors");
+($status, $out, $errors) = meshwright("topology local --ranks 2");
+check('the topology of local', $status == 0 && $out =~ /shared-memory/, "$status $out $errors");
+
+($status, $out, $errors) = meshwright("plan $folder/tiny.json dgx-h100 --ranks 2 $work",
+    "-o $folder/p.json");
+check('other clusters have no ranks to set', $status == 2 && $errors =~ /--ranks/, $errors);
+($status, $out, $errors) = meshwright("plan $folder/tiny.json local --ranks 2 $work",
+    "--precision bf16 -o $folder/p.json");
+check('a CPU has no bf16', $status == 2 && $errors =~ /bf16/, "$status $errors");
+open my $broken, '>', "$folder/file" or die;
+close $broken;
+$ENV{XDG_CACHE_HOME} = "$folder/file";
+($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 1 --quiet");
+check('a cache that cannot be written is one line and 4',
+    $status == 4 && $errors =~ /\Ameshwright calibrate: [^\n]*\n\z/, "$status $out $errors");
+print "1..$number\n";
