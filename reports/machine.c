@@ -185,7 +185,7 @@ static void settle_peak(const struct calibration *calibration, struct device *de
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
         peak = fmax(peak, *ratios[i] * room);
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
-        *ratios[i] *= room / peak;
+        *ratios[i] = clamp(*ratios[i] * room / peak, DEVICE_RATIO_LOW, 1);
     device->peak_flop_per_s[PRECISION_FP32] = peak;
 }
 
