@@ -131,7 +131,8 @@ static double median_step(struct arena *arena, const struct run_result *result)
 
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
-                                    const struct ledger *ledger, const struct run_result *result)
+                                    const struct ledger *ledger, int64_t peak_bytes,
+                                    const struct run_result *result)
 {
     int rows_max = TASK_NUMBER_KINDS + OP_KIND_COUNT + AXIS_COUNT * COLLECTIVE_COUNT + 1;
     struct run_compare compare = {.request = request,
@@ -152,7 +153,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     if (compare.measured_step_s > 0)
         compare.tokens_per_s =
             (double)(workload->global_batch * workload->seq_len) / compare.measured_step_s;
-    compare.predicted_peak_bytes = evaluation->prediction.peak_bytes;
+    compare.predicted_peak_bytes = peak_bytes;
     return compare;
 }
 

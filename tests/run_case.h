@@ -62,6 +62,5 @@ const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expe
 // Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
 // (script_exchanges); NULL: all is. Of models without experts.
 const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found);
-// Bytes of state and arena of the rank with most by the memory model's sums (cost_models/memory.h)
-// and the scripts.
+// What is planned for the rank with most (plan_scripts_peak_bytes); -1: the model cannot say.
 int64_t run_outcome_planned_bytes(const struct run_outcome *found);

@@ -1,4 +1,3 @@
-#include "cost_models/memory.h"
 #include "simulator/engine.h"
 #include "tests/run_case.h"
 
@@ -77,12 +76,15 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
 
 int64_t run_outcome_planned_bytes(const struct run_outcome *found)
 {
-    int64_t most = 0;
-    for (int s = 0; s < found->program->shape.stage_count; s++) {
-        struct memory_parts parts = memory_of_stage(found->program, found->stack, s);
-        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
-                        found->scripts[s]->arena_bytes;
-        if (bytes > most) most = bytes;
+    // What is tied in several chunks of a stage is counted in each by the memory model, and kept
+    // once.
+    for (int stage = 0; stage < found->program->shape.stage_count; stage++) {
+        const struct script *script = found->scripts[stage];
+        for (int u = 0; u < script->unit_count; u++) {
+            int same_as = script->units[u].same_as;
+            if (same_as >= 0 && script->units[same_as].chunk != script->units[u].chunk) return -1;
+        }
     }
-    return most / PLAN_BYTES * REAL_BYTES;
+    return plan_scripts_peak_bytes((const struct script *const *)found->scripts, found->stack,
+                                   REAL_BYTES);
 }
