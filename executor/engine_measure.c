@@ -40,7 +40,9 @@ static int inner_kind(const struct engine *engine, int task)
     if (!instr) return -1;
     if (instr->collective == COLLECTIVE_NONE) return FIRST_OPERATOR + (int)instr->kind;
     if (instr->collective == COLLECTIVE_SLICE) return -1;
-    return FIRST_COLLECTIVE + (int)instr->parent * COLLECTIVE_COUNT + (int)instr->collective;
+    // What is streamed is handed on from neighbour to neighbour, and priced so.
+    enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
+    return FIRST_COLLECTIVE + (int)instr->parent * COLLECTIVE_COUNT + (int)collective;
 }
 
 void measure_open(struct engine *engine)

@@ -19,8 +19,9 @@ static struct run_kind kind_of(const struct script *script, int task)
     if (of->kind != SCRIPT_INSTR)
         return (struct run_kind){.group = RUN_TASK, .index = script_task_id(script, task).kind};
     const struct instr *instr = &script->program->blocks[of->block]->instrs[of->instr];
+    enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
     return (struct run_kind){
-        .group = RUN_COLLECTIVE, .index = (int)instr->collective, .axis = instr->parent};
+        .group = RUN_COLLECTIVE, .index = (int)collective, .axis = instr->parent};
 }
 
 static bool is_alike(const struct run_kind *a, const struct run_kind *b)
