@@ -9,6 +9,8 @@
 // within half a minute of it.
 static const double STUCK_LEAST_S = 10, STUCK_MOST_S = 20;
 
+enum { TEXT_TOKENS = 256 };
+
 static double stuck_s(const struct run_job *job)
 {
     double steps_s = 10 * job->evaluation.prediction.step_s;
@@ -43,6 +45,12 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
 {
     struct run_job job;
     if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
+    if (strcmp(arguments->data, "text") == 0 && job.evaluation.graph->vocab < TEXT_TOKENS) {
+        err_set(err, ERR_USAGE,
+                "--data text: a token a byte needs a vocabulary of %d, the model has %lld",
+                TEXT_TOKENS, (long long)job.evaluation.graph->vocab);
+        return exit_status(err);
+    }
     if (!place->is_launched && job.rank_count > 1)
         return launch(arena, &job, arguments, argc, argv, err);
     if (place->rank_count != job.rank_count) {
@@ -62,7 +70,10 @@ static int run(struct arena *arena, const struct run_arguments *arguments, int a
     if (place.is_launched && !launch_enter(&place, &page, &status, err))
         return err->kind ? exit_status(err) : status;
     status = run_placed(arena, arguments, &place, page, argc, argv, err);
-    if (err->kind && page) pulse_fail(page, place.rank, err->text);
+    if (err->kind && page) {
+        pulse_fail(page, place.rank, err->text);
+        *err = (struct err){0};  // the launcher says it, once
+    }
     pulse_page_close(page);
     return status;
 }

@@ -151,8 +151,10 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
 {
     const struct run_job *job = rank->job;
     const struct run_arguments *arguments = rank->arguments;
+    int64_t peak_bytes = plan_scripts_peak_bytes((const struct script *const *)job->scripts,
+                                                 job->request.stack, rank->backend->real_bytes);
     struct run_compare compare =
-        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, result);
+        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, peak_bytes, result);
     struct backend_device_facts device = {0};
     const char *fault = rank->backend->probe(&device);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);

@@ -40,7 +40,9 @@ static int inner_kind(const struct engine *engine, int task)
     if (!instr) return -1;
     if (instr->collective == COLLECTIVE_NONE) return FIRST_OPERATOR + (int)instr->kind;
     if (instr->collective == COLLECTIVE_SLICE) return -1;
-    return FIRST_COLLECTIVE + (int)instr->parent * COLLECTIVE_COUNT + (int)instr->collective;
+    // What is streamed is handed on from neighbour to neighbour, and priced so.
+    enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
+    return FIRST_COLLECTIVE + (int)instr->parent * COLLECTIVE_COUNT + (int)collective;
 }
 
 void measure_open(struct engine *engine)
@@ -84,6 +86,14 @@ static bool is_work(const struct engine *engine, int task)
     return of->kind == SCRIPT_INSTR || of->kind == SCRIPT_SEED || of->kind == SCRIPT_ROOM;
 }
 
+// What has a kind of its own in traces: messages and work of the step. Losses that are taken out
+// and copies to the host belong to the slot they stand in.
+static bool has_own_kind(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    return of->kind == SCRIPT_SEND || of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_SMALL_REDUCE;
+}
+
 static int end_of_slot(const struct engine *engine, int task)
 {
     const struct script *script = engine->script;
@@ -119,7 +129,7 @@ static void add_step(struct engine *engine)
         double seconds = measure->ends[t] - measure->starts[t];
         int inner = inner_kind(engine, t);
         if (inner >= 0) add(measure, inner, 1, seconds, (double)measure->bytes[t]);
-        if (!is_work(engine, t)) {
+        if (has_own_kind(engine, t)) {
             add(measure, script_task_id(engine->script, t).kind, 1, seconds,
                 (double)measure->bytes[t]);
         } else if (begins_slot(engine, t)) {
@@ -200,6 +210,7 @@ static int64_t own_spans(struct engine *engine, int64_t *numbers)
         bool is_collective =
             instr && instr->collective != COLLECTIVE_NONE && instr->collective != COLLECTIVE_SLICE;
         if (is_inside && !is_collective) continue;
+        if (engine->script->tasks[t].kind == SCRIPT_LOSS) continue;
         struct task_id id = script_task_id(engine->script, t);
         int last = is_slot ? end_of_slot(engine, t) : t;
         int stream = is_slot ? STREAM_COMPUTE : (int)engine->script->tasks[t].stream;

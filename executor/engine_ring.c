@@ -4,9 +4,10 @@
 #include <string.h>
 
 // Ring attention (Liu et al. 2023): the keys and values of the group's ranks pass by, one block at
-// a time; out and log-sum-exp merge, gradients of keys and values travel with their blocks and end
-// where they began. The streamed gathers and scatters of the script stand for this: they do nothing
-// themselves but copy the own block in and the finished gradients out.
+// a time; out and log-sum-exp merge, gradients of keys and values travel with their blocks and come
+// home, where the owner adds its own share: so they take no more exchanges than the keys. The
+// streamed gathers and scatters of the script stand for this: they do nothing themselves but copy
+// the own block in and the finished gradients out, and what passes is counted as theirs.
 
 enum { KEYS_MAX = 2 };  // k and v
 
@@ -26,6 +27,21 @@ static int maker_of(const struct engine *engine, int task, int buffer)
         const struct instr *instr = instr_of(engine, other);
         bool is_same = instr && other->position == of->position && instr->collective &&
                        instr->streamed && instr->outputs[0] == buffer;
+        if (is_same) return t;
+    }
+    return -1;
+}
+
+// The streamed scatter that takes this buffer; -1.
+static int taker_of(const struct engine *engine, int task, int buffer)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    for (int t = task + 1; t < engine->script->task_count; t++) {
+        const struct script_task *other = &engine->script->tasks[t];
+        if (other->slot != of->slot) return -1;
+        const struct instr *instr = instr_of(engine, other);
+        bool is_same = instr && other->position == of->position && instr->collective &&
+                       instr->streamed && instr->inputs[0] == buffer;
         if (is_same) return t;
     }
     return -1;
@@ -60,11 +76,13 @@ struct ring {
     struct member_group *group;
     int steps;  // exchanges
     bool is_backward;
+    bool has_worked;
     const struct script_task *sources[KEYS_MAX];  // the gathers
+    int gathers[KEYS_MAX], scatters[KEYS_MAX];    // tasks
     int inputs[KEYS_MAX];                         // of the call
     int64_t block_bytes[KEYS_MAX];                // room for the largest block
     char *slots[KEYS_MAX][2];                     // of keys and values
-    char *gradients[KEYS_MAX][2];
+    char *gradients[KEYS_MAX];
 };
 
 // What member `m` holds of key input i.
@@ -85,6 +103,11 @@ static bool start(struct ring *ring, struct engine *engine, int task)
         int made = maker_of(engine, task, instr->inputs[ring->inputs[i]]);
         if (made < 0) return err_set(engine->err, ERR_SYSTEM, "a value does not pass with its key");
         ring->sources[i] = &engine->script->tasks[made];
+        ring->gathers[i] = made;
+        if (!ring->is_backward) continue;
+        ring->scatters[i] = taker_of(engine, task, instr->outputs[1 + i]);
+        if (ring->scatters[i] < 0)
+            return err_set(engine->err, ERR_SYSTEM, "nothing takes the gradients of passing keys");
     }
     const struct instr *gather = instr_of(engine, ring->sources[0]);
     ring->steps = gather->stream_steps;
@@ -98,10 +121,8 @@ static bool start(struct ring *ring, struct engine *engine, int task)
         char *slots = engine_address(engine, ring->sources[i], &ring->sources[i]->outputs[0]);
         ring->slots[i][0] = slots;
         ring->slots[i][1] = slots + ring->block_bytes[i];
-        if (!ring->is_backward) continue;
-        char *gradients = engine_address(engine, ring->of, &ring->of->outputs[1 + i]);
-        ring->gradients[i][0] = gradients;
-        ring->gradients[i][1] = gradients + ring->block_bytes[i];
+        if (ring->is_backward)
+            ring->gradients[i] = engine_address(engine, ring->of, &ring->of->outputs[1 + i]);
     }
     return true;
 }
@@ -128,31 +149,35 @@ static bool is_seen(const struct ring *ring, int member)
            block_held(ring, 0, ring->group->index).first[dim];
 }
 
-static bool work(struct ring *ring, int member, int at, bool is_first)
+static bool work(struct ring *ring, int member, int at)
 {
     struct engine *engine = ring->engine;
     struct kernel_call call;
+    if (!is_seen(ring, member)) return true;
     if (!call_make(engine, ring->task, &call)) return false;
     for (int i = 0; i < KEYS_MAX; i++) {
         show(ring, &call.inputs[ring->inputs[i]], i, member, ring->slots[i][at]);
         if (!ring->is_backward) continue;
-        show(ring, &call.outputs[1 + i], i, member, ring->gradients[i][at]);
+        show(ring, &call.outputs[1 + i], i, member, ring->gradients[i]);
         call.adds |= 1u << (1 + i);
     }
-    call.merges = !is_first;
-    if (ring->is_backward && !is_first) call.adds |= 1u;
-    if (ring->is_backward && !is_first && call.output_count > 3) call.adds |= 1u << 3;  // sink
+    call.merges = ring->has_worked;
+    if (ring->is_backward && ring->has_worked) call.adds |= 1u;
+    if (ring->is_backward && ring->has_worked && call.output_count > 3)
+        call.adds |= 1u << 3;  // sink
+    ring->has_worked = true;
     return engine_ok(engine, ring->task,
                      engine->backend->run(engine->device, ring->of->stream, &call));
 }
 
-static bool pass_one(struct ring *ring, int channel, const char *from, int64_t sent, char *to,
-                     int64_t received, int to_rank, int from_rank)
+// What is sent is copied, so that what comes may take its place. `as`: whose bytes they are.
+static bool pass_one(struct ring *ring, int as, int channel, const char *from, int64_t sent,
+                     char *to, int64_t received, int to_rank, int from_rank)
 {
     struct engine *engine = ring->engine;
     const struct transport *transport = engine->transport;
     struct communicator *communicator = engine->request->communicator;
-    measure_bytes(engine, ring->task, sent * engine->real_bytes);
+    measure_bytes(engine, as, sent * engine->real_bytes);
     return engine_ok(engine, ring->task,
                      transport->send(communicator, STREAM_CP, to_rank, channel, from, sent)) &&
            engine_ok(engine, ring->task,
@@ -161,86 +186,86 @@ static bool pass_one(struct ring *ring, int channel, const char *from, int64_t s
 
 enum { RING_CHANNEL = 64 };  // above those of the pipeline
 
-// Hands what is held on, of the block of member `held`, and takes the one in front of it.
-static bool pass(struct ring *ring, int held_member, int next_member, int at, bool keys)
+static int member_behind(const struct ring *ring, int steps)
 {
-    int count = ring->group->count, me = ring->group->index;
-    int to = ring->group->ranks[(me + 1) % count];
-    int from = ring->group->ranks[(me + count - 1) % count];
+    int count = ring->group->count;
+    return (ring->group->index + count - steps % count) % count;
+}
+
+// Hands the keys of exchange `step` on, and takes the block in front of them.
+static bool pass_keys(struct ring *ring, int step, int from_slot, int to_slot)
+{
+    int to = ring->group->ranks[(ring->group->index + 1) % ring->group->count];
+    int from = ring->group->ranks[member_behind(ring, 1)];
     for (int i = 0; i < KEYS_MAX; i++) {
-        int64_t elements = block_held(ring, i, held_member).elements;
-        int64_t wanted = block_held(ring, i, next_member).elements;
-        if (keys && !pass_one(ring, RING_CHANNEL + i, ring->slots[i][at], elements,
-                              ring->slots[i][1 - at], wanted, to, from))
-            return false;
-        bool grads = ring->is_backward;
-        if (grads && !pass_one(ring, RING_CHANNEL + KEYS_MAX + i, ring->gradients[i][at], elements,
-                               ring->gradients[i][1 - at], wanted, to, from))
+        if (!pass_one(ring, ring->gathers[i], RING_CHANNEL + i, ring->slots[i][from_slot],
+                      block_held(ring, i, member_behind(ring, step - 1)).elements,
+                      ring->slots[i][to_slot],
+                      block_held(ring, i, member_behind(ring, step)).elements, to, from))
             return false;
     }
     return true;
 }
 
-static bool clear_gradients(struct ring *ring, int at)
+// Hands the gradients of one block on and takes those of another: blocks so far behind the own.
+static bool pass_gradients(struct ring *ring, int held_behind, int next_behind, int to_member,
+                           int from_member)
+{
+    for (int i = 0; i < KEYS_MAX; i++) {
+        if (!pass_one(ring, ring->scatters[i], RING_CHANNEL + KEYS_MAX + i, ring->gradients[i],
+                      block_held(ring, i, member_behind(ring, held_behind)).elements,
+                      ring->gradients[i],
+                      block_held(ring, i, member_behind(ring, next_behind)).elements,
+                      ring->group->ranks[to_member], ring->group->ranks[from_member]))
+            return false;
+    }
+    return true;
+}
+
+static bool clear_gradients(struct ring *ring)
 {
     struct engine *engine = ring->engine;
-    for (int i = 0; i < KEYS_MAX && ring->is_backward; i++) {
+    for (int i = 0; i < KEYS_MAX; i++) {
         const char *fault = engine->backend->fill(engine->device, ring->of->stream,
-                                                  ring->gradients[i][at], 0, ring->block_bytes[i]);
+                                                  ring->gradients[i], 0, ring->block_bytes[i]);
         if (!engine_ok(engine, ring->task, fault)) return false;
     }
     return true;
 }
 
-// Gradients that stopped short of a whole round go to who holds the keys.
-static bool bring_home(struct ring *ring, int at)
+// One's own block comes first, so that something has been seen when others merge.
+static bool run_forward(struct ring *ring)
+{
+    if (!work(ring, ring->group->index, 0)) return false;
+    for (int s = 1; s <= ring->steps; s++) {
+        if (!pass_keys(ring, s, (s - 1) % 2, s % 2)) return false;
+        if (!work(ring, member_behind(ring, s), s % 2)) return false;
+    }
+    return true;
+}
+
+// One's own block comes last, when its gradients are home. Its keys stay where they are.
+static bool run_backward(struct ring *ring)
 {
     int count = ring->group->count, me = ring->group->index;
-    int owner = (me + count - ring->steps % count) % count, other = (me + ring->steps) % count;
-    for (int i = 0; i < KEYS_MAX; i++) {
-        char *to = ring->gradients[i][1 - at];
-        if (!pass_one(ring, RING_CHANNEL + 2 * KEYS_MAX + i, ring->gradients[i][at],
-                      block_held(ring, i, owner).elements, to, block_held(ring, i, me).elements,
-                      ring->group->ranks[owner], ring->group->ranks[other]))
+    if (!clear_gradients(ring)) return false;
+    for (int s = 1; s <= ring->steps; s++) {
+        if (!pass_keys(ring, s, s > 1, 1)) return false;
+        if (s > 1 && !pass_gradients(ring, s - 1, s, (me + 1) % count, member_behind(ring, 1)))
             return false;
+        if (!work(ring, member_behind(ring, s), 1)) return false;
     }
-    return true;
-}
-
-// The finished gradients stand at the beginning of their memory.
-static bool settle(struct ring *ring, int at)
-{
-    struct engine *engine = ring->engine;
-    for (int i = 0; i < KEYS_MAX && at != 0; i++) {
-        const char *fault = engine->backend->copy(engine->device, ring->of->stream, COPY_DEVICE,
-                                                  ring->gradients[i][0], ring->gradients[i][1],
-                                                  block_held(ring, i, ring->group->index).elements *
-                                                      engine->real_bytes);
-        if (!engine_ok(engine, ring->task, fault)) return false;
-    }
-    return true;
+    if (ring->steps > 0 && !pass_gradients(ring, ring->steps, 0, member_behind(ring, ring->steps),
+                                           (me + ring->steps) % count))
+        return false;
+    return work(ring, me, 0);
 }
 
 bool ring_run(struct engine *engine, int task)
 {
     struct ring ring;
     if (!start(&ring, engine, task)) return false;
-    int count = ring.group->count, me = ring.group->index, at = 0;
-    if (!clear_gradients(&ring, 0)) return false;
-    for (int s = 0; s <= ring.steps; s++) {
-        int member = (me + count - s) % count;
-        // One's own block comes first, so that something has been seen when others merge.
-        if (is_seen(&ring, member) && !work(&ring, member, at, s == 0)) return false;
-        if (s == ring.steps) break;
-        if (!pass(&ring, member, (member + count - 1) % count, at, true)) return false;
-        at = 1 - at;
-    }
-    if (!ring.is_backward) return true;
-    if (ring.steps > 0) {
-        if (!bring_home(&ring, at)) return false;
-        at = 1 - at;
-    }
-    return settle(&ring, at);
+    return ring.is_backward ? run_backward(&ring) : run_forward(&ring);
 }
 
 // A streamed gather puts the own block where the ring begins; a streamed scatter takes the finished

@@ -52,7 +52,7 @@ struct run_result {
     double *step_s;  // of the slowest rank
     double *loss;    // mean over the tokens of the step
     double *gradient_norm;
-    int64_t peak_bytes;  // arena, state and staging of the rank with most
+    int64_t peak_bytes;  // arena and state of the rank with most; staging is a workspace
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
     struct run_kind *kinds;

@@ -14,6 +14,14 @@ static bool are_rows(const struct tensor *tensor)
 bool run_check_program(const struct program *program, struct err *err)
 {
     double factor = program->workload.capacity_factor;
+    const struct offload *offload = &program->parallel.offload;
+    if (offload->optimizer != TIER_DEVICE)
+        return err_set(err, ERR_USAGE, "--offload optimizer@%s: a run updates on the device",
+                       tier_name(offload->optimizer));
+    if (offload_moves_activations(offload) && offload->activations != TIER_HOST)
+        return err_set(err, ERR_USAGE,
+                       "--offload activations@%s: a run moves them to the host only",
+                       tier_name(offload->activations));
     for (int b = 0; b < program->block_count; b++) {
         const struct block *block = program->blocks[b]->block;
         for (int t = 0; t < block->tensor_count; t++) {

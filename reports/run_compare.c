@@ -1,6 +1,7 @@
 #include "reports/run_compare.h"
 
 #include "models/op.h"
+#include "simulator/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,20 @@ static enum axis axis_of(enum part part)
     }
 }
 
+// Payloads of what happens once a step; its seconds are in the trace.
+static void add_predicted_work(struct run_compare *compare, const struct ledger_line *price,
+                               double bytes)
+{
+    static const int TASK_OF[ENTRY_COUNT] = {
+        [ENTRY_REDUCE] = ENGINE_GRADIENT_REDUCE,
+        [ENTRY_GATHER] = ENGINE_PARAMETER_GATHER,
+        [ENTRY_SMALL] = ENGINE_SMALL_REDUCE,
+        [ENTRY_TIED] = ENGINE_TIED_REDUCE,
+    };
+    if (!TASK_OF[price->entry]) return;
+    find_row(compare, RUN_TASK, TASKS[TASK_OF[price->entry]])->predicted_bytes += bytes;
+}
+
 static void add_predicted_line(struct arena *arena, struct run_compare *compare,
                                const struct account_line *line)
 {
@@ -107,6 +122,7 @@ static void add_predicted_line(struct arena *arena, struct run_compare *compare,
     if (price->entry == ENTRY_EXCHANGE)
         row = find_row(compare, RUN_COLLECTIVE,
                        collective_text(arena, axis_of(price->part), price->collective));
+    add_predicted_work(compare, price, ranks * line->count * price->bytes);
     if (!row) return;
     row->predicted_s += ranks * line->alone_s;
     if (price->entry == ENTRY_EXCHANGE) row->predicted_bytes += ranks * line->count * price->bytes;
@@ -131,7 +147,8 @@ static double median_step(struct arena *arena, const struct run_result *result)
 
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
-                                    const struct ledger *ledger, const struct run_result *result)
+                                    const struct ledger *ledger, int64_t peak_bytes,
+                                    const struct run_result *result)
 {
     int rows_max = TASK_NUMBER_KINDS + OP_KIND_COUNT + AXIS_COUNT * COLLECTIVE_COUNT + 1;
     struct run_compare compare = {.request = request,
@@ -152,7 +169,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     if (compare.measured_step_s > 0)
         compare.tokens_per_s =
             (double)(workload->global_batch * workload->seq_len) / compare.measured_step_s;
-    compare.predicted_peak_bytes = evaluation->prediction.peak_bytes;
+    compare.predicted_peak_bytes = peak_bytes;
     return compare;
 }
 

@@ -20,13 +20,15 @@ struct run_compare {
     int row_count;
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
     double tokens_per_s;                       // measured
-    int64_t predicted_peak_bytes;
+    int64_t predicted_peak_bytes;  // of the rank with most: the state, and the arena as planned
 };
 
-// `ledger` is that of the price of `evaluation`'s program (simulator/account.h).
+// `ledger` is that of the price of `evaluation`'s program (simulator/account.h), `peak_bytes` what
+// is planned for the rank with most (plan_scripts_peak_bytes).
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
-                                    const struct ledger *ledger, const struct run_result *result);
+                                    const struct ledger *ledger, int64_t peak_bytes,
+                                    const struct run_result *result);
 
 // What `run` prints at the end.
 char *run_table_text(struct arena *arena, const struct run_compare *compare);

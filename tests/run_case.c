@@ -212,6 +212,9 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         memcpy(outcome->loss, result.loss, (size_t)result.step_count * sizeof(double));
         memcpy(outcome->norm, result.gradient_norm, (size_t)result.step_count * sizeof(double));
         outcome->peak_bytes = result.peak_bytes;
+        assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
+        outcome->kind_count = result.kind_count;
+        memcpy(outcome->kinds, result.kinds, (size_t)result.kind_count * sizeof *result.kinds);
     }
     arena_free(&arena);
 }
@@ -246,6 +249,8 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     memcpy(outcome->loss, told->loss, sizeof told->loss);
     memcpy(outcome->norm, told->norm, sizeof told->norm);
     outcome->peak_bytes = told->peak_bytes;
+    outcome->kind_count = told->kind_count;
+    memcpy(outcome->kinds, told->kinds, sizeof told->kinds);
     munmap(shared, sizeof *shared);
 }
 
@@ -350,6 +355,7 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
     struct shared_memory memory;
     if (!shared_memory_create(&memory, why)) return NULL;
     job.segment = memory.name;
+    outcome->scripts = job.scripts;
     fork_ranks(&job, outcome);
     shared_memory_close(&memory);
     read_dumps(arena, &job, outcome);

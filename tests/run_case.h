@@ -5,7 +5,7 @@
 // A training run of a tiny model in one process a rank, for the tests of the executor: planned,
 // written out, verified, run, and its weights and gradients put together again.
 
-enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8 };
+enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256 };
 
 struct run_case {
     const char *config;  // Hugging Face text
@@ -39,10 +39,13 @@ struct run_outcome {
     int step_count;
     double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX];
     int64_t peak_bytes;
+    struct run_kind kinds[RUN_KIND_MAX];
+    int kind_count;
     struct run_tensor *tensors;
     int tensor_count;
     const struct program *program;  // as run
     const struct stack *stack;
+    struct script **scripts;  // [stage]
 };
 
 // NULL where the choices do not go together; `why` then says so.
@@ -55,3 +58,9 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 // The same with no tolerance at all, but for norms: they are sums over what each rank keeps.
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
+
+// Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
+// (script_exchanges); NULL: all is. Of models without experts.
+const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found);
+// What is planned for the rank with most (plan_scripts_peak_bytes); -1: the model cannot say.
+int64_t run_outcome_planned_bytes(const struct run_outcome *found);

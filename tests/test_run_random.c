@@ -3,6 +3,7 @@
 #include "tests/draw.h"
 #include "tests/run_case.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,15 @@ static struct run_case draw_case(struct draw *draw, struct arena *arena, int *mo
     return of;
 }
 
+// What the rank with most held against what was planned for it.
+static const char *memory_difference(struct arena *arena, const struct run_outcome *found)
+{
+    double planned = (double)run_outcome_planned_bytes(found);
+    if (planned < 0 || fabs((double)found->peak_bytes - planned) <= 0.01 * planned) return NULL;
+    return arena_print(arena, "%lld bytes held, %.0f planned", (long long)found->peak_bytes,
+                       planned);
+}
+
 static int case_count(void)
 {
     const char *given = getenv("MESHWRIGHT_CASES");
@@ -176,6 +186,8 @@ static void random_plans_compute_what_one_rank_does(void **state)
         }
         ran++;
         const char *difference = run_outcome_difference(&scratch, expected, found, TOLERANCE);
+        if (!difference) difference = run_outcome_traffic(&scratch, found);
+        if (!difference) difference = memory_difference(&scratch, found);
         if (difference) {
             failed++;
             print_error("# MESHWRIGHT_SEED=%llu, %s, dropout %d poison %d roam %d: %s: %s\n",

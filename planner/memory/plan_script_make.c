@@ -1,6 +1,7 @@
 #include "planner/memory/plan_script.h"
-#include "plan/script_check.h"
 
+#include "cost_models/memory.h"
+#include "plan/script_check.h"
 
 #include <assert.h>
 
@@ -111,4 +112,24 @@ struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
     bool is_right = script_check(scratch, (const struct script *const *)scripts, stage_count, err);
     arena_reset(scratch, mark);
     return is_right ? scripts : NULL;
+}
+
+int64_t plan_scripts_peak_bytes(const struct script *const *scripts, const struct stack *stack,
+                                int real_bytes)
+{
+    const struct program *planned = scripts[0]->program;
+    struct program wide = *planned;
+    int64_t most = 0;
+    double plan_bytes = precision_bytes(planned->workload.precision);
+    if (plan_bytes < 2) plan_bytes = 2;
+    wide.workload.precision = PRECISION_FP32;  // no copies of the weights in two widths
+    for (int stage = 0; stage < planned->shape.stage_count; stage++) {
+        struct memory_parts parts = memory_of_stage(&wide, stack, stage);
+        double state =
+            (double)(parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes);
+        double bytes = state * real_bytes / precision_bytes(PRECISION_FP32) +
+                       (double)scripts[stage]->arena_bytes * real_bytes / plan_bytes;
+        if ((int64_t)bytes > most) most = (int64_t)bytes;
+    }
+    return most;
 }
