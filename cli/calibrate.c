@@ -46,12 +46,11 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
 {
     struct launch_place place = launch_place_find();
     if (place.is_launched && arguments->into) return calibrate_rank(arena, arguments, &place, err);
-    struct local_request request = {0};
-    if (!local_key_find(arena, arguments->ranks, &request.key, err)) return exit_status(err);
-    char *text = calibrate_job(arguments, arena, &request.key, err);
+    struct local_key key;
+    if (!local_key_find(arena, arguments->ranks, &key, err)) return exit_status(err);
+    char *text = calibrate_job(arguments, arena, &key, err);
     if (!text) return exit_status(err);
-    const char *path =
-        arguments->into ? arguments->into : local_path(arena, request.key.rank_count);
+    const char *path = arguments->into ? arguments->into : local_path(arena, key.rank_count);
     if (!path && !arguments->folder) {
         err_set(err, ERR_SYSTEM, "neither XDG_CACHE_HOME nor HOME names a folder, and no -o");
         return exit_status(err);
@@ -61,8 +60,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
     if (path) printf("Wrote %s: what CLUSTER local is from now on\n", path);
     if (!arguments->folder) return 0;
     struct local local;
-    bool is_stale;
-    bool done = local_read(arena, path, &request.key, &local, &is_stale, err) &&
+    bool done = local_parse(arena, text, &key, &local, err) &&
                 write_folder(arena, arguments->folder, &local, err);
     return done ? 0 : exit_status(err);
 }

@@ -116,6 +116,17 @@ bool local_read(struct arena *arena, const char *path, const struct local_key *k
            read_document(arena, &document, key, local, is_stale, err);
 }
 
+bool local_parse(struct arena *arena, const char *text, const struct local_key *key,
+                 struct local *local, struct err *err)
+{
+    struct json_document document;
+    bool is_stale = false;
+    if (!json_parse(arena, "measured", text, strlen(text), &document, err) ||
+        !read_document(arena, &document, key, local, &is_stale, err))
+        return false;
+    return !is_stale || err_set(err, ERR_SYSTEM, "this machine changed while it was measured");
+}
+
 static void note(const struct local_request *request, const char *line)
 {
     if (request->note) request->note(request->note_context, line);
@@ -156,12 +167,7 @@ bool local_load(struct arena *arena, const struct local_request *request, struct
     if (!text) return false;
     keep(arena, request, text);
     // What is used is what the next run reads.
-    struct json_document document;
-    bool is_stale = false;
-    if (!json_parse(arena, "measured", text, strlen(text), &document, err) ||
-        !read_document(arena, &document, &request->key, local, &is_stale, err))
-        return false;
-    return !is_stale || err_set(err, ERR_SYSTEM, "this machine changed while it was measured");
+    return local_parse(arena, text, &request->key, local, err);
 }
 
 static void print_note(void *context, const char *line)

@@ -39,6 +39,9 @@ char *local_text(struct arena *arena, const struct local_key *key, const struct 
 // False and a set `err` when the file is wrong; *is_stale when it is of another key.
 MUST_CHECK bool local_read(struct arena *arena, const char *path, const struct local_key *key,
                            struct local *local, bool *is_stale, struct err *err);
+// The same of a text that is no file yet; a stale one is an error.
+MUST_CHECK bool local_parse(struct arena *arena, const char *text, const struct local_key *key,
+                            struct local *local, struct err *err);
 // From the cache, or measured and kept there. A cache that cannot be written is a note.
 MUST_CHECK bool local_load(struct arena *arena, const struct local_request *request,
                            struct local *local, struct err *err);
