@@ -8,9 +8,9 @@
 // Ids of a step, drawn by (seed, sequence of the run): every plan trains on the same sequences in
 // the same steps, wherever they lie.
 //
-// Synthetic tokens follow each other by a fixed rule three times out of four and are drawn anew
-// otherwise, so that a model has something to learn; text is cut from executor/text.c at random
-// places, a token a byte.
+// Synthetic tokens are rarer the larger they are, about as words are (Zipf 1935), and every other
+// one repeats that two places before it, so that a model has something to learn soon and something
+// later; text is cut from executor/text.c at random places, a token a byte.
 
 // Ids that some instruction of a micro-batch reads, in device memory for the whole step.
 struct slot_ids {
@@ -94,14 +94,23 @@ void data_close(struct engine *engine)
         engine->backend->release(engine->device, engine->data->memory);
 }
 
+// In whole numbers, so that every machine draws the same: of the octaves of the vocabulary one, and
+// of its tokens one.
+static int64_t draw_token(struct random_bits bits, int64_t vocab)
+{
+    int octaves = 1;
+    while (vocab >> octaves)
+        octaves++;
+    int64_t width = (int64_t)1 << bits.word[1] % (uint32_t)octaves;
+    return (width - 1 + (int64_t)(bits.word[2] % (uint64_t)width)) % vocab;
+}
+
 static void draw_synthetic(const struct engine *engine, uint64_t key, int64_t *row)
 {
-    int64_t vocab = engine->request->graph->vocab;
     for (int64_t i = 0; i < row_length(engine); i++) {
         struct random_bits bits = random_at(key, (uint64_t)i);
-        bool is_new = i == 0 || bits.word[0] % 4 == 0;
-        row[i] = is_new ? (int64_t)(bits.word[1] % (uint64_t)vocab)
-                        : (int64_t)(((uint64_t)row[i - 1] * 5 + 7) % (uint64_t)vocab);
+        bool copies = i >= 2 && bits.word[0] % 2 == 0;
+        row[i] = copies ? row[i - 2] : draw_token(bits, engine->request->graph->vocab);
     }
 }
 
