@@ -281,7 +281,7 @@ static bool run_step(struct engine *engine, struct run_result *result)
     result->gradient_norm[engine->step] = engine->norm;
     result->step_count++;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);
-    return poison_check(engine) && measure_step(engine, result->step_s[engine->step]);
+    return poison_check(engine, loss) && measure_step(engine, result->step_s[engine->step]);
 }
 
 static void fill_memory(struct engine *engine, struct run_result *result)

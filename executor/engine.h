@@ -161,7 +161,7 @@ int64_t poison_guard_bytes(const struct engine *engine);
 void poison_prepare(struct engine *engine);
 MUST_CHECK bool poison_start(struct engine *engine);
 MUST_CHECK bool poison_after(struct engine *engine, int task);
-MUST_CHECK bool poison_check(struct engine *engine);
+MUST_CHECK bool poison_check(struct engine *engine, double loss);  // at the end of a step
 // engine_measure.c
 void measure_open(struct engine *engine);
 void measure_start_step(struct engine *engine);

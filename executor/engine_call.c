@@ -35,8 +35,8 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
     return array;
 }
 
-// Random numbers are drawn by name, which the choice of kernels does not change: the fused one drops
-// what in the chain an operator of its own drops.
+// Random numbers are drawn by name, which the choice of kernels does not change: the fused one
+// drops what in the chain an operator of its own drops.
 static const char *drawn_by(const struct block *block, const struct op *op)
 {
     const struct op *forward = &block->ops[op->forward_op];

@@ -1,10 +1,11 @@
 #include "executor/engine.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 // --poison: memory of the arena that holds nothing is full of NaN, so that who reads what is not
-// there finds out, and guards stand round the arena. A value is dead behind the last task that
-// touches its memory before another value is made there.
+// there makes NaN, which is found behind the task, and guards stand round the arena. A value is
+// dead behind the last task that touches its memory before another value is made there.
 
 enum { GUARD_BYTES = 4096, GUARD_BYTE = 0xA5, DEAD_BYTE = 0xFF };
 
@@ -113,8 +114,56 @@ bool poison_start(struct engine *engine)
                backend->fill(engine->device, STREAM_COMPUTE, engine->memory, DEAD_BYTE, bytes));
 }
 
+// Whether an instruction has written all of its results when it is done: not with an exchange
+// inside, blocks that pass by, or rows of experts, of which some do not exist.
+static bool is_all_there(const struct engine *engine, const struct script_task *of)
+{
+    if (of->kind != SCRIPT_INSTR) return false;
+    const struct block_program *block = engine_block(engine, of);
+    const struct instr *instr = &block->instrs[of->instr];
+    bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;
+    if (instr->inner > 0 || instr->streamed || is_loss) return false;
+    for (int i = 0; i < of->output_count; i++) {
+        if (of->outputs[i].buffer < 0) return false;
+        int tensor = block->buffers[of->outputs[i].buffer].tensor;
+        if (tensor < 0 || block->block->tensors[tensor].density > 0) return false;
+    }
+    return true;
+}
+
+static bool is_real(const struct engine *engine, const struct script_task *of, int output)
+{
+    const struct block_program *block = engine_block(engine, of);
+    int tensor = block->buffers[of->outputs[output].buffer].tensor;
+    enum element element = block->block->tensors[tensor].element;
+    return element == ELEMENT_COMPUTE || element == ELEMENT_FP32;
+}
+
+static bool results_are_numbers(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    if (!is_all_there(engine, of)) return true;
+    for (int i = 0; i < of->output_count; i++) {
+        const struct script_operand *operand = &of->outputs[i];
+        if (operand->place != PLACE_ARENA || !is_real(engine, of, i)) continue;
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          operand->buffer, engine->rank);
+        double squares = 0;
+        const char *fault = engine->backend->sum_squares(engine->device, of->stream,
+                                                         engine_address(engine, of, operand),
+                                                         held.elements, &squares);
+        if (!engine_ok(engine, task, fault)) return false;
+        if (isnan(squares))
+            return engine_ok(engine, task,
+                             "its result is no number: it read memory that holds nothing, or "
+                             "training has diverged");
+    }
+    return true;
+}
+
 bool poison_after(struct engine *engine, int task)
 {
+    if (!results_are_numbers(engine, task)) return false;
     while (engine->next_end < engine->end_count && engine->ends[engine->next_end].task == task) {
         const struct value_end *end = &engine->ends[engine->next_end++];
         const char *fault = engine->backend->fill(engine->device, STREAM_COMPUTE,
@@ -142,9 +191,15 @@ static bool is_whole(struct engine *engine, const char *guard)
     return true;
 }
 
-bool poison_check(struct engine *engine)
+// Gradients are added up outside the arena: what went into them shows in their norm.
+bool poison_check(struct engine *engine, double loss)
 {
     if (!engine->request->options->poison) return true;
+    if (isnan(loss) || isnan(engine->norm))
+        return err_set(engine->err, ERR_SYSTEM,
+                       "rank %d, step %d: loss %g, norm of the gradients %g: something read memory "
+                       "that holds nothing, or training has diverged",
+                       engine->rank, engine->step + 1, loss, engine->norm);
     int64_t bytes = engine->script->arena_bytes * engine->widen;
     return is_whole(engine, engine->memory - GUARD_BYTES) &&
            is_whole(engine, engine->memory + bytes);

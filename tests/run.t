@@ -61,7 +61,8 @@ sub breach {
     my $type = $schema->{type};
     return "$at: no $type" if $type && !$TYPES{$type}->($value);
     return "$at: not $schema->{const}" if exists $schema->{const} && $value ne $schema->{const};
-    return "$at: $value is none of those" if $schema->{enum} && !grep { $_ eq $value } @{ $schema->{enum} };
+    my $names = $schema->{enum};
+    return "$at: $value is none of those" if $names && !grep { $_ eq $value } @$names;
     return "$at: below" if exists $schema->{minimum} && $value < $schema->{minimum};
     if (ref $value eq 'HASH') {
         for (@{ $schema->{required} // [] }) { return "$at.$_: missing" if !exists $value->{$_} }
@@ -113,11 +114,12 @@ my $plan = plan('tiny', '--gpus 4 --tp 2 --pp 2 --schedule 1f1b');
 my ($status, $out, $errors) =
     meshwright("run $plan --spawn --poison --steps 3 -o $folder/run.json --trace $folder/t.json");
 check('a run of four ranks ends well', $status == 0, $errors);
-check('each step has its line', 3 == (() = $out =~ /^step +\d  loss \d+\.\d{4}  norm \d+\.\d{4}  \S+ \S+  \S+ tokens\/s$/mg), $out);
+my $step_line = qr{^step +\d  loss \d+\.\d{4}  norm \d+\.\d{4}  \S+ \S+  \S+ tokens/s$}m;
+check('each step has its line', 3 == (() = $out =~ /$step_line/g), $out);
 for my $line ('a step, all ranks +count  predicted  measured +ratio', 'tasks', '  F +32 ',
-              '  send F +16 ', 'operators', '  attention +\d+ ', 'collectives', '  tp all-reduce +\d+ ',
-              'peak memory of a rank +\S+ \S+ +\S+ \S+ +1\.00', 'Loss \d\.\d{4} at step 1, \d\.\d{4} at step 3\.',
-              'cpu, .+, 4 ranks over host', "Wrote \Q$folder/run.json and $folder/t.json\E") {
+              '  send F +16 ', 'operators', '  attention +\d+ ', 'collectives',
+              '  tp all-reduce +\d+ ', 'peak memory of a rank +\S+ \S+ +\S+ \S+ +1\.00',
+              'Loss \d\.\d{4} at step 1, \d\.\d{4} at step 3\.', 'cpu, .+, 4 ranks over host', "Wrote \Q$folder/run.json and $folder/t.json\E") {
     check("the table has: $line", $out =~ /^$line/m, $out);
 }
 my $run = $json->decode(text_of("$folder/run.json"));
@@ -138,27 +140,32 @@ $spans{$_->{pid}}{ $_->{name} }++ for grep { $_->{ph} eq 'X' } @$trace;
 for my $name ('F 0', 'send F 0', 'norm', 'update') {
     check("both have '$name'", $spans{0}{$name} && $spans{2}{$name});
 }
-check('spans have their times', !grep { $_->{ph} eq 'X' && !($_->{dur} >= 0 && $_->{ts} >= 0) } @$trace);
+my @odd = grep { $_->{ph} eq 'X' && !($_->{dur} >= 0 && $_->{ts} >= 0) } @$trace;
+check('spans have their times', !@odd);
 
 ($status, $out, $errors) = meshwright("run $plan --spawn --steps 1 --json -o $folder/again.json");
-check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/again.json"), $errors);
+check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/again.json"),
+      $errors);
 
 # R9: what ranks moved is what was priced, and they held what was planned.
 for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 --cp-kind ring',
                  '--tp 2 --dp 2 --sp on --zero 2') {
     my ($status, $out, $errors) =
-        meshwright('run', plan('tiny', "--gpus 4 $choices"), "--spawn --steps 1 --json -o $folder/r.json");
+        meshwright('run', plan('tiny', "--gpus 4 $choices"),
+                   "--spawn --steps 1 --json -o $folder/r.json");
     check("$choices runs", $status == 0, $errors) or next;
     my $run = $json->decode($out);
     my $wrong = '';
     for my $kind (@{ $run->{kinds} }) {
         my ($priced, $moved) = @$kind{qw(predicted_bytes measured_bytes)};
-        next if $kind->{kind} =~ /^(send|receive) /;  # checked against scripts in tests/test_run_random.c
-        $wrong .= "$kind->{kind}: $moved bytes, priced $priced\n" if abs($priced - $moved) > 0.01 * $priced + 16;
+        next if $kind->{kind} =~ /^(send|receive) /;  # tests/test_run_random.c looks at messages
+        next if abs($priced - $moved) <= 0.01 * $priced + 16;
+        $wrong .= "$kind->{kind}: $moved bytes, priced $priced\n";
     }
     check("$choices moves the bytes that are priced", $wrong eq '', $wrong);
     my ($planned, $held) = ($run->{compare}{predicted_peak_bytes}, $run->{peak_bytes});
-    check("$choices holds what is planned", abs($held - $planned) <= 0.01 * $planned, "$held, $planned");
+    check("$choices holds what is planned", abs($held - $planned) <= 0.01 * $planned,
+          "$held, $planned");
 }
 
 # One line and the right status for what cannot be.
@@ -166,19 +173,23 @@ sub refuses {
     my ($name, $wanted, $pattern, @words) = @_;
     my ($status, $out, $errors) = meshwright('run', @words);
     $errors =~ s/^meshwright run: cpu on .*\n//m;  # which back end it is
-    check($name, $status == $wanted && $out eq '' && $errors =~ /\A$pattern\n\z/, "$status: $out$errors");
+    my $ok = $status == $wanted && $out eq '' && $errors =~ /\A$pattern\n\z/;
+    check($name, $ok, "$status: $out$errors");
 }
 refuses('no plan', 2, 'meshwright run: missing PLAN');
 refuses('no such plan', 3, 'meshwright run: cannot read .*none.json: No such file or directory',
         "$folder/none.json");
 refuses('a model is no plan', 3, 'meshwright run: .*tiny.json:1:\d+: \$\S*: unknown key',
         "$folder/tiny.json");
-refuses('no steps', 2, 'meshwright run: --steps: must be between 1 and \d+, found 0', $plan, '--steps 0');
+refuses('no steps', 2, 'meshwright run: --steps: must be between 1 and \d+, found 0', $plan,
+        '--steps 0');
 $plan = plan('narrow', '--gpus 2 --dp 2');
-refuses('text wants 256 tokens', 2, 'meshwright run: --data text: a token a byte needs a vocabulary '
-        . 'of 256, the model has 128', $plan, '--data text --spawn');
-refuses('a failing rank is told of once', 4, 'meshwright run: rank \d failed in step 0: .*exec_cuda.*',
-        $plan, '--backend cuda --spawn') if !-e "$build/exec_cuda.so";
+refuses('text wants 256 tokens', 2,
+        'meshwright run: --data text: a token a byte needs a vocabulary of 256, the model has 128',
+        $plan, '--data text --spawn');
+refuses('a failing rank is told of once', 4,
+        'meshwright run: rank \d failed in step 0: .*exec_cuda.*', $plan, '--backend cuda --spawn')
+    if !-e "$build/exec_cuda.so";
 $ENV{OMPI_COMM_WORLD_SIZE} = $ENV{OMPI_COMM_WORLD_LOCAL_SIZE} = 3;
 $ENV{OMPI_COMM_WORLD_RANK} = 0;
 refuses('another launcher with too many ranks', 2,
@@ -189,6 +200,6 @@ refuses('optimizer states stay', 3, 'meshwright run: .*p.json: --offload optimiz
 
 ($status, $out, $errors) = meshwright('run --help');
 check('--help names every option', $status == 0 && !(grep { $out !~ /^  \Q$_\E /m }
-      qw(PLAN --backend --steps --seed --data -o --trace --json --learning-rate --weight-decay --clip
-         --spawn --poison --dump)), $out);
+      qw(PLAN --backend --steps --seed --data -o --trace --json --learning-rate --weight-decay
+         --clip --spawn --poison --dump)), $out);
 print "1..$number\n";

@@ -125,6 +125,7 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     if (done)
         job->messages = script_messages_under_way(&scratch, scripts, program->shape.stage_count);
     arena_free(&scratch);
+    if (done && of->broken != BREAK_NOTHING) run_case_break(of, job->scripts[0]);
     if (done) job->backend = backend_open(of->backend, why);
     return done && job->backend;
 }

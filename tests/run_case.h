@@ -7,6 +7,13 @@
 
 enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256 };
 
+// What a test breaks in the script of the first stage before it runs, behind the verifier's back.
+enum run_break {
+    BREAK_NOTHING,
+    BREAK_READ,    // a value is read where nothing is
+    BREAK_OUTSIDE  // a value is written behind the arena
+};
+
 struct run_case {
     const char *config;  // Hugging Face text
     const char *backend;
@@ -19,10 +26,14 @@ struct run_case {
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
     bool roam;  // memory planned in full, else greedily
+    enum run_break broken;
+    int broken_number;  // of those that can be broken, from 0; wraps round
 };
 
 // One rank, everything in one piece; what is not said: 2 sequences a micro-batch.
 struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global_batch);
+// What of->broken says, done to a script.
+void run_case_break(const struct run_case *of, struct script *script);
 // A line with all of it, in the arena.
 const char *run_case_text(struct arena *arena, const struct run_case *of);
 
