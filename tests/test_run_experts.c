@@ -181,34 +181,59 @@ static void every_family_of_experts_runs(void **state)
     }
 }
 
-static struct run_case case_drawn(struct draw *draw, const char *config)
+static void draw_degrees(struct draw *draw, struct parallel *parallel)
 {
     static const int DEGREES[] = {1, 1, 2, 2, 4}, EXPERTS_ON[] = {1, 2, 2, 4, 8};
-    static const int PARTS[] = {1, 1, 2}, MICRO_BATCHES[] = {1, 2, 4};
-    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_GPIPE,       SCHEDULE_1F1B,
-                                                   SCHEDULE_INTERLEAVED, SCHEDULE_ZB_H1,
-                                                   SCHEDULE_ZB_H2,       SCHEDULE_ZB_V};
-    struct run_case of = run_case_new(config, SEQ, BATCH);
-    struct parallel *parallel = &of.parallel;
+    static const int PARTS[] = {1, 1, 2};
     parallel->degree[AXIS_DP] = DRAW_ONE(draw, DEGREES);
     parallel->degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
     parallel->degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);
     parallel->degree[AXIS_PP] = DRAW_ONE(draw, PARTS);
     parallel->degree[AXIS_EP] = DRAW_ONE(draw, EXPERTS_ON);
     parallel->degree[AXIS_ETP] = DRAW_ONE(draw, PARTS);
+    parallel->sp = parallel->degree[AXIS_TP] > 1 && draw_int(draw, 0, 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    for (int i = parallel->order_count - 1; i > 0 && draw_int(draw, 0, 1); i--) {
+        int other = draw_int(draw, 0, i);
+        enum axis kept = parallel->order[i];
+        parallel->order[i] = parallel->order[other];
+        parallel->order[other] = kept;
+    }
+}
+
+static void draw_memory(struct draw *draw, struct parallel *parallel)
+{
+    parallel->zero = draw_int(draw, 0, 3);
+    parallel->accumulates = parallel->zero >= 2 && draw_int(draw, 0, 1);
+    int shards = parallel->degree[AXIS_DP] * parallel->degree[AXIS_CP];
+    if (shards > 2 && draw_int(draw, 0, 2) == 0) parallel->zero_group = shards / 2;
+    parallel->recompute = (enum recompute)draw_int(draw, 0, RECOMPUTE_COUNT - 1);
+    if (parallel->recompute == RECOMPUTE_SELECTIVE)
+        parallel->recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
+    if (parallel->recompute != RECOMPUTE_NONE) parallel->recompute_layers = draw_int(draw, -1, 1);
+    if (draw_int(draw, 0, 2)) return;
+    parallel->offload.activations = TIER_HOST;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        parallel->offload.layers[class] = (int16_t)draw_int(draw, -1, 2);
+}
+
+static struct run_case case_drawn(struct draw *draw, const char *config)
+{
+    static const int MICRO_BATCHES[] = {1, 2, 4};
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_GPIPE,       SCHEDULE_1F1B,
+                                                   SCHEDULE_INTERLEAVED, SCHEDULE_ZB_H1,
+                                                   SCHEDULE_ZB_H2,       SCHEDULE_ZB_V};
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    draw_degrees(draw, parallel);
     if (parallel->degree[AXIS_PP] > 1) parallel->schedule = DRAW_ONE(draw, SCHEDULES);
     bool has_chunks =
         parallel->schedule == SCHEDULE_INTERLEAVED || parallel->schedule == SCHEDULE_ZB_V;
     parallel->vpp = has_chunks ? 2 : 1;
-    parallel->sp = parallel->degree[AXIS_TP] > 1 && draw_int(draw, 0, 1);
-    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
-    parallel->zero = draw_int(draw, 0, 3);
-    parallel->accumulates = parallel->zero >= 2 && draw_int(draw, 0, 1);
-    parallel->recompute = (enum recompute)draw_int(draw, 0, RECOMPUTE_COUNT - 1);
-    if (parallel->recompute == RECOMPUTE_SELECTIVE)
-        parallel->recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
+    draw_memory(draw, parallel);
     parallel->micro_batch = DRAW_ONE(draw, MICRO_BATCHES);
     parallel->overlap = (unsigned)draw_int(draw, 0, 63);
+    if (draw_int(draw, 0, 1)) parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
     of.roam = draw_int(draw, 0, 3) == 0;
     return of;
