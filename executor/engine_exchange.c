@@ -157,7 +157,7 @@ static bool gather_units(struct engine *engine, int task)
     return true;
 }
 
-static bool add_reals(struct engine *engine, int task, char *to, const char *from, int64_t count)
+static bool add_reals(struct engine *engine, int task, void *to, const void *from, int64_t count)
 {
     const struct box_copy add = {
         .element = ELEMENT_COMPUTE,

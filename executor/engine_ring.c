@@ -265,6 +265,7 @@ bool ring_run(struct engine *engine, int task)
 {
     struct ring ring;
     if (!start(&ring, engine, task)) return false;
+    assert(ring.group);
     return ring.is_backward ? run_backward(&ring) : run_forward(&ring);
 }
 

@@ -31,7 +31,7 @@ static int64_t reals_in(const struct exchange *x, const struct held *box)
 
 // What both boxes have, from the rows of one to those of the other.
 static bool copy_rows(struct exchange *x, const struct held *source, const char *from,
-                      const struct held *target, char *to)
+                      const struct held *target, void *to)
 {
     struct engine *engine = x->engine;
     struct held part = held_overlap(source, target);
@@ -48,7 +48,7 @@ static bool copy_rows(struct exchange *x, const struct held *source, const char 
                                       .combine = BOX_SET,
                                       .rank = 2,
                                       .sizes = {run.count, width},
-                                      .to = to + target_at * engine->real_bytes,
+                                      .to = (char *)to + target_at * engine->real_bytes,
                                       .from = from + source_at * engine->real_bytes,
                                       .to_strides = {target_width, 1},
                                       .from_strides = {source_width, 1}};

@@ -360,7 +360,7 @@ static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
     if (calibration->collective_count == 0) return;
     struct intra_fabric *intra = &cluster->nodes[0].intra;
     double latency_s = 1e-5, bytes_per_s = 1e9, factor = 10;
-    for (int level = 0; level < 12; level++, factor = sqrt(factor)) {
+    for (int level = 0; level < 12; level++) {
         double best_latency_s = latency_s, best_bytes_per_s = bytes_per_s, least = INFINITY;
         for (int i = -2; i <= 2; i++) {
             for (int j = -2; j <= 2; j++) {
@@ -375,6 +375,7 @@ static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
         }
         latency_s = best_latency_s;
         bytes_per_s = best_bytes_per_s;
+        factor = sqrt(factor);
     }
     intra->latency_s = latency_s;
     intra->bandwidth_bytes_per_s = bytes_per_s;
