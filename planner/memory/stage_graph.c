@@ -389,6 +389,8 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     if (!is_now) building->sending = own;
     ends = unfollowed(building, &end_count);
     int end = add_own(building, STAGE_END, "end", slot, -1);
+    // A slot without work (B of an embedding alone) stands where it does all the same.
+    if (end_count == 0) pass_gates(building, end);
     for (int i = 0; i < end_count; i++)
         draft_follows(&building->draft, end, ends[i]);
     building->last_end = end;
