@@ -116,9 +116,10 @@ bool poison_start(struct engine *engine)
 
 // Whether an instruction has written all of its results when it is done: not with an exchange
 // inside, blocks that pass by, or rows of experts, of which some do not exist.
-static bool is_all_there(const struct engine *engine, const struct script_task *of)
+static bool is_all_there(const struct engine *engine, int task)
 {
-    if (of->kind != SCRIPT_INSTR) return false;
+    const struct script_task *of = &engine->script->tasks[task];
+    if (of->kind != SCRIPT_INSTR || ring_is(engine, task)) return false;
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;
@@ -142,7 +143,7 @@ static bool is_real(const struct engine *engine, const struct script_task *of, i
 static bool results_are_numbers(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (!is_all_there(engine, of)) return true;
+    if (!is_all_there(engine, task)) return true;
     for (int i = 0; i < of->output_count; i++) {
         const struct script_operand *operand = &of->outputs[i];
         if (operand->place != PLACE_ARENA || !is_real(engine, of, i)) continue;

@@ -21,7 +21,8 @@ struct kernel_array {
 
 // Ragged tensors (density > 0) hold the rows that exist, sorted by local expert and then by token:
 // data is [rows][last dims]. `routing` of the call says which; sizes are those of the dense shape.
-// The caller makes it, from the weights of the router: those of 0 have no row.
+// The caller makes it, from the weights of the router: those of 0 have no row. In host memory, good
+// for the call.
 struct kernel_routing {
     int64_t expert_count, first_expert;  // local experts
     int64_t *rows_of;                    // [expert_count + 1] prefix sums of rows by local expert

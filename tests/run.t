@@ -119,7 +119,8 @@ check('each step has its line', 3 == (() = $out =~ /$step_line/g), $out);
 for my $line ('a step, all ranks +count  predicted  measured +ratio', 'tasks', '  F +32 ',
               '  send F +16 ', 'operators', '  attention +\d+ ', 'collectives',
               '  tp all-reduce +\d+ ', 'peak memory of a rank +\S+ \S+ +\S+ \S+ +1\.00',
-              'Loss \d\.\d{4} at step 1, \d\.\d{4} at step 3\.', 'cpu, .+, 4 ranks over host', "Wrote \Q$folder/run.json and $folder/t.json\E") {
+              'Loss \d\.\d{4} at step 1, \d\.\d{4} at step 3\.', 'cpu, .+, 4 ranks over host',
+              "Wrote \Q$folder/run.json and $folder/t.json\E") {
     check("the table has: $line", $out =~ /^$line/m, $out);
 }
 my $run = $json->decode(text_of("$folder/run.json"));

@@ -264,6 +264,57 @@ static void any_plan_computes_what_one_rank_does(void **state)
     }
 }
 
+static void check_bits(struct arena *arena, const struct run_case *of,
+                       const struct run_outcome *expected)
+{
+    struct err err = {0};
+    struct run_outcome *found = run_case_run(arena, of, &err);
+    assert_string_equal(err.text, "");
+    assert_string_equal(found->error, "");
+    for (int i = 0; i < expected->tensor_count; i++) {
+        const struct run_tensor *tensor = &expected->tensors[i], *other = NULL;
+        size_t bytes = sizeof(double);
+        for (int j = 0; j < found->tensor_count; j++) {
+            if (strcmp(found->tensors[j].key, tensor->key) == 0) other = &found->tensors[j];
+        }
+        assert_non_null(other);
+        for (int d = 0; d < tensor->rank; d++)
+            bytes *= (size_t)tensor->sizes[d];
+        if (memcmp(tensor->values, other->values, bytes) != 0)
+            fail_msg("%s: other bits in %s", run_case_text(arena, of), tensor->key);
+    }
+}
+
+// Rows stand in one order whenever they are made, so that nothing but a change of who adds what
+// changes a bit.
+static void what_is_redone_moved_or_put_off_has_the_same_bits(void **state)
+{
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_GPIPE, SCHEDULE_ZB_H1, SCHEDULE_ZB_H2};
+    struct run_case of = case_of(MIXTRAL, &(struct expert_case){.dp = 2, .ep = 2, .pp = 2});
+    of.backend = "cpu";
+    of.clip_norm = 0;
+    of.parallel.schedule = SCHEDULE_1F1B;
+    struct err err = {0};
+    struct run_outcome *expected = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_string_equal(expected->error, "");
+    for (size_t i = 0; i < sizeof SCHEDULES / sizeof *SCHEDULES; i++) {
+        of.parallel.schedule = SCHEDULES[i];
+        check_bits(*state, &of, expected);
+    }
+    of.parallel.recompute = RECOMPUTE_FULL;
+    check_bits(*state, &of, expected);
+    of.parallel.recompute = RECOMPUTE_SELECTIVE;
+    of.parallel.recompute_classes = 1u << OP_CLASS_EXPERTS | 1u << OP_CLASS_ACTIVATION;
+    check_bits(*state, &of, expected);
+    of.parallel.recompute = RECOMPUTE_NONE;
+    of.parallel.overlap = 0;
+    of.roam = true;
+    check_bits(*state, &of, expected);
+    of.parallel.zero = 1;
+    check_bits(*state, &of, expected);
+}
+
 static void rows_without_room_end_the_run_with_their_number(void **state)
 {
     struct run_case of = case_of(MIXTRAL, &(struct expert_case){.dp = 4, .ep = 4});
@@ -309,6 +360,7 @@ int main(void)
         cmocka_unit_test(experts_compute_the_same_wherever_they_lie),
         cmocka_unit_test(every_family_of_experts_runs),
         cmocka_unit_test(any_plan_computes_what_one_rank_does),
+        cmocka_unit_test(what_is_redone_moved_or_put_off_has_the_same_bits),
         cmocka_unit_test(rows_without_room_end_the_run_with_their_number),
         cmocka_unit_test(tokens_are_not_dropped),
     };

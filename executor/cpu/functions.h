@@ -18,8 +18,10 @@ union real_bits {
     REAL real;
 #if defined(REAL_IS_DOUBLE)
     int64_t bits;
+    uint64_t shifted;
 #else
     int32_t bits;
+    uint32_t shifted;
 #endif
 };
 
@@ -61,7 +63,8 @@ INLINE REAL exp_split(REAL x, REAL *power)
 {
     union real_bits n = {.real = x * LOG2_E + REAL_ROUND}, round = {.real = REAL_ROUND}, two;
     REAL whole = n.real - REAL_ROUND;
-    two.bits = (n.bits - round.bits + REAL_BIAS) << REAL_MANTISSA;
+    two.shifted = n.shifted - round.shifted + REAL_BIAS;  // of NaN too, whose bits may be any
+    two.shifted <<= REAL_MANTISSA;
     *power = two.real;
     return (x - whole * LN_2_HIGH) - whole * LN_2_LOW;
 }
