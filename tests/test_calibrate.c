@@ -144,7 +144,7 @@ static void what_is_written_is_read_again(void **state)
     fake.rank_count = 2;
     struct calibration calibration = measure(arena, &fake);
     struct machine machine = make(arena, &calibration);
-    const struct local_key key = {"a processor", "a library", "0", 2, 2, 8000000000};
+    const struct local_key key = {"a processor", "a library", "0", "b", 2, 2, 8000000000};
     const struct local made = {machine.cluster, machine.stack};
     const char *text = local_text(arena, &key, &made);
     char path[] = "/tmp/meshwright-test-XXXXXX";
