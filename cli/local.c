@@ -226,7 +226,7 @@ bool local_find(struct arena *arena, const char *command, int rank_count, struct
 struct cluster *local_or_load(struct arena *arena, const char *command, const char *name,
                               int rank_count, const struct stack **stack, struct err *err)
 {
-    struct local local;
+    struct local local = {0};
     if (strcmp(name, "local") != 0) {
         if (rank_count)
             err_set(err, ERR_USAGE, "--ranks: only CLUSTER local has it; --gpus N takes the first");

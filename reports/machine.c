@@ -354,13 +354,14 @@ static double exchange_misfit(const struct cluster *cluster, const struct fabric
 
 // Latency and bandwidth with which all rows together are nearest, each first on a coarse grid of
 // powers and then on finer ones around the best.
+enum { LEVELS = 12 };
 static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
                          const struct calibration *calibration)
 {
     if (calibration->collective_count == 0) return;
     struct intra_fabric *intra = &cluster->nodes[0].intra;
     double latency_s = 1e-5, bytes_per_s = 1e9, factor = 10;
-    for (int level = 0; level < 12; level++, factor = sqrt(factor)) {
+    for (int level = 0; level < LEVELS; level++) {
         double best_latency_s = latency_s, best_bytes_per_s = bytes_per_s, least = INFINITY;
         for (int i = -2; i <= 2; i++) {
             for (int j = -2; j <= 2; j++) {
@@ -375,6 +376,7 @@ static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
         }
         latency_s = best_latency_s;
         bytes_per_s = best_bytes_per_s;
+        factor = sqrt(factor);
     }
     intra->latency_s = latency_s;
     intra->bandwidth_bytes_per_s = bytes_per_s;
