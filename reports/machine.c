@@ -185,7 +185,7 @@ static void settle_peak(const struct calibration *calibration, struct device *de
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
         peak = fmax(peak, *ratios[i] * room);
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
-        *ratios[i] *= room / peak;
+        *ratios[i] = clamp(*ratios[i] * room / peak, DEVICE_RATIO_LOW, 1);
     device->peak_flop_per_s[PRECISION_FP32] = peak;
 }
 
@@ -354,14 +354,13 @@ static double exchange_misfit(const struct cluster *cluster, const struct fabric
 
 // Latency and bandwidth with which all rows together are nearest, each first on a coarse grid of
 // powers and then on finer ones around the best.
-enum { LEVELS = 12 };
 static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
                          const struct calibration *calibration)
 {
     if (calibration->collective_count == 0) return;
     struct intra_fabric *intra = &cluster->nodes[0].intra;
     double latency_s = 1e-5, bytes_per_s = 1e9, factor = 10;
-    for (int level = 0; level < LEVELS; level++) {
+    for (int level = 0; level < 12; level++) {
         double best_latency_s = latency_s, best_bytes_per_s = bytes_per_s, least = INFINITY;
         for (int i = -2; i <= 2; i++) {
             for (int j = -2; j <= 2; j++) {
