@@ -59,7 +59,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
     if (path && !file_write_all(&file, 1, err)) return exit_status(err);
     if (path) printf("Wrote %s: what CLUSTER local is from now on\n", path);
     if (!arguments->folder) return 0;
-    struct local local;
+    struct local local = {0};
     bool done = local_parse(arena, text, &key, &local, err) &&
                 write_folder(arena, arguments->folder, &local, err);
     return done ? 0 : exit_status(err);

@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char STACK[] = "meshwright-cpu";
-
 struct calibrate_arguments calibrate_arguments_default(void)
 {
     return (struct calibrate_arguments){.seconds = 15, .backend = "auto"};
@@ -82,7 +80,7 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
                                         .is_bound = is_bound,
                                         .memory_bytes = key->memory_bytes,
                                         .cache_bytes = cache_bytes > 0 ? cache_bytes : 0};
-    const struct stack *stack = stack_load(arena, STACK, err);
+    const struct stack *stack = stack_load(arena, CPU_STACK, err);
     const struct fabrics *fabrics = stack ? fabrics_load(arena, err) : NULL;
     if (!fabrics) return NULL;
     const struct machine machine = machine_make(arena, calibration, &facts, stack, fabrics);

@@ -4,6 +4,7 @@
 #include "core/version.h"
 #include "executor/calibrate.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static const struct json_field KEY_FIELDS[] = {
     {JSON_TEXT(struct local_key, processor)},
     {JSON_TEXT(struct local_key, libraries)},
     {JSON_TEXT(struct local_key, version)},
+    {JSON_TEXT(struct local_key, build)},
     {JSON_INT(struct local_key, core_count, 1, 1e6)},
     {JSON_INT(struct local_key, rank_count, 1, CLUSTER_GPUS_MAX)},
     {JSON_I64(struct local_key, memory_bytes, 1, 1e15)},
@@ -31,6 +33,36 @@ static const struct json_field FILE_FIELDS[] = {
     {0},
 };
 
+// FNV-1a, 64 bits (Fowler, Noll, Vo), over the bytes of a file.
+static bool hash_file(struct arena *arena, const char *path, uint64_t *hash, struct err *err)
+{
+    enum { BYTES_MOST = 1 << 26 };
+    size_t bytes = 0;
+    const char *text = path ? file_read(arena, path, BYTES_MOST, &bytes, err) : NULL;
+    for (size_t i = 0; text && i < bytes; i++)
+        *hash = (*hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return text != NULL;
+}
+
+// The plug-in that was opened, and what the constants were fitted with.
+static bool find_build(struct arena *arena, const struct backend *backend, struct local_key *key,
+                       struct err *err)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    Dl_info plugin = {0};
+    void *inside = NULL;
+    memcpy(&inside, &backend->run, sizeof inside);
+    if (!dladdr(inside, &plugin)) return err_set(err, ERR_SYSTEM, "the back end cpu is in no file");
+    const char *stack = file_find_data(arena, "cost_models/stacks", CPU_STACK, "stack", err);
+    const char *fabrics = file_find_data(arena, "cost_models", "fabrics", "file", err);
+    const char *paths[] = {plugin.dli_fname, stack, fabrics};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (!hash_file(arena, paths[i], &hash, err)) return false;
+    }
+    key->build = arena_print(arena, "fnv1a64:%016llx", (unsigned long long)hash);
+    return true;
+}
+
 bool local_key_find(struct arena *arena, int rank_count, struct local_key *key, struct err *err)
 {
     const struct backend *backend = backend_open("cpu", err);
@@ -44,7 +76,7 @@ bool local_key_find(struct arena *arena, int rank_count, struct local_key *key, 
                               .core_count = binding_core_count(),
                               .memory_bytes = facts.memory_bytes};
     key->rank_count = rank_count > 0 ? rank_count : key->core_count;
-    return true;
+    return find_build(arena, backend, key, err);
 }
 
 const char *local_path(struct arena *arena, int rank_count)
@@ -66,6 +98,7 @@ char *local_text(struct arena *arena, const struct local_key *key, const struct 
     json_put_text(&writer, "processor", key->processor);
     json_put_text(&writer, "libraries", key->libraries);
     json_put_text(&writer, "version", key->version);
+    json_put_text(&writer, "build", key->build);
     json_put_i64(&writer, "core_count", key->core_count);
     json_put_i64(&writer, "rank_count", key->rank_count);
     json_put_i64(&writer, "memory_bytes", key->memory_bytes);
@@ -79,8 +112,9 @@ char *local_text(struct arena *arena, const struct local_key *key, const struct 
 static bool is_same(const struct local_key *a, const struct local_key *b)
 {
     return strcmp(a->processor, b->processor) == 0 && strcmp(a->libraries, b->libraries) == 0 &&
-           strcmp(a->version, b->version) == 0 && a->core_count == b->core_count &&
-           a->rank_count == b->rank_count && a->memory_bytes == b->memory_bytes;
+           strcmp(a->version, b->version) == 0 && strcmp(a->build, b->build) == 0 &&
+           a->core_count == b->core_count && a->rank_count == b->rank_count &&
+           a->memory_bytes == b->memory_bytes;
 }
 
 static bool read_document(struct arena *arena, const struct json_document *document,

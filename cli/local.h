@@ -8,8 +8,12 @@
 // is measured again, and so is one that cannot be read. Written atomically: two processes at once
 // both measure, and the last one's file stays.
 
+static const char CPU_STACK[] = "meshwright-cpu";
+
 struct local_key {
     const char *processor, *libraries, *version;
+    const char
+        *build;  // of what was measured and what it was fitted with: back end, stack, fabrics
     int core_count, rank_count;
     int64_t memory_bytes;
 };

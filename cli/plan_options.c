@@ -343,7 +343,7 @@ static bool load_stack(struct arena *arena, const struct plan_arguments *argumen
 {
     const char *name = arguments->stack;
     if (!name && request->stack) return true;
-    if (!name) name = is_cpu(request->cluster) ? "meshwright-cpu" : "meshwright";
+    if (!name) name = is_cpu(request->cluster) ? CPU_STACK : "meshwright";
     request->stack = stack_load(arena, name, err);
     return request->stack != NULL;
 }

@@ -128,6 +128,16 @@ static void add_predicted_line(struct arena *arena, struct run_compare *compare,
     if (price->entry == ENTRY_EXCHANGE) row->predicted_bytes += ranks * line->count * price->bytes;
 }
 
+// Where a schedule does not part them, weight gradients are made inside B, and a run has no W.
+static void join_backward(struct run_compare *compare)
+{
+    struct run_row *weight = find_row(compare, RUN_TASK, "W");
+    if (weight->count > 0) return;
+    find_row(compare, RUN_TASK, "B")->predicted_s += weight->predicted_s;
+    struct run_row *end = &compare->rows[--compare->row_count];
+    memmove(weight, weight + 1, (size_t)(end - weight) * sizeof *weight);
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -157,6 +167,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
                                   .rows = ARENA_NEW(arena, struct run_row, rows_max)};
     add_measured(arena, &compare);
     add_predicted_tasks(&compare);
+    join_backward(&compare);
     for (int stage = 0; stage < evaluation->program->shape.stage_count; stage++) {
         struct account account = account_of_stage(arena, ledger, evaluation->program,
                                                   evaluation->price, evaluation->simulation, stage);

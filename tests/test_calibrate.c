@@ -144,7 +144,7 @@ static void what_is_written_is_read_again(void **state)
     fake.rank_count = 2;
     struct calibration calibration = measure(arena, &fake);
     struct machine machine = make(arena, &calibration);
-    const struct local_key key = {"a processor", "a library", "0", 2, 2, 8000000000};
+    const struct local_key key = {"a processor", "a library", "0", "b", 2, 2, 8000000000};
     const struct local made = {machine.cluster, machine.stack};
     const char *text = local_text(arena, &key, &made);
     char path[] = "/tmp/meshwright-test-XXXXXX";
@@ -163,6 +163,31 @@ static void what_is_written_is_read_again(void **state)
     const struct provenance *origin = device_provenance(machine.device, "efficiency.memory_ratio");
     assert_int_equal(origin->kind, PROVENANCE_MEASURED);
     assert_non_null(strstr(origin->source, "2026-11-21, a processor"));
+}
+
+// Whatever the last bits of a rate are, no ratio of the peak is above 1.
+static void what_any_machine_gives_is_read_again(void **state)
+{
+    struct arena *arena = *state;
+    const struct local_key key = {"a processor", "a library", "0", "b", 2, 1, 8000000000};
+    for (int i = 0; i < 60; i++) {
+        struct err err = {0};
+        struct fake_machine fake = MACHINE;
+        fake.gemm_flop_per_s = 80e9 * pow(1.07, i);
+        fake.gemm_k_ramp = 2 * i;
+        fake.attention_flop_per_s = 90e9 * pow(1.06, i);
+        fake_machine_use(&fake);
+        struct calibrate_request request = fake_machine_request(&fake);
+        struct calibration calibration;
+        request.is_short = true;
+        assert_true(calibrate(arena, &request, &calibration, &err));
+        struct machine machine = make(arena, &calibration);
+        const struct local made = {machine.cluster, machine.stack};
+        struct local found;
+        bool done = local_parse(arena, local_text(arena, &key, &made), &key, &found, &err);
+        assert_string_equal(err.text, "");
+        assert_true(done);
+    }
 }
 
 static void the_table_has_every_kind_and_every_size(void **state)
@@ -210,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_slow_machine_is_measured_with_less),
         cmocka_unit_test(a_kernel_that_fails_is_named),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(what_any_machine_gives_is_read_again),
         cmocka_unit_test(the_table_has_every_kind_and_every_size),
         cmocka_unit_test(ranks_are_bound_where_there_are_cores_enough),
     };

@@ -19,7 +19,7 @@ struct bench {
     char folder[64];
 };
 
-static const struct local_key KEY = {"a processor", "a library", "0", 2, 1, 1000000000};
+static const struct local_key KEY = {"a processor", "a library", "0", "b", 2, 1, 1000000000};
 
 // Any cluster and stack of so many ranks will do.
 static char *text_for(struct arena *arena, const struct local_key *key)
@@ -119,6 +119,8 @@ static void another_machine_library_or_version_is_measured_again(void **state)
     key->libraries = "another library";
     assert_int_equal(load(bench), ++expected);
     key->version = "1";
+    assert_int_equal(load(bench), ++expected);
+    key->build = "another build";
     assert_int_equal(load(bench), ++expected);
     key->core_count = 3;
     assert_int_equal(load(bench), ++expected);
