@@ -51,8 +51,9 @@ static bool make_scripts(struct arena *arena, struct arena *scratch, const struc
         !plan_schedule_read(arena, &plan->memory, program, job->request.stack, &schedule, err))
         return false;
     if (schedule) plan_schedule_apply(schedule, &job->evaluation);
-    const struct memory_options options = {
-        .method = MEMORY_ROAM, .alignment = ALIGNMENT, .time_limit_s = 10};
+    // Every rank plans by itself what the plan has not planned, and all have to find the same: by
+    // rules, which ask no clock.
+    const struct memory_options options = {.method = MEMORY_GREEDY, .alignment = ALIGNMENT};
     job->scripts = plan_scripts_make(arena, scratch, program, job->request.stack, schedule,
                                      &options, &job->is_planned, err);
     if (!job->scripts) return false;
