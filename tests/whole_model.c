@@ -29,14 +29,19 @@ static void draw_tokens(struct whole_model *model)
 {
     int64_t length = model->of->seq_len + AHEAD, vocab = model->graph->vocab;
     model->tokens = ARENA_NEW(model->arena, double, model->of->global_batch *length);
+    int octaves = 1;
+    while (vocab >> octaves)
+        octaves++;
     for (int64_t s = 0; s < model->of->global_batch; s++) {
         uint64_t key = random_key(random_key(SEED, 3), (uint64_t)s);
-        int64_t token = 0;
+        double *row = model->tokens + s * length;
         for (int64_t i = 0; i < length; i++) {
             struct random_bits bits = random_at(key, (uint64_t)i);
-            bool is_new = i == 0 || bits.word[0] % 4 == 0;
-            token = is_new ? bits.word[1] % vocab : (token * 5 + 7) % vocab;
-            model->tokens[s * length + i] = (double)token;
+            int64_t width = (int64_t)1 << bits.word[1] % (uint32_t)octaves;
+            bool copies = i >= 2 && bits.word[0] % 2 == 0;
+            row[i] =
+                copies ? row[i - 2]
+                       : (double)((width - 1 + (int64_t)(bits.word[2] % (uint64_t)width)) % vocab);
         }
     }
 }
