@@ -24,7 +24,7 @@ struct whole_model {
     double *tokens;        // [sequence][seq + AHEAD]
 };
 
-// Synthetic data: three tokens of four follow from the one before.
+// Synthetic data, by the rule of executor/engine_data.c.
 static void draw_tokens(struct whole_model *model)
 {
     int64_t length = model->of->seq_len + AHEAD, vocab = model->graph->vocab;
