@@ -34,7 +34,9 @@ struct box_copy {
 // One optimizer step on a part of a unit. All arrays are of reals; moments NULL where the optimizer
 // has none. LAMB and LARS scale each parameter by a ratio of norms: `direction` writes the update
 // direction instead of applying it, then the caller sums norms over the ranks that share the
-// parameter and calls again with `apply` and the ratio.
+// parameter and calls again with `apply` and the ratio. The direction of LAMB is Adam's step plus
+// decay, that of LARS the clipped gradient plus decay; the ratio of LARS goes into its momentum,
+// and its trust coefficient is part of the ratio.
 enum update_part { UPDATE_ALL, UPDATE_DIRECTION, UPDATE_APPLY };
 struct update_call {
     enum optimizer optimizer;
@@ -90,7 +92,9 @@ struct backend {
 };
 
 // executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_SYSTEM, one line,
-// when the plug-in is not there, does not open, is of another version, or has no device.
+// when the plug-in is not there, does not open, is of another version, or has no device. Sets
+// OPENBLAS_CORETYPE for what it loads, unless MESHWRIGHT_KEEP_CORETYPE is set, and
+// OPENBLAS_NUM_THREADS to 1 unless it is set.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
 // "auto": cuda where there is a device, else cpu; *note says which and why, for the user.
 MUST_CHECK const struct backend *backend_choose(struct arena *arena, const char *name,

@@ -21,6 +21,8 @@ struct kernel_array {
 
 // Ragged tensors (density > 0) hold the rows that exist, sorted by local expert and then by token:
 // data is [rows][last dims]. `routing` of the call says which; sizes are those of the dense shape.
+// OP_DISPATCH fills rows_of and token_of from its weights (the same every time it is redone); all
+// others read them, on ranks that hold rows of other ranks' tokens rows_of alone.
 struct kernel_routing {
     int64_t expert_count, first_expert;  // local experts
     int64_t *rows_of;                    // [expert_count + 1] prefix sums of rows by local expert
@@ -37,10 +39,12 @@ struct kernel_call {
     unsigned adds;  // 1 << output: the result is added to what is there
     // Operators that exchange something inside (vocabulary-parallel loss: max, sum of exponentials,
     // target logit): part 2n - 1 fills `inner` for exchange n, part 2n takes in its result. Part 0
-    // of such a call begins.
+    // of a call whose vocabulary is all here does everything; of one that holds a part of it, it
+    // does nothing, and parts 1 to 6 follow with the same arrays: between them the state is in the
+    // outputs.
     int part;
     struct kernel_array inner;
-    uint64_t key;        // of random numbers: seed, step, layer, operator; see kernel_random
+    uint64_t key;        // of random numbers: seed, step, layer, operator; see executor/random.h
     int64_t vocab;       // columns of logits past this one do not exist (padding)
     int64_t head_count;  // of the whole, for the slopes of alibi
     struct kernel_routing *routing;  // NULL: nothing is ragged

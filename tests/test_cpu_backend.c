@@ -310,6 +310,116 @@ static void what_cannot_run_says_why(void **state)
     world.backend->close(world.device);
 }
 
+static void data_that_is_wrong_is_refused(void **state)
+{
+    struct world world = open_world(*state, "data");
+    int64_t ids[2] = {1, 3};
+    double table[6] = {0}, rows[4], weights[4] = {1, 0, 1, 1};
+    struct op op = {.name = "lookup", .kind = OP_GATHER};
+    struct kernel_call call = {.op = &op, .input_count = 2, .output_count = 1};
+    call.inputs[0] = (struct kernel_array){.data = ids,
+                                           .rank = 1,
+                                           .element = ELEMENT_INT64,
+                                           .dims = {DIM_SEQ},
+                                           .sizes = {2},
+                                           .whole = {2}};
+    call.inputs[1] = (struct kernel_array){.data = table,
+                                           .rank = 2,
+                                           .dims = {DIM_VOCAB, DIM_HIDDEN},
+                                           .sizes = {3, 2},
+                                           .whole = {3, 2}};
+    call.outputs[0] = (struct kernel_array){
+        .data = rows, .rank = 2, .dims = {DIM_SEQ, DIM_HIDDEN}, .sizes = {2, 2}, .whole = {2, 2}};
+    assert_string_equal(world.backend->run(world.device, STREAM_COMPUTE, &call),
+                        "an id that its table does not have");
+    // Two tokens choose three experts in all, and there is room for two rows.
+    int64_t rows_of[3], token_of[3];
+    struct kernel_routing routing = {
+        .expert_count = 2, .rows_of = rows_of, .token_of = token_of, .row_capacity = 2};
+    op.kind = OP_DISPATCH;
+    call.routing = &routing;
+    call.inputs[0] = call.outputs[0];
+    call.inputs[1] = (struct kernel_array){
+        .data = weights, .rank = 2, .dims = {DIM_SEQ, DIM_GATE}, .sizes = {2, 2}, .whole = {2, 2}};
+    call.outputs[0] = (struct kernel_array){.data = table,
+                                            .rank = 3,
+                                            .dims = {DIM_SEQ, DIM_EXPERT, DIM_HIDDEN},
+                                            .sizes = {2, 2, 2},
+                                            .whole = {2, 2, 2}};
+    assert_string_equal(world.backend->run(world.device, STREAM_COMPUTE, &call),
+                        "more rows for the experts than have room");
+    routing.row_capacity = 3;
+    assert_null(world.backend->run(world.device, STREAM_COMPUTE, &call));
+    assert_int_equal(rows_of[1], 2);
+    assert_int_equal(rows_of[2], 3);
+    assert_int_equal(token_of[2], 1);
+    world.backend->close(world.device);
+}
+
+enum { EXPERTS = 8, GROUPS = 4, OPEN = 2, TOP_K = 3, TOKENS = 9 };
+
+// Whether an expert is chosen: its group is among the open ones by the sum of its two best ranks
+// (by its best without a bias), and it is among the best of the open groups.
+static bool is_chosen(const double *ranked, bool has_bias, int expert)
+{
+    double worth[GROUPS], own = ranked[expert];
+    int better_groups = 0, better = 0, size = EXPERTS / GROUPS;
+    for (int g = 0; g < GROUPS; g++) {
+        const double *x = ranked + g * size;
+        worth[g] = has_bias ? x[0] + x[1] : fmax(x[0], x[1]);
+    }
+    for (int g = 0; g < GROUPS; g++)
+        better_groups += worth[g] > worth[expert / size];
+    for (int e = 0; e < EXPERTS; e++) {
+        int above = 0;
+        for (int g = 0; g < GROUPS; g++)
+            above += worth[g] > worth[e / size];
+        better += above < OPEN && ranked[e] > own;
+    }
+    return better_groups < OPEN && better < TOP_K;
+}
+
+static void experts_are_chosen_from_open_groups_alone(void **state)
+{
+    struct world world = open_world(*state, "groups");
+    struct op op = {.name = "route",
+                    .kind = OP_ROUTE,
+                    .scalar = 1,
+                    .top_k = TOP_K,
+                    .group_count = GROUPS,
+                    .open_groups = OPEN};
+    for (int trial = 0; trial < TRIALS / 10; trial++) {
+        struct arena_mark mark = arena_mark(world.arena);
+        bool has_bias = trial % 2;
+        op.function = has_bias ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SOFTMAX;
+        struct kernel_array x = {.rank = 3,
+                                 .dims = {DIM_BATCH, DIM_SEQ, DIM_GATE},
+                                 .sizes = {1, TOKENS, EXPERTS},
+                                 .whole = {1, TOKENS, EXPERTS}};
+        double *logits = draw_reals(&world, TOKENS * EXPERTS);
+        double *weights = draw_reals(&world, TOKENS * EXPERTS), *bias = draw_reals(&world, EXPERTS);
+        for (int i = 0; i < TOKENS * EXPERTS; i++)
+            logits[i] += 1e-6 * i;  // no two alike
+        x.data = logits;
+        double ranked[EXPERTS];
+        struct kernel_call call = {
+            .op = &op, .input_count = 1 + has_bias, .output_count = 1, .inputs = {x}};
+        call.inputs[1] =
+            (struct kernel_array){.rank = 1, .dims = {DIM_GATE}, .sizes = {EXPERTS}, .data = bias};
+        call.outputs[0] = x;
+        call.outputs[0].data = weights;
+        assert_null(world.backend->run(world.device, STREAM_COMPUTE, &call));
+        for (int i = 0; i < TOKENS * EXPERTS; i++) {
+            const double *row = logits + i / EXPERTS * EXPERTS;
+            for (int e = 0; e < EXPERTS; e++)
+                ranked[e] = has_bias ? 1 / (1 + exp(-row[e])) + bias[e] : row[e];
+            assert_int_equal(weights[i] > 0, is_chosen(ranked, has_bias, i % EXPERTS));
+        }
+        arena_reset(world.arena, mark);
+    }
+    world.backend->close(world.device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +430,8 @@ int main(void)
         cmocka_unit_test(memory_is_given_filled_copied_and_taken_back),
         cmocka_unit_test(a_back_end_is_found_by_name_or_said_to_be_missing),
         cmocka_unit_test(what_cannot_run_says_why),
+        cmocka_unit_test(data_that_is_wrong_is_refused),
+        cmocka_unit_test(experts_are_chosen_from_open_groups_alone),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

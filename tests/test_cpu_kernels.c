@@ -307,12 +307,84 @@ static void every_gradient_is_a_finite_difference(void **state)
     close_world(world);
 }
 
+// Wide enough for vector code and its ends, long enough for several blocks of attention.
+static const char WIDE[] =
+    "{\"model_type\": \"gemma2\", \"vocab_size\": 131, \"hidden_size\": 72, "
+    "\"intermediate_size\": 101, \"num_hidden_layers\": 1, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": 2, \"head_dim\": 18, \"sliding_window\": 100}";
+enum { WIDE_SEQ = 150 };
+
+static int64_t bytes_of(const struct kernel_case *c, const struct kernel_array *array)
+{
+    int64_t bytes = array->element == ELEMENT_INT64  ? 8
+                    : array->element == ELEMENT_BYTE ? 1
+                                                     : c->backend->real_bytes;
+    for (int i = 0; i < array->rank; i++)
+        bytes *= array->sizes[i];
+    return bytes;
+}
+
+// The same array `shift` bytes past a page's beginning.
+static void move(const struct kernel_case *c, struct kernel_array *array, int64_t shift)
+{
+    enum { PAGE = 4096 };
+    int64_t bytes = bytes_of(c, array);
+    char *memory = arena_alloc(c->arena, (size_t)bytes + 3 * PAGE, 1);
+    char *page = memory + PAGE - (uintptr_t)memory % PAGE;
+    memcpy(page + shift, array->data, (size_t)bytes);
+    array->data = page + shift;
+}
+
+static void check_addresses(const struct kernel_case *c, struct draw *draw)
+{
+    double *before[OP_OUTPUT_MAX];
+    struct kernel_call first = kernel_case_call(c, before), second = first;
+    for (int i = 0; i < first.input_count; i++) {
+        move(c, &first.inputs[i], 0);
+        move(c, &second.inputs[i], 8 * draw_int(draw, 0, 200));
+    }
+    for (int i = 0; i < first.output_count; i++) {
+        move(c, &first.outputs[i], 0);
+        move(c, &second.outputs[i], 8 * draw_int(draw, 0, 200));
+    }
+    kernel_case_run(c, &first);
+    kernel_case_run(c, &second);
+    for (int i = 0; i < first.output_count; i++) {
+        assert_memory_equal(first.outputs[i].data, second.outputs[i].data,
+                            (size_t)bytes_of(c, &first.outputs[i]));
+    }
+}
+
+static void results_do_not_depend_on_addresses(void **state)
+{
+    struct draw draw = draw_start("addresses", 63);
+    for (int b = 0; b < 2; b++) {
+        struct world world = open_world(BACKENDS[b]);
+        struct import_options options = {.flash = true};
+        struct arena_mark mark = arena_mark(*state);
+        struct graph *graph = tiny_graph(*state, WIDE, &options);
+        for (int k = 0; k < graph->block_count; k++) {
+            struct interpreter *whole = kernel_whole(*state, &graph->blocks[k], 1, WIDE_SEQ);
+            for (int o = 0; o < whole->block->op_count; o++) {
+                struct kernel_case c = case_of(*state, &world, whole, o);
+                c.batch = 1;
+                c.seq = WIDE_SEQ;
+                check_addresses(&c, &draw);
+                kernel_case_check(&c);
+            }
+        }
+        arena_reset(*state, mark);
+        close_world(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_equals_the_interpreter),
         cmocka_unit_test(empty_slices_leave_sums_over_nothing),
         cmocka_unit_test(every_gradient_is_a_finite_difference),
+        cmocka_unit_test(results_do_not_depend_on_addresses),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

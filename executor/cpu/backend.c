@@ -60,7 +60,8 @@ static const char *probe(struct backend_device_facts *facts)
 static const char *open_device(int ordinal, struct device **device)
 {
     (void)ordinal;
-    *device = calloc(1, sizeof(struct cpu_device));
+    struct cpu_device *own = calloc(1, sizeof *own);
+    *device = (struct device *)(void *)own;
     return *device ? NULL : CPU_NO_MEMORY;
 }
 
@@ -158,7 +159,7 @@ __attribute__((visibility("default"))) const struct backend *meshwright_backend(
         .version = BACKEND_VERSION,
         .name = sizeof(REAL) == 4 ? "cpu" : "cpu-fp64",
         .is_host = true,
-    .real_bytes = sizeof(REAL),
+        .real_bytes = sizeof(REAL),
         .probe = probe,
         .open = open_device,
         .close = close_device,

@@ -29,9 +29,9 @@
 
 // Memory that kernels need while they run; grown on demand and kept.
 enum scratch {
-    SCRATCH_A,     // packed operands of a product
-    SCRATCH_B,     //
-    SCRATCH_C,     //
+    SCRATCH_A,  // operands and result of a product that are no plain matrices
+    SCRATCH_B,
+    SCRATCH_C,
     SCRATCH_ROWS,  // of the kernel itself
     SCRATCH_SCORES,
     SCRATCH_SUM,  // results that are added to what is there; outputs up to OP_OUTPUT_MAX

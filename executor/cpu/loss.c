@@ -33,12 +33,12 @@ FAST static REAL largest_of(int64_t count, const REAL *x)
     return LARGEST(i, 0, count, -(REAL)HUGE_VAL, x[i]);
 }
 
-// In double, so that 100,000 terms keep their digits: one number per kilobyte is converted.
+// In double, so that 100,000 terms keep their digits: one number in 4096 is converted.
 FAST static double sum_exp(int64_t count, REAL largest, const REAL *x)
 {
     double sum = 0;
-    for (int64_t first = 0; first < count; first += 256) {
-        int64_t end = first + 256 < count ? first + 256 : count;
+    for (int64_t first = 0; first < count; first += 4096) {
+        int64_t end = first + 4096 < count ? first + 4096 : count;
         sum += (double)SUM(i, first, end, real_exp(x[i] - largest));
     }
     return sum;

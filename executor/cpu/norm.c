@@ -57,13 +57,11 @@ struct backward {
     REAL *d_weight, *d_bias;
 };
 
-FAST static void norm_row_backward(const struct backward *b, const REAL *d, const REAL *x,
-                                   REAL *d_x)
+FAST static void parameters_backward(const struct backward *b, struct moments m, const REAL *d,
+                                     const REAL *x)
 {
     int64_t width = b->width;
-    const REAL *weight = b->weight;
     REAL *d_weight = b->d_weight, *d_bias = b->d_bias;
-    struct moments m = moments_of(b->op, x, width);
     if (d_weight) {
         VECTOR for (int64_t i = 0; i < width; i++)
         {
@@ -73,6 +71,13 @@ FAST static void norm_row_backward(const struct backward *b, const REAL *d, cons
     if (d_bias) {
         VECTOR for (int64_t i = 0; i < width; i++) d_bias[i] += d[i];
     }
+}
+
+FAST static void input_backward(const struct backward *b, struct moments m, const REAL *d,
+                                const REAL *x, REAL *d_x)
+{
+    int64_t width = b->width;
+    const REAL *weight = b->weight;
     REAL sum_g = SUM(i, 0, width, weight ? d[i] * weight[i] : d[i]);
     REAL sum_gn =
         SUM(i, 0, width, (weight ? d[i] * weight[i] : d[i]) * ((x[i] - m.mean) * m.inverse));
@@ -83,6 +88,11 @@ FAST static void norm_row_backward(const struct backward *b, const REAL *d, cons
         REAL n = (x[i] - m.mean) * m.inverse, g = weight ? d[i] * weight[i] : d[i];
         d_x[i] = m.inverse * (g - n * mean_gn - mean_g);
     }
+}
+
+FAST static struct moments row_moments(const struct op *op, const REAL *x, int64_t width)
+{
+    return moments_of(op, x, width);
 }
 
 const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_call *call)
@@ -103,7 +113,10 @@ const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_cal
     REAL *d_x = call->outputs[0].data;
     int64_t elements = array_elements(&call->inputs[1]);
     for (int64_t i = 0; i < elements; i += backward.width) {
-        norm_row_backward(&backward, d + i, x + i, d_x + i);
+        struct moments m = row_moments(call->op, x + i, backward.width);
+        // Parameters first: d_x may take the place of what they read.
+        parameters_backward(&backward, m, d + i, x + i);
+        input_backward(&backward, m, d + i, x + i, d_x + i);
     }
     return NULL;
 }

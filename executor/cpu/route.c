@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The choice of experts. A token at a time, in double: there are as many numbers as experts.
@@ -45,6 +46,7 @@ static void close_groups(const struct op *op, double *ranked, int64_t count, boo
                          double *worth)
 {
     int64_t size = count / op->group_count;
+    assert(size > 0);
     for (int64_t g = 0; g < op->group_count; g++) {
         const double *group = ranked + g * size;
         double first = -HUGE_VAL, second = -HUGE_VAL;
@@ -93,12 +95,14 @@ static void route_token(const struct op *op, const REAL *logits, const REAL *bia
 const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
 {
     const struct kernel_array *logits = &call->inputs[0];
+    const struct op *op = call->op;
     int64_t count = array_last(logits), elements = array_elements(logits);
     const REAL *x = logits->data, *bias = call->input_count > 1 ? call->inputs[1].data : NULL;
+    if (op->group_count > 1 && count % op->group_count) return "groups of experts of unequal size";
     double *ranked = cpu_scratch(device, SCRATCH_ROWS, 2 * count * (int64_t)sizeof *ranked);
     if (!ranked) return CPU_NO_MEMORY;
     for (int64_t i = 0; i < elements; i += count)
-        route_token(call->op, x + i, bias, count, ranked, (REAL *)call->outputs[0].data + i);
+        route_token(op, x + i, bias, count, ranked, (REAL *)call->outputs[0].data + i);
     return NULL;
 }
 

@@ -5,8 +5,7 @@
 
 // Softmax over keys where attention is not fused. Keys that a query may not see have probability 0.
 
-FAST static void softmax_row(int64_t keys, struct range range, const REAL *sink, const REAL *x,
-                             REAL *y)
+FAST static void softmax_row(struct range range, const REAL *sink, const REAL *x, REAL *y)
 {
     REAL start = sink ? *sink : -(REAL)HUGE_VAL;
     REAL largest = LARGEST(i, range.first, range.end, start, x[i]);
@@ -14,10 +13,6 @@ FAST static void softmax_row(int64_t keys, struct range range, const REAL *sink,
     if (sink) total += real_exp(*sink - largest);
     REAL factor = total > 0 ? 1 / total : 0;
     VECTOR for (int64_t i = range.first; i < range.end; i++) y[i] *= factor;
-    for (int64_t i = 0; i < range.first; i++)
-        y[i] = 0;
-    for (int64_t i = range.end; i < keys; i++)
-        y[i] = 0;
 }
 
 // The head of a row of scores, dims (batch, head, seq, kv_seq) in whatever order.
@@ -48,7 +43,9 @@ const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *cal
         int64_t query = scores->first[seq] + i / array_stride(scores, seq) % scores->sizes[seq];
         struct range range = visible(call->op, query, scores->first[scores->rank - 1], keys);
         const REAL *sink = sinks ? sinks + head_of(scores, head, i) : NULL;
-        softmax_row(keys, range, sink, x + i, y + i);
+        softmax_row(range, sink, x + i, y + i);
+        memset(y + i, 0, (size_t)range.first * sizeof(REAL));
+        memset(y + i + range.end, 0, (size_t)(keys - range.end) * sizeof(REAL));
     }
     return NULL;
 }
