@@ -81,6 +81,9 @@ $(BUILD)/%.fp64.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -DREAL=double -DREAL_IS_DOUBLE -c -o $@ $<
 
+# A baseline of speed, with the flags that its original is published with.
+$(BUILD)/tests/plain_gpt2%o: CFLAGS = -Ofast -march=native
+
 # MPI between ranks, where there is an MPI. Its headers are not ours to warn about.
 MPI_CFLAGS = $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(MPICC) -show)))
 MPI_LIBRARIES = $(filter -L% -l% -Wl%,$(shell $(MPICC) -show))

@@ -191,7 +191,8 @@ static bool open_engine(struct engine *engine)
     ring_prepare(engine);
     experts_prepare(engine);
     if (!open_world(engine) || !state_open(engine) || !initial_weights(engine)) return false;
-    if (!open_memory(engine) || !data_open(engine)) return false;
+    gradients_prepare(engine);
+    if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
     measure_open(engine);
     return true;
@@ -254,13 +255,9 @@ static bool run_tasks(struct engine *engine)
 
 static bool run_step(struct engine *engine, struct run_result *result)
 {
-    int64_t gradients = engine->state.gradient_count * engine->real_bytes;
     engine->loss_sum = 0;
-    if (!data_step(engine) || !poison_start(engine)) return false;
-    const char *fault = engine->backend->fill(engine->device, STREAM_COMPUTE,
-                                              engine->state.gradients, 0, gradients);
-    if (!engine_ok(engine, -1, fault)) return false;
-    fault = engine->transport->barrier(engine->request->communicator);
+    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine)) return false;
+    const char *fault = engine->transport->barrier(engine->request->communicator);
     if (!engine_ok(engine, -1, fault)) return false;
     measure_start_step(engine);
     double began_s = clock_s();

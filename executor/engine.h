@@ -25,9 +25,10 @@ struct member_group {
 
 // What the engine knows of a task before it runs.
 struct prepared {
-    int owner;   // of an exchange inside an operator: the task of the operator; else -1
-    int source;  // of a reader of streamed keys: see engine_ring.c
-    int rows;    // of a task on rows of experts: see engine_experts.c; -1
+    int owner;        // of an exchange inside an operator: the task of the operator; else -1
+    int source;       // of a reader of streamed keys: see engine_ring.c
+    int rows;         // of a task on rows of experts: see engine_experts.c; -1
+    unsigned writes;  // 1 << output: the first to touch a gradient, see engine_gradients.c
 };
 
 struct value_end {  // --poison: memory that is dead behind a task
@@ -56,6 +57,7 @@ struct engine {
     int group_count;
     struct group *world;
     struct prepared *prepared;
+    bool *is_written;  // [parameter]: its gradient need not be cleared
     struct data *data;
     struct offloaded *offloaded;
     struct experts *experts;
@@ -113,6 +115,10 @@ int state_owner(const struct engine *engine, int unit);
 // Elements of this parameter's tensor that this rank's layout holds.
 struct held state_held(const struct engine *engine, int parameter, int rank);
 const struct parameter *state_parameter(const struct engine *engine, int parameter);
+
+// engine_gradients.c: which need not be cleared, and clearing the others.
+void gradients_prepare(struct engine *engine);
+MUST_CHECK bool gradients_start(struct engine *engine);
 
 // engine_initial.c: weights by name and index in the whole.
 MUST_CHECK bool initial_weights(struct engine *engine);

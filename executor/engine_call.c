@@ -69,6 +69,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
+    if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
     uint64_t key = random_key(engine->request->options->seed, 2);
     key = random_key(key, (uint64_t)engine->step);
     key = random_key(key, (uint64_t)engine_sequence(engine, of));
