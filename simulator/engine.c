@@ -382,7 +382,7 @@ static void keep_trace(struct arena *arena, struct arena *scratch, const struct 
     struct schedule_shape *shape = ARENA_NEW(arena, struct schedule_shape, 1);
     *shape = engine->price->shape;
     *trace = (struct trace){spans->list, spans->count, engine->pipeline_count * shape->stage_count,
-                            task_name, NULL, shape};
+                            task_name,   NULL,         shape};
 }
 
 struct simulation *simulate_step(struct arena *arena, struct arena *scratch,

@@ -94,10 +94,8 @@ static void add_array(struct bench *bench, int tensor)
 
 static struct kernel_call call_of(const struct bench *bench, const struct op *op)
 {
-    struct kernel_call call = {.op = op,
-                               .input_count = op->input_count,
-                               .output_count = op->output_count,
-                               .key = 1};
+    struct kernel_call call = {
+        .op = op, .input_count = op->input_count, .output_count = op->output_count, .key = 1};
     for (int i = 0; i < op->input_count; i++)
         call.inputs[i] = bench->arrays[op->inputs[i]];
     for (int i = 0; i < op->output_count; i++)
@@ -231,8 +229,8 @@ static void bench_step(struct bench *bench, const struct graph *graph, int64_t s
     double update_bound_s = 28.0 * (double)graph->parameter_count / bench->copy_bytes_per_s;
     double step_s = all.taken_s + update_s;
     printf("a step of batch %lld x %lld: %.3f s, %.0f tokens/s, %.0f %% of the roofline\n\n",
-           (long long)bench->batch, (long long)seq, step_s,
-           (double)(bench->batch * seq) / step_s, 100 * (all.bound_s + update_bound_s) / step_s);
+           (long long)bench->batch, (long long)seq, step_s, (double)(bench->batch * seq) / step_s,
+           100 * (all.bound_s + update_bound_s) / step_s);
 }
 
 int main(void)
