@@ -1,7 +1,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/plan_question.h"
-#include "planner/memory/plan_schedule.h"
+#include "core/units.h"
+#include "planner/memory/plan_script.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
 #include "reports/plan_json.h"
@@ -12,7 +13,7 @@
 struct arguments {
     const char *plan;
     const char *trace, *kernels;
-    bool all_ranks, ablation, explain, json;
+    bool all_ranks, ablation, explain, verify, json;
 };
 
 static void unfold(struct arena *arena, const struct parallel *parallel, int64_t kv_head_count,
@@ -50,12 +51,38 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
 
 // Where the plan has a memory schedule, what that needs is what will be allocated.
 static bool use_schedule(struct arena *arena, const struct plan *plan, const struct stack *stack,
-                         struct evaluation *evaluation, struct err *err)
+                         struct evaluation *evaluation, const struct plan_schedule **schedule,
+                         struct err *err)
 {
-    const struct plan_schedule *schedule;
-    if (!plan_schedule_read(arena, &plan->memory, evaluation->program, stack, &schedule, err))
+    if (!plan_schedule_read(arena, &plan->memory, evaluation->program, stack, schedule, err))
         return false;
-    if (schedule) plan_schedule_apply(schedule, evaluation);
+    if (*schedule) plan_schedule_apply(*schedule, evaluation);
+    return true;
+}
+
+// The scripts of all stages as `run` would execute them, written out and verified. A line for
+// people in *verified.
+static bool verify(struct arena *arena, struct arena *scratch, const struct stack *stack,
+                   const struct evaluation *evaluation, const struct plan_schedule *schedule,
+                   const char **verified, struct err *err)
+{
+    enum { ALIGNMENT = 512 };
+    const struct memory_options options = {.method = MEMORY_GREEDY, .alignment = ALIGNMENT};
+    bool is_planned;
+    const struct program *program = evaluation->program;
+    struct script **scripts =
+        plan_scripts_make(arena, scratch, program, stack, schedule, &options, &is_planned, err);
+    if (!scripts) return false;
+    double tasks = 0;
+    for (int stage = 0; stage < program->shape.stage_count; stage++)
+        tasks += scripts[stage]->task_count;
+    *verified = arena_print(
+        arena,
+        "Verified: %s tasks of %d stage%s: every message sent is received and nobody waits for "
+        "ever,\n          layouts agree, no byte is overwritten that is still read, every gradient "
+        "is reduced once.\n",
+        units_count(arena, tasks), program->shape.stage_count,
+        program->shape.stage_count == 1 ? "" : "s");
     return true;
 }
 
@@ -72,8 +99,12 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     struct evaluation evaluation = {0};
     struct ablation ablation = {0};
     struct explain explain = {0};
+    const struct plan_schedule *schedule = NULL;
+    const char *verified = "";
     bool done = evaluate(arena, &scratch, &request, &evaluation, err) &&
-                use_schedule(arena, plan, request.stack, &evaluation, err);
+                use_schedule(arena, plan, request.stack, &evaluation, &schedule, err);
+    if (done && arguments->verify)
+        done = verify(arena, &scratch, request.stack, &evaluation, schedule, &verified, err);
     if (done && arguments->ablation) done = ablate(arena, &scratch, &request, &ablation, err);
     if (done && arguments->explain) {
         explain.account = account_make(arena, &scratch, &request, &evaluation);
@@ -91,6 +122,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         return 0;
     }
     fputs(step_table_text(arena, &request, &evaluation), stdout);
+    fputs(verified, stdout);
     if (arguments->ablation) fputs(ablation_text(arena, request.cluster, &ablation), stdout);
     if (arguments->explain) fputs(explain_text(arena, &explain), stdout);
     return 0;
@@ -111,6 +143,8 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--ablation", OPTION_FLAG, &arguments.ablation, "what each pass gains", NULL, 0, 0},
         {"--explain", OPTION_FLAG, &arguments.explain,
          "every operator, collective and constant: seconds and influence", NULL, 0, 0},
+        {"--verify", OPTION_FLAG, &arguments.verify,
+         "write out what every stage does and check it, as `run` does", NULL, 0, 0},
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
         {0},
     };

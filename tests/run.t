@@ -123,6 +123,9 @@ for my $line ('a step, all ranks +count  predicted  measured +ratio', 'tasks', '
               "Wrote \Q$folder/run.json and $folder/t.json\E") {
     check("the table has: $line", $out =~ /^$line/m, $out);
 }
+($status, $out, $errors) = meshwright("simulate $plan --verify");
+check('simulate verifies what run executes',
+      $status == 0 && $out =~ /^Verified: \S+ tasks of 2 stages: every message/m, $out . $errors);
 my $run = $json->decode(text_of("$folder/run.json"));
 my $found = breach($run, $schema, '$');
 check('run.json follows its schema', $found eq '', $found);
