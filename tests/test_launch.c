@@ -97,7 +97,8 @@ static int run_steps(const struct transport *transport, struct communicator *com
 
 static int rank_main(char **argv)
 {
-    struct case_of what = {find(argv[1], FAULTS, 7), find(argv[2], POINTS, 4)};
+    struct case_of what = {(enum fault)find(argv[1], FAULTS, 7),
+                           (enum point)find(argv[2], POINTS, 4)};
     struct launch_place place = launch_place_find();
     struct pulse_page *page;
     struct err err = {0};
