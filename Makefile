@@ -27,8 +27,9 @@ GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
-SOURCES = $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
-                     $(addsuffix /*/*.c,$(filter-out executor,$(FOLDERS))))
+SOURCES = $(filter-out executor/contraction.c, \
+          $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
+                     $(addsuffix /*/*.c,$(filter-out executor,$(FOLDERS)))))
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o) $(MESSAGES).o
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
@@ -38,14 +39,25 @@ HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% te
           tests/malloc_fail.c tests/mpi_peer.c,$(wildcard tests/*.c)))
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
-CPU_SOURCES = $(wildcard executor/cpu/*.c)
+CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
 MPI_SOURCES = $(wildcard executor/mpi/*.c) executor/communicator_sum.c
 MPICC := $(shell command -v mpicc)
-PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exec_mpi.so)
+CUDA_HOME ?= $(or $(wildcard /usr/local/cuda),$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
+HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
+HAVE_CUDNN := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h))
+CUDA_COMMON = $(filter-out executor/cuda/sdpa%.c,$(wildcard executor/cuda/*.c)) \
+              executor/contraction.c
+CUDA_SOURCES = $(CUDA_COMMON) \
+               $(if $(HAVE_CUDNN),executor/cuda/sdpa.c executor/cuda/sdpa_graph.c, \
+                    executor/cuda/sdpa_none.c)
+CUDA_KERNELS = $(wildcard executor/cuda/*.cu)
+PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exec_mpi.so) \
+          $(if $(HAVE_NVCC),$(BUILD)/exec_cuda.so)
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs install clean deps check_deps \
+.PHONY: all demo test check accuracy bench bench_programs gpu_programs install clean deps \
+        check_deps \
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
@@ -93,6 +105,57 @@ $(BUILD)/%.mpi.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) -fPIC -c -o $@ $<
 
+# CUDA, where there is an nvcc: code of Ampere and Hopper, and PTX for what comes after. libcuda is
+# the driver's and never linked: the libraries open it themselves where there is a device.
+CUDA_FLAGS = -std=c++17 -O3 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+             -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+             -gencode arch=compute_80,code=compute_80
+CUDA_FOLDER = $(CUDA_HOME)/lib64
+$(BUILD)/exec_cuda.so: $(CUDA_SOURCES:%.c=$(BUILD)/%.cuda.o) $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.o)
+	$(CC) $(SANITIZE) -shared -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) \
+	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublasLt $(if $(HAVE_CUDNN),-lcudnn) -lstdc++ \
+	    -lm
+$(BUILD)/%.cuda.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden -c -o $@ $<
+$(BUILD)/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(CUDA_HOME)/bin/nvcc $(CUDA_FLAGS) -MMD -MP -c -o $@ $<
+
+# Asks cuDNN what it has engines for, without a device: it wants the driver's library by name, and
+# the toolkit's stub of it is enough.
+CUDA_STUB = $(wildcard $(CUDA_FOLDER)/stubs/libcuda.so)
+SDPA_SHAPES = $(if $(and $(HAVE_NVCC),$(HAVE_CUDNN),$(CUDA_STUB)),$(BUILD)/tests/sdpa_shapes \
+                   $(BUILD)/tests/stub/libcuda.so.1)
+$(BUILD)/tests/sdpa_shapes: $(BUILD)/tests/gpu/sdpa_shapes.cuda.o \
+                            $(BUILD)/executor/cuda/sdpa_graph.cuda.o
+	$(CC) $(SANITIZE) -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) -lcudnn
+$(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
+	@mkdir -p $(@D)
+	cp $< $@
+
+# What tests/gpu/run.sh runs on a machine with a GPU.
+gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so \
+              $(addprefix $(BUILD)/tests/,gpu_compare test_cpu_kernels test_cuda_backend)
+$(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a
+	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
+
+# The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
+# of cuBLASLt and cuDNN alone is not in it.
+EMULATED_SOURCES = $(filter-out executor/cuda/gemm.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
+                   tests/gpu/emulate.c tests/gpu/emulate_runtime.c
+EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
+                  -fno-strict-aliasing
+$(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
+                                $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.emulated.o)
+	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
+$(BUILD)/%.emulated.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(EMULATED_CFLAGS) -c -o $@ $<
+$(BUILD)/%.cu.emulated.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -Wconversion,$(ALL_CFLAGS)) $(EMULATED_CFLAGS) -x c -c -o $@ $<
+
 $(BUILD)/tests/mpi_peer.so: $(BUILD)/tests/mpi_peer.mpi.o
 	$(CC) $(SANITIZE) -shared -o $@ $^ $(MPI_LIBRARIES)
 
@@ -135,7 +198,8 @@ demo: deps
 	    -o build/demo/plan.json
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 
-test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so
+test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
+               $(BUILD)/exec_cuda_emulated.so $(SDPA_SHAPES)
 
 test: deps
 	@$(QUIET_MAKE) test_programs
@@ -145,7 +209,8 @@ check: check_deps accuracy check_format check_clang check_tidy check_sanitized c
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
-	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests) $(addsuffix /*/*.[ch],$(FOLDERS)))
+	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests tests/gpu) \
+	               $(addsuffix /*/*.[ch],$(FOLDERS))) $(CUDA_KERNELS)
 
 check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
@@ -157,6 +222,9 @@ check_tidy: check_deps $(MESSAGES).h
 	printf '%s\n' $(CPU_SOURCES) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) -DREAL=float \
 	        2>/dev/null' clang-tidy
+	printf '%s\n' $(EMULATED_SOURCES) | xargs -P$(JOBS) -n4 \
+	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
+	        -include tests/gpu/emulate.h -isystem tests/gpu 2>/dev/null' clang-tidy
 	@# Requests are tested until they are done, which clang-tidy's checker of MPI does not know.
 	printf '%s\n' $(if $(MPICC),$(MPI_SOURCES)) | xargs -r -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet --checks=-clang-analyzer-optin.mpi.MPI-Checker "$$@" -- -std=c17 \

@@ -11,8 +11,24 @@
 //
 // Streams are ordered by themselves; between them events. The CPU runs everything where it is asked
 // to, in order.
+//
+// Two kinds of reals. ELEMENT_FP32 is real_bytes wide and ELEMENT_COMPUTE compute_bytes. Back ends
+// of the host have one width for both. A back end with `at` computes in the precision of the plan:
+// `backend->at(precision)` is the table to go on with, whose devices hold ELEMENT_COMPUTE as bf16,
+// fp16 or fp32 and ELEMENT_FP32 always as fp32. Who runs a plan on it
+// - asks for activations, their gradients and the weights that kernels read as ELEMENT_COMPUTE,
+//   and for gradients of parameters, log-sum-exps and the weights of experts as ELEMENT_FP32,
+//   whatever the tensor says: kernels take any mix of both;
+// - keeps weights twice: as reals for the optimizer, and rounded for the kernels. `round` makes the
+//   second at the start, update_call's `rounded` has it written with every update; where weights
+//   are gathered (ZeRO) only the rounded ones travel. Box copies do not convert;
+// - counts messages and collectives of activations in compute_bytes, those of gradients in
+//   real_bytes;
+// - calls synchronize before it reads what a stream writes: nothing but COPY_TO_HOST,
+//   COPY_FROM_HOST, sum_squares and OP_DISPATCH with a routing waits by itself. What the device
+//   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 1 };
+enum { BACKEND_VERSION = 2 };
 
 struct device;  // a back end's own
 struct event;
@@ -31,19 +47,20 @@ struct box_copy {
     int64_t to_strides[TENSOR_RANK_MAX], from_strides[TENSOR_RANK_MAX];
 };
 
-// One optimizer step on a part of a unit. All arrays are of reals; moments NULL where the optimizer
-// has none. LAMB and LARS scale each parameter by a ratio of norms: `direction` writes the update
-// direction instead of applying it, then the caller sums norms over the ranks that share the
-// parameter and calls again with `apply` and the ratio. The direction of LAMB is Adam's step plus
-// decay, that of LARS the clipped gradient plus decay; the ratio of LARS goes into its momentum,
-// and its trust coefficient is part of the ratio.
+// One optimizer step on a part of a unit. All arrays but `rounded` are of reals; moments NULL where
+// the optimizer has none. LAMB and LARS scale each parameter by a ratio of norms: `direction`
+// writes the update direction instead of applying it, then the caller sums norms over the ranks
+// that share the parameter and calls again with `apply` and the ratio. The direction of LAMB is
+// Adam's step plus decay, that of LARS the clipped gradient plus decay; the ratio of LARS goes into
+// its momentum, and its trust coefficient is part of the ratio.
 enum update_part { UPDATE_ALL, UPDATE_DIRECTION, UPDATE_APPLY };
 struct update_call {
     enum optimizer optimizer;
     enum update_part part;
     int64_t count;
     void *weights, *gradients, *first_moments, *second_moments;
-    void *direction;        // of `count` reals: written by UPDATE_DIRECTION, read by UPDATE_APPLY
+    void *rounded;    // NULL, or the weights again as ELEMENT_COMPUTE, written where weights are
+    void *direction;  // of `count` reals: written by UPDATE_DIRECTION, read by UPDATE_APPLY
     double gradient_scale;  // clipping
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
     double trust_ratio;  // UPDATE_APPLY
@@ -58,9 +75,13 @@ struct backend_device_facts {
 
 struct backend {
     int version;
-    const char *name;  // "cpu", "cpu-fp64", "cuda"
-    int real_bytes;    // of ELEMENT_COMPUTE and ELEMENT_FP32
-    bool is_host;      // the device's memory is the host's: others may read and write it directly
+    const char *name;   // "cpu", "cpu-fp64", "cuda"
+    int real_bytes;     // of ELEMENT_FP32
+    int compute_bytes;  // of ELEMENT_COMPUTE
+    bool is_host;       // the device's memory is the host's: others may read and write it directly
+    // The same back end computing in this precision, NULL: it does not. No such function: it has
+    // one precision for every plan.
+    const struct backend *(*at)(enum precision precision);
     const char *(*probe)(struct backend_device_facts *facts);  // NULL: there is a device
     const char *(*open)(int ordinal, struct device **device);
     void (*close)(struct device *device);
@@ -76,6 +97,9 @@ struct backend {
     const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
     const char *(*update)(struct device *device, enum stream stream,
                           const struct update_call *call);
+    // rounded[i] = reals[i] as ELEMENT_COMPUTE; NULL where both are one.
+    const char *(*round)(struct device *device, enum stream stream, void *rounded,
+                         const void *reals, int64_t count);
     // *sum += of the squares of `count` reals, in a fixed order; waits.
     const char *(*sum_squares)(struct device *device, enum stream stream, const void *reals,
                                int64_t count, double *sum);

@@ -7,7 +7,8 @@
 // parallelism: an array says how much of each dim is here and where that begins in the whole.
 //
 // Arrays are dense, row-major, dims in the order of the tensor's extents. ELEMENT_COMPUTE and
-// ELEMENT_FP32 are the back end's real (REAL on the CPU), ELEMENT_INT64 and ELEMENT_BYTE as named.
+// ELEMENT_FP32 are the back end's reals (both REAL on the CPU; executor/backend.h says what they
+// are elsewhere), ELEMENT_INT64 and ELEMENT_BYTE as named.
 
 struct kernel_array {
     void *data;  // NULL: a dry run (can_run)

@@ -41,6 +41,9 @@ static struct kernel_array shape_of(const struct kernel_case *c, int tensor, boo
     const struct tensor *t = &block_of(c)->tensors[tensor];
     struct kernel_array array = {.rank = t->rank, .element = t->element};
     if (t->role == TENSOR_IDS) array.element = ELEMENT_INT64;
+    // See executor/backend.h: gradients of parameters are summed in fp32.
+    bool is_sum = t->role == TENSOR_PARAMETER_GRADIENT && c->backend->at;
+    if (is_sum && array.element == ELEMENT_COMPUTE) array.element = ELEMENT_FP32;
     for (int i = 0; i < t->rank; i++) {
         enum dim dim = t->extents[i].dim, as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;
         array.dims[i] = dim;
@@ -65,7 +68,47 @@ static int64_t elements_of(const struct kernel_array *array)
     return elements;
 }
 
-// The slice of a whole tensor, dense.
+// Numbers of 16 bits: bf16 is the upper half of a float, fp16 what the compiler says.
+static uint16_t to_narrow(const struct kernel_case *c, double value)
+{
+    float wide = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &wide, sizeof bits);
+    if (isnan(wide)) return 0x7FFF;
+    if (!c->is_half) return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    double size = fabs(value), unit = ldexp(1, size > 0 ? (int)fmax(ilogb(size), -14) - 10 : -24);
+    double units = nearbyint(size / unit);
+    int exponent = size > 0 ? (int)fmax(ilogb(size), -14) : -14;
+    unsigned result = (unsigned)units;
+    if (units >= 1024) result += (unsigned)(exponent + 14) << 10;
+    return (uint16_t)(result | (value < 0 ? 0x8000u : 0u));
+}
+
+static double from_narrow(const struct kernel_case *c, uint16_t narrow)
+{
+    uint32_t bits = (uint32_t)narrow << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    if (!c->is_half) return (double)wide;
+    int exponent = narrow >> 10 & 31, mantissa = narrow & 1023;
+    if (exponent == 31) return (double)NAN;
+    double size = ldexp(mantissa + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+    return narrow >> 15 ? -size : size;
+}
+
+int64_t kernel_case_element_bytes(const struct kernel_case *c, enum element element)
+{
+    if (element == ELEMENT_BYTE) return 1;
+    if (element == ELEMENT_INT64) return 8;
+    return element == ELEMENT_FP32 ? c->backend->real_bytes : c->backend->compute_bytes;
+}
+
+static bool is_narrow(const struct kernel_case *c, enum element element)
+{
+    return element == ELEMENT_COMPUTE && c->backend->compute_bytes == 2;
+}
+
+// The slice of a whole tensor, dense; rounded as the back end will have it.
 static double *cut(const struct kernel_case *c, int tensor, const struct kernel_array *shape)
 {
     double *values = ARENA_NEW(c->arena, double, elements_of(shape) + 1);
@@ -76,7 +119,9 @@ static double *cut(const struct kernel_case *c, int tensor, const struct kernel_
             rest /= shape->sizes[e];
             stride *= shape->whole[e];
         }
-        values[i] = c->whole->values[tensor][at];
+        double value = c->whole->values[tensor][at];
+        bool rounds = is_narrow(c, shape->element);
+        values[i] = rounds ? from_narrow(c, to_narrow(c, value)) : value;
     }
     return values;
 }
@@ -96,6 +141,8 @@ static void write_array(const struct kernel_case *c, struct kernel_array *array,
             ((int64_t *)array->data)[i] = (int64_t)values[i];
         } else if (array->element == ELEMENT_BYTE) {
             ((unsigned char *)array->data)[i] = (unsigned char)values[i];
+        } else if (is_narrow(c, array->element)) {
+            ((uint16_t *)array->data)[i] = to_narrow(c, values[i]);
         } else if (c->backend->real_bytes == 8) {
             ((double *)array->data)[i] = values[i];
         } else {
@@ -111,6 +158,8 @@ double *kernel_case_read(const struct kernel_case *c, const struct kernel_array 
     for (int64_t i = 0; i < count; i++) {
         if (array->element == ELEMENT_BYTE) {
             values[i] = ((unsigned char *)array->data)[i];
+        } else if (is_narrow(c, array->element)) {
+            values[i] = from_narrow(c, ((uint16_t *)array->data)[i]);
         } else if (c->backend->real_bytes == 8) {
             values[i] = ((double *)array->data)[i];
         } else {
@@ -209,24 +258,67 @@ struct kernel_call kernel_case_call(const struct kernel_case *c, double *before[
     return call;
 }
 
+// Memory of the back end's own with what the host has.
+static void *carry(const struct kernel_case *c, const void *from, int64_t bytes)
+{
+    void *memory;
+    assert_null(c->backend->allocate(c->device, bytes, &memory));
+    assert_null(c->backend->copy(c->device, STREAM_COMPUTE, COPY_FROM_HOST, memory, from, bytes));
+    return memory;
+}
+
+static void bring_back(const struct kernel_case *c, void *to, void *memory, int64_t bytes)
+{
+    assert_null(c->backend->copy(c->device, STREAM_COMPUTE, COPY_TO_HOST, to, memory, bytes));
+    c->backend->release(c->device, memory);
+}
+
+static int64_t bytes_of(const struct kernel_case *c, const struct kernel_array *array)
+{
+    return elements_of(array) * kernel_case_element_bytes(c, array->element);
+}
+
+static const char *run_there(const struct kernel_case *c, const struct kernel_call *call)
+{
+    struct kernel_call own = *call;
+    if (c->backend->is_host) return c->backend->run(c->device, STREAM_COMPUTE, call);
+    for (int i = 0; i < own.input_count; i++)
+        own.inputs[i].data = carry(c, call->inputs[i].data, bytes_of(c, &call->inputs[i]));
+    for (int i = 0; i < own.output_count; i++)
+        own.outputs[i].data = carry(c, call->outputs[i].data, bytes_of(c, &call->outputs[i]));
+    const char *fault = c->backend->run(c->device, STREAM_COMPUTE, &own);
+    if (!fault) fault = c->backend->synchronize(c->device, STREAM_COMPUTE);
+    for (int i = 0; i < own.input_count; i++)
+        c->backend->release(c->device, own.inputs[i].data);
+    for (int i = 0; i < own.output_count; i++)
+        bring_back(c, call->outputs[i].data, own.outputs[i].data, bytes_of(c, &call->outputs[i]));
+    return fault;
+}
+
 void kernel_case_run(const struct kernel_case *c, const struct kernel_call *call)
 {
     const char *fault = c->backend->can_run(call);
-    if (!fault) fault = c->backend->run(c->device, STREAM_COMPUTE, call);
+    if (!fault) fault = run_there(c, call);
     if (fault) fail_msg("%s: %s", call->op->name, fault);
+}
+
+// Against the largest expected number or `largest`, whichever is larger.
+static void compare(const struct kernel_case *c, const char *what, const double *found,
+                    const double *expected, int64_t count, double largest)
+{
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(expected[i]));
+    for (int64_t i = 0; i < count; i++) {
+        if (fabs(found[i] - expected[i]) <= c->tolerance * largest) continue;
+        fail_msg("%s on %s, element %lld of %lld: %.15g, expected %.15g", what, c->backend->name,
+                 (long long)i, (long long)count, found[i], expected[i]);
+    }
 }
 
 void kernel_case_compare(const struct kernel_case *c, const char *what, const double *found,
                          const double *expected, int64_t count)
 {
-    double largest = 0;
-    for (int64_t i = 0; i < count; i++)
-        largest = fmax(largest, fabs(expected[i]));
-    for (int64_t i = 0; i < count; i++) {
-        if (fabs(found[i] - expected[i]) <= c->tolerance * fmax(largest, 1e-2)) continue;
-        fail_msg("%s on %s, element %lld of %lld: %.15g, expected %.15g", what, c->backend->name,
-                 (long long)i, (long long)count, found[i], expected[i]);
-    }
+    compare(c, what, found, expected, count, 1e-2);
 }
 
 static struct interpreter expected_of(const struct kernel_case *c)
@@ -271,12 +363,15 @@ void kernel_case_check(const struct kernel_case *c)
             values = rows;
             before[i] = sums;
         }
-        for (int64_t j = 0; j < count && c->adds >> i & 1; j++)
+        double largest = 1e-2;  // a sum of two may be smaller than the rounding of either
+        for (int64_t j = 0; j < count && c->adds >> i & 1; j++) {
+            largest = fmax(largest, fabs(before[i][j]));
             values[j] += before[i][j];
+        }
         struct kernel_array held = *array;
         held.rank = 1;
         held.sizes[0] = count;
-        kernel_case_compare(c, op->name, kernel_case_read(c, &held), values, count);
+        compare(c, op->name, kernel_case_read(c, &held), values, count, largest);
     }
 }
 

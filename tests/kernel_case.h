@@ -25,17 +25,22 @@ struct kernel_case {
     int weights;  // tensor that says which rows exist; -1
     uint64_t key;
     double tolerance;
+    bool is_half;  // where elements have 2 bytes they are fp16, else bf16
 };
 
 // Whole slices of all dims of an op.
 struct slices slices_whole(const struct interpreter *whole, int op);
-// A call with the arrays of the case in the back end's memory: inputs filled, outputs as garbage
-// or, where they are added to, as numbers; `before[output]` gets these, as doubles.
+// A call with the arrays of the case in the host's memory, as the back end has them: inputs filled,
+// outputs as garbage or, where they are added to, as numbers; `before[output]` gets these, as
+// doubles.
 struct kernel_call kernel_case_call(const struct kernel_case *c, double *before[OP_OUTPUT_MAX]);
 // The values of an array as doubles.
 double *kernel_case_read(const struct kernel_case *c, const struct kernel_array *array);
+// Bytes of an element of the array on the back end of the case.
+int64_t kernel_case_element_bytes(const struct kernel_case *c, enum element element);
 // Runs both and compares; fails the test naming the op and the element.
 void kernel_case_check(const struct kernel_case *c);
+// Where the back end's memory is not the host's, arrays are carried there and back.
 void kernel_case_run(const struct kernel_case *c, const struct kernel_call *call);
 // |found - expected| within the tolerance of the largest expected.
 void kernel_case_compare(const struct kernel_case *c, const char *what, const double *found,

@@ -37,7 +37,7 @@ sub report {
 for my $folder (@folders) {
     my (@includes, @axes);
     my %allowed = map { $_ => 1 } @{ $may_include{$folder} };
-    for my $path (glob "$folder/*.[ch] $folder/*/*.[ch] $folder/*.cu") {
+    for my $path (glob "$folder/*.[ch] $folder/*/*.[ch] $folder/*/*.cu") {
         open my $file, '<', $path or die "$path: $!";
         while (my $line = <$file>) {
             push @includes, "$path:$.: includes $1/" if $line =~ m{^\s*#\s*include\s+"(\w+)/}

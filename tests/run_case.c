@@ -3,6 +3,7 @@
 #include "cost_models/stack.h"
 #include "executor/shared_memory.h"
 #include "plan/script_check.h"
+#include "tests/emulated.h"
 #include "tests/test.h"
 #include "tests/tiny_models.h"
 
@@ -126,7 +127,10 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
         job->messages = script_messages_under_way(&scratch, scripts, program->shape.stage_count);
     arena_free(&scratch);
     if (done && of->broken != BREAK_NOTHING) run_case_break(of, job->scripts[0]);
-    if (done) job->backend = backend_open(of->backend, why);
+    // CUDA's kernels run on the host here.
+    bool is_cuda = strcmp(of->backend, "cuda") == 0;
+    if (done)
+        job->backend = is_cuda ? emulated_backend(PRECISION_FP32) : backend_open(of->backend, why);
     return done && job->backend;
 }
 

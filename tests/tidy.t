@@ -5,7 +5,7 @@ use warnings;
 
 my @folders = qw(core topologies models plan cost_models simulator planner validation executor
                  reports cli);
-my @sources = map { glob "$_/*.[ch] $_/*/*.[ch] $_/*.cu" } @folders, 'tests';
+my @sources = map { glob "$_/*.[ch] $_/*/*.[ch] $_/*/*.cu" } @folders, 'tests';
 my @texts   = (@sources, glob('tests/*.t tests/*.sh .ci/* Makefile'));
 my %faults;
 my $rule_names = {

@@ -1,75 +1,17 @@
 #pragma once
+#include "executor/array.h"
 #include "executor/cpu/cpu.h"
 
 #include <string.h>
 
-// Questions about the arrays of a call.
-
-static inline int64_t array_elements(const struct kernel_array *array)
-{
-    int64_t elements = 1;
-    for (int i = 0; i < array->rank; i++)
-        elements *= array->sizes[i];
-    return elements;
-}
-
-// Position of a dim or -1.
-static inline int array_find(const struct kernel_array *array, enum dim dim)
-{
-    for (int i = 0; i < array->rank; i++) {
-        if (array->dims[i] == dim) return i;
-    }
-    return -1;
-}
-
-// Size of a dim here, 1 when the array lacks it; and where it begins.
-static inline int64_t array_size(const struct kernel_array *array, enum dim dim)
-{
-    int at = array_find(array, dim);
-    return at < 0 ? 1 : array->sizes[at];
-}
-static inline int64_t array_first(const struct kernel_array *array, enum dim dim)
-{
-    int at = array_find(array, dim);
-    return at < 0 ? 0 : array->first[at];
-}
-static inline int64_t array_whole(const struct kernel_array *array, enum dim dim)
-{
-    int at = array_find(array, dim);
-    return at < 0 ? 1 : array->whole[at];
-}
-
-static inline int64_t array_last(const struct kernel_array *array)
-{
-    return array->rank > 0 ? array->sizes[array->rank - 1] : 1;
-}
-
-// Elements that a step along position `at` skips.
-static inline int64_t array_stride(const struct kernel_array *array, int at)
-{
-    int64_t stride = 1;
-    for (int i = at + 1; i < array->rank; i++)
-        stride *= array->sizes[i];
-    return stride;
-}
+// Arrays of this back end's reals that are sums: they start as they are, or from zeros.
 
 static inline void array_zero(const struct kernel_array *array)
 {
     memset(array->data, 0, (size_t)array_elements(array) * sizeof(REAL));
 }
 
-// Outputs that a kernel adds to by itself start as they are, or from zeros.
-static inline bool call_adds(const struct kernel_call *call, int output)
-{
-    return call->adds >> output & 1;
-}
 static inline void call_begin_sum(const struct kernel_call *call, int output)
 {
     if (!call_adds(call, output)) array_zero(&call->outputs[output]);
-}
-
-// Whether the rows of this array exist for the chosen tokens only.
-static inline bool array_is_ragged(const struct kernel_array *array)
-{
-    return array_find(array, DIM_EXPERT) >= 0 && array_find(array, DIM_SEQ) >= 0;
 }

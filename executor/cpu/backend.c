@@ -168,6 +168,7 @@ __attribute__((visibility("default"))) const struct backend *meshwright_backend(
         .name = sizeof(REAL) == 4 ? "cpu" : "cpu-fp64",
         .is_host = true,
         .real_bytes = sizeof(REAL),
+        .compute_bytes = sizeof(REAL),
         .probe = probe,
         .open = open_device,
         .close = close_device,

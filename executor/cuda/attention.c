@@ -1,0 +1,406 @@
+#include "executor/cuda/cuda.h"
+
+#include <string.h>
+
+// Attention: cuDNN where it has an engine, else by products and a masked softmax over whole rows of
+// scores, some heads at a time. The second is also what the first is compared with.
+
+struct attend {
+    const struct run *run;
+    const struct op *op;
+    int64_t batch_count, queries, keys, heads, kv_heads, width, value_width;
+    int64_t first_head, first_kv_head, group;  // heads of the whole that share a key head
+    struct reals q, k, v, sink;
+    int number;  // of probabilities
+    bool has_sink;
+};
+
+static bool is_layout(const struct kernel_array *array, enum dim heads)
+{
+    return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&
+           array->dims[2] == heads;
+}
+
+const char *cuda_check_attention(const struct kernel_call *call, int first_input)
+{
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
+    enum dim kv = array_find(k, DIM_KV_HEAD) >= 0 ? DIM_KV_HEAD : DIM_HEAD;
+    if (!is_layout(q, DIM_HEAD) || !is_layout(k, kv) || !is_layout(v, kv))
+        return "attention wants (batch, seq, head, width)";
+    if (q->sizes[3] != k->sizes[3] || k->sizes[2] != v->sizes[2] || k->sizes[1] != v->sizes[1])
+        return "queries, keys and values of attention do not fit together";
+    if (k->whole[2] <= 0 || q->whole[2] % k->whole[2] != 0)
+        return "query heads are no multiple of key heads";
+    if (call->op->alibi && call->head_count <= 0) return "alibi needs the number of heads";
+    return NULL;
+}
+
+static struct attend attend_read(const struct run *run, int first_input)
+{
+    const struct kernel_call *call = run->call;
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
+    struct attend attend = {.run = run,
+                            .op = call->op,
+                            .batch_count = q->sizes[0],
+                            .queries = q->sizes[1],
+                            .keys = k->sizes[1],
+                            .heads = q->sizes[2],
+                            .kv_heads = k->sizes[2],
+                            .width = q->sizes[3],
+                            .value_width = v->sizes[3],
+                            .first_head = q->first[2],
+                            .first_kv_head = k->first[2],
+                            .group = q->whole[2] / k->whole[2],
+                            .q = reals_of(run->device, q),
+                            .k = reals_of(run->device, k),
+                            .v = reals_of(run->device, v)};
+    attend.number = attend.q.number;
+    attend.has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
+    if (attend.has_sink) attend.sink = reals_of(run->device, v + 1);
+    return attend;
+}
+
+// Neighbouring heads of one sequence that share a key head, as many as have room for scores.
+struct heads {
+    int64_t sequence, first, count, kv_head;
+};
+
+static bool next_heads(const struct attend *a, struct heads *at)
+{
+    enum { SCORES_MAX = 1 << 26 };
+    at->first += at->count;
+    if (at->first == a->heads) {
+        at->first = 0;
+        at->sequence++;
+    }
+    if (at->sequence == a->batch_count) return false;
+    int64_t whole = a->first_head + at->first, room = SCORES_MAX / (a->queries * a->keys);
+    int64_t left = a->group - whole % a->group, here = a->heads - at->first;
+    at->kv_head = whole / a->group - a->first_kv_head;
+    at->count = left < here ? left : here;
+    if (room < 1) room = 1;
+    if (at->count > room) at->count = room;
+    return true;
+}
+
+// Of q or out, by width; of k or v. One head's rows lie `stride` apart.
+static struct matrix by_query(const struct attend *a, const struct heads *at, struct reals reals,
+                              int64_t width)
+{
+    int64_t stride = a->heads * width;
+    return (struct matrix){reals_at(reals, at->sequence * a->queries * stride + at->first * width),
+                           stride, 1, width};
+}
+static struct matrix by_key(const struct attend *a, const struct heads *at, struct reals reals,
+                            int64_t width)
+{
+    int64_t stride = a->kv_heads * width;
+    return (struct matrix){reals_at(reals, at->sequence * a->keys * stride + at->kv_head * width),
+                           stride, 1, 0};
+}
+static struct matrix turned(struct matrix m)
+{
+    return (struct matrix){m.reals, m.column_stride, m.row_stride, m.batch_stride};
+}
+static struct matrix score_matrix(const struct attend *a, void *data, int number)
+{
+    return (struct matrix){{data, number}, a->keys, 1, a->queries * a->keys};
+}
+
+// scores = factor * x . y^T, with a head's width to sum over.
+static const char *score(const struct attend *a, const struct heads *at, struct matrix x,
+                         struct matrix y, int64_t width, double factor, float *scores)
+{
+    struct product product = {.rows = a->queries,
+                              .columns = a->keys,
+                              .inner = width,
+                              .batch = at->count,
+                              .alpha = factor,
+                              .a = x,
+                              .b = turned(y),
+                              .c = score_matrix(a, scores, NUMBER_FP32)};
+    return cuda_multiply(a->run->device, a->run->stream, &product);
+}
+
+static struct attend_args args_of(const struct attend *a, const struct heads *at, int first_input,
+                                  struct reals lse)
+{
+    const struct kernel_call *call = a->run->call;
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
+    return (struct attend_args){
+        .sight = {a->op->causal, a->op->window},
+        .heads = at->count,
+        .queries = a->queries,
+        .keys = a->keys,
+        .value_width = a->value_width,
+        .first_query = q->first[1],
+        .first_key = k->first[1],
+        .scale = (float)a->op->scalar,
+        .softcap = (float)a->op->softcap,
+        .has_alibi = a->op->alibi,
+        .first_head = a->first_head + at->first,
+        .whole_heads = call->head_count,
+        .sequence = q->first[0] + at->sequence,
+        .whole_queries = q->whole[1],
+        .whole_keys = k->whole[1],
+        .dropout_heads = q->whole[2],
+        .dropout_ratio = a->op->dropout_ratio,
+        .key = call->key,
+        .sink = a->has_sink ? reals_at(a->sink, at->first) : (struct reals){0},
+        .lse = reals_at(lse, at->sequence * a->queries * a->heads + at->first),
+        .lse_stride = a->heads,
+        .out_stride = a->heads * a->value_width,
+        .merges = call->merges,
+    };
+}
+
+static bool allocate(const struct attend *a, struct attend_args *args, int64_t heads,
+                     bool is_backward)
+{
+    int64_t scores = heads * a->queries * a->keys, rows = heads * a->queries;
+    int64_t narrow = scores * number_bytes(a->number);
+    args->scores = run_scratch(a->run, SCRATCH_SCORES, scores * 4);
+    args->weights = (struct reals){run_scratch(a->run, SCRATCH_WEIGHTS, narrow), a->number};
+    args->factors = run_scratch(a->run, SCRATCH_PARTIAL, rows * 4);
+    if (!args->scores || !args->weights.data || !args->factors) return false;
+    if (!is_backward) return true;
+    args->d_scores = run_scratch(a->run, SCRATCH_D_SCORES, scores * 4);
+    args->d_weights = (struct reals){run_scratch(a->run, SCRATCH_D_WEIGHTS, narrow), a->number};
+    return args->d_scores && args->d_weights.data;
+}
+
+// Of an earlier block of a ring there is a result already: it is scaled down and added to.
+static const char *attend_heads(const struct attend *a, const struct heads *at)
+{
+    struct attend_args args = args_of(a, at, 0, run_output(a->run, 1));
+    if (!allocate(a, &args, at->count, false)) return CUDA_NO_MEMORY;
+    const char *fault = score(a, at, by_query(a, at, a->q, a->width), by_key(a, at, a->k, a->width),
+                              a->width, a->op->scalar, args.scores);
+    if (fault) return fault;
+    kernel_attend(a->run->on, &args);
+    struct matrix out = by_query(a, at, run_output(a->run, 0), a->value_width);
+    struct product product = {.rows = a->queries,
+                              .columns = a->value_width,
+                              .inner = a->keys,
+                              .batch = at->count,
+                              .alpha = 1,
+                              .a = score_matrix(a, args.weights.data, a->number),
+                              .b = by_key(a, at, a->v, a->value_width),
+                              .c = out};
+    if (!args.merges) return cuda_multiply(a->run->device, a->run->stream, &product);
+    int64_t elements = at->count * a->queries * a->value_width;
+    float *fresh = run_scratch(a->run, SCRATCH_RESULT, elements * 4);
+    if (!fresh) return CUDA_NO_MEMORY;
+    product.c =
+        (struct matrix){{fresh, NUMBER_FP32}, a->value_width, 1, a->queries * a->value_width};
+    fault = cuda_multiply(a->run->device, a->run->stream, &product);
+    args.out = out.reals;
+    if (!fault) kernel_attend_merge(a->run->on, &args, fresh);
+    return fault;
+}
+
+static struct sdpa_shape shape_of(const struct attend *a, bool is_backward)
+{
+    return (struct sdpa_shape){.number = a->number,
+                               .causal = a->op->causal,
+                               .is_backward = is_backward,
+                               .batch = a->batch_count,
+                               .heads = a->heads,
+                               .kv_heads = a->kv_heads,
+                               .queries = a->queries,
+                               .keys = a->keys,
+                               .width = a->width,
+                               .value_width = a->value_width,
+                               .scale = (float)a->op->scalar};
+}
+
+// What cuDNN's pattern has no place for goes the other way.
+static bool is_usual(const struct attend *a, int first_input, struct reals lse)
+{
+    const struct kernel_call *call = a->run->call;
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
+    bool is_special = a->has_sink || call->merges || a->op->alibi || a->op->softcap > 0 ||
+                      a->op->dropout_ratio > 0 || (a->op->causal && a->op->window > 0);
+    bool is_square = q->first[1] == k->first[1] && a->queries == a->keys;
+    bool is_grouped = a->heads == a->kv_heads * a->group || (a->kv_heads == 1);
+    uintptr_t places = (uintptr_t)a->q.data | (uintptr_t)a->k.data | (uintptr_t)a->v.data;
+    for (int i = 0; i < call->output_count; i++)
+        places |= (uintptr_t)call->outputs[i].data;
+    return !is_special && (is_square || !a->op->causal) && is_grouped && places % 16 == 0 &&
+           a->number != NUMBER_FP32 && lse.number == NUMBER_FP32;
+}
+
+const char *cuda_attention(const struct run *run)
+{
+    struct attend a = attend_read(run, 0);
+    struct heads at = {0};
+    const struct kernel_call *call = run->call;
+    if (array_elements(&call->outputs[0]) == 0) return NULL;
+    if (a.keys == 0) return "attention without keys";
+    struct reals lse = run_output(run, 1);
+    struct sdpa_shape shape = shape_of(&a, false);
+    if (is_usual(&a, 0, lse) && !sdpa_prepare(run->device, &shape)) {
+        struct sdpa_tensors tensors = {
+            .q = a.q, .k = a.k, .v = a.v, .out = run_output(run, 0), .lse = lse.data};
+        return sdpa_run(run->device, run->stream, &shape, &tensors);
+    }
+    const char *fault = NULL;
+    while (!fault && next_heads(&a, &at))
+        fault = attend_heads(&a, &at);
+    return fault;
+}
+
+struct gradients {
+    struct reals d, out, lse, d_q, d_k, d_v, d_sink;
+    struct reals k_sum, v_sum;  // in fp32, of all keys here
+    float *sinks;
+};
+
+// Keys are shared by heads: one head after another adds to their gradients.
+static const char *add_keys(const struct attend *a, const struct heads *at, struct reals weights,
+                            struct matrix rows, struct reals sum, int64_t width)
+{
+    const char *fault = NULL;
+    for (int64_t head = 0; head < at->count && !fault; head++) {
+        struct matrix scores =
+            score_matrix(a, reals_at(weights, head * a->queries * a->keys).data, weights.number);
+        struct product product = {.rows = a->keys,
+                                  .columns = width,
+                                  .inner = a->queries,
+                                  .batch = 1,
+                                  .alpha = 1,
+                                  .beta = 1,
+                                  .a = turned(scores),
+                                  .b = rows,
+                                  .c = by_key(a, at, sum, width)};
+        product.b.reals = reals_at(rows.reals, head * width);
+        fault = cuda_multiply(a->run->device, a->run->stream, &product);
+    }
+    return fault;
+}
+
+static const char *heads_backward(const struct attend *a, const struct heads *at,
+                                  const struct gradients *g)
+{
+    const struct kernel_call *call = a->run->call;
+    struct attend_args args = args_of(a, at, 1, g->lse);
+    struct matrix d = by_query(a, at, g->d, a->value_width);
+    if (!allocate(a, &args, at->count, true)) return CUDA_NO_MEMORY;
+    args.d = d.reals;
+    args.out = by_query(a, at, g->out, a->value_width).reals;
+    int64_t row = (at->sequence * a->heads + at->first) * a->queries;
+    args.sinks = g->sinks ? g->sinks + row : NULL;
+    struct matrix q = by_query(a, at, a->q, a->width), k = by_key(a, at, a->k, a->width);
+    const char *fault = score(a, at, q, k, a->width, a->op->scalar, args.scores);
+    if (!fault) {
+        fault =
+            score(a, at, d, by_key(a, at, a->v, a->value_width), a->value_width, 1, args.d_scores);
+    }
+    if (fault) return fault;
+    kernel_attend_backward(a->run->on, &args);
+    struct product product = {.rows = a->queries,
+                              .columns = a->width,
+                              .inner = a->keys,
+                              .batch = at->count,
+                              .alpha = 1,
+                              .beta = call->merges || call_adds(call, 0) ? 1 : 0,
+                              .a = score_matrix(a, args.d_weights.data, a->number),
+                              .b = k,
+                              .c = by_query(a, at, g->d_q, a->width)};
+    fault = cuda_multiply(a->run->device, a->run->stream, &product);
+    if (!fault) fault = add_keys(a, at, args.weights, d, g->v_sum, a->value_width);
+    if (!fault) fault = add_keys(a, at, args.d_weights, q, g->k_sum, a->width);
+    return fault;
+}
+
+static const char *begin_keys(const struct run *run, enum scratch scratch, int64_t elements,
+                              struct reals *sum)
+{
+    *sum = (struct reals){run_scratch(run, scratch, elements * 4), NUMBER_FP32};
+    if (!sum->data) return CUDA_NO_MEMORY;
+    return cuda_fault(cudaMemsetAsync(sum->data, 0, (size_t)elements * 4, run->on));
+}
+
+// From the sums in fp32 to the gradients, which a ring or a caller may want added.
+static void end_keys(const struct run *run, int output, struct reals sum, int64_t elements)
+{
+    struct terms_args args = {.rank = 1,
+                              .term_count = 1,
+                              .adds = run->call->merges || call_adds(run->call, output),
+                              .sizes = {elements},
+                              .out = run_output(run, output),
+                              .out_strides = {1},
+                              .term = {sum},
+                              .strides = {{1}}};
+    kernel_terms(run->on, &args);
+}
+
+// The sink's part, which does not depend on keys, is the first block's of a ring.
+static void end_sink(const struct attend *a, const struct gradients *g)
+{
+    struct repeat_args args = {.rank = 3,
+                               .adds = call_adds(a->run->call, 3),
+                               .wide = {g->sinks, NUMBER_FP32},
+                               .narrow = g->d_sink,
+                               .sizes = {a->batch_count, a->heads, a->queries},
+                               .strides = {a->heads * a->queries, a->queries, 1},
+                               .repeats = {0, 1, 0},
+                               .narrow_sizes = {1, a->heads, 1},
+                               .narrow_strides = {0, 1, 0}};
+    kernel_fold(a->run->on, &args);
+}
+
+static const char *run_backward(const struct attend *a, struct gradients *g)
+{
+    const struct run *run = a->run;
+    struct heads at = {0};
+    int64_t rows = a->batch_count * a->keys * a->kv_heads;
+    bool has_sink = a->has_sink && run->call->output_count > 3 && !run->call->merges;
+    const char *fault = begin_keys(run, SCRATCH_KEYS, rows * a->width, &g->k_sum);
+    if (!fault) fault = begin_keys(run, SCRATCH_VALUES, rows * a->value_width, &g->v_sum);
+    if (fault) return fault;
+    if (has_sink) {
+        g->sinks = run_scratch(run, SCRATCH_RESULT, a->batch_count * a->heads * a->queries * 4);
+        if (!g->sinks) return CUDA_NO_MEMORY;
+    }
+    while (!fault && next_heads(a, &at))
+        fault = heads_backward(a, &at, g);
+    if (fault) return fault;
+    end_keys(run, 1, g->k_sum, rows * a->width);
+    end_keys(run, 2, g->v_sum, rows * a->value_width);
+    if (has_sink) end_sink(a, g);
+    return NULL;
+}
+
+const char *cuda_attention_backward(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    struct attend a = attend_read(run, 1);
+    struct gradients g = {.d = run_input(run, 0),
+                          .out = run_input(run, call->input_count - 2),
+                          .lse = run_input(run, call->input_count - 1),
+                          .d_q = run_output(run, 0),
+                          .d_k = run_output(run, 1),
+                          .d_v = run_output(run, 2),
+                          .d_sink = run_output(run, 3)};
+    bool is_empty = array_elements(&call->inputs[1]) == 0 || a.keys == 0 || a.kv_heads == 0;
+    const char *fault = NULL;
+    for (int i = 0; i < call->output_count && is_empty && !call->merges && !fault; i++)
+        fault = cuda_begin_sum(run->device, run->stream, call, i);
+    if (is_empty) return fault;
+    struct sdpa_shape shape = shape_of(&a, true);
+    bool is_plain = is_usual(&a, 1, g.lse) && (call->adds & 7) == 0;
+    if (is_plain && !sdpa_prepare(run->device, &shape)) {
+        struct sdpa_tensors tensors = {.q = a.q,
+                                       .k = a.k,
+                                       .v = a.v,
+                                       .out = g.out,
+                                       .d = g.d,
+                                       .d_q = g.d_q,
+                                       .d_k = g.d_k,
+                                       .d_v = g.d_v,
+                                       .lse = g.lse.data};
+        return sdpa_run(run->device, run->stream, &shape, &tensors);
+    }
+    return run_backward(&a, &g);
+}

@@ -1,0 +1,123 @@
+#include "executor/cuda/device_code.h"
+
+// What stands between the products of attention: masks, softmax, dropout and their gradients, a
+// block a row of scores.
+
+DEVICE float slope_of_head(const struct attend_args *a, int64_t head)
+{
+    double exponent = -8.0 * (double)(a->first_head + head + 1) / (double)a->whole_heads;
+    return a->has_alibi ? (float)exp2(exponent) : 0;
+}
+
+// A product of query and key to the score: scaled already, capped, moved by the distance.
+DEVICE float score_of(const struct attend_args *a, float slope, float x, int64_t key)
+{
+    if (a->softcap > 0) x = a->softcap * tanhf(x / a->softcap);
+    return x + slope * (float)(a->first_key + key);
+}
+
+DEVICE float kept(const struct attend_args *a, int64_t head, int64_t query, int64_t key)
+{
+    if (a->dropout_ratio <= 0) return 1;
+    int64_t at = a->sequence * a->dropout_heads + a->first_head + head;
+    at = (at * a->whole_queries + a->first_query + query) * a->whole_keys + a->first_key + key;
+    if (!random_keeps(a->key, (uint64_t)at, a->dropout_ratio)) return 0;
+    return (float)(1 / (1 - a->dropout_ratio));
+}
+
+BLOCK_KERNEL(attend, struct attend_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.heads * a.queries; row += gridDim.x) {
+        int64_t head = row / a.queries, query = row % a.queries;
+        const float *scores = a.scores + row * a.keys;
+        struct keys seen = keys_seen(a.sight, a.first_query + query, a.first_key, a.keys);
+        float slope = slope_of_head(&a, head), before = -INFINITY, total = 0;
+        if (a.merges) {
+            before = load(a.lse, query * a.lse_stride + head);
+        } else if (a.sink.data) {
+            before = load(a.sink, head);
+        }
+        float most = before;
+        for (int64_t i = seen.first + threadIdx.x; i < seen.end; i += blockDim.x)
+            most = fmaxf(most, score_of(&a, slope, scores[i], i));
+        most = block_max(most);
+        bool is_empty = most == -INFINITY;
+        for (int64_t i = seen.first + threadIdx.x; i < seen.end; i += blockDim.x)
+            total += expf(score_of(&a, slope, scores[i], i) - most);
+        total = block_sum(total);
+        float rest = before > -INFINITY ? expf(before - most) : 0;
+        total += rest;
+        for (int64_t i = threadIdx.x; i < a.keys; i += blockDim.x) {
+            bool is_seen = i >= seen.first && i < seen.end && !is_empty;
+            float p = is_seen ? expf(score_of(&a, slope, scores[i], i) - most) / total : 0;
+            if (is_seen) p *= kept(&a, head, query, i);
+            store(a.weights, row * a.keys + i, p);
+        }
+        // All threads have read the log-sum-exp when the sums above are known.
+        if (threadIdx.x > 0) continue;
+        store(a.lse, query * a.lse_stride + head, is_empty ? -INFINITY : most + logf(total));
+        if (a.merges) a.factors[row] = is_empty ? 0 : rest / total;
+    }
+}
+
+void kernel_attend(struct CUstream_st *stream, const struct attend_args *args)
+{
+    LAUNCH(attend, *args, blocks_for(args->heads * args->queries, 1), THREADS, stream);
+}
+
+struct merge_args {
+    struct attend_args attend;
+    const float *fresh;
+};
+KERNEL(attend_merge, struct merge_args, m)
+{
+    struct attend_args a = m.attend;
+    for (int64_t i = INDEX; i < a.heads * a.queries * a.value_width; i += INDICES) {
+        int64_t row = i / a.value_width, head = row / a.queries, query = row % a.queries;
+        int64_t at = query * a.out_stride + head * a.value_width + i % a.value_width;
+        store(a.out, at, a.factors[row] * load(a.out, at) + m.fresh[i]);
+    }
+}
+
+void kernel_attend_merge(struct CUstream_st *stream, const struct attend_args *args,
+                         const float *fresh)
+{
+    struct merge_args merge = {*args, fresh};
+    int64_t count = args->heads * args->queries * args->value_width;
+    LAUNCH(attend_merge, merge, blocks_for(count, THREADS), THREADS, stream);
+}
+
+// With m = d . out: d_score = p (d_p - m) scale, through the slope of the cap.
+BLOCK_KERNEL(attend_back, struct attend_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.heads * a.queries; row += gridDim.x) {
+        int64_t head = row / a.queries, query = row % a.queries;
+        int64_t out = query * a.out_stride + head * a.value_width;
+        struct keys seen = keys_seen(a.sight, a.first_query + query, a.first_key, a.keys);
+        float slope = slope_of_head(&a, head), mean = 0;
+        float lse = load(a.lse, query * a.lse_stride + head);
+        for (int64_t i = threadIdx.x; i < a.value_width; i += blockDim.x)
+            mean += load(a.d, out + i) * load(a.out, out + i);
+        mean = block_sum(mean);
+        for (int64_t i = threadIdx.x; i < a.keys; i += blockDim.x) {
+            int64_t at = row * a.keys + i;
+            bool is_seen = i >= seen.first && i < seen.end;
+            float p = 0, d = 0, factor = 0;
+            if (is_seen) {
+                p = expf(score_of(&a, slope, a.scores[at], i) - lse);
+                factor = kept(&a, head, query, i);
+                d = p * (a.d_scores[at] * factor - mean) * a.scale;
+                float t = a.softcap > 0 ? tanhf(a.scores[at] / a.softcap) : 0;
+                d *= 1 - t * t;
+            }
+            store(a.weights, at, p * factor);
+            store(a.d_weights, at, d);
+        }
+        if (a.sinks && threadIdx.x == 0) a.sinks[row] = -expf(load(a.sink, head) - lse) * mean;
+    }
+}
+
+void kernel_attend_backward(struct CUstream_st *stream, const struct attend_args *args)
+{
+    LAUNCH(attend_back, *args, blocks_for(args->heads * args->queries, 1), THREADS, stream);
+}

@@ -1,0 +1,234 @@
+#include "executor/cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// The table that the plug-in exports, and what needs no kernel.
+
+const struct backend *meshwright_backend(void);
+
+const char CUDA_NO_MEMORY[] = "no memory left on the device";
+
+struct event {
+    cudaEvent_t event;
+};
+
+static struct cuda_device *own_of(struct device *device)
+{
+    return (struct cuda_device *)(void *)device;
+}
+
+const char *cuda_fault(cudaError_t error)
+{
+    if (error == cudaSuccess) return NULL;
+    return error == cudaErrorMemoryAllocation ? CUDA_NO_MEMORY : cudaGetErrorString(error);
+}
+
+// What grows is in use until the stream has passed; freeing waits for that.
+void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch scratch,
+                   int64_t bytes)
+{
+    enum { GRAIN = 1 << 16 };
+    void **memory = &device->scratch[stream][scratch];
+    int64_t *held = &device->scratch_bytes[stream][scratch];
+    if (*memory && bytes <= *held) return *memory;
+    int64_t rounded = (bytes / GRAIN + 1) * GRAIN;
+    cudaFree(*memory);
+    *memory = NULL;
+    if (cudaMalloc(memory, (size_t)rounded) != cudaSuccess) {
+        cudaGetLastError();  // the memory is said to lack by the caller
+        *memory = NULL;
+        return NULL;
+    }
+    *held = rounded;
+    return *memory;
+}
+
+static const char *probe(struct backend_device_facts *facts)
+{
+    int count = 0, runtime = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaErrorInsufficientDriver) return "no device, or no driver as new as this CUDA";
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) return "no device";
+    if (error != cudaSuccess) return cudaGetErrorString(error);
+    struct cudaDeviceProp properties;
+    error = cudaGetDeviceProperties(&properties, 0);
+    if (error != cudaSuccess) return cudaGetErrorString(error);
+    if (properties.major < 8) return "the device is older than compute capability 8.0";
+    cudaRuntimeGetVersion(&runtime);
+    snprintf(facts->name, sizeof facts->name, "%.100s", properties.name);
+    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d, cuBLASLt %lld, cuDNN %lld",
+             runtime / 1000, runtime % 1000 / 10, (long long)gemm_library_version(),
+             (long long)sdpa_library_version());
+    facts->memory_bytes = (int64_t)properties.totalGlobalMem;
+    return NULL;
+}
+
+static void close_device(struct device *device)
+{
+    struct cuda_device *own = own_of(device);
+    cudaDeviceSynchronize();
+    sdpa_close(own);
+    gemm_close(own);
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        for (int i = 0; i < SCRATCH_COUNT; i++)
+            cudaFree(own->scratch[s][i]);
+        if (own->streams[s]) cudaStreamDestroy(own->streams[s]);
+    }
+    for (int i = 0; i < ROTATION_MAX; i++)
+        cudaFree(own->rotations[i].table);
+    cudaFreeHost(own->fault);
+    free(own);
+}
+
+// Ranks beyond the devices of a host share them in turn.
+static const char *open_at(int ordinal, enum number compute, struct device **device)
+{
+    int count = 0;
+    void *fault_flag = NULL;
+    const char *fault = cuda_fault(cudaGetDeviceCount(&count));
+    if (!fault && count == 0) fault = "no device";
+    if (!fault) fault = cuda_fault(cudaSetDevice(ordinal % count));
+    if (fault) return fault;
+    struct cuda_device *own = calloc(1, sizeof *own);
+    if (!own) return "no memory left on this host";
+    own->ordinal = ordinal % count;
+    own->compute = compute;
+    for (int s = 0; s < STREAM_COUNT && !fault; s++)
+        fault = cuda_fault(cudaStreamCreateWithFlags(&own->streams[s], cudaStreamNonBlocking));
+    if (!fault) fault = cuda_fault(cudaHostAlloc(&fault_flag, sizeof(int), cudaHostAllocMapped));
+    own->fault = fault_flag;
+    if (!fault) *own->fault = 0;
+    if (!fault) fault = gemm_open(own);
+    if (!fault) fault = sdpa_open(own);
+    *device = (struct device *)(void *)own;
+    if (!fault) return NULL;
+    close_device(*device);
+    *device = NULL;
+    return fault;
+}
+
+static const char *open_fp32(int ordinal, struct device **device)
+{
+    return open_at(ordinal, NUMBER_FP32, device);
+}
+static const char *open_bf16(int ordinal, struct device **device)
+{
+    return open_at(ordinal, NUMBER_BF16, device);
+}
+static const char *open_fp16(int ordinal, struct device **device)
+{
+    return open_at(ordinal, NUMBER_FP16, device);
+}
+
+static const char *allocate(struct device *device, int64_t bytes, void **memory)
+{
+    (void)device;
+    return cuda_fault(cudaMalloc(memory, (size_t)bytes + 1));
+}
+
+static void release(struct device *device, void *memory)
+{
+    (void)device;
+    cudaFree(memory);
+}
+
+// Memory of the host may be any: from and to it a copy has been done when this returns.
+static const char *copy(struct device *device, enum stream stream, enum copy_kind kind, void *to,
+                        const void *from, int64_t bytes)
+{
+    cudaStream_t on = own_of(device)->streams[stream];
+    enum cudaMemcpyKind direction = kind == COPY_DEVICE    ? cudaMemcpyDeviceToDevice
+                                    : kind == COPY_TO_HOST ? cudaMemcpyDeviceToHost
+                                                           : cudaMemcpyHostToDevice;
+    if (bytes <= 0) return NULL;
+    const char *fault = cuda_fault(cudaMemcpyAsync(to, from, (size_t)bytes, direction, on));
+    if (fault || kind == COPY_DEVICE) return fault;
+    return cuda_fault(cudaStreamSynchronize(on));
+}
+
+static const char *fill(struct device *device, enum stream stream, void *memory, int byte,
+                        int64_t bytes)
+{
+    if (bytes <= 0) return NULL;
+    cudaStream_t on = own_of(device)->streams[stream];
+    return cuda_fault(cudaMemsetAsync(memory, byte, (size_t)bytes, on));
+}
+
+static const char *synchronize(struct device *device, enum stream stream)
+{
+    struct cuda_device *own = own_of(device);
+    const char *fault = cuda_fault(cudaStreamSynchronize(own->streams[stream]));
+    if (fault) return fault;
+    return *own->fault ? "an id that its table does not have" : NULL;
+}
+
+static struct event *event_new(struct device *device)
+{
+    (void)device;
+    struct event *event = calloc(1, sizeof *event);
+    if (event && cudaEventCreate(&event->event) == cudaSuccess) return event;
+    free(event);
+    return NULL;
+}
+
+static void event_free(struct device *device, struct event *event)
+{
+    (void)device;
+    cudaEventDestroy(event->event);
+    free(event);
+}
+
+static const char *event_record(struct device *device, enum stream stream, struct event *event)
+{
+    return cuda_fault(cudaEventRecord(event->event, own_of(device)->streams[stream]));
+}
+
+static const char *event_wait(struct device *device, enum stream stream, struct event *event)
+{
+    return cuda_fault(cudaStreamWaitEvent(own_of(device)->streams[stream], event->event, 0));
+}
+
+static double event_seconds(struct device *device, struct event *from, struct event *to)
+{
+    float milliseconds = 0;
+    (void)device;
+    cudaEventElapsedTime(&milliseconds, from->event, to->event);
+    return 1e-3 * (double)milliseconds;
+}
+
+static const struct backend *at_precision(enum precision precision);
+
+#define BACKEND_AT(opens, bytes)                                                               \
+    {                                                                                          \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes), \
+        .at = at_precision, .probe = probe, .open = (opens), .close = close_device,            \
+        .allocate = allocate, .release = release, .copy = copy, .fill = fill, .box = cuda_box, \
+        .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update, .round = cuda_round,  \
+        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,      \
+        .event_new = event_new, .event_free = event_free, .event_record = event_record,        \
+        .event_wait = event_wait, .event_seconds = event_seconds,                              \
+    }
+
+static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4);
+static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2);
+static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2);
+
+static const struct backend *at_precision(enum precision precision)
+{
+    switch (precision) {
+    case PRECISION_FP32:
+        return &AT_FP32;
+    case PRECISION_BF16:
+        return &AT_BF16;
+    case PRECISION_FP16:
+        return &AT_FP16;
+    default:
+        return NULL;
+    }
+}
+
+__attribute__((visibility("default"))) const struct backend *meshwright_backend(void)
+{
+    return &AT_FP32;
+}

@@ -1,0 +1,174 @@
+#include "executor/contraction.h"
+#include "executor/cuda/cuda.h"
+
+#include <limits.h>
+
+// An einsum as products of matrices, the largest of its loops as a batch.
+
+static bool is_plain(const struct matrix *m, int64_t rows, int64_t columns)
+{
+    return (columns == 1 || m->column_stride == 1) && (rows == 1 || m->row_stride >= columns);
+}
+
+static struct matrix turned(struct matrix m)
+{
+    return (struct matrix){m.reals, m.column_stride, m.row_stride, m.batch_stride};
+}
+
+static int64_t at_least(int64_t value, int64_t least)
+{
+    return value > least ? value : least;
+}
+
+// Between a dense copy [batch][rows][columns] and the matrix where it lies.
+static struct terms_args copy_of(const struct product *p, struct matrix to, struct matrix from,
+                                 int64_t rows, int64_t columns)
+{
+    return (struct terms_args){
+        .rank = 3,
+        .term_count = 1,
+        .sizes = {p->batch, rows, columns},
+        .out = to.reals,
+        .out_strides = {to.batch_stride, to.row_stride, to.column_stride},
+        .term = {from.reals},
+        .strides = {{from.batch_stride, from.row_stride, from.column_stride}}};
+}
+
+static struct matrix dense(void *data, int number, int64_t rows, int64_t columns)
+{
+    return (struct matrix){{data, number}, columns, 1, rows * columns};
+}
+
+struct multiply {
+    struct cuda_device *device;
+    enum stream stream;
+    const struct product *product;
+    int number;  // of both operands
+};
+
+static bool operand(const struct multiply *by, enum scratch scratch, struct matrix m, int64_t rows,
+                    int64_t columns, bool *is_turned, struct matrix *result)
+{
+    struct matrix other = turned(m);
+    bool fits = m.reals.number == by->number;
+    *is_turned = fits && !is_plain(&m, rows, columns) && is_plain(&other, columns, rows);
+    *result = *is_turned ? other : m;
+    if (fits && (*is_turned || is_plain(&m, rows, columns))) {
+        int64_t width = *is_turned ? rows : columns, height = *is_turned ? columns : rows;
+        result->row_stride = at_least(height == 1 ? 0 : result->row_stride, width);
+        return true;
+    }
+    int64_t bytes = by->product->batch * rows * columns * number_bytes(by->number);
+    void *packed = cuda_scratch(by->device, by->stream, scratch, bytes);
+    if (!packed) return false;
+    *result = dense(packed, by->number, rows, columns);
+    struct terms_args args = copy_of(by->product, *result, m, rows, columns);
+    kernel_terms(by->device->streams[by->stream], &args);
+    return true;
+}
+
+static const char *multiply(const struct multiply *by)
+{
+    const struct product *p = by->product;
+    struct gemm gemm = {.rows = p->rows,
+                        .columns = p->columns,
+                        .inner = p->inner,
+                        .batch = p->batch,
+                        .alpha = (float)p->alpha,
+                        .beta = (float)p->beta};
+    struct matrix a, b, c = p->c;
+    bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
+    bool is_direct = fits && is_plain(&c, p->rows, p->columns);
+    if (!is_direct) {
+        int64_t bytes = p->batch * p->rows * p->columns * number_bytes(NUMBER_FP32);
+        void *room = cuda_scratch(by->device, by->stream, SCRATCH_C, bytes);
+        if (!room) return CUDA_NO_MEMORY;
+        c = dense(room, NUMBER_FP32, p->rows, p->columns);
+        gemm.beta = 0;
+    }
+    if (!operand(by, SCRATCH_A, p->a, p->rows, p->inner, &gemm.is_a_turned, &a) ||
+        !operand(by, SCRATCH_B, p->b, p->inner, p->columns, &gemm.is_b_turned, &b)) {
+        return CUDA_NO_MEMORY;
+    }
+    gemm.a = a.reals, gemm.b = b.reals, gemm.c = c.reals;
+    gemm.a_stride = a.row_stride, gemm.b_stride = b.row_stride;
+    gemm.c_stride = at_least(p->rows == 1 ? 0 : c.row_stride, p->columns);
+    gemm.a_batch = a.batch_stride, gemm.b_batch = b.batch_stride, gemm.c_batch = c.batch_stride;
+    const char *fault = gemm_run(by->device, by->stream, &gemm);
+    if (fault || is_direct) return fault;
+    struct terms_args args = copy_of(p, p->c, c, p->rows, p->columns);
+    args.adds = p->beta != 0;
+    kernel_terms(by->device->streams[by->stream], &args);
+    return NULL;
+}
+
+// A C whose rows lie far apart is the product of the turned matrices in the other order. Operands
+// of two precisions meet in the wider one.
+const char *cuda_multiply(struct cuda_device *device, enum stream stream, const struct product *p)
+{
+    struct matrix other = turned(p->c);
+    struct product order = *p;
+    if (!is_plain(&p->c, p->rows, p->columns) && is_plain(&other, p->columns, p->rows)) {
+        order.rows = p->columns, order.columns = p->rows;
+        order.a = turned(p->b), order.b = turned(p->a), order.c = other;
+    }
+    int a = p->a.reals.number, b = p->b.reals.number;
+    struct multiply by = {device, stream, &order, a == b ? a : NUMBER_FP32};
+    return multiply(&by);
+}
+
+// Takes the largest loop out of the loops.
+static struct axis_of take_batch(struct axes *loops)
+{
+    int best = -1;
+    for (int i = 0; i < loops->count; i++) {
+        if (best < 0 || loops->axis[i].size > loops->axis[best].size) best = i;
+    }
+    if (best < 0) return (struct axis_of){1, 0, 0, 0};
+    struct axis_of batch = loops->axis[best];
+    loops->axis[best] = loops->axis[--loops->count];
+    return batch;
+}
+
+// One product for each step of what is summed in loops: the first writes, the others add.
+static const char *sum_products(const struct run *run, const struct einsum *e, struct axis_of batch,
+                                struct place place)
+{
+    int64_t index[2 * TENSOR_RANK_MAX] = {0};
+    double beta = call_adds(run->call, 0) ? 1 : 0;
+    do {
+        struct product product = {
+            .rows = e->row.size,
+            .columns = e->column.size,
+            .inner = e->sum.size,
+            .batch = batch.size,
+            .alpha = run->call->op->scalar,
+            .beta = beta,
+            .a = {reals_at(run_input(run, 0), place.a), e->row.a, e->sum.a, batch.a},
+            .b = {reals_at(run_input(run, 1), place.b), e->sum.b, e->column.b, batch.b},
+            .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
+        const char *fault = cuda_multiply(run->device, run->stream, &product);
+        if (fault) return fault;
+        beta = 1;
+    } while (einsum_next(&e->inner_loops, index, &place));
+    return NULL;
+}
+
+const char *cuda_contract(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    if (array_elements(&call->outputs[0]) == 0) return NULL;
+    if (array_elements(&call->inputs[0]) == 0 || array_elements(&call->inputs[1]) == 0)
+        return cuda_begin_sum(run->device, run->stream, call, 0);
+    struct einsum e = einsum_of(call);
+    int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
+    if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
+    struct axis_of batch = take_batch(&e.loops);
+    struct place place = {0, 0, 0};
+    int64_t index[2 * TENSOR_RANK_MAX] = {0};
+    const char *fault = NULL;
+    do {
+        fault = sum_products(run, &e, batch, place);
+    } while (!fault && einsum_next(&e.loops, index, &place));
+    return fault;
+}

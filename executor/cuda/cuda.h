@@ -1,0 +1,190 @@
+#pragma once
+#include "executor/array.h"
+#include "executor/backend.h"
+#include "executor/cuda/kernels.h"
+
+#include <cuda_runtime_api.h>
+
+// The CUDA back end: one device, a CUDA stream for each stream of a program. C prepares calls, the
+// kernels are in the .cu files, products go to cuBLASLt (gemm.c) and attention to cuDNN (sdpa.c)
+// or, where that has no engine for it, to products and a masked softmax (attention.c).
+//
+// Nothing waits for the device but copies from and to the host, sums of squares, the count of
+// experts' rows, and who asks for it. What the device finds wrong meanwhile is said by the next
+// call that looks.
+
+// Memory that kernels need while they run; grown on demand and kept. Each stream has its own.
+enum scratch {
+    SCRATCH_A,  // operands and result of a product that are no plain matrices
+    SCRATCH_B,
+    SCRATCH_C,
+    SCRATCH_PARTIAL,  // partial sums, moments, lists of tokens
+    SCRATCH_ROWS,     // where experts' rows begin, as the device sees it
+    SCRATCH_INDEX,
+    SCRATCH_SCORES,  // of attention
+    SCRATCH_D_SCORES,
+    SCRATCH_WEIGHTS,
+    SCRATCH_D_WEIGHTS,
+    SCRATCH_RESULT,
+    SCRATCH_KEYS,
+    SCRATCH_VALUES,
+    SCRATCH_SDPA,
+    SCRATCH_GEMM,  // workspace of cuBLASLt
+    SCRATCH_SUM,   // results that are added to what is there; outputs up to OP_OUTPUT_MAX
+    SCRATCH_COUNT = SCRATCH_SUM + OP_OUTPUT_MAX
+};
+
+struct rotation {  // cosines and sines of one rope, kept for the next call
+    double theta;
+    int64_t dims, first, count;
+    float *table;
+    int64_t capacity_bytes;
+};
+enum { ROTATION_MAX = 4 };
+
+struct gemm_cache;
+struct sdpa_cache;
+
+// Behind the `struct device` of the table.
+struct cuda_device {
+    int ordinal;
+    enum number compute;  // of ELEMENT_COMPUTE
+    cudaStream_t streams[STREAM_COUNT];
+    void *scratch[STREAM_COUNT][SCRATCH_COUNT];
+    int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
+    struct rotation rotations[ROTATION_MAX];
+    int next_rotation;
+    int *fault;  // the host's memory, written by kernels
+    struct gemm_cache *gemm;
+    struct sdpa_cache *sdpa;
+};
+
+extern const char CUDA_NO_MEMORY[];
+// NULL, or the name of the error, by CUDA.
+const char *cuda_fault(cudaError_t error);
+// At least `bytes` on the device; NULL when there is none.
+void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch scratch,
+                   int64_t bytes);
+
+static inline int64_t number_bytes(int number)
+{
+    return number == NUMBER_FP32 ? 4 : 2;
+}
+static inline struct reals reals_at(struct reals x, int64_t elements)
+{
+    x.data = (char *)x.data + elements * number_bytes(x.number);
+    return x;
+}
+struct reals reals_of(const struct cuda_device *device, const struct kernel_array *array);
+// Zeros, unless the result is added to what is there.
+const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
+                           const struct kernel_call *call, int output);
+
+// C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
+// cuBLASLt cannot read is packed first.
+struct matrix {
+    struct reals reals;
+    int64_t row_stride, column_stride, batch_stride;
+};
+struct product {
+    int64_t rows, columns, inner, batch;
+    double alpha, beta;
+    struct matrix a, b, c;
+};
+const char *cuda_multiply(struct cuda_device *device, enum stream stream,
+                          const struct product *product);
+
+// gemm.c: row-major matrices, `is_turned`: stored as columns x rows. Strides between rows as
+// stored. a and b are of one number; c of that, or fp32.
+struct gemm {
+    int64_t rows, columns, inner, batch;
+    bool is_a_turned, is_b_turned;
+    struct reals a, b, c;
+    int64_t a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
+    float alpha, beta;
+};
+const char *gemm_open(struct cuda_device *device);
+void gemm_close(struct cuda_device *device);
+const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *gemm);
+int64_t gemm_library_version(void);
+
+// sdpa.c: attention in one kernel. A shape is what cuDNN's heuristics know of it.
+struct sdpa_shape {
+    int number;  // NUMBER_BF16 or NUMBER_FP16
+    bool causal, is_backward;
+    int64_t batch, heads, kv_heads, queries, keys, width, value_width;
+    float scale;
+};
+struct sdpa_tensors {
+    struct reals q, k, v, out, d, d_q, d_k, d_v;  // (batch, seq, head, width)
+    float *lse;                                   // (batch, seq, head)
+};
+const char *sdpa_open(struct cuda_device *device);
+void sdpa_close(struct cuda_device *device);
+// NULL, or why cuDNN does not run this shape here. Plans are kept.
+const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape);
+const char *sdpa_run(struct cuda_device *device, enum stream stream, const struct sdpa_shape *shape,
+                     const struct sdpa_tensors *tensors);
+int64_t sdpa_library_version(void);
+
+// One call of an operator: NULL, or a text that says what is wrong.
+struct run {
+    struct cuda_device *device;
+    enum stream stream;
+    cudaStream_t on;
+    const struct kernel_call *call;
+};
+const char *cuda_contract(const struct run *run);
+const char *cuda_add(const struct run *run);
+const char *cuda_expand(const struct run *run);
+const char *cuda_reduce(const struct run *run);
+const char *cuda_concat(const struct run *run);
+const char *cuda_concat_backward(const struct run *run);
+const char *cuda_elementwise(const struct run *run);
+const char *cuda_rope(const struct run *run);
+const char *cuda_alibi(const struct run *run);
+const char *cuda_dropout(const struct run *run);
+const char *cuda_norm(const struct run *run);
+const char *cuda_norm_backward(const struct run *run);
+const char *cuda_softmax(const struct run *run);
+const char *cuda_softmax_backward(const struct run *run);
+const char *cuda_attention(const struct run *run);
+const char *cuda_attention_backward(const struct run *run);
+const char *cuda_check_attention(const struct kernel_call *call, int first_input);
+const char *cuda_gather(const struct run *run);
+const char *cuda_gather_backward(const struct run *run);
+const char *cuda_loss(const struct run *run);
+const char *cuda_loss_backward(const struct run *run);
+const char *cuda_route(const struct run *run);
+const char *cuda_route_backward(const struct run *run);
+const char *cuda_dispatch(const struct run *run);
+const char *cuda_dispatch_backward(const struct run *run);
+const char *cuda_combine(const struct run *run);
+const char *cuda_combine_backward(const struct run *run);
+
+static inline struct reals run_input(const struct run *run, int input)
+{
+    if (input >= run->call->input_count) return (struct reals){0};
+    return reals_of(run->device, &run->call->inputs[input]);
+}
+static inline struct reals run_output(const struct run *run, int output)
+{
+    if (output >= run->call->output_count) return (struct reals){0};
+    return reals_of(run->device, &run->call->outputs[output]);
+}
+static inline void *run_scratch(const struct run *run, enum scratch scratch, int64_t bytes)
+{
+    return cuda_scratch(run->device, run->stream, scratch, bytes);
+}
+
+// run.c, update.c, box.c: entries of the table.
+const char *cuda_run(struct device *device, enum stream stream, const struct kernel_call *call);
+const char *cuda_can_run(const struct kernel_call *call);
+const char *cuda_update(struct device *device, enum stream stream, const struct update_call *call);
+const char *cuda_sum_squares(struct device *device, enum stream stream, const void *reals,
+                             int64_t count, double *sum);
+const char *cuda_scale(struct device *device, enum stream stream, void *reals, int64_t count,
+                       double factor);
+const char *cuda_round(struct device *device, enum stream stream, void *rounded, const void *reals,
+                       int64_t count);
+const char *cuda_box(struct device *device, enum stream stream, const struct box_copy *copy);

@@ -1,0 +1,193 @@
+#pragma once
+#include "executor/cuda/kernels.h"
+
+// What all kernels are written with. nvcc compiles them; tests compile the same source as C for the
+// host, where an emulation (tests/gpu/emulate.h, included before everything) runs the threads of a
+// block in turns. So: no templates, one struct as the argument, barriers that all threads reach,
+// and BLOCK_KERNEL where there are barriers, shuffles or shared memory.
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#define DEVICE static __device__ __forceinline__
+#define KERNEL(name, type, a) static __global__ void name(const type a)
+#define BLOCK_KERNEL KERNEL
+#define LAUNCH(name, a, blocks, threads, stream) name<<<(unsigned)(blocks), threads, 0, stream>>>(a)
+#elif !defined(CUDA_EMULATED)
+#error "compiled by nvcc, or with tests/gpu/emulate.h"
+#endif
+
+#define RANDOM_FUNCTION DEVICE
+#include "executor/random.h"
+
+#include <float.h>
+#include <math.h>
+
+// Threads of a block; an emulation has fewer, to be fast.
+#if defined(CUDA_EMULATED)
+enum { THREADS = 64 };
+#else
+enum { THREADS = 256 };
+#endif
+enum { BLOCKS_MAX = 1 << 16, CHUNK = 8 };
+
+#define INDEX ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
+#define INDICES ((int64_t)gridDim.x * blockDim.x)
+
+// Blocks for so many threads of work, or rows; kernels go round when there is more.
+static inline int64_t blocks_for(int64_t count, int64_t each)
+{
+    int64_t blocks = (count + each - 1) / each;
+    return blocks < 1 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
+}
+
+DEVICE float bf16_float(uint16_t bits)
+{
+#if defined(__CUDACC__)
+    return __uint_as_float((unsigned)bits << 16);
+#else
+    return emulate_from_bf16(bits);
+#endif
+}
+DEVICE uint16_t float_bf16(float x)
+{
+#if defined(__CUDACC__)
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+#else
+    return emulate_to_bf16(x);
+#endif
+}
+DEVICE float fp16_float(uint16_t bits)
+{
+#if defined(__CUDACC__)
+    return __half2float(__ushort_as_half(bits));
+#else
+    return emulate_from_fp16(bits);
+#endif
+}
+DEVICE uint16_t float_fp16(float x)
+{
+#if defined(__CUDACC__)
+    return __half_as_ushort(__float2half_rn(x));
+#else
+    return emulate_to_fp16(x);
+#endif
+}
+
+DEVICE float narrow_float(int number, uint16_t bits)
+{
+    return number == NUMBER_BF16 ? bf16_float(bits) : fp16_float(bits);
+}
+DEVICE uint16_t float_narrow(int number, float x)
+{
+    return number == NUMBER_BF16 ? float_bf16(x) : float_fp16(x);
+}
+
+DEVICE float load(struct reals x, int64_t at)
+{
+    if (x.number == NUMBER_FP32) return ((const float *)x.data)[at];
+    return narrow_float(x.number, ((const uint16_t *)x.data)[at]);
+}
+DEVICE void store(struct reals x, int64_t at, float value)
+{
+    if (x.number == NUMBER_FP32) {
+        ((float *)x.data)[at] = value;
+    } else {
+        ((uint16_t *)x.data)[at] = float_narrow(x.number, value);
+    }
+}
+DEVICE void store_sum(struct reals x, int64_t at, bool adds, float value)
+{
+    store(x, at, adds ? load(x, at) + value : value);
+}
+
+// Up to CHUNK neighbours; 16 bytes at a time where all are wanted and their address allows it.
+DEVICE void load_chunk(struct reals x, int64_t at, int n, float *v)
+{
+    bool is_wide = x.number == NUMBER_FP32;
+    const char *p = (const char *)x.data + at * (is_wide ? 4 : 2);
+    if (n < CHUNK || ((uintptr_t)p & 15) != 0) {
+        for (int j = 0; j < CHUNK; j++)
+            v[j] = j < n ? load(x, at + j) : 0;
+    } else if (is_wide) {
+        float4 low = ((const float4 *)p)[0], high = ((const float4 *)p)[1];
+        v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
+        v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
+    } else {
+        uint4 words = *(const uint4 *)p;
+        unsigned w[4] = {words.x, words.y, words.z, words.w};
+        for (int j = 0; j < 4; j++) {
+            v[2 * j] = narrow_float(x.number, (uint16_t)(w[j] & 0xFFFF));
+            v[2 * j + 1] = narrow_float(x.number, (uint16_t)(w[j] >> 16));
+        }
+    }
+}
+DEVICE void store_chunk(struct reals x, int64_t at, int n, const float *v)
+{
+    bool is_wide = x.number == NUMBER_FP32;
+    char *p = (char *)x.data + at * (is_wide ? 4 : 2);
+    if (n < CHUNK || ((uintptr_t)p & 15) != 0) {
+        for (int j = 0; j < CHUNK; j++) {
+            if (j < n) store(x, at + j, v[j]);
+        }
+    } else if (is_wide) {
+        float4 low = {v[0], v[1], v[2], v[3]}, high = {v[4], v[5], v[6], v[7]};
+        ((float4 *)p)[0] = low;
+        ((float4 *)p)[1] = high;
+    } else {
+        unsigned w[4];
+        for (int j = 0; j < 4; j++) {
+            w[j] = float_narrow(x.number, v[2 * j]) | (unsigned)float_narrow(x.number, v[2 * j + 1])
+                                                          << 16;
+        }
+        uint4 words = {w[0], w[1], w[2], w[3]};
+        *(uint4 *)p = words;
+    }
+}
+DEVICE int chunk_of(int64_t at, int64_t count)
+{
+    return count - at < CHUNK ? (int)(count - at) : CHUNK;
+}
+
+// Over all threads of a block, which all get the result; the order is fixed. Threads in whole
+// warps.
+DEVICE float block_sum(float x)
+{
+    __shared__ float part[32];
+    for (int mask = 16; mask > 0; mask /= 2)
+        x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+    for (unsigned i = 0; i < blockDim.x / 32; i++)
+        sum += part[i];
+    return sum;
+}
+DEVICE float block_max(float x)
+{
+    __shared__ float part[32];
+    for (int mask = 16; mask > 0; mask /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, mask));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    float most = part[0];
+    for (unsigned i = 1; i < blockDim.x / 32; i++)
+        most = fmaxf(most, part[i]);
+    return most;
+}
+
+struct keys {
+    int64_t first, end;
+};
+DEVICE struct keys keys_seen(struct sight sight, int64_t query, int64_t first_key, int64_t keys)
+{
+    struct keys seen = {0, keys};
+    if (!sight.causal) return seen;
+    int64_t end = query - first_key + 1;
+    seen.end = end < 0 ? 0 : end < keys ? end : keys;
+    if (sight.window > 0 && end > sight.window) seen.first = end - sight.window;
+    if (seen.first > seen.end) seen.first = seen.end;
+    return seen;
+}

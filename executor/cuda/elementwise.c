@@ -1,0 +1,179 @@
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/functions.h"
+
+#include <string.h>
+
+_Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_GELU_TANH &&
+                   MAP_SILU == (int)FUNCTION_SILU && MAP_RELU == (int)FUNCTION_RELU &&
+                   MAP_RELU_SQUARED == (int)FUNCTION_RELU_SQUARED &&
+                   MAP_SCALE == (int)FUNCTION_SCALE && MAP_SOFTCAP == (int)FUNCTION_SOFTCAP &&
+                   MAP_SIGMOID == (int)FUNCTION_SIGMOID &&
+                   MAP_CLAMPED_SWIGLU == (int)FUNCTION_CLAMPED_SWIGLU,
+               "device code has its own numbers for these");
+
+static bool is_known(enum function function)
+{
+    switch (function) {
+    case FUNCTION_GELU:
+    case FUNCTION_GELU_TANH:
+    case FUNCTION_SILU:
+    case FUNCTION_RELU:
+    case FUNCTION_RELU_SQUARED:
+    case FUNCTION_SCALE:
+    case FUNCTION_SOFTCAP:
+    case FUNCTION_SIGMOID:
+    case FUNCTION_CLAMPED_SWIGLU:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void run_forward(const struct run *run, struct map_args args)
+{
+    int64_t gates = array_elements(&run->call->inputs[0]);
+    args.count = array_elements(&run->call->outputs[0]);
+    args.repeats = args.count / gates;
+    args.x = run_input(run, 0);
+    args.up = run_input(run, 1);
+    args.y = run_output(run, 0);
+    kernel_map(run->on, &args);
+}
+
+static void run_backward(const struct run *run, struct map_args args)
+{
+    bool is_gated = run->call->output_count == 2;
+    args.count = array_elements(&run->call->inputs[0]);
+    args.repeats = args.count / array_elements(&run->call->outputs[0]);
+    args.d = run_input(run, 0);
+    // A linear function has no forward input; its slope is the same everywhere.
+    args.x = run_input(run, run->call->input_count > 1 ? 1 : 0);
+    args.up = is_gated ? run_input(run, 2) : (struct reals){0};
+    args.d_x = run_output(run, 0);
+    args.d_up = run_output(run, 1);
+    kernel_map_backward(run->on, &args);
+}
+
+const char *cuda_elementwise(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    const struct op *op = call->op;
+    if (op->function == FUNCTION_ROPE) return cuda_rope(run);
+    if (op->function == FUNCTION_ALIBI) return cuda_alibi(run);
+    if (!is_known(op->function)) return "no kernel for this element-wise function";
+    bool is_empty = array_elements(&call->outputs[0]) == 0 || array_elements(&call->inputs[0]) == 0;
+    // A gate that nothing was gated with has no gradient.
+    if (is_empty && call->output_count == 2)
+        return cuda_begin_sum(run->device, run->stream, call, 0);
+    if (is_empty) return NULL;
+    struct map_args args = {.function = (int)op->function, .scalar = (float)op->scalar};
+    if (op->phase == PHASE_FORWARD) {
+        run_forward(run, args);
+    } else {
+        run_backward(run, args);
+    }
+    return NULL;
+}
+
+const char *cuda_dropout(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    const struct kernel_array *in = &call->inputs[0];
+    bool is_forward = call->op->phase == PHASE_FORWARD;
+    const struct kernel_array *mask = is_forward ? &call->outputs[1] : &call->inputs[1];
+    if (mask->element != ELEMENT_BYTE) return "a dropout mask is of bytes";
+    if (array_elements(in) == 0) return NULL;
+    struct dropout_args args = {.rank = in->rank,
+                                .draws = is_forward,
+                                .key = call->key,
+                                .ratio = call->op->dropout_ratio,
+                                .mask = mask->data,
+                                .x = run_input(run, 0),
+                                .y = run_output(run, 0)};
+    memcpy(args.sizes, in->sizes, sizeof args.sizes);
+    memcpy(args.first, in->first, sizeof args.first);
+    memcpy(args.whole, in->whole, sizeof args.whole);
+    kernel_dropout(run->on, &args);
+    return NULL;
+}
+
+static bool is_same(const struct rotation *a, const struct rotation *b)
+{
+    return a->theta == b->theta && a->dims == b->dims && a->first == b->first &&
+           a->count == b->count;
+}
+
+// The table of a rope, made unless one of the last few calls had the same; NULL without memory.
+static const float *table_of(const struct run *run, const struct rotation *wanted)
+{
+    struct cuda_device *device = run->device;
+    for (int i = 0; i < ROTATION_MAX; i++) {
+        if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
+    }
+    struct rotation *rotation = &device->rotations[device->next_rotation];
+    device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
+    int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(float);
+    // Another stream may read the table that gives way.
+    if (cudaDeviceSynchronize() != cudaSuccess) return NULL;
+    if (bytes > rotation->capacity_bytes) {
+        cudaFree(rotation->table);
+        *rotation = (struct rotation){0};
+        void *table;
+        if (cudaMalloc(&table, (size_t)bytes) != cudaSuccess) return NULL;
+        rotation->table = table;
+        rotation->capacity_bytes = bytes;
+    }
+    rotation->theta = wanted->theta, rotation->dims = wanted->dims;
+    rotation->first = wanted->first, rotation->count = wanted->count;
+    kernel_rope_table(run->on, wanted->theta, wanted->dims, wanted->first, wanted->count,
+                      rotation->table);
+    if (cudaStreamSynchronize(run->on) != cudaSuccess) return NULL;
+    return rotation->table;
+}
+
+const char *cuda_rope(const struct run *run)
+{
+    const struct kernel_array *in = &run->call->inputs[0];
+    const struct op *op = run->call->op;
+    int at = array_find(in, DIM_SEQ);
+    int64_t width = array_last(in);
+    if (at < 0) return "rope needs the dim seq";
+    if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
+    if (array_elements(in) == 0) return NULL;
+    struct rotation wanted = {.theta = op->scalar,
+                              .dims = op->rotary_dims,
+                              .first = in->first[at],
+                              .count = in->sizes[at]};
+    struct rope_args args = {.elements = array_elements(in),
+                             .width = width,
+                             .inner = array_stride(in, at),
+                             .positions = wanted.count,
+                             .dims = op->rotary_dims,
+                             .first = op->rotary_first,
+                             .sign = op->phase == PHASE_FORWARD ? 1 : -1,
+                             .table = table_of(run, &wanted),
+                             .x = run_input(run, 0),
+                             .y = run_output(run, 0)};
+    if (!args.table) return CUDA_NO_MEMORY;
+    kernel_rope(run->on, &args);
+    return NULL;
+}
+
+const char *cuda_alibi(const struct run *run)
+{
+    const struct kernel_array *in = &run->call->inputs[0];
+    int head = array_find(in, DIM_HEAD);
+    if (head < 0 || in->dims[in->rank - 1] != DIM_KV_SEQ) return "alibi needs head and kv_seq";
+    if (run->call->head_count <= 0) return "alibi needs the number of heads";
+    struct alibi_args args = {.elements = array_elements(in),
+                              .keys = array_last(in),
+                              .first_key = in->first[in->rank - 1],
+                              .head_stride = array_stride(in, head),
+                              .heads = in->sizes[head],
+                              .first_head = in->first[head],
+                              .whole_heads = run->call->head_count,
+                              .x = run_input(run, 0),
+                              .y = run_output(run, 0)};
+    if (args.elements > 0) kernel_alibi(run->on, &args);
+    return NULL;
+}

@@ -1,0 +1,191 @@
+#include "executor/cuda/device_code.h"
+
+// Functions of one element, alone or as the gate of f(gate) * up, and their slopes: the numbers are
+// those of enum function, which elementwise.c checks.
+
+#include "executor/cuda/functions.h"
+
+DEVICE float sigmoid_of(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+// sqrt(2 / pi) (x + 0.044715 x^3), twice: 1 + tanh(u) is twice the sigmoid of 2u.
+DEVICE float gelu_inner(float x)
+{
+    return 2 * 0.7978845608028654f * (x + 0.044715f * x * x * x);
+}
+
+DEVICE float value_of(int function, float s, float x)
+{
+    float r;
+    switch (function) {
+    case MAP_GELU:
+        return 0.5f * x * erfcf(-x * 0.7071067811865476f);
+    case MAP_GELU_TANH:
+        return x * sigmoid_of(gelu_inner(x));
+    case MAP_SILU:
+        return x * sigmoid_of(x);
+    case MAP_RELU:
+        return x > 0 ? x : 0;
+    case MAP_RELU_SQUARED:
+        r = x > 0 ? x : 0;
+        return r * r;
+    case MAP_SCALE:
+        return s * x;
+    case MAP_SOFTCAP:
+        return s * tanhf(x / s);
+    default:
+        return sigmoid_of(x);
+    }
+}
+
+DEVICE float slope_of(int function, float s, float x)
+{
+    float p;
+    switch (function) {
+    case MAP_GELU:
+        return 0.5f * erfcf(-x * 0.7071067811865476f) +
+               x * 0.3989422804014327f * expf(-0.5f * x * x);
+    case MAP_GELU_TANH:
+        p = sigmoid_of(gelu_inner(x));
+        return p + x * p * (1 - p) * 2 * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
+    case MAP_SILU:
+        p = sigmoid_of(x);
+        return p * (1 + x * (1 - p));
+    case MAP_RELU:
+        return x > 0 ? 1 : 0;
+    case MAP_RELU_SQUARED:
+        return x > 0 ? 2 * x : 0;
+    case MAP_SCALE:
+        return s;
+    case MAP_SOFTCAP:
+        p = tanhf(x / s);
+        return 1 - p * p;
+    default:
+        p = sigmoid_of(x);
+        return p * (1 - p);
+    }
+}
+
+// gpt-oss: (up + 1) * g * sigmoid(scalar * g), g at most the limit, up between it and its negative.
+#define CLAMP 7.0f
+
+DEVICE float gated_value(int function, float s, float gate, float up)
+{
+    if (function != MAP_CLAMPED_SWIGLU) return value_of(function, s, gate) * up;
+    float g = fminf(gate, CLAMP), u = fmaxf(fminf(up, CLAMP), -CLAMP);
+    return (u + 1) * g * sigmoid_of(s * g);
+}
+
+DEVICE void gated_slopes(int function, float s, float d, float gate, float up, float *d_gate,
+                         float *d_up)
+{
+    if (function != MAP_CLAMPED_SWIGLU) {
+        *d_up = d * value_of(function, s, gate);
+        *d_gate = d * up * slope_of(function, s, gate);
+        return;
+    }
+    float g = fminf(gate, CLAMP), u = fmaxf(fminf(up, CLAMP), -CLAMP);
+    float p = sigmoid_of(s * g);
+    *d_gate = gate < CLAMP ? d * (u + 1) * p * (1 + s * g * (1 - p)) : 0;
+    *d_up = up < CLAMP && up > -CLAMP ? d * g * p : 0;
+}
+
+KERNEL(map_chunks, struct map_args, a)
+{
+    for (int64_t at = INDEX * CHUNK; at < a.count; at += INDICES * CHUNK) {
+        int n = chunk_of(at, a.count);
+        float x[CHUNK], up[CHUNK], y[CHUNK];
+        if (a.repeats == 1) load_chunk(a.x, at, n, x);
+        if (a.up.data) load_chunk(a.up, at, n, up);
+        for (int j = 0; j < CHUNK; j++) {
+            float gate = a.repeats == 1 ? x[j] : j < n ? load(a.x, (at + j) / a.repeats) : 0;
+            y[j] = a.up.data ? gated_value(a.function, a.scalar, gate, up[j])
+                             : value_of(a.function, a.scalar, gate);
+        }
+        store_chunk(a.y, at, n, y);
+    }
+}
+
+void kernel_map(struct CUstream_st *stream, const struct map_args *args)
+{
+    LAUNCH(map_chunks, *args, blocks_for(args->count, THREADS * CHUNK), THREADS, stream);
+}
+
+KERNEL(map_back, struct map_args, a)
+{
+    for (int64_t at = INDEX * CHUNK; at < a.count; at += INDICES * CHUNK) {
+        int n = chunk_of(at, a.count);
+        float d[CHUNK], x[CHUNK], up[CHUNK], d_x[CHUNK], d_up[CHUNK];
+        load_chunk(a.d, at, n, d);
+        load_chunk(a.x, at, n, x);
+        if (a.up.data) load_chunk(a.up, at, n, up);
+        for (int j = 0; j < CHUNK; j++) {
+            if (a.up.data) {
+                gated_slopes(a.function, a.scalar, d[j], x[j], up[j], &d_x[j], &d_up[j]);
+            } else {
+                d_x[j] = d[j] * slope_of(a.function, a.scalar, x[j]);
+            }
+        }
+        store_chunk(a.d_x, at, n, d_x);
+        if (a.up.data) store_chunk(a.d_up, at, n, d_up);
+    }
+}
+
+// One gate for a row of neighbours: its gradient is a sum.
+BLOCK_KERNEL(map_rows_back, struct map_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.count / a.repeats; row += gridDim.x) {
+        float gate = load(a.x, row), value = value_of(a.function, a.scalar, gate), sum = 0;
+        for (int64_t i = threadIdx.x; i < a.repeats; i += blockDim.x) {
+            int64_t at = row * a.repeats + i;
+            float d = load(a.d, at);
+            sum += d * load(a.up, at);
+            store(a.d_up, at, d * value);
+        }
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) store(a.d_x, row, sum * slope_of(a.function, a.scalar, gate));
+    }
+}
+
+void kernel_map_backward(struct CUstream_st *stream, const struct map_args *args)
+{
+    if (args->repeats == 1) {
+        LAUNCH(map_back, *args, blocks_for(args->count, THREADS * CHUNK), THREADS, stream);
+    } else {
+        LAUNCH(map_rows_back, *args, blocks_for(args->count / args->repeats, 1), THREADS, stream);
+    }
+}
+
+DEVICE int64_t whole_index(const struct dropout_args *a, int64_t at)
+{
+    int64_t index = 0, stride = 1;
+    for (int i = a->rank - 1; i >= 0; i--) {
+        index += (a->first[i] + at % a->sizes[i]) * stride;
+        at /= a->sizes[i];
+        stride *= a->whole[i];
+    }
+    return index;
+}
+
+KERNEL(dropout, struct dropout_args, a)
+{
+    int64_t count = 1;
+    for (int i = 0; i < a.rank; i++)
+        count *= a.sizes[i];
+    float factor = (float)(1 / (1 - a.ratio));
+    for (int64_t i = INDEX; i < count; i += INDICES) {
+        if (a.draws)
+            a.mask[i] = (unsigned char)random_keeps(a.key, (uint64_t)whole_index(&a, i), a.ratio);
+        store(a.y, i, load(a.x, i) * (factor * (float)a.mask[i]));
+    }
+}
+
+void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args)
+{
+    int64_t count = 1;
+    for (int i = 0; i < args->rank; i++)
+        count *= args->sizes[i];
+    LAUNCH(dropout, *args, blocks_for(count, THREADS), THREADS, stream);
+}

@@ -1,0 +1,223 @@
+#include "executor/cuda/cuda.h"
+
+#include <cublasLt.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Products by cuBLASLt: descriptors and the algorithm that its heuristics choose are kept by shape,
+// so that equal calls run equal kernels. A workspace of a fixed size a stream.
+
+enum { WORKSPACE_BYTES = 32 << 20, PLANS = 512 };
+
+struct gemm_key {
+    int64_t rows, columns, inner, batch, a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
+    int number, c_number, is_a_turned, is_b_turned;
+    int a_alignment, b_alignment, c_alignment, is_sum;
+};
+struct gemm_plan {
+    struct gemm_key key;
+    bool is_made;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+};
+struct gemm_cache {
+    cublasLtHandle_t handle;
+    struct gemm_plan plans[PLANS];
+};
+
+static const char *fault_of(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? NULL : cublasLtGetStatusString(status);
+}
+
+int64_t gemm_library_version(void)
+{
+    return (int64_t)cublasLtGetVersion();
+}
+
+const char *gemm_open(struct cuda_device *device)
+{
+    device->gemm = calloc(1, sizeof *device->gemm);
+    if (!device->gemm) return "no memory left on this host";
+    return fault_of(cublasLtCreate(&device->gemm->handle));
+}
+
+static void forget(struct gemm_plan *plan)
+{
+    if (plan->product) cublasLtMatmulDescDestroy(plan->product);
+    if (plan->a) cublasLtMatrixLayoutDestroy(plan->a);
+    if (plan->b) cublasLtMatrixLayoutDestroy(plan->b);
+    if (plan->c) cublasLtMatrixLayoutDestroy(plan->c);
+    memset(plan, 0, sizeof *plan);
+}
+
+void gemm_close(struct cuda_device *device)
+{
+    if (!device->gemm) return;
+    for (int i = 0; i < PLANS; i++)
+        forget(&device->gemm->plans[i]);
+    if (device->gemm->handle) cublasLtDestroy(device->gemm->handle);
+    free(device->gemm);
+    device->gemm = NULL;
+}
+
+static cudaDataType_t type_of(int number)
+{
+    if (number == NUMBER_FP32) return CUDA_R_32F;
+    return number == NUMBER_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+// Of an address and of what batches add to it: the kernels that load the most at once want 16.
+static int alignment_of(const void *data, int64_t batch_bytes)
+{
+    uintptr_t bits = (uintptr_t)data | (uintptr_t)batch_bytes | 16;
+    return (int)(bits & -bits);
+}
+
+static struct gemm_key key_of(const struct gemm *g)
+{
+    struct gemm_key key;
+    memset(&key, 0, sizeof key);  // compared as bytes
+    key.rows = g->rows, key.columns = g->columns, key.inner = g->inner, key.batch = g->batch;
+    key.a_stride = g->a_stride, key.b_stride = g->b_stride, key.c_stride = g->c_stride;
+    key.a_batch = g->a_batch, key.b_batch = g->b_batch, key.c_batch = g->c_batch;
+    key.number = g->a.number, key.c_number = g->c.number;
+    key.is_a_turned = g->is_a_turned, key.is_b_turned = g->is_b_turned;
+    key.a_alignment = alignment_of(g->a.data, g->a_batch * number_bytes(g->a.number));
+    key.b_alignment = alignment_of(g->b.data, g->b_batch * number_bytes(g->b.number));
+    key.c_alignment = alignment_of(g->c.data, g->c_batch * number_bytes(g->c.number));
+    key.is_sum = g->beta != 0;
+    return key;
+}
+
+// Row-major stored matrices are column-major ones turned.
+static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, int number, int64_t rows,
+                                  int64_t columns, int64_t stride, int64_t batch, int64_t step)
+{
+    int32_t count = (int32_t)batch;
+    cublasStatus_t status = cublasLtMatrixLayoutCreate(layout, type_of(number), (uint64_t)columns,
+                                                       (uint64_t)rows, stride);
+    if (status != CUBLAS_STATUS_SUCCESS || batch == 1) return status;
+    status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                              sizeof count);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    return cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                            &step, sizeof step);
+}
+
+static cublasStatus_t choose(struct gemm_cache *cache, struct gemm_plan *plan)
+{
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t found;
+    uint64_t workspace = WORKSPACE_BYTES;
+    uint32_t alignments[3] = {(uint32_t)plan->key.b_alignment, (uint32_t)plan->key.a_alignment,
+                              (uint32_t)plan->key.c_alignment};
+    int count = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t name;
+        const void *value;
+        size_t size;
+    } wishes[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignments[0], sizeof *alignments},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignments[1], sizeof *alignments},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignments[2], sizeof *alignments},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignments[2], sizeof *alignments},
+    };
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes && status == CUBLAS_STATUS_SUCCESS; i++) {
+        status = cublasLtMatmulPreferenceSetAttribute(preference, wishes[i].name, wishes[i].value,
+                                                      wishes[i].size);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatmulAlgoGetHeuristic(cache->handle, plan->product, plan->b, plan->a,
+                                                plan->c, plan->c, preference, 1, &found, &count);
+    }
+    cublasLtMatmulPreferenceDestroy(preference);
+    if (status == CUBLAS_STATUS_SUCCESS && count == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_SUCCESS) plan->algorithm = found.algo;
+    return status;
+}
+
+// C turned = B turned . A turned, which is what column-major makes of row-major.
+static cublasStatus_t make(struct gemm_cache *cache, struct gemm_plan *plan)
+{
+    const struct gemm_key *k = &plan->key;
+    cublasOperation_t a = k->is_a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t b = k->is_b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    int64_t a_rows = k->is_a_turned ? k->inner : k->rows, a_columns = k->rows + k->inner - a_rows;
+    int64_t b_rows = k->is_b_turned ? k->columns : k->inner;
+    int64_t b_columns = k->columns + k->inner - b_rows;
+    cublasStatus_t status =
+        cublasLtMatmulDescCreate(&plan->product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &b,
+                                                sizeof b);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSB, &a,
+                                                sizeof a);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status =
+            make_layout(&plan->a, k->number, a_rows, a_columns, k->a_stride, k->batch, k->a_batch);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status =
+            make_layout(&plan->b, k->number, b_rows, b_columns, k->b_stride, k->batch, k->b_batch);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = make_layout(&plan->c, k->c_number, k->rows, k->columns, k->c_stride, k->batch,
+                             k->c_batch);
+    }
+    return status == CUBLAS_STATUS_SUCCESS ? choose(cache, plan) : status;
+}
+
+static uint64_t hash_of(const struct gemm_key *key)
+{
+    uint64_t hash = 14695981039346656037u;  // FNV-1a
+    for (size_t i = 0; i < sizeof *key; i++)
+        hash = (hash ^ ((const unsigned char *)key)[i]) * 1099511628211u;
+    return hash;
+}
+
+// A few neighbours are tried; where all are taken the first gives way.
+static const char *find(struct gemm_cache *cache, const struct gemm_key *key,
+                        struct gemm_plan **plan)
+{
+    enum { TRIES = 8 };
+    uint64_t hash = hash_of(key);
+    struct gemm_plan *room = NULL;
+    for (uint64_t i = 0; i < TRIES; i++) {
+        struct gemm_plan *at = &cache->plans[(hash + i) % PLANS];
+        if (at->is_made && memcmp(&at->key, key, sizeof *key) == 0) {
+            *plan = at;
+            return NULL;
+        }
+        if (!at->is_made && !room) room = at;
+    }
+    if (!room) room = &cache->plans[hash % PLANS];
+    forget(room);
+    room->key = *key;
+    cublasStatus_t status = make(cache, room);
+    room->is_made = status == CUBLAS_STATUS_SUCCESS;
+    if (!room->is_made) forget(room);
+    *plan = room;
+    return fault_of(status);
+}
+
+const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *gemm)
+{
+    struct gemm_plan *plan;
+    struct gemm_key key = key_of(gemm);
+    void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, WORKSPACE_BYTES);
+    if (!workspace) return CUDA_NO_MEMORY;
+    const char *fault = find(device->gemm, &key, &plan);
+    if (fault) return fault;
+    return fault_of(cublasLtMatmul(device->gemm->handle, plan->product, &gemm->alpha, gemm->b.data,
+                                   plan->b, gemm->a.data, plan->a, &gemm->beta, gemm->c.data,
+                                   plan->c, gemm->c.data, plan->c, &plan->algorithm, workspace,
+                                   WORKSPACE_BYTES, device->streams[stream]));
+}

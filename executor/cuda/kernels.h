@@ -1,0 +1,251 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+// What the device code (*.cu) offers to the C of the plug-in: one function a kernel, or a few in a
+// row, that puts them on a stream and returns at once. Plain structs, because the headers of graphs
+// are C. Every sum has a fixed order: no result depends on which block came first.
+//
+// All arithmetic is in fp32 (routing and sums of squares in fp64), whatever the arrays hold.
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WALK_DIMS = 6, TERM_MAX = 8 };
+
+enum number { NUMBER_FP32, NUMBER_BF16, NUMBER_FP16 };
+struct reals {
+    void *data;
+    int number;
+};
+
+struct CUstream_st;  // cudaStream_t is a pointer to one
+
+// out (dense over `sizes`, or of strides) = sum of the terms, each with a stride by dim, 0 where it
+// lacks the dim; or += with `adds`.
+struct terms_args {
+    int rank, term_count;
+    bool adds;
+    int64_t sizes[WALK_DIMS];
+    struct reals out, term[TERM_MAX];
+    int64_t out_strides[WALK_DIMS], strides[TERM_MAX][WALK_DIMS];
+};
+void kernel_terms(struct CUstream_st *stream, const struct terms_args *args);
+
+// Items of 1, 2, 4 or 8 bytes between strides; and the larger of two reals.
+struct move_args {
+    int rank, item_bytes;
+    int64_t sizes[WALK_DIMS], to_strides[WALK_DIMS], from_strides[WALK_DIMS];
+    void *to;
+    const void *from;
+};
+void kernel_move(struct CUstream_st *stream, const struct move_args *args);
+void kernel_maximum(struct CUstream_st *stream, const struct move_args *args, int number);
+
+// Dim i of `wide` reads element (first + index) / repeats - narrow_first of `narrow`; a dim with
+// repeats 0 is one that narrow lacks. Expanding writes wide, folding sums it into narrow.
+struct repeat_args {
+    int rank;
+    bool adds;
+    struct reals wide, narrow;
+    int64_t sizes[WALK_DIMS], strides[WALK_DIMS], first[WALK_DIMS];
+    int64_t repeats[WALK_DIMS], narrow_sizes[WALK_DIMS], narrow_strides[WALK_DIMS];
+    int64_t narrow_first[WALK_DIMS];
+};
+void kernel_expand(struct CUstream_st *stream, const struct repeat_args *args);
+void kernel_fold(struct CUstream_st *stream, const struct repeat_args *args);
+
+// out[column] (+)= sum over rows; `partial`: column_chunks(rows) * columns floats.
+struct columns_args {
+    int64_t rows, columns;
+    bool adds;
+    struct reals in, out;
+    float *partial;
+};
+int64_t column_chunks(int64_t rows);
+void kernel_columns(struct CUstream_st *stream, const struct columns_args *args);
+// The second half alone: folds `chunks` rows of partial sums.
+void kernel_chunks(struct CUstream_st *stream, const float *partial, int64_t chunks,
+                   int64_t columns, bool adds, struct reals out);
+
+// Functions of one element, alone or as a gate; `function` counts as enum function.
+struct map_args {
+    int function;
+    float scalar;
+    int64_t count, repeats;               // elements; neighbours that share a gate, 1 for most
+    struct reals x, up, d, y, d_x, d_up;  // up.data NULL: no gate
+};
+void kernel_map(struct CUstream_st *stream, const struct map_args *args);
+void kernel_map_backward(struct CUstream_st *stream, const struct map_args *args);
+
+struct rope_args {
+    int64_t elements, width, inner, positions;  // inner: elements between positions
+    int64_t dims, first;                        // rotary
+    float sign;
+    const float *table;  // [position][cosines, sines]
+    struct reals x, y;
+};
+void kernel_rope(struct CUstream_st *stream, const struct rope_args *args);
+void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, int64_t first,
+                       int64_t count, float *table);
+
+struct alibi_args {
+    int64_t elements, keys, first_key;
+    int64_t head_stride, heads, first_head, whole_heads;
+    struct reals x, y;
+};
+void kernel_alibi(struct CUstream_st *stream, const struct alibi_args *args);
+
+struct dropout_args {
+    int rank;
+    int64_t sizes[WALK_DIMS], first[WALK_DIMS], whole[WALK_DIMS];
+    bool draws;
+    uint64_t key;
+    double ratio;
+    unsigned char *mask;
+    struct reals x, y;
+};
+void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args);
+
+struct norm_args {
+    int64_t rows, width;
+    float epsilon;
+    bool has_mean;                    // layer norm
+    struct reals x, weight, bias, y;  // data NULL: none
+    struct reals d, d_x, d_weight, d_bias;
+    bool adds_x, adds_weight, adds_bias;
+    float *moments;  // [rows][2]; backward
+    float *partial;  // 2 * column_chunks(rows) * width
+};
+void kernel_norm(struct CUstream_st *stream, const struct norm_args *args);
+void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args);
+
+// Which keys a query sees, all by index in the whole (executor/cpu/visible.h).
+struct sight {
+    bool causal;
+    int64_t window;
+};
+
+struct softmax_args {
+    struct sight sight;
+    int64_t rows, keys, first_key;
+    int64_t query_stride, queries, first_query;  // in rows
+    int64_t head_stride, heads;
+    struct reals x, sink, y;  // backward: y the probabilities
+    struct reals d, d_x, d_sink;
+    bool adds_x, adds_sink;
+    float *partial;  // [rows]; backward with a sink
+};
+void kernel_softmax(struct CUstream_st *stream, const struct softmax_args *args);
+void kernel_softmax_backward(struct CUstream_st *stream, const struct softmax_args *args);
+
+// Some heads of one sequence; scores [head][query][key] in fp32.
+struct attend_args {
+    struct sight sight;
+    int64_t heads, queries, keys, value_width;
+    int64_t first_query, first_key;
+    float scale, softcap;
+    bool has_alibi;
+    int64_t first_head, whole_heads;  // of these heads in the whole
+    int64_t sequence;                 // of the step, for dropout
+    int64_t whole_queries, whole_keys, dropout_heads;
+    double dropout_ratio;
+    uint64_t key;
+    float *scores, *d_scores;
+    struct reals weights, d_weights;  // [head][query][key]: probabilities, gradients of scores
+    struct reals sink, lse, out, d;   // sink by head; lse by lse_stride, out and d by out_stride
+    int64_t lse_stride, out_stride;   // of queries; heads follow each other
+    float *factors;                   // [head][query]: what is left of an earlier block
+    float *sinks;                     // [head][query]: gradients of the sink
+    bool merges;
+};
+void kernel_attend(struct CUstream_st *stream, const struct attend_args *args);
+void kernel_attend_backward(struct CUstream_st *stream, const struct attend_args *args);
+// out = factor * out + fresh[head][query][width].
+void kernel_attend_merge(struct CUstream_st *stream, const struct attend_args *args,
+                         const float *fresh);
+
+struct lookup_args {
+    int64_t count, width, first, held, whole;
+    bool adds;
+    const int64_t *ids;
+    struct reals rows, table;
+    int64_t *next;  // [2 * count]: next token of this id, or -1; whether it is the first
+    int *fault;     // set when a table lacks an id
+};
+void kernel_gather(struct CUstream_st *stream, const struct lookup_args *args);
+void kernel_gather_backward(struct CUstream_st *stream, const struct lookup_args *args);
+
+struct loss_args {
+    int part;
+    bool adds_value, adds_lse;
+    int64_t rows, count, real, first;
+    const int64_t *labels;
+    struct reals logits, value, lse, inner;
+    struct reals d, d_logits;
+    bool adds;
+};
+void kernel_loss(struct CUstream_st *stream, const struct loss_args *args);
+void kernel_loss_backward(struct CUstream_st *stream, const struct loss_args *args);
+
+enum route_score { ROUTE_SOFTMAX, ROUTE_CHOSEN_SOFTMAX, ROUTE_SIGMOID_SHARE, ROUTE_SIGMOID };
+enum { ROUTE_EXPERT_MAX = 1024, ROUTE_GROUP_MAX = 256 };
+struct route_args {
+    int64_t tokens;
+    int count, top_k, group_count, open_groups;
+    int score;  // enum route_score
+    double scalar;
+    struct reals logits, bias, weights;
+    struct reals d, d_logits;
+    bool adds;
+};
+void kernel_route(struct CUstream_st *stream, const struct route_args *args);
+void kernel_route_backward(struct CUstream_st *stream, const struct route_args *args);
+
+// Rows of experts: one after another by expert and then by token, or with rows_of NULL a row for
+// every token and expert.
+struct rows_args {
+    int64_t tokens, experts, first_expert, gates, width, row_count;
+    bool adds, adds_weights;
+    struct reals weights;     // [token][gate]
+    const int64_t *rows_of;   // device, [experts + 1]
+    const int64_t *token_of;  // device, [rows]
+    int64_t *row_of;          // scratch, [token][expert], -1 where there is none
+    struct reals x, rows;     // by token; by row
+    struct reals d, d_weights;
+};
+void kernel_index_rows(struct CUstream_st *stream, const struct rows_args *args);
+void kernel_dispatch(struct CUstream_st *stream, const struct rows_args *args);
+// x[token] (+)= sum of its rows, `weighted` by the weights.
+void kernel_combine(struct CUstream_st *stream, const struct rows_args *args, bool weighted);
+void kernel_combine_backward(struct CUstream_st *stream, const struct rows_args *args);
+
+enum update_rule {
+    UPDATE_ADAMW,
+    UPDATE_ADAM,
+    UPDATE_SGD,
+    UPDATE_LAMB,
+    UPDATE_DECAY,
+    UPDATE_DESCEND,
+    UPDATE_DESCEND_WITH
+};
+struct update_args {
+    int rule;
+    int64_t count;
+    float rate, beta1, beta2, epsilon, decay, scale, momentum;
+    float correction1, correction2;
+    float *weights, *first_moments, *second_moments, *direction;
+    const float *gradients;
+    struct reals rounded;  // data NULL: the weights have no copy in the run's precision
+};
+void kernel_update(struct CUstream_st *stream, const struct update_args *args);
+
+enum { SQUARE_BLOCKS = 1024 };
+// partial[0] = the sum; room for SQUARE_BLOCKS + 1.
+void kernel_sum_squares(struct CUstream_st *stream, const float *x, int64_t count, double *partial);
+void kernel_scale(struct CUstream_st *stream, struct reals x, int64_t count, float factor);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,109 @@
+#include "executor/cuda/device_code.h"
+
+// Softmax cross entropy over the vocabulary, a block a row, in the parts of executor/cpu/loss.c.
+// What is known so far stands in the log-sum-exp: first the largest logit, then what it will be.
+
+DEVICE float largest_logit(const struct loss_args *a, int64_t row)
+{
+    float most = -INFINITY, v[CHUNK];
+    for (int64_t i = threadIdx.x * CHUNK; i < a->real; i += blockDim.x * CHUNK) {
+        int n = chunk_of(i, a->real);
+        load_chunk(a->logits, row * a->count + i, n, v);
+        for (int j = 0; j < n; j++)
+            most = fmaxf(most, v[j]);
+    }
+    return block_max(most);
+}
+
+DEVICE float sum_of_exponentials(const struct loss_args *a, int64_t row, float most)
+{
+    float sum = 0, v[CHUNK];
+    for (int64_t i = threadIdx.x * CHUNK; i < a->real; i += blockDim.x * CHUNK) {
+        int n = chunk_of(i, a->real);
+        load_chunk(a->logits, row * a->count + i, n, v);
+        for (int j = 0; j < n; j++)
+            sum += expf(v[j] - most);
+    }
+    return block_sum(sum);
+}
+
+DEVICE float label_logit(const struct loss_args *a, int64_t row)
+{
+    int64_t at = a->labels[row] - a->first;
+    return at >= 0 && at < a->real ? load(a->logits, row * a->count + at) : 0;
+}
+
+DEVICE void whole_row(const struct loss_args *a, int64_t row)
+{
+    float most = largest_logit(a, row), sum = sum_of_exponentials(a, row, most);
+    if (threadIdx.x > 0) return;
+    float lse = most + logf(sum), value = lse - label_logit(a, row);
+    store_sum(a->lse, row, a->adds_lse, lse);
+    store_sum(a->value, row, a->adds_value, a->labels[row] < 0 ? 0 : value);
+}
+
+DEVICE void part_of_row(const struct loss_args *a, int64_t row)
+{
+    float x = 0;
+    if (a->part == 1) x = largest_logit(a, row);
+    if (a->part == 3) x = sum_of_exponentials(a, row, load(a->lse, row));
+    if (threadIdx.x > 0) return;
+    switch (a->part) {
+    case 1:
+    case 3:
+        store(a->inner, row, x);
+        break;
+    case 2:
+        store(a->lse, row, load(a->inner, row));
+        break;
+    case 4:
+        store(a->lse, row, load(a->lse, row) + logf(load(a->inner, row)));
+        break;
+    case 5:
+        store(a->inner, row, label_logit(a, row));
+        break;
+    default:
+        x = load(a->lse, row) - load(a->inner, row);
+        store(a->value, row, a->labels[row] < 0 ? 0 : x);
+    }
+}
+
+BLOCK_KERNEL(loss, struct loss_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        if (a.part == 0) {
+            whole_row(&a, row);
+        } else {
+            part_of_row(&a, row);
+        }
+    }
+}
+
+void kernel_loss(struct CUstream_st *stream, const struct loss_args *args)
+{
+    LAUNCH(loss, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+}
+
+KERNEL(loss_back, struct loss_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        int64_t label = a.labels[row] - a.first;
+        float gradient = a.labels[row] < 0 ? 0 : load(a.d, row), lse = load(a.lse, row);
+        for (int64_t i = threadIdx.x * CHUNK; i < a.count; i += blockDim.x * CHUNK) {
+            int n = chunk_of(i, a.count);
+            float v[CHUNK], sum[CHUNK] = {0};
+            load_chunk(a.logits, row * a.count + i, n, v);
+            if (a.adds) load_chunk(a.d_logits, row * a.count + i, n, sum);
+            for (int j = 0; j < CHUNK; j++) {
+                float p = i + j < a.real ? gradient * expf(v[j] - lse) : 0;
+                sum[j] += i + j == label && label < a.real ? p - gradient : p;
+            }
+            store_chunk(a.d_logits, row * a.count + i, n, sum);
+        }
+    }
+}
+
+void kernel_loss_backward(struct CUstream_st *stream, const struct loss_args *args)
+{
+    LAUNCH(loss_back, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+}

@@ -1,0 +1,143 @@
+#include "executor/cuda/device_code.h"
+
+// Layer norm and RMS norm over the last dim, a block a row. With n = (x - mean) * inverse and
+// g = d * weight: d_x = inverse * (g - n * mean(g * n) - mean(g), the last for layer norm only).
+
+struct moments {
+    float mean, inverse;
+};
+
+DEVICE struct moments moments_of(const struct norm_args *a, int64_t row)
+{
+    float v[CHUNK], sum = 0, squares = 0;
+    struct moments m = {0, 0};
+    for (int64_t i = threadIdx.x * CHUNK; a->has_mean && i < a->width; i += blockDim.x * CHUNK) {
+        load_chunk(a->x, row * a->width + i, chunk_of(i, a->width), v);
+        for (int j = 0; j < CHUNK; j++)
+            sum += v[j];
+    }
+    if (a->has_mean) m.mean = block_sum(sum) / (float)a->width;
+    for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
+        int n = chunk_of(i, a->width);
+        load_chunk(a->x, row * a->width + i, n, v);
+        for (int j = 0; j < CHUNK; j++)
+            squares += j < n ? (v[j] - m.mean) * (v[j] - m.mean) : 0;
+    }
+    m.inverse = 1 / sqrtf(block_sum(squares) / (float)a->width + a->epsilon);
+    return m;
+}
+
+DEVICE void load_weight(struct reals weight, int64_t at, int n, float *v)
+{
+    if (weight.data) {
+        load_chunk(weight, at, n, v);
+    } else {
+        for (int j = 0; j < CHUNK; j++)
+            v[j] = 1;
+    }
+}
+
+BLOCK_KERNEL(norm, struct norm_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        struct moments m = moments_of(&a, row);
+        for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
+            float v[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
+            int n = chunk_of(i, a.width);
+            load_chunk(a.x, row * a.width + i, n, v);
+            load_weight(a.weight, i, n, weight);
+            if (a.bias.data) load_chunk(a.bias, i, n, bias);
+            for (int j = 0; j < CHUNK; j++)
+                v[j] = (v[j] - m.mean) * m.inverse * weight[j] + bias[j];
+            store_chunk(a.y, row * a.width + i, n, v);
+        }
+    }
+}
+
+void kernel_norm(struct CUstream_st *stream, const struct norm_args *args)
+{
+    LAUNCH(norm, *args, blocks_for(args->rows, 1), THREADS, stream);
+}
+
+BLOCK_KERNEL(norm_moments, struct norm_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        struct moments m = moments_of(&a, row);
+        if (threadIdx.x > 0) continue;
+        a.moments[2 * row] = m.mean;
+        a.moments[2 * row + 1] = m.inverse;
+    }
+}
+
+struct parameter_args {
+    struct norm_args norm;
+    int64_t chunks;
+};
+KERNEL(norm_parameters, struct parameter_args, p)
+{
+    struct norm_args a = p.norm;
+    for (int64_t i = INDEX; i < p.chunks * a.width; i += INDICES) {
+        int64_t chunk = i / a.width, column = i % a.width;
+        int64_t first = chunk * a.rows / p.chunks, end = (chunk + 1) * a.rows / p.chunks;
+        float weight = 0, bias = 0;
+        for (int64_t row = first; row < end; row++) {
+            float d = load(a.d, row * a.width + column), x = load(a.x, row * a.width + column);
+            weight += d * (x - a.moments[2 * row]) * a.moments[2 * row + 1];
+            bias += d;
+        }
+        a.partial[i] = weight;
+        a.partial[p.chunks * a.width + i] = bias;
+    }
+}
+
+BLOCK_KERNEL(norm_input, struct norm_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        float mean = a.moments[2 * row], inverse = a.moments[2 * row + 1];
+        float d[CHUNK], x[CHUNK], weight[CHUNK], sum_g = 0, sum_gn = 0;
+        for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
+            int n = chunk_of(i, a.width);
+            load_chunk(a.d, row * a.width + i, n, d);
+            load_chunk(a.x, row * a.width + i, n, x);
+            load_weight(a.weight, i, n, weight);
+            for (int j = 0; j < n; j++) {
+                sum_g += d[j] * weight[j];
+                sum_gn += d[j] * weight[j] * ((x[j] - mean) * inverse);
+            }
+        }
+        float mean_g = block_sum(sum_g) / (float)a.width;
+        float mean_gn = block_sum(sum_gn) / (float)a.width;
+        if (!a.has_mean) mean_g = 0;
+        for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
+            int n = chunk_of(i, a.width);
+            float sum[CHUNK] = {0};
+            load_chunk(a.d, row * a.width + i, n, d);
+            load_chunk(a.x, row * a.width + i, n, x);
+            load_weight(a.weight, i, n, weight);
+            if (a.adds_x) load_chunk(a.d_x, row * a.width + i, n, sum);
+            for (int j = 0; j < CHUNK; j++) {
+                float normal = (x[j] - mean) * inverse;
+                sum[j] += inverse * (d[j] * weight[j] - normal * mean_gn - mean_g);
+            }
+            store_chunk(a.d_x, row * a.width + i, n, sum);
+        }
+    }
+}
+
+// Parameters before the input: d_x may take the place of what they read.
+void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args)
+{
+    struct parameter_args parameters = {*args, column_chunks(args->rows)};
+    int64_t threads = parameters.chunks * args->width;
+    LAUNCH(norm_moments, *args, blocks_for(args->rows, 1), THREADS, stream);
+    if (args->d_weight.data) {
+        LAUNCH(norm_parameters, parameters, blocks_for(threads, THREADS), THREADS, stream);
+        kernel_chunks(stream, args->partial, parameters.chunks, args->width, args->adds_weight,
+                      args->d_weight);
+    }
+    if (args->d_bias.data) {
+        kernel_chunks(stream, args->partial + threads, parameters.chunks, args->width,
+                      args->adds_bias, args->d_bias);
+    }
+    LAUNCH(norm_input, *args, blocks_for(args->rows, 1), THREADS, stream);
+}

@@ -1,0 +1,69 @@
+#include "executor/cuda/device_code.h"
+
+// Rotary positions and ALiBi, which both go by the index in the whole sequence.
+
+struct table_args {
+    double theta;
+    int64_t dims, first, count;
+    float *table;
+};
+// Angles in double: a position of some thousands leaves no digits of a float's angle.
+KERNEL(rope_table, struct table_args, a)
+{
+    int64_t half = a.dims / 2;
+    for (int64_t i = INDEX; i < a.count * half; i += INDICES) {
+        int64_t position = i / half, pair = i % half;
+        double rate = pow(a.theta, -2.0 * (double)pair / (double)a.dims);
+        double angle = rate * (double)(a.first + position);
+        a.table[position * a.dims + pair] = (float)cos(angle);
+        a.table[position * a.dims + half + pair] = (float)sin(angle);
+    }
+}
+
+void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, int64_t first,
+                       int64_t count, float *table)
+{
+    struct table_args args = {theta, dims, first, count, table};
+    LAUNCH(rope_table, args, blocks_for(count * dims / 2, THREADS), THREADS, stream);
+}
+
+// A thread reads both of a pair before it writes either: in place is allowed.
+KERNEL(rope, struct rope_args, a)
+{
+    int64_t half = a.dims / 2, items = a.width - half, rows = a.elements / a.width;
+    for (int64_t i = INDEX; i < rows * items; i += INDICES) {
+        int64_t row = i / items, item = i % items, at = row * a.width;
+        if (item >= half) {  // what is not rotated
+            int64_t rest = item - half;
+            at += rest < a.first ? rest : rest + a.dims;
+            store(a.y, at, load(a.x, at));
+            continue;
+        }
+        const float *table = a.table + at / a.inner % a.positions * a.dims;
+        float cosine = table[item], sine = a.sign * table[half + item];
+        at += a.first + item;
+        float low = load(a.x, at), high = load(a.x, at + half);
+        store(a.y, at, low * cosine - high * sine);
+        store(a.y, at + half, high * cosine + low * sine);
+    }
+}
+
+void kernel_rope(struct CUstream_st *stream, const struct rope_args *args)
+{
+    int64_t threads = args->elements / args->width * (args->width - args->dims / 2);
+    LAUNCH(rope, *args, blocks_for(threads, THREADS), THREADS, stream);
+}
+
+KERNEL(alibi, struct alibi_args, a)
+{
+    for (int64_t i = INDEX; i < a.elements; i += INDICES) {
+        int64_t head = a.first_head + i / a.head_stride % a.heads;
+        float slope = (float)exp2(-8.0 * (double)(head + 1) / (double)a.whole_heads);
+        store(a.y, i, load(a.x, i) + slope * (float)(a.first_key + i % a.keys));
+    }
+}
+
+void kernel_alibi(struct CUstream_st *stream, const struct alibi_args *args)
+{
+    LAUNCH(alibi, *args, blocks_for(args->elements, THREADS), THREADS, stream);
+}

@@ -1,0 +1,156 @@
+#include "executor/cuda/device_code.h"
+
+// The choice of experts, a warp a token, in double: there are as many numbers as experts, and what
+// is chosen must be what the CPU chooses.
+
+enum { LANES = 32 };
+
+DEVICE bool is_sigmoid(int score)
+{
+    return score == ROUTE_SIGMOID || score == ROUTE_SIGMOID_SHARE;
+}
+DEVICE double score_of(int score, double logit, double most)
+{
+    return is_sigmoid(score) ? 1 / (1 + exp(-logit)) : exp(logit - most);
+}
+DEVICE bool is_in_sum(int score, bool is_chosen)
+{
+    return score != ROUTE_SIGMOID && (score == ROUTE_SOFTMAX || is_chosen);
+}
+
+DEVICE double warp_max(double x)
+{
+    for (int mask = LANES / 2; mask > 0; mask /= 2)
+        x = fmax(x, __shfl_xor_sync(0xFFFFFFFFu, x, mask));
+    return x;
+}
+DEVICE double warp_sum(double x)
+{
+    for (int mask = LANES / 2; mask > 0; mask /= 2)
+        x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    return x;
+}
+
+// The best of those that are left; of equal ones the first. All lanes get it; `count` when none is.
+DEVICE int best_of(const double *x, int count, int lane)
+{
+    double most = -INFINITY, least = (double)count;
+    for (int i = lane; i < count; i += LANES)
+        most = fmax(most, x[i]);
+    most = warp_max(most);
+    for (int i = lane; i < count && least == (double)count; i += LANES) {
+        if (x[i] == most && most > -INFINITY) least = (double)i;
+    }
+    return (int)-warp_max(-least);
+}
+
+// A group is worth its best score, or with a bias to choose by the sum of its two best; those that
+// are not open are taken out.
+DEVICE void close_groups(const struct route_args *a, double *ranked, double *worth, int lane)
+{
+    int size = a->count / a->group_count;
+    for (int g = lane; g < a->group_count; g += LANES) {
+        double first = -INFINITY, second = -INFINITY;
+        for (int i = 0; i < size; i++) {
+            double x = ranked[g * size + i];
+            second = fmax(second, fmin(x, first));
+            first = fmax(first, x);
+        }
+        worth[g] = a->bias.data && size > 1 ? first + second : first;
+    }
+    __syncthreads();
+    for (int n = 0; n < a->open_groups; n++) {
+        int best = best_of(worth, a->group_count, lane);
+        __syncthreads();
+        if (lane == 0 && best < a->group_count) worth[best] = -INFINITY;
+        __syncthreads();
+    }
+    for (int i = lane; i < a->count; i += LANES) {
+        if (worth[i / size] > -INFINITY) ranked[i] = -INFINITY;
+    }
+    __syncthreads();
+}
+
+DEVICE double largest_of(const struct route_args *a, int64_t at, int lane)
+{
+    double most = -INFINITY;
+    for (int i = lane; i < a->count; i += LANES)
+        most = fmax(most, (double)load(a->logits, at + i));
+    return warp_max(most);
+}
+
+BLOCK_KERNEL(route, struct route_args, a)
+{
+    __shared__ double ranked[ROUTE_EXPERT_MAX], worth[ROUTE_GROUP_MAX];
+    __shared__ unsigned char chosen[ROUTE_EXPERT_MAX];
+    int lane = (int)threadIdx.x;
+    for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
+        int64_t at = token * a.count;
+        double most = largest_of(&a, at, lane), sum = 0;
+        for (int i = lane; i < a.count; i += LANES) {
+            double x = load(a.logits, at + i);
+            ranked[i] = a.bias.data ? score_of(a.score, x, most) + (double)load(a.bias, i) : x;
+            chosen[i] = 0;
+        }
+        __syncthreads();
+        if (a.group_count > 1) close_groups(&a, ranked, worth, lane);
+        for (int n = 0; n < a.top_k; n++) {
+            int best = best_of(ranked, a.count, lane);
+            __syncthreads();
+            if (lane == 0 && best < a.count) {
+                ranked[best] = -INFINITY;
+                chosen[best] = 1;
+            }
+            __syncthreads();
+        }
+        for (int i = lane; i < a.count; i += LANES) {
+            if (is_in_sum(a.score, chosen[i]))
+                sum += score_of(a.score, load(a.logits, at + i), most);
+        }
+        sum = warp_sum(sum);
+        if (a.score == ROUTE_SIGMOID) sum = 1;
+        for (int i = lane; i < a.count; i += LANES) {
+            double score = score_of(a.score, load(a.logits, at + i), most);
+            store_sum(a.weights, at + i, a.adds, chosen[i] ? (float)(a.scalar * score / sum) : 0);
+        }
+        __syncthreads();
+    }
+}
+
+void kernel_route(struct CUstream_st *stream, const struct route_args *args)
+{
+    LAUNCH(route, *args, blocks_for(args->tokens, 1), LANES, stream);
+}
+
+// With s the scores and S their sum, w_i = scalar s_i / S for the chosen:
+// d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
+BLOCK_KERNEL(route_back, struct route_args, a)
+{
+    int lane = (int)threadIdx.x;
+    for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
+        int64_t at = token * a.count;
+        double most = largest_of(&a, at, lane), sum = 0, mean = 0;
+        for (int i = lane; i < a.count; i += LANES) {
+            double weight = load(a.weights, at + i);
+            if (is_in_sum(a.score, weight > 0))
+                sum += score_of(a.score, load(a.logits, at + i), most);
+            if (a.score != ROUTE_SIGMOID) mean += (double)load(a.d, at + i) * weight;
+        }
+        sum = warp_sum(sum);
+        mean = warp_sum(mean);
+        if (a.score == ROUTE_SIGMOID) sum = 1;
+        for (int i = lane; i < a.count; i += LANES) {
+            bool is_chosen = load(a.weights, at + i) > 0;
+            double s = score_of(a.score, load(a.logits, at + i), most);
+            double slope = is_sigmoid(a.score) ? s * (1 - s) : s;
+            double own = is_chosen ? a.scalar * (double)load(a.d, at + i) : 0;
+            if (is_in_sum(a.score, is_chosen)) own -= mean;
+            store_sum(a.d_logits, at + i, a.adds, (float)(slope / sum * own));
+        }
+    }
+}
+
+void kernel_route_backward(struct CUstream_st *stream, const struct route_args *args)
+{
+    LAUNCH(route_back, *args, blocks_for(args->tokens, 1), LANES, stream);
+}

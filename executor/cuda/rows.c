@@ -1,0 +1,203 @@
+#include "executor/cuda/cuda.h"
+
+// Operators that work row by row: norms, softmax, lookups, the loss.
+
+const char *cuda_norm(const struct run *run)
+{
+    const struct kernel_array *in = &run->call->inputs[0];
+    if (array_elements(in) == 0) return NULL;
+    struct norm_args args = {.rows = array_elements(in) / array_last(in),
+                             .width = array_last(in),
+                             .epsilon = (float)run->call->op->scalar,
+                             .has_mean = run->call->op->function == FUNCTION_LAYER_NORM,
+                             .x = run_input(run, 0),
+                             .weight = run_input(run, 1),
+                             .bias = run_input(run, 2),
+                             .y = run_output(run, 0)};
+    kernel_norm(run->on, &args);
+    return NULL;
+}
+
+const char *cuda_norm_backward(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    const struct kernel_array *in = &call->inputs[1];
+    const char *fault = NULL;
+    if (array_elements(in) == 0) {
+        for (int i = 1; i < call->output_count && !fault; i++)
+            fault = cuda_begin_sum(run->device, run->stream, call, i);
+        return fault;
+    }
+    struct norm_args args = {.rows = array_elements(in) / array_last(in),
+                             .width = array_last(in),
+                             .epsilon = (float)call->op->scalar,
+                             .has_mean = call->op->function == FUNCTION_LAYER_NORM,
+                             .d = run_input(run, 0),
+                             .x = run_input(run, 1),
+                             .weight = run_input(run, 2),
+                             .d_x = run_output(run, 0),
+                             .d_weight = run_output(run, 1),
+                             .d_bias = run_output(run, 2),
+                             .adds_x = call_adds(call, 0),
+                             .adds_weight = call_adds(call, 1),
+                             .adds_bias = call_adds(call, 2)};
+    int64_t partial = 2 * column_chunks(args.rows) * args.width;
+    args.moments = run_scratch(run, SCRATCH_PARTIAL, (2 * args.rows + partial) * 4);
+    if (!args.moments) return CUDA_NO_MEMORY;
+    args.partial = args.moments + 2 * args.rows;
+    kernel_norm_backward(run->on, &args);
+    return NULL;
+}
+
+static const char *read_softmax(const struct run *run, struct softmax_args *args)
+{
+    const struct kernel_array *scores = &run->call->inputs[0];
+    int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
+    bool has_all = seq >= 0 && head >= 0 && scores->dims[scores->rank - 1] == DIM_KV_SEQ;
+    if (!has_all) return "softmax needs head, seq and, last, kv_seq";
+    int64_t keys = array_last(scores);
+    *args = (struct softmax_args){
+        .sight = {run->call->op->causal, run->call->op->window},
+        .rows = keys > 0 ? array_elements(scores) / keys : 0,
+        .keys = keys,
+        .first_key = scores->first[scores->rank - 1],
+        .query_stride = keys > 0 ? array_stride(scores, seq) / keys : 1,
+        .queries = scores->sizes[seq],
+        .first_query = scores->first[seq],
+        .head_stride = keys > 0 ? array_stride(scores, head) / keys : 1,
+        .heads = scores->sizes[head],
+    };
+    return NULL;
+}
+
+const char *cuda_softmax(const struct run *run)
+{
+    struct softmax_args args;
+    const char *fault = read_softmax(run, &args);
+    if (fault || args.rows == 0) return fault;
+    args.x = run_input(run, 0);
+    args.sink = run_input(run, 1);
+    args.y = run_output(run, 0);
+    kernel_softmax(run->on, &args);
+    return NULL;
+}
+
+const char *cuda_softmax_backward(const struct run *run)
+{
+    struct softmax_args args;
+    const char *fault = read_softmax(run, &args);
+    bool has_sink = run->call->output_count > 1;
+    if (!fault && has_sink && args.rows == 0)
+        fault = cuda_begin_sum(run->device, run->stream, run->call, 1);
+    if (fault || args.rows == 0) return fault;
+    args.d = run_input(run, 0);
+    args.y = run_input(run, 1);
+    args.d_x = run_output(run, 0);
+    args.d_sink = run_output(run, 1);
+    args.adds_x = call_adds(run->call, 0);
+    args.adds_sink = call_adds(run->call, 1);
+    if (has_sink) {
+        args.partial = run_scratch(run, SCRATCH_PARTIAL, args.rows * 4);
+        if (!args.partial) return CUDA_NO_MEMORY;
+    }
+    kernel_softmax_backward(run->on, &args);
+    return NULL;
+}
+
+static const char *read_lookup(const struct run *run, const struct kernel_array *ids,
+                               const struct kernel_array *table, const struct kernel_array *rows,
+                               struct lookup_args *args)
+{
+    int64_t width = 1;
+    for (int i = 1; i < table->rank; i++)
+        width *= table->sizes[i];
+    *args = (struct lookup_args){.ids = ids->data,
+                                 .count = array_elements(ids),
+                                 .width = width,
+                                 .first = table->first[0],
+                                 .held = table->sizes[0],
+                                 .whole = table->whole[0],
+                                 .adds = call_adds(run->call, 0),
+                                 .rows = reals_of(run->device, rows),
+                                 .table = reals_of(run->device, table),
+                                 .fault = run->device->fault};
+    if (ids->element != ELEMENT_INT64) return "ids are 64-bit integers";
+    bool fits = array_elements(rows) == args->count * width;
+    return fits ? NULL : "rows, ids and table of a lookup do not fit together";
+}
+
+const char *cuda_gather(const struct run *run)
+{
+    struct lookup_args args;
+    const struct kernel_call *call = run->call;
+    const char *fault =
+        read_lookup(run, &call->inputs[0], &call->inputs[1], &call->outputs[0], &args);
+    if (!fault && args.count > 0) kernel_gather(run->on, &args);
+    return fault;
+}
+
+const char *cuda_gather_backward(const struct run *run)
+{
+    struct lookup_args args;
+    const struct kernel_call *call = run->call;
+    const char *fault =
+        read_lookup(run, &call->inputs[1], &call->outputs[0], &call->inputs[0], &args);
+    if (!fault) fault = cuda_begin_sum(run->device, run->stream, call, 0);
+    if (fault || args.count == 0) return fault;
+    args.next = run_scratch(run, SCRATCH_PARTIAL, 2 * args.count * (int64_t)sizeof *args.next);
+    if (!args.next) return CUDA_NO_MEMORY;
+    kernel_gather_backward(run->on, &args);
+    return NULL;
+}
+
+// Columns past the vocabulary do not count and get no gradient.
+static struct loss_args read_loss(const struct run *run, int logits_at)
+{
+    const struct kernel_array *logits = &run->call->inputs[logits_at];
+    const struct kernel_array *labels = &run->call->inputs[logits_at + 1];
+    int last = logits->rank - 1;
+    int64_t vocab = run->call->vocab > 0 ? run->call->vocab : logits->whole[last];
+    int64_t real = vocab - logits->first[last], count = logits->sizes[last];
+    return (struct loss_args){.part = run->call->part,
+                              .rows = array_elements(labels),
+                              .count = count,
+                              .real = real < 0       ? 0
+                                      : real < count ? real
+                                                     : count,
+                              .first = logits->first[last],
+                              .labels = labels->data,
+                              .logits = run_input(run, logits_at),
+                              .adds = call_adds(run->call, 0)};
+}
+
+const char *cuda_loss(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    const struct kernel_array *logits = &call->inputs[0];
+    struct loss_args args = read_loss(run, 0);
+    if (call->inputs[1].element != ELEMENT_INT64) return "labels are 64-bit integers";
+    if (call->part < 0 || call->part > 6) return "the loss has three exchanges";
+    if (array_elements(logits) != args.rows * args.count) return "logits without a label";
+    if (call->part > 0 && array_elements(&call->inner) != args.rows) return "no room to exchange";
+    // Nothing can be said yet: parts 1 to 6 follow.
+    bool is_split = args.count < logits->whole[logits->rank - 1];
+    if ((call->part == 0 && is_split) || args.rows == 0) return NULL;
+    args.value = run_output(run, 0);
+    args.lse = run_output(run, 1);
+    args.inner = reals_of(run->device, &call->inner);
+    args.adds_value = call_adds(call, 0);
+    args.adds_lse = call_adds(call, 1);
+    kernel_loss(run->on, &args);
+    return NULL;
+}
+
+const char *cuda_loss_backward(const struct run *run)
+{
+    struct loss_args args = read_loss(run, 1);
+    if (run->call->inputs[2].element != ELEMENT_INT64) return "labels are 64-bit integers";
+    args.d = run_input(run, 0);
+    args.lse = run_input(run, 3);
+    args.d_logits = run_output(run, 0);
+    if (args.rows > 0 && args.count > 0) kernel_loss_backward(run->on, &args);
+    return NULL;
+}

@@ -1,0 +1,201 @@
+#include "executor/cuda/cuda.h"
+
+#include <string.h>
+
+// One call: its checks, experts one after another, and results that are added.
+
+struct kernel {
+    const char *(*run)(const struct run *run);
+    unsigned adds;  // outputs that the kernel adds by itself
+};
+
+static const struct kernel KERNELS[OP_KIND_COUNT] = {
+    [OP_CONTRACT] = {cuda_contract, 1},
+    [OP_ADD] = {cuda_add, 1},
+    [OP_ELEMENTWISE] = {cuda_elementwise, 0},
+    [OP_EXPAND] = {cuda_expand, 0},
+    [OP_DROPOUT] = {cuda_dropout, 0},
+    [OP_NORM] = {cuda_norm, 0},
+    [OP_SOFTMAX] = {cuda_softmax, 0},
+    [OP_ATTENTION] = {cuda_attention, 0},
+    [OP_GATHER] = {cuda_gather, 1},
+    [OP_CONCAT] = {cuda_concat, 0},
+    [OP_ROUTE] = {cuda_route, 1},
+    [OP_DISPATCH] = {cuda_dispatch, 1},
+    [OP_COMBINE] = {cuda_combine, 1},
+    [OP_LOSS] = {cuda_loss, 3},
+    [OP_NORM_BACKWARD] = {cuda_norm_backward, 7},
+    [OP_SOFTMAX_BACKWARD] = {cuda_softmax_backward, 3},
+    [OP_ATTENTION_BACKWARD] = {cuda_attention_backward, 15},
+    [OP_GATHER_BACKWARD] = {cuda_gather_backward, 1},
+    [OP_LOSS_BACKWARD] = {cuda_loss_backward, 1},
+    [OP_CONCAT_BACKWARD] = {cuda_concat_backward, 3},
+    [OP_ROUTE_BACKWARD] = {cuda_route_backward, 3},
+    [OP_DISPATCH_BACKWARD] = {cuda_dispatch_backward, 1},
+    [OP_COMBINE_BACKWARD] = {cuda_combine_backward, 3},
+    [OP_REDUCE] = {cuda_reduce, 1},
+};
+
+// Every dim of a product has one size.
+static const char *check_contract(const struct kernel_call *call)
+{
+    int64_t size[DIM_COUNT];
+    memset(size, -1, sizeof size);
+    const struct kernel_array *arrays[3] = {&call->inputs[0], &call->inputs[1], &call->outputs[0]};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < arrays[i]->rank; j++) {
+            int64_t *known = &size[arrays[i]->dims[j]];
+            if (*known >= 0 && *known != arrays[i]->sizes[j])
+                return "a dim of a product has two sizes";
+            *known = arrays[i]->sizes[j];
+        }
+    }
+    return NULL;
+}
+
+static const char *check_route(const struct kernel_call *call)
+{
+    const struct op *op = call->op;
+    int64_t count = array_last(&call->inputs[0]);
+    if (count > ROUTE_EXPERT_MAX) return "more than 1024 experts to choose from";
+    if (op->group_count > ROUTE_GROUP_MAX) return "more than 256 groups of experts";
+    if (op->group_count > 1 && count % op->group_count) return "groups of experts of unequal size";
+    return NULL;
+}
+
+const char *cuda_can_run(const struct kernel_call *call)
+{
+    enum op_kind kind = call->op->kind;
+    if ((unsigned)kind >= OP_KIND_COUNT || !KERNELS[kind].run) return "no kernel for this operator";
+    switch (kind) {
+    case OP_CONTRACT:
+        return check_contract(call);
+    case OP_ROUTE:
+        return check_route(call);
+    case OP_ATTENTION:
+    case OP_ATTENTION_BACKWARD:
+        return cuda_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
+    case OP_DROPOUT:
+        return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+struct reals reals_of(const struct cuda_device *device, const struct kernel_array *array)
+{
+    bool is_wide = array->element == ELEMENT_FP32;
+    return (struct reals){array->data, is_wide ? NUMBER_FP32 : (int)device->compute};
+}
+
+// Of an array, or of its rows that exist.
+static int64_t held_elements(const struct kernel_call *call, const struct kernel_array *array)
+{
+    if (!call->routing || !array_is_ragged(array)) return array_elements(array);
+    int64_t rows = call->routing->rows_of[call->routing->expert_count];
+    return rows * array_stride(array, array_find(array, DIM_EXPERT));
+}
+
+const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
+                           const struct kernel_call *call, int output)
+{
+    struct reals reals = reals_of(device, &call->outputs[output]);
+    int64_t bytes = held_elements(call, &call->outputs[output]) * number_bytes(reals.number);
+    if (call_adds(call, output) || bytes == 0) return NULL;
+    return cuda_fault(cudaMemsetAsync(reals.data, 0, (size_t)bytes, device->streams[stream]));
+}
+
+static void add_to(const struct run *run, int64_t count, struct reals from, struct reals to)
+{
+    struct terms_args args = {.rank = 1,
+                              .term_count = 1,
+                              .adds = true,
+                              .sizes = {count},
+                              .out = to,
+                              .out_strides = {1},
+                              .term = {from},
+                              .strides = {{1}}};
+    if (count > 0) kernel_terms(run->on, &args);
+}
+
+// Kernels that write their results whole write to scratch where these are to be added.
+static const char *run_added(struct cuda_device *device, enum stream stream,
+                             const struct kernel_call *call)
+{
+    struct kernel_call own = *call;
+    const struct kernel *kernel = &KERNELS[call->op->kind];
+    struct run run = {device, stream, device->streams[stream], &own};
+    unsigned foreign = call->adds & ~kernel->adds;
+    own.adds &= kernel->adds;
+    for (int i = 0; i < call->output_count; i++) {
+        if (!(foreign >> i & 1)) continue;
+        int number = reals_of(device, &call->outputs[i]).number;
+        int64_t bytes = held_elements(call, &call->outputs[i]) * number_bytes(number);
+        own.outputs[i].data = run_scratch(&run, (enum scratch)(SCRATCH_SUM + i), bytes);
+        if (!own.outputs[i].data) return CUDA_NO_MEMORY;
+    }
+    const char *fault = kernel->run(&run);
+    for (int i = 0; i < call->output_count && !fault; i++) {
+        if (!(foreign >> i & 1)) continue;
+        add_to(&run, held_elements(call, &call->outputs[i]), reals_of(device, &own.outputs[i]),
+               reals_of(device, &call->outputs[i]));
+    }
+    return fault ? fault : cuda_fault(cudaGetLastError());
+}
+
+// What one expert has of an array: its rows where there are rows, its part of a parameter.
+static const char *cut(const struct cuda_device *device, struct kernel_array *array,
+                       const struct kernel_routing *routing, int64_t expert)
+{
+    int at = array_find(array, DIM_EXPERT);
+    if (at < 0) return NULL;
+    struct reals reals = reals_of(device, array);
+    if (array_is_ragged(array)) {
+        bool is_usual = at == 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
+        if (!is_usual) return "rows of experts want (batch, seq, expert, ...)";
+        array->data = reals_at(reals, routing->rows_of[expert] * array_stride(array, at)).data;
+        array->sizes[0] = 1;
+        array->sizes[1] = routing->rows_of[expert + 1] - routing->rows_of[expert];
+    } else {
+        if (at != 0) return "parameters of experts want the dim expert first";
+        array->data = reals_at(reals, expert * array_stride(array, at)).data;
+    }
+    array->sizes[at] = 1;
+    return NULL;
+}
+
+static const char *run_experts(struct cuda_device *device, enum stream stream,
+                               const struct kernel_call *call)
+{
+    const char *fault = NULL;
+    for (int64_t e = 0; e < call->routing->expert_count && !fault; e++) {
+        struct kernel_call one = *call;
+        one.routing = NULL;
+        for (int i = 0; i < one.input_count && !fault; i++)
+            fault = cut(device, &one.inputs[i], call->routing, e);
+        for (int i = 0; i < one.output_count && !fault; i++)
+            fault = cut(device, &one.outputs[i], call->routing, e);
+        if (!fault) fault = run_added(device, stream, &one);
+    }
+    return fault;
+}
+
+static bool is_inside_experts(const struct kernel_call *call)
+{
+    bool moves = call->op->kind == OP_DISPATCH || call->op->kind == OP_DISPATCH_BACKWARD ||
+                 call->op->kind == OP_COMBINE || call->op->kind == OP_COMBINE_BACKWARD;
+    if (!call->routing || moves) return false;
+    for (int i = 0; i < call->input_count; i++) {
+        if (array_is_ragged(&call->inputs[i])) return true;
+    }
+    return call->output_count > 0 && array_is_ragged(&call->outputs[0]);
+}
+
+const char *cuda_run(struct device *device, enum stream stream, const struct kernel_call *call)
+{
+    struct cuda_device *own = (struct cuda_device *)(void *)device;
+    const char *fault = cuda_can_run(call);
+    if (fault) return fault;
+    if (is_inside_experts(call)) return run_experts(own, stream, call);
+    return run_added(own, stream, call);
+}

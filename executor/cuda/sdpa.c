@@ -1,0 +1,214 @@
+#include "executor/cuda/sdpa_graph.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Attention by cuDNN: execution plans by shape, made once (a second or two each) and kept. The
+// gradient of queries is summed by its kernels in no fixed order: who needs equal bits from run to
+// run has to take the other way.
+
+enum { PLANS = 64, CONFIGS = 8, GRAIN = 256 };
+
+struct sdpa_plan {
+    struct sdpa_shape shape;
+    const char *fault;  // why there is none; static
+    cudnnBackendDescriptor_t config, plan;
+    int64_t workspace_bytes;
+};
+struct sdpa_cache {
+    cudnnHandle_t handle;
+    struct sdpa_plan plans[PLANS];
+    int count;
+};
+
+static const char *fault_of(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_SUCCESS ? NULL : cudnnGetErrorString(status);
+}
+
+int64_t sdpa_library_version(void)
+{
+    return (int64_t)cudnnGetVersion();
+}
+
+const char *sdpa_open(struct cuda_device *device)
+{
+    device->sdpa = calloc(1, sizeof *device->sdpa);
+    if (!device->sdpa) return "no memory left on this host";
+    return fault_of(cudnnCreate(&device->sdpa->handle));
+}
+
+void sdpa_close(struct cuda_device *device)
+{
+    struct sdpa_cache *cache = device->sdpa;
+    if (!cache) return;
+    for (int i = 0; i < cache->count; i++) {
+        if (cache->plans[i].plan) cudnnBackendDestroyDescriptor(cache->plans[i].plan);
+        if (cache->plans[i].config) cudnnBackendDestroyDescriptor(cache->plans[i].config);
+    }
+    if (cache->handle) cudnnDestroy(cache->handle);
+    free(cache);
+    device->sdpa = NULL;
+}
+
+// The scale is an argument of the plan.
+static bool is_same(const struct sdpa_shape *a, const struct sdpa_shape *b)
+{
+    return a->number == b->number && a->causal == b->causal && a->is_backward == b->is_backward &&
+           a->batch == b->batch && a->heads == b->heads && a->kv_heads == b->kv_heads &&
+           a->queries == b->queries && a->keys == b->keys && a->width == b->width &&
+           a->value_width == b->value_width;
+}
+
+static struct sdpa_plan *find(struct sdpa_cache *cache, const struct sdpa_shape *shape)
+{
+    for (int i = 0; i < cache->count; i++) {
+        if (is_same(&cache->plans[i].shape, shape)) return &cache->plans[i];
+    }
+    return NULL;
+}
+
+// The plan of one configuration: this is where cuDNN compiles.
+static cudnnStatus_t make_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config,
+                               struct sdpa_plan *plan)
+{
+    int64_t count = 0;
+    cudnnStatus_t status = cudnnBackendFinalize(config);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->plan);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    status = cudnnBackendSetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    if (status == CUDNN_STATUS_SUCCESS) {
+        status =
+            cudnnBackendSetAttribute(plan->plan, SDPA_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    }
+    if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(plan->plan);
+    if (status == CUDNN_STATUS_SUCCESS) {
+        status = cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                          CUDNN_TYPE_INT64, 1, &count, &plan->workspace_bytes);
+    }
+    if (status == CUDNN_STATUS_SUCCESS) return status;
+    cudnnBackendDestroyDescriptor(plan->plan);
+    plan->plan = NULL;
+    return status;
+}
+
+static const char *make(struct sdpa_cache *cache, struct sdpa_plan *plan)
+{
+    struct sdpa_graph graph;
+    cudnnBackendDescriptor_t configs[CONFIGS];
+    int count = 0;
+    const char *fault = sdpa_graph_make(&graph, &plan->shape, cache->handle);
+    if (!fault) fault = sdpa_graph_configs(&graph, NULL, CONFIGS, configs, &count);
+    for (int i = 0; i < count; i++) {
+        if (!plan->plan) {
+            fault = fault_of(make_plan(cache->handle, configs[i], plan));
+            if (plan->plan) plan->config = configs[i];
+        }
+        if (plan->config != configs[i]) cudnnBackendDestroyDescriptor(configs[i]);
+    }
+    sdpa_graph_free(&graph);
+    return fault;
+}
+
+const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape)
+{
+    struct sdpa_cache *cache = device->sdpa;
+    struct sdpa_plan *plan = find(cache, shape);
+    if (plan) return plan->fault;
+    if (cache->count == PLANS) return "too many shapes of attention";
+    plan = &cache->plans[cache->count++];
+    plan->shape = *shape;
+    plan->fault = make(cache, plan);
+    return plan->fault;
+}
+
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + GRAIN - 1) / GRAIN * GRAIN;
+}
+
+struct pack {
+    int64_t ids[SDPA_TENSORS];
+    void *pointers[SDPA_TENSORS];
+    int64_t count;
+};
+static void put(struct pack *pack, enum sdpa_tensor tensor, const void *data)
+{
+    pack->ids[pack->count] = tensor;
+    pack->pointers[pack->count++] = (void *)data;
+}
+
+static cudnnStatus_t execute(struct sdpa_cache *cache, const struct sdpa_plan *plan,
+                             struct pack *pack, void *workspace)
+{
+    cudnnBackendDescriptor_t variant;
+    cudnnStatus_t status =
+        cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &variant);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    status = cudnnBackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64,
+                                      pack->count, pack->ids);
+    if (status == CUDNN_STATUS_SUCCESS) {
+        status = cudnnBackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                                          CUDNN_TYPE_VOID_PTR, pack->count, pack->pointers);
+    }
+    if (status == CUDNN_STATUS_SUCCESS) {
+        status = cudnnBackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+                                          CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    }
+    if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(variant);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendExecute(cache->handle, plan->plan, variant);
+    cudnnBackendDestroyDescriptor(variant);
+    return status;
+}
+
+static void put_arguments(struct pack *pack, const struct sdpa_shape *shape,
+                          const struct sdpa_tensors *tensors)
+{
+    put(pack, SDPA_Q, tensors->q.data);
+    put(pack, SDPA_K, tensors->k.data);
+    put(pack, SDPA_V, tensors->v.data);
+    put(pack, SDPA_OUT, tensors->out.data);
+    put(pack, SDPA_LSE, tensors->lse);
+    if (!shape->is_backward) return;
+    put(pack, SDPA_D, tensors->d.data);
+    put(pack, SDPA_D_Q, tensors->d_q.data);
+    put(pack, SDPA_D_K, tensors->d_k.data);
+    put(pack, SDPA_D_V, tensors->d_v.data);
+}
+
+const char *sdpa_run(struct cuda_device *device, enum stream stream, const struct sdpa_shape *shape,
+                     const struct sdpa_tensors *tensors)
+{
+    static const float ONE = 1, LOWEST = -INFINITY;
+    static const enum sdpa_tensor TEMPORARIES[] = {SDPA_MEANS, SDPA_D_Q_SUM, SDPA_D_K_WIDE,
+                                                   SDPA_D_V_WIDE};
+    struct sdpa_plan *plan = find(device->sdpa, shape);
+    struct pack pack = {.count = 0};
+    int64_t bytes = rounded(plan->workspace_bytes);
+    for (int i = 0; i < 4; i++)
+        bytes += rounded(sdpa_temporary_bytes(shape, TEMPORARIES[i]));
+    char *room = cuda_scratch(device, stream, SCRATCH_SDPA, bytes), *at = room;
+    if (!room) return CUDA_NO_MEMORY;
+    put_arguments(&pack, shape, tensors);
+    put(&pack, SDPA_SCALE, &shape->scale);
+    if (shape->causal) put(&pack, SDPA_LOWEST, &LOWEST);
+    if (shape->is_backward) put(&pack, SDPA_ONE, &ONE);
+    at += rounded(plan->workspace_bytes);
+    for (int i = 0; i < 4; i++) {
+        int64_t size = sdpa_temporary_bytes(shape, TEMPORARIES[i]);
+        if (size > 0) put(&pack, TEMPORARIES[i], at);
+        // Sums begin at zero.
+        cudaError_t error = cudaSuccess;
+        if (TEMPORARIES[i] == SDPA_D_Q_SUM && size > 0)
+            error = cudaMemsetAsync(at, 0, (size_t)size, device->streams[stream]);
+        if (error != cudaSuccess) return cuda_fault(error);
+        at += rounded(size);
+    }
+    cudnnStatus_t status = cudnnSetStream(device->sdpa->handle, device->streams[stream]);
+    if (status == CUDNN_STATUS_SUCCESS) status = execute(device->sdpa, plan, &pack, room);
+    return fault_of(status);
+}

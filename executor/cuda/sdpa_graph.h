@@ -1,0 +1,55 @@
+#pragma once
+#include "executor/cuda/cuda.h"
+
+#include <cudnn.h>
+
+// Attention as a graph of cuDNN operations, forward or backward, in the one order that its fused
+// kernels know. Making it and asking whether an engine takes it need no device.
+
+enum sdpa_tensor {
+    SDPA_Q = 1,
+    SDPA_K,
+    SDPA_V,
+    SDPA_OUT,
+    SDPA_LSE,
+    SDPA_SCALE,   // by value, like the next two
+    SDPA_LOWEST,  // minus infinity
+    SDPA_ONE,
+    SDPA_D,
+    SDPA_D_Q,
+    SDPA_D_K,
+    SDPA_D_V,
+    SDPA_MEANS,     // of out and its gradient, by query; fp32
+    SDPA_D_Q_SUM,   // fp32
+    SDPA_D_K_WIDE,  // by query head, where heads share keys
+    SDPA_D_V_WIDE,
+    SDPA_TENSORS
+};
+
+// CUDNN_ATTR_OPERATIONGRAPH_HANDLE and CUDNN_ATTR_EXECUTION_PLAN_HANDLE, which the header marks as
+// deprecated in favour of properties of a device.
+#define SDPA_GRAPH_HANDLE ((cudnnBackendAttributeName_t)800)
+#define SDPA_PLAN_HANDLE ((cudnnBackendAttributeName_t)400)
+
+enum { SDPA_DESCRIPTORS = 128, SDPA_OPERATIONS = 32 };
+struct sdpa_graph {
+    const struct sdpa_shape *shape;
+    cudnnBackendDescriptor_t held[SDPA_DESCRIPTORS], operations[SDPA_OPERATIONS], graph;
+    int held_count, operation_count;
+    int64_t next_virtual;
+    cudnnStatus_t status;
+};
+
+// `handle` NULL: no device. NULL, or what cuDNN says; either way sdpa_graph_free ends it.
+const char *sdpa_graph_make(struct sdpa_graph *graph, const struct sdpa_shape *shape,
+                            cudnnHandle_t handle);
+void sdpa_graph_free(struct sdpa_graph *graph);
+
+// The engine configurations that cuDNN's heuristics name, best first, for the handle's device or
+// for `device_properties` (a descriptor, where there is no device). The caller destroys them.
+const char *sdpa_graph_configs(const struct sdpa_graph *graph,
+                               cudnnBackendDescriptor_t device_properties, int capacity,
+                               cudnnBackendDescriptor_t *configs, int *count);
+
+// Bytes behind the tensors that are neither arguments nor virtual.
+int64_t sdpa_temporary_bytes(const struct sdpa_shape *shape, enum sdpa_tensor tensor);

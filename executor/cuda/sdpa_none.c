@@ -1,0 +1,28 @@
+#include "executor/cuda/cuda.h"
+
+// In place of sdpa.c where there is no cuDNN: attention takes the other way.
+
+const char *sdpa_open(struct cuda_device *device)
+{
+    (void)device;
+    return NULL;
+}
+void sdpa_close(struct cuda_device *device)
+{
+    (void)device;
+}
+int64_t sdpa_library_version(void)
+{
+    return 0;
+}
+const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape)
+{
+    (void)device, (void)shape;
+    return "there is no cuDNN";
+}
+const char *sdpa_run(struct cuda_device *device, enum stream stream, const struct sdpa_shape *shape,
+                     const struct sdpa_tensors *tensors)
+{
+    (void)device, (void)stream, (void)shape, (void)tensors;
+    return "there is no cuDNN";
+}

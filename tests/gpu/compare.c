@@ -1,0 +1,298 @@
+#include "executor/backend.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The CUDA back end against the CPU's on shapes of real models, and how long it takes: one line of
+// JSON a case. Ends with 1 when a result is too far off, with 4 when there is no device.
+//   compare fp32|bf16
+
+struct side {
+    const struct backend *backend;
+    struct device *device;
+};
+
+struct tried {
+    const char *name;
+    struct op op;
+    int input_count, output_count;
+    struct kernel_array inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
+    double flop;  // 0: bound by memory
+};
+
+#define ARRAY2(d0, n0, d1, n1)                                              \
+    {                                                                       \
+        .rank = 2, .dims = {d0, d1}, .sizes = {n0, n1}, .whole = { n0, n1 } \
+    }
+#define ARRAY3(d0, n0, d1, n1, d2, n2)                                                  \
+    {                                                                                   \
+        .rank = 3, .dims = {d0, d1, d2}, .sizes = {n0, n1, n2}, .whole = { n0, n1, n2 } \
+    }
+#define ARRAY4(d0, n0, d1, n1, d2, n2, d3, n3)                                     \
+    {                                                                              \
+        .rank = 4, .dims = {d0, d1, d2, d3}, .sizes = {n0, n1, n2, n3}, .whole = { \
+            n0,                                                                    \
+            n1,                                                                    \
+            n2,                                                                    \
+            n3                                                                     \
+        }                                                                          \
+    }
+#define TOKENS(width) ARRAY3(DIM_BATCH, 1, DIM_SEQ, 512, DIM_HIDDEN, width)
+#define HEADS(dim, count) ARRAY4(DIM_BATCH, 1, DIM_SEQ, 512, dim, count, DIM_HEAD_DIM, 64)
+#define LSE                                                                         \
+    {                                                                               \
+        .rank = 3, .element = ELEMENT_FP32, .dims = {DIM_BATCH, DIM_SEQ, DIM_HEAD}, \
+        .sizes = {1, 512, 8}, .whole = {                                            \
+            1,                                                                      \
+            512,                                                                    \
+            8                                                                       \
+        }                                                                           \
+    }
+
+static const struct tried CASES[] = {
+    {.name = "product",
+     .op = {.kind = OP_CONTRACT, .scalar = 1},
+     .input_count = 2,
+     .output_count = 1,
+     .inputs = {TOKENS(1024), ARRAY2(DIM_HIDDEN, 1024, DIM_FFN, 2048)},
+     .outputs = {ARRAY3(DIM_BATCH, 1, DIM_SEQ, 512, DIM_FFN, 2048)},
+     .flop = 2.0 * 512 * 1024 * 2048},
+    {.name = "rms norm",
+     .op = {.kind = OP_NORM, .function = FUNCTION_RMS_NORM, .scalar = 1e-5},
+     .input_count = 1,
+     .output_count = 1,
+     .inputs = {TOKENS(1024)},
+     .outputs = {TOKENS(1024)}},
+    {.name = "layer norm",
+     .op = {.kind = OP_NORM, .function = FUNCTION_LAYER_NORM, .scalar = 1e-5},
+     .input_count = 1,
+     .output_count = 1,
+     .inputs = {TOKENS(1024)},
+     .outputs = {TOKENS(1024)}},
+    {.name = "swiglu",
+     .op = {.kind = OP_ELEMENTWISE, .function = FUNCTION_SILU},
+     .input_count = 2,
+     .output_count = 1,
+     .inputs = {TOKENS(1024), TOKENS(1024)},
+     .outputs = {TOKENS(1024)}},
+    {.name = "rope",
+     .op = {.kind = OP_ELEMENTWISE, .function = FUNCTION_ROPE, .scalar = 1e4, .rotary_dims = 64},
+     .input_count = 1,
+     .output_count = 1,
+     .inputs = {HEADS(DIM_HEAD, 8)},
+     .outputs = {HEADS(DIM_HEAD, 8)}},
+    {.name = "attention",
+     .op = {.kind = OP_ATTENTION, .scalar = 0.125, .causal = true},
+     .input_count = 3,
+     .output_count = 2,
+     .inputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2), HEADS(DIM_KV_HEAD, 2)},
+     .outputs = {HEADS(DIM_HEAD, 8), LSE},
+     .flop = 2.0 * 512 * 512 * 64 * 8},
+    {.name = "attention backward",
+     .op =
+         {.kind = OP_ATTENTION_BACKWARD, .phase = PHASE_BACKWARD, .scalar = 0.125, .causal = true},
+     .input_count = 6,
+     .output_count = 3,
+     .inputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2),
+                HEADS(DIM_KV_HEAD, 2), HEADS(DIM_HEAD, 8), LSE},
+     .outputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2), HEADS(DIM_KV_HEAD, 2)},
+     .flop = 5.0 * 512 * 512 * 64 * 8},
+};
+
+static const char *must(const char *fault)
+{
+    if (!fault) return NULL;
+    fprintf(stderr, "compare: %s\n", fault);
+    exit(1);
+}
+
+static int64_t elements_of(const struct kernel_array *array)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < array->rank; i++)
+        elements *= array->sizes[i];
+    return elements;
+}
+
+static int64_t bytes_of(const struct side *side, const struct kernel_array *array)
+{
+    bool is_wide = array->element == ELEMENT_FP32;
+    return is_wide ? side->backend->real_bytes : side->backend->compute_bytes;
+}
+
+static uint16_t to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+static float from_bf16(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+// Numbers that bf16 holds, so that both sides begin with the same.
+static float *draw(int64_t count)
+{
+    static uint64_t seed = 1;
+    float *values = malloc((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        values[i] = from_bf16(to_bf16((float)(seed >> 40) / (float)(1 << 24) - 0.5f));
+    }
+    return values;
+}
+
+static void put(const struct side *side, struct kernel_array *array, const float *values)
+{
+    int64_t count = elements_of(array), bytes = bytes_of(side, array);
+    uint16_t *narrow = malloc((size_t)count * sizeof *narrow);
+    for (int64_t i = 0; i < count; i++)
+        narrow[i] = to_bf16(values[i]);
+    must(side->backend->allocate(side->device, count * bytes, &array->data));
+    must(side->backend->copy(side->device, STREAM_COMPUTE, COPY_FROM_HOST, array->data,
+                             bytes == 2 ? (const void *)narrow : values, count * bytes));
+    free(narrow);
+}
+
+static float *get(const struct side *side, const struct kernel_array *array)
+{
+    int64_t count = elements_of(array), bytes = bytes_of(side, array);
+    float *values = malloc((size_t)count * sizeof *values);
+    uint16_t *narrow = malloc((size_t)count * sizeof *narrow);
+    must(side->backend->copy(side->device, STREAM_COMPUTE, COPY_TO_HOST,
+                             bytes == 2 ? (void *)narrow : values, array->data, count * bytes));
+    for (int64_t i = 0; i < count && bytes == 2; i++)
+        values[i] = from_bf16(narrow[i]);
+    free(narrow);
+    return values;
+}
+
+// Fastest of some runs, in seconds.
+static double time_call(const struct side *side, const struct kernel_call *call)
+{
+    enum { RUNS = 20 };
+    const struct backend *b = side->backend;
+    struct event *begin = b->event_new(side->device), *end = b->event_new(side->device);
+    double best = HUGE_VAL;
+    for (int i = 0; i < RUNS; i++) {
+        must(b->event_record(side->device, STREAM_COMPUTE, begin));
+        must(b->run(side->device, STREAM_COMPUTE, call));
+        must(b->event_record(side->device, STREAM_COMPUTE, end));
+        must(b->synchronize(side->device, STREAM_COMPUTE));
+        best = fmin(best, b->event_seconds(side->device, begin, end));
+    }
+    b->event_free(side->device, begin);
+    b->event_free(side->device, end);
+    return best;
+}
+
+// Relative distance of all results together, |x - y| / |y| by the norm.
+static double distance(const float *x, const float *y, int64_t count)
+{
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        apart += pow((double)x[i] - (double)y[i], 2);
+        size += pow((double)y[i], 2);
+    }
+    return size > 0 ? sqrt(apart / size) : sqrt(apart);
+}
+
+struct inputs {
+    float *values[OP_INPUT_MAX];
+};
+
+// Results and log-sum-exp of attention are inputs of its backward: made by the forward.
+static void make_forward(const struct side *cpu, struct inputs *inputs)
+{
+    const struct tried *forward = &CASES[5];
+    struct kernel_call call = {.op = &forward->op, .input_count = 3, .output_count = 2};
+    for (int i = 0; i < 3; i++) {
+        call.inputs[i] = forward->inputs[i];
+        put(cpu, &call.inputs[i], inputs->values[i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        call.outputs[i] = forward->outputs[i];
+        put(cpu, &call.outputs[i], inputs->values[i + 4]);
+    }
+    must(cpu->backend->run(cpu->device, STREAM_COMPUTE, &call));
+    for (int i = 0; i < 2; i++) {
+        free(inputs->values[i + 4]);
+        inputs->values[i + 4] = get(cpu, &call.outputs[i]);
+    }
+}
+
+static struct kernel_call call_on(const struct side *side, const struct tried *tried,
+                                  const struct inputs *inputs)
+{
+    struct kernel_call call = {.op = &tried->op,
+                               .input_count = tried->input_count,
+                               .output_count = tried->output_count,
+                               .head_count = 8};
+    for (int i = 0; i < call.input_count; i++) {
+        call.inputs[i] = tried->inputs[i];
+        put(side, &call.inputs[i], inputs->values[i]);
+    }
+    for (int i = 0; i < call.output_count; i++) {
+        call.outputs[i] = tried->outputs[i];
+        float *room = draw(elements_of(&call.outputs[i]));
+        put(side, &call.outputs[i], room);
+        free(room);
+    }
+    return call;
+}
+
+static bool compare(const struct side *cpu, const struct side *cuda, const struct tried *tried,
+                    double tolerance)
+{
+    struct inputs inputs;
+    double worst = 0;
+    for (int i = 0; i < tried->input_count; i++)
+        inputs.values[i] = draw(elements_of(&tried->inputs[i]));
+    if (tried->op.kind == OP_ATTENTION_BACKWARD) make_forward(cpu, &inputs);
+    struct kernel_call expected = call_on(cpu, tried, &inputs);
+    struct kernel_call found = call_on(cuda, tried, &inputs);
+    must(cpu->backend->run(cpu->device, STREAM_COMPUTE, &expected));
+    double seconds = time_call(cuda, &found);
+    for (int i = 0; i < tried->output_count; i++) {
+        float *x = get(cuda, &found.outputs[i]), *y = get(cpu, &expected.outputs[i]);
+        worst = fmax(worst, distance(x, y, elements_of(&found.outputs[i])));
+        free(x);
+        free(y);
+    }
+    printf("{\"case\": \"%s\", \"relative_error\": %.3g, \"limit\": %g, \"s\": %.3g, "
+           "\"flop_per_s\": %.4g}\n",
+           tried->name, worst, tolerance, seconds, tried->flop / seconds);
+    return worst <= tolerance;
+}
+
+static struct side open_side(const char *name, enum precision precision)
+{
+    struct err err = {0};
+    struct side side = {.backend = backend_open(name, &err)};
+    if (side.backend && side.backend->at) side.backend = side.backend->at(precision);
+    if (!side.backend) {
+        fprintf(stderr, "compare: %s\n", err.text);
+        exit(4);
+    }
+    must(side.backend->open(0, &side.device));
+    return side;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_narrow = argc > 1 && strcmp(argv[1], "bf16") == 0;
+    struct side cuda = open_side("cuda", is_narrow ? PRECISION_BF16 : PRECISION_FP32);
+    struct side cpu = open_side("cpu", PRECISION_FP32);
+    int faults = 0;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        faults += !compare(&cpu, &cuda, &CASES[i], is_narrow ? 1e-2 : 1e-5);
+    cuda.backend->close(cuda.device);
+    cpu.backend->close(cpu.device);
+    return faults > 0;
+}
