@@ -1,6 +1,7 @@
 #include "cli/local.h"
 
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/version.h"
 #include "executor/calibrate.h"
 
@@ -33,14 +34,13 @@ static const struct json_field FILE_FIELDS[] = {
     {0},
 };
 
-// FNV-1a, 64 bits (Fowler, Noll, Vo), over the bytes of a file.
+// Over the bytes of a file.
 static bool hash_file(struct arena *arena, const char *path, uint64_t *hash, struct err *err)
 {
     enum { BYTES_MOST = 1 << 26 };
     size_t bytes = 0;
     const char *text = path ? file_read(arena, path, BYTES_MOST, &bytes, err) : NULL;
-    for (size_t i = 0; text && i < bytes; i++)
-        *hash = (*hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    if (text) *hash = hash_bytes(*hash, text, bytes);
     return text != NULL;
 }
 
@@ -48,7 +48,7 @@ static bool hash_file(struct arena *arena, const char *path, uint64_t *hash, str
 static bool find_build(struct arena *arena, const struct backend *backend, struct local_key *key,
                        struct err *err)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = HASH_START;
     Dl_info plugin = {0};
     void *inside = NULL;
     memcpy(&inside, &backend->run, sizeof inside);

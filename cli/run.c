@@ -9,8 +9,6 @@
 // within half a minute of it.
 static const double STUCK_LEAST_S = 10, STUCK_MOST_S = 20;
 
-enum { TEXT_TOKENS = 256 };
-
 static double stuck_s(const struct run_job *job)
 {
     double steps_s = 10 * job->evaluation.prediction.step_s;
@@ -44,13 +42,9 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
                       char **argv, struct err *err)
 {
     struct run_job job;
-    if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
-    if (strcmp(arguments->data, "text") == 0 && job.evaluation.graph->vocab < TEXT_TOKENS) {
-        err_set(err, ERR_USAGE,
-                "--data text: a token a byte needs a vocabulary of %d, the model has %lld",
-                TEXT_TOKENS, (long long)job.evaluation.graph->vocab);
+    if (!run_job_load(arena, arguments->plan, &job, err)) return exit_status(err);
+    if (!run_check_data(job.evaluation.graph, run_job_data(arguments), err))
         return exit_status(err);
-    }
     if (!place->is_launched && job.rank_count > 1)
         return launch(arena, &job, arguments, argc, argv, err);
     if (place->rank_count != job.rank_count) {

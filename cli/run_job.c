@@ -1,24 +1,11 @@
 #include "cli/run_job.h"
 
-#include "plan/plan.h"
+#include "cli/plan_question.h"
 #include "plan/script_check.h"
 
-enum { ALIGNMENT = 512 };  // of addresses: what CUDA's allocators round to
+#include <string.h>
 
-static bool load_request(struct arena *arena, const struct plan *plan,
-                         struct evaluation_request *request, struct err *err)
-{
-    *request = (struct evaluation_request){.model = plan->model,
-                                           .cluster = plan->cluster,
-                                           .workload = plan->workload,
-                                           .parallel = plan->parallel,
-                                           .engine = {.want_trace = true}};
-    request->stack = stack_read(arena, &plan->stack, err);
-    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
-    if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return false;
-    request->bands = bands_load(arena, err);
-    return request->bands != NULL;
-}
+enum { ALIGNMENT = 512 };  // of addresses: what CUDA's allocators round to
 
 static void price(struct arena *arena, struct run_job *job)
 {
@@ -60,35 +47,29 @@ static bool make_scripts(struct arena *arena, struct arena *scratch, const struc
     job->stage_count = program->shape.stage_count;
     job->rank_count = program->mesh.rank_count;
     const struct script *const *scripts = (const struct script *const *)job->scripts;
-    if (!script_check(scratch, scripts, job->stage_count, err)) return false;
     job->messages = script_messages_under_way(scratch, scripts, job->stage_count);
     return true;
 }
 
-// The plan file says what cannot be: a wrong file, not a wrong command line.
-static bool blame_file(const struct run_arguments *arguments, struct err *err)
-{
-    if (err->kind == ERR_USAGE) {
-        const struct err place = *err;
-        *err = (struct err){0};
-        err_set(err, ERR_INPUT, "%s: %.900s", arguments->plan, place.text);
-    }
-    return false;
-}
-
-bool run_job_load(struct arena *arena, const struct run_arguments *arguments, struct run_job *job,
-                  struct err *err)
+bool run_job_load(struct arena *arena, const char *path, struct run_job *job, struct err *err)
 {
     *job = (struct run_job){0};
-    const struct plan *plan = plan_load(arena, arguments->plan, err);
-    if (!plan || !load_request(arena, plan, &job->request, err)) return false;
+    const struct plan *plan = plan_question(arena, path, NULL, &job->request, err);
+    if (!plan) return false;
+    job->request.engine.want_trace = true;
     job->text = plan->config.document->text;
     struct arena scratch = {0};
     bool done = evaluate(arena, &scratch, &job->request, &job->evaluation, err);
     if (done) price(arena, job);
     done = done && make_scripts(arena, &scratch, plan, job, err);
     arena_free(&scratch);
-    return done || blame_file(arguments, err);
+    if (!done) (void)plan_question_status(path, err);
+    return done;
+}
+
+enum run_data run_job_data(const struct run_arguments *arguments)
+{
+    return strcmp(arguments->data, "text") == 0 ? DATA_TEXT : DATA_SYNTHETIC;
 }
 
 int run_job_stage(const struct run_job *job, int rank)

@@ -24,8 +24,9 @@ struct run_job {
     bool is_planned;  // the plan's own memory schedule is used
 };
 
-MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *arguments,
-                             struct run_job *job, struct err *err);
+MUST_CHECK bool run_job_load(struct arena *arena, const char *path, struct run_job *job,
+                             struct err *err);
+enum run_data run_job_data(const struct run_arguments *arguments);
 int run_job_stage(const struct run_job *job, int rank);
 
 // One rank of the job, from opening its device to the answer of rank 0. `page` NULL: nobody

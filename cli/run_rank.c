@@ -2,7 +2,7 @@
 
 #include "cli/options.h"
 #include "core/file.h"
-#include "core/progress.h"
+#include "core/hash.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,6 @@ struct rank {
     struct communicator *communicator;
     struct pulse_page *page;
     int rank;
-    struct progress progress;
 };
 
 static bool is_first(const struct rank *rank)
@@ -28,7 +27,7 @@ static bool is_first(const struct rank *rank)
     return rank->rank == 0;
 }
 
-// A line a step, and a progress line on a terminal between them.
+// A line a step.
 static void report(void *context, const struct run_result *result)
 {
     struct rank *rank = context;
@@ -81,6 +80,23 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
     return rank->transport != NULL;
 }
 
+// What the prediction is of, where that is not what runs.
+static void say_difference(const struct rank *rank)
+{
+    const struct evaluation_request *request = &rank->job->request;
+    const struct device *device =
+        cluster_slowest_device(request->cluster, request->workload.precision);
+    bool is_host = strcmp(device->kind, "cpu") == 0;
+    if (!is_host && rank->backend->is_host)
+        fprintf(stderr, "meshwright run: predicted for %s, run on %s\n", device->name,
+                rank->backend->name);
+    if (request->workload.precision != PRECISION_FP32)
+        fprintf(stderr,
+                "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
+                "counted so\n",
+                precision_name(request->workload.precision), 8 * rank->backend->real_bytes);
+}
+
 static bool open_rank(struct arena *arena, struct rank *rank, const struct launch_place *place,
                       struct err *err)
 {
@@ -88,6 +104,7 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     rank->backend = backend_choose(arena, rank->arguments->backend, &note, err);
     if (!rank->backend) return false;
     if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
+    if (is_first(rank)) say_difference(rank);
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
@@ -108,7 +125,7 @@ static struct run_options options_of(const struct run_arguments *arguments)
     return (struct run_options){
         .steps = arguments->steps,
         .seed = (uint64_t)arguments->seed,
-        .data = strcmp(arguments->data, "text") == 0 ? DATA_TEXT : DATA_SYNTHETIC,
+        .data = run_job_data(arguments),
         .learning_rate = arguments->learning_rate,
         .beta1 = 0.9,
         .beta2 = 0.95,
@@ -121,12 +138,9 @@ static struct run_options options_of(const struct run_arguments *arguments)
     };
 }
 
-// FNV-1a, 64 bits (Fowler, Noll, Vo): tells plans apart, no more.
 static const char *hash_of(struct arena *arena, const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    uint64_t hash = hash_bytes(HASH_START, text, strlen(text));
     return arena_print(arena, "fnv1a64:%016llx", (unsigned long long)hash);
 }
 
@@ -136,14 +150,6 @@ static const char *machine_text(struct arena *arena)
     if (uname(&name) != 0) return "unknown";
     return arena_print(arena, "%s %s %s, %ld cores", name.sysname, name.release, name.machine,
                        sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-static bool write_text(const char *path, const char *text, struct err *err)
-{
-    struct file_writer file;
-    if (!file_open(&file, path, err)) return false;
-    file_put(&file, text, strlen(text));
-    return file_commit(&file, err);
 }
 
 static bool answer(struct arena *arena, const struct rank *rank, const struct run_result *result,
@@ -169,7 +175,7 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
         .rank_count = job->rank_count,
     };
     const char *text = run_json_text(arena, &compare, &facts);
-    if (!write_text(arguments->output, text, err)) return false;
+    if (!file_write(arguments->output, text, strlen(text), err)) return false;
     if (arguments->trace) {
         struct trace overlay = run_overlay(arena, &compare);
         if (!trace_write(&overlay, arguments->trace, err)) return false;
@@ -211,7 +217,6 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
     };
     done = done && run_steps(arena, &request, &result, err);
     if (done && is_first(&rank)) done = answer(arena, &rank, &result, err);
-    if (!done && page) pulse_fail(page, place->rank, err->text);
     close_rank(&rank, err);
     return done ? 0 : exit_status(err);
 }

@@ -73,11 +73,8 @@ bool data_open(struct engine *engine)
     struct data *data = engine->data = ARENA_NEW(engine->arena, struct data, 1);
     data->tokens = ARENA_NEW(engine->arena, int64_t, batch * row_length(engine));
     data->is_made = ARENA_NEW(engine->arena, bool, batch);
-    int64_t vocab = engine->request->graph->vocab;
-    if (engine->request->options->data == DATA_TEXT && vocab < 256)
-        return err_set(engine->err, ERR_USAGE,
-                       "--data text: a token a byte needs a vocabulary of 256, the model has %lld",
-                       (long long)vocab);
+    if (!run_check_data(engine->request->graph, engine->request->options->data, engine->err))
+        return false;
     for (int t = 0; t < engine->script->task_count; t++)
         add_slots(engine, &engine->script->tasks[t]);
     data->host = ARENA_NEW(engine->arena, int64_t, data->count);

@@ -60,6 +60,9 @@ struct run_result {
     struct trace trace;  // of the fastest step after the first, all ranks
 };
 
+// Whether a model of this vocabulary can train on the data. ERR_USAGE.
+MUST_CHECK bool run_check_data(const struct graph *graph, enum run_data data, struct err *err);
+
 MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request,
                           struct run_result *result, struct err *err);
 

@@ -40,6 +40,15 @@ bool run_check_program(const struct program *program, struct err *err)
     return true;
 }
 
+bool run_check_data(const struct graph *graph, enum run_data data, struct err *err)
+{
+    enum { BYTES = 256 };
+    if (data != DATA_TEXT || graph->vocab >= BYTES) return true;
+    return err_set(err, ERR_USAGE,
+                   "--data text: a token a byte needs a vocabulary of %d, the model has %lld",
+                   BYTES, (long long)graph->vocab);
+}
+
 // What a back end has no kernel for is said before anything starts. No memory is needed: calls
 // carry shapes alone.
 bool run_check(struct arena *scratch, const struct backend *backend, const struct script *script,

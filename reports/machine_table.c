@@ -4,6 +4,9 @@
 #include "core/units.h"
 #include "models/op.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static const char *const PHASES[PHASE_COUNT] = {"forward", "backward", "weight"};
 
 // What the model says over what was measured.
@@ -87,12 +90,23 @@ static void put_kernels(struct table *table, const struct machine *machine,
     }
 }
 
+static int by_kind_and_size(const void *a, const void *b)
+{
+    const struct calibrate_collective *x = a, *y = b;
+    if (x->collective != y->collective) return x->collective < y->collective ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
 static void put_exchanges(struct table *table, const struct machine *machine,
                           const struct calibration *calibration, const struct fabrics *fabrics)
 {
     struct arena *arena = table->arena;
-    for (int i = 0; i < calibration->collective_count; i++) {
-        const struct calibrate_collective *row = &calibration->collectives[i];
+    int count = calibration->collective_count;
+    struct calibrate_collective *rows = ARENA_NEW(arena, struct calibrate_collective, count);
+    if (count > 0) memcpy(rows, calibration->collectives, (size_t)count * sizeof *rows);
+    qsort(rows, (size_t)count, sizeof *rows, by_kind_and_size);
+    for (int i = 0; i < count; i++) {
+        const struct calibrate_collective *row = &rows[i];
         const char *cells[] = {
             collective_name(row->collective), units_bytes(arena, (double)row->bytes),
             units_seconds(arena, row->s), rate_text(arena, 0, (double)row->bytes, row->s),

@@ -6,23 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Names of tasks as traces have them (simulator/engine.h).
-static const char *const TASKS[TASK_NUMBER_KINDS] = {
-    "F",
-    "B",
-    "W",
-    "send F",
-    "send B",
-    "receive F",
-    "receive B",
-    "reduce gradients",
-    "gather parameters",
-    "reduce small gradients",
-    "reduce tied gradients",
-    "norm",
-    "update",
-};
-
 static struct run_row *find_row(struct run_compare *compare, enum run_group group, const char *name)
 {
     for (int i = 0; i < compare->row_count; i++) {
@@ -46,7 +29,7 @@ static void add_measured(struct arena *arena, struct run_compare *compare)
         const char *name = NULL;
         switch (kind->group) {
         case RUN_TASK:
-            name = TASKS[kind->index];
+            name = engine_task_name((enum engine_task)kind->index);
             break;
         case RUN_OPERATOR:
             name = op_rule((enum op_kind)kind->index)->name;
@@ -77,8 +60,8 @@ static void add_predicted_tasks(struct run_compare *compare)
         const struct span *span = &trace->spans[i];
         int kind = task_id_of(&compare->evaluation->program->shape, span->task).kind;
         bool is_inside = kind < TASK_KIND_COUNT && span->stream != STREAM_COMPUTE;
-        if (is_inside || !TASKS[kind]) continue;
-        struct run_row *row = find_row(compare, RUN_TASK, TASKS[kind]);
+        if (is_inside) continue;
+        struct run_row *row = find_row(compare, RUN_TASK, engine_task_name((enum engine_task)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
     }
 }
@@ -101,14 +84,14 @@ static enum axis axis_of(enum part part)
 static void add_predicted_work(struct run_compare *compare, const struct ledger_line *price,
                                double bytes)
 {
-    static const int TASK_OF[ENTRY_COUNT] = {
+    static const enum engine_task TASK_OF[ENTRY_COUNT] = {
         [ENTRY_REDUCE] = ENGINE_GRADIENT_REDUCE,
         [ENTRY_GATHER] = ENGINE_PARAMETER_GATHER,
         [ENTRY_SMALL] = ENGINE_SMALL_REDUCE,
         [ENTRY_TIED] = ENGINE_TIED_REDUCE,
     };
     if (!TASK_OF[price->entry]) return;
-    find_row(compare, RUN_TASK, TASKS[TASK_OF[price->entry]])->predicted_bytes += bytes;
+    find_row(compare, RUN_TASK, engine_task_name(TASK_OF[price->entry]))->predicted_bytes += bytes;
 }
 
 static void add_predicted_line(struct arena *arena, struct run_compare *compare,

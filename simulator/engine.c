@@ -320,7 +320,7 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
     return cost;
 }
 
-static const char *task_name(const void *context, const struct span *span, struct arena *scratch)
+const char *engine_task_name(enum engine_task kind)
 {
     static const char *const NAMES[ENGINE_TASK_KIND_COUNT] = {"F",
                                                               "B",
@@ -335,13 +335,19 @@ static const char *task_name(const void *context, const struct span *span, struc
                                                               "reduce tied gradients",
                                                               "norm",
                                                               "update"};
+    assert((unsigned)kind < ENGINE_TASK_KIND_COUNT);
+    return NAMES[kind];
+}
+
+static const char *task_name(const void *context, const struct span *span, struct arena *scratch)
+{
     const struct schedule_shape *shape = context;
     struct task_id id = task_id_of(shape, span->task);
-    if (id.kind >= ENGINE_PARAMETER_GATHER) return NAMES[id.kind];
+    const char *name = engine_task_name((enum engine_task)id.kind);
+    if (id.kind >= ENGINE_PARAMETER_GATHER) return name;
     const char *item = id.kind == ENGINE_GRADIENT_REDUCE ? "bucket " : "";
-    if (shape->chunk_count == 1)
-        return arena_print(scratch, "%s %s%d", NAMES[id.kind], item, id.item);
-    return arena_print(scratch, "%s %s%d chunk %d", NAMES[id.kind], item, id.item, id.chunk);
+    if (shape->chunk_count == 1) return arena_print(scratch, "%s %s%d", name, item, id.item);
+    return arena_print(scratch, "%s %s%d chunk %d", name, item, id.item, id.chunk);
 }
 
 static bool before(const struct span *a, const struct span *b)

@@ -28,6 +28,9 @@ enum engine_task {
     ENGINE_TASK_KIND_COUNT
 };
 
+// As traces and tables call it: "F", "send F", "update".
+const char *engine_task_name(enum engine_task kind);
+
 // What a rank of one stage waits for beside its tasks, mean over the stage's ranks. Its gradient
 // and parameter communication as far as compute does not hide it, and blocking hops.
 struct stage_waits {

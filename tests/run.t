@@ -115,6 +115,8 @@ my ($status, $out, $errors) =
     meshwright("run $plan --spawn --poison --steps 3 -o $folder/run.json --trace $folder/t.json");
 check('a run of four ranks ends well', $status == 0, $errors);
 my $step_line = qr{^step +\d  loss \d+\.\d{4}  norm \d+\.\d{4}  \S+ \S+  \S+ tokens/s$}m;
+check('what is predicted and what runs are told apart',
+      $errors =~ /^meshwright run: predicted for a100-sxm4-80g, run on cpu$/m, $errors);
 check('each step has its line', 3 == (() = $out =~ /$step_line/g), $out);
 for my $line ('a step, all ranks +count  predicted  measured +ratio', 'tasks', '  F +32 ',
               '  send F +16 ', 'operators', '  attention +\d+ ', 'collectives',

@@ -1,4 +1,6 @@
 #include "planner/memory/name_table.h"
+
+#include "core/hash.h"
 #include "core/units.h"
 
 #include <string.h>
@@ -16,13 +18,10 @@ struct name_table name_table_new(struct arena *arena, int count_max)
                                slots - 1};
 }
 
-// The slot of a name, or the free one where it belongs. FNV-1a (Fowler, Noll, Vo).
+// The slot of a name, or the free one where it belongs.
 static size_t slot_of(const struct name_table *names, const char *name)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *at = name; *at; at++) {
-        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-    }
+    uint64_t hash = hash_bytes(HASH_START, name, strlen(name));
     size_t slot = (size_t)(hash ^ hash >> 32) & names->slot_mask;
     while (names->names[slot] && strcmp(names->names[slot], name) != 0) {
         slot = (slot + 1) & names->slot_mask;
