@@ -65,8 +65,9 @@ static const struct backend *open_plugin(const struct plugin *plugin, struct err
         fault = backend->probe(&facts);
     }
     if (!fault) return backend;
+    // The library stays: CUDA's libraries keep things for the life of the process, which nobody
+    // could reach once they are unmapped.
     err_set(err, ERR_SYSTEM, "the back end %s cannot be used: %.300s", plugin->name, fault);
-    dlclose(library);
     return NULL;
 }
 
