@@ -1,0 +1,233 @@
+#include "simulator/inject.h"
+#include "simulator/lanes.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool check_causes(const struct evaluation_request *request,
+                         const struct evaluation *evaluation, const struct injection *injection,
+                         struct err *err)
+{
+    static const char *const OPTIONS[] = {"--slow-rank", "--degraded-nic", "--slow-link"};
+    for (int i = 0; i < injection->count; i++) {
+        const struct injection_cause *cause = &injection->causes[i];
+        bool is_rank = cause->kind == INJECT_RANK;
+        int count = is_rank ? evaluation->program->mesh.rank_count : request->cluster->node_count;
+        if (cause->last < count) continue;
+        return err_set(err, ERR_USAGE, "%s: the plan has %s 0 to %d, found %d",
+                       OPTIONS[cause->kind], is_rank ? "ranks" : "nodes", count - 1, cause->last);
+    }
+    return true;
+}
+
+static const struct simulation *play(struct arena *arena, struct arena *scratch,
+                                     const struct lanes *lanes, const struct injection *injection,
+                                     bool want_trace)
+{
+    struct engine_options options = {
+        .want_trace = want_trace,
+        .lanes = lanes->list,
+        .lane_count = lanes->count,
+        .prices = lanes->prices,
+        .stage_price = lanes->stage_price,
+        .jitter_ratio = injection ? injection->jitter_ratio : 0,
+        .jitter_ranks = lanes_group_size(lanes),
+        .seed = injection ? injection->seed : 0,
+    };
+    return simulate_step(arena, scratch, lanes->prices[0], &options);
+}
+
+// The step with these causes and nothing else, played and forgotten.
+static double step_with(struct arena *scratch, const struct evaluation_request *request,
+                        const struct evaluation *evaluation, const struct injection_cause *causes,
+                        int count)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    struct arena inner = {0};
+    struct lanes *lanes = lanes_make(scratch, request, evaluation, causes, count, false);
+    double step_s = play(scratch, &inner, lanes, NULL, false)->cost.step_s;
+    arena_free(&inner);
+    arena_reset(scratch, mark);
+    return step_s;
+}
+
+static void find_effects(struct arena *arena, struct arena *scratch,
+                         const struct evaluation_request *request,
+                         const struct evaluation *evaluation, const struct injection *injection,
+                         struct injection_result *result)
+{
+    struct injection_effect *effects = ARENA_NEW(arena, struct injection_effect, injection->count);
+    struct injection_cause *others = ARENA_NEW(arena, struct injection_cause, injection->count);
+    for (int i = 0; i < injection->count; i++) {
+        memcpy(others, injection->causes, (size_t)i * sizeof *others);
+        memcpy(others + i, injection->causes + i + 1,
+               (size_t)(injection->count - i - 1) * sizeof *others);
+        effects[i].alone_s = step_with(scratch, request, evaluation, &injection->causes[i], 1);
+        effects[i].without_s = injection->count == 1 ? result->planned_s
+                                                     : step_with(scratch, request, evaluation,
+                                                                 others, injection->count - 1);
+    }
+    result->effects = effects;
+}
+
+// What the tasks of a stage compute in a step as planned.
+static double stage_compute_s(const struct step_price *price, int stage)
+{
+    double sum_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int class = price->class_of[stage * price->shape.chunk_count + chunk];
+        const struct chunk_price *own = &price->classes[class];
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            sum_s += (own->phase_s[kind][PART_COMPUTE] + own->phase_s[kind][PART_RECOMPUTE]) *
+                     price->shape.micro_batch_count;
+        }
+        sum_s += own->update_s;
+    }
+    return sum_s;
+}
+
+static double stage_busy_s(const struct step_price *price, int stage)
+{
+    double sum_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int class = price->class_of[stage * price->shape.chunk_count + chunk];
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            for (int part = 0; part < PART_COUNT; part++) {
+                sum_s += price->classes[class].phase_s[kind][part] * price->shape.micro_batch_count;
+            }
+        }
+    }
+    return sum_s;
+}
+
+enum { LISTED_MOST = 6 };
+
+// "rank 137", "ranks 136, 138-143", "120 ranks from 8 on"
+static const char *ranks_text(struct arena *arena, const int *ranks, int count)
+{
+    const char *text = count == 1 ? "rank" : "ranks";
+    int pieces = 0;
+    for (int i = 0; i < count;) {
+        int end = i + 1;
+        while (end < count && ranks[end] == ranks[end - 1] + 1)
+            end++;
+        if (++pieces > LISTED_MOST)
+            return arena_print(arena, "%d ranks from %d on", count, ranks[0]);
+        text = arena_print(arena, "%s%s %d", text, pieces > 1 ? "," : "", ranks[i]);
+        if (end > i + 1) text = arena_print(arena, "%s-%d", text, ranks[end - 1]);
+        i = end;
+    }
+    return text;
+}
+
+struct sharing {
+    struct arena *arena;
+    const struct lanes *lanes;
+    const struct injection *injection;
+    const struct injection_result *result;
+    struct injection_share *list;
+    int count;
+};
+
+static void add_share(struct sharing *sharing, const char *who, int64_t ranks, double compute_s,
+                      double communication_s)
+{
+    if (ranks == 0) return;
+    double longer_s = sharing->result->step_s - sharing->result->planned_s;
+    sharing->list[sharing->count++] = (struct injection_share){
+        who, ranks, compute_s, communication_s, longer_s - compute_s - communication_s};
+}
+
+// The ranks of one group: those that are slow themselves, and those that move in step with them or
+// sit on slow links.
+static void share_group(struct sharing *sharing, int lane, int stage)
+{
+    const struct lanes *lanes = sharing->lanes;
+    const struct injection *injection = sharing->injection;
+    int pipeline = lanes->pipeline_of[lane], size = lanes_group_size(lanes);
+    const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
+    const struct step_price *price = lanes->prices[0];
+    int64_t alike = lanes->list[lane].pipeline_count;
+    int *ranks = ARENA_NEW(sharing->arena, int, size), *part = ARENA_NEW(sharing->arena, int, size);
+    double compute_s = stage_compute_s(price, stage);
+    double links_s = stage_busy_s(lanes->prices[group->price], stage) - stage_busy_s(price, stage);
+    lanes_group_ranks(lanes, pipeline, stage, ranks);
+    const char *alike_text =
+        alike > 1 ? arena_print(sharing->arena, ", and %lld groups alike", (long long)alike - 1)
+                  : "";
+    double next = 0;
+    for (double factor = group->slowdown; factor > 0; factor = next) {
+        int count = 0;
+        next = 0;
+        for (int i = 0; i < size; i++) {
+            double own = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+            if (own == factor) part[count++] = ranks[i];
+            if (own < factor) next = fmax(next, own);
+        }
+        const char *before = factor < group->slowdown ? "in step with it: " : "";
+        const char *slow = factor > 1 ? arena_print(sharing->arena, " (x%.3g)", factor) : "";
+        add_share(sharing,
+                  arena_print(sharing->arena, "%s%s%s%s%s", before,
+                              ranks_text(sharing->arena, part, count), slow,
+                              group->price > 0 ? ", on slower links" : "", alike_text),
+                  count * alike, (factor - 1) * compute_s, links_s);
+    }
+}
+
+static void find_shares(struct arena *arena, const struct lanes *lanes,
+                        const struct injection *injection, struct injection_result *result)
+{
+    enum { LANES_MOST = 4 };
+    int size = lanes_group_size(lanes), concerned = 0;
+    int64_t rest = 0, beside = 0;
+    size_t room = (size_t)LANES_MOST * (size_t)lanes->stage_count * (size_t)(size + 1) + 3;
+    struct sharing sharing = {
+        arena, lanes, injection, result, ARENA_NEW(arena, struct injection_share, room), 0};
+    int64_t more = 0;
+    for (int lane = 0; lane < lanes->count; lane++) {
+        const struct engine_lane *own = &lanes->list[lane];
+        int64_t lane_ranks = (int64_t)own->pipeline_count * size;
+        if (!lanes_is_concerned(lanes, lanes->pipeline_of[lane])) {
+            rest += lane_ranks * lanes->stage_count;
+            continue;
+        }
+        bool is_listed = concerned++ < LANES_MOST;
+        for (int stage = 0; stage < lanes->stage_count; stage++) {
+            bool is_calm = own->stages[stage].slowdown <= 1 && own->stages[stage].price == 0;
+            if (is_calm) {
+                beside += lane_ranks;
+            } else if (is_listed) {
+                share_group(&sharing, lane, stage);
+            } else {
+                more += lane_ranks;
+            }
+        }
+    }
+    add_share(&sharing, "more that are slow", more, 0, 0);
+    add_share(&sharing, "other stages of their pipelines", beside, 0, 0);
+    add_share(&sharing, "all other pipelines", rest, 0, 0);
+    result->shares = sharing.list;
+    result->share_count = sharing.count;
+}
+
+bool inject(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
+            const struct evaluation *evaluation, const struct injection *injection, bool want_trace,
+            struct injection_result *result, struct err *err)
+{
+    if (!check_causes(request, evaluation, injection, err)) return false;
+    bool is_random = injection->jitter_ratio > 0;
+    *result = (struct injection_result){0};
+    result->planned_s = step_with(scratch, request, evaluation, NULL, 0);
+    struct lanes *lanes =
+        lanes_make(arena, request, evaluation, injection->causes, injection->count, is_random);
+    if (want_trace) lanes_show(arena, lanes, injection->causes, injection->count);
+    result->simulation = play(arena, scratch, lanes, injection, want_trace);
+    result->step_s = result->simulation->cost.step_s;
+    result->steady_s =
+        is_random ? step_with(scratch, request, evaluation, injection->causes, injection->count)
+                  : result->step_s;
+    result->timeline_count = lanes->count;
+    find_effects(arena, scratch, request, evaluation, injection, result);
+    find_shares(arena, lanes, injection, result);
+    return true;
+}
