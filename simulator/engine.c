@@ -386,9 +386,20 @@ static void keep_trace(struct arena *arena, struct arena *scratch, const struct 
     struct schedule_shape *shape = ARENA_NEW(arena, struct schedule_shape, 1);
     *shape = engine->price->shape;
     int rank_count = 0;
-    for (int stage = 0; stage < shape->stage_count; stage++)
-        rank_count += engine->shown_count[stage];
-    *trace = (struct trace){spans->list, spans->count, rank_count, spans_task_name, NULL, shape};
+    for (int64_t i = 0; i < spans->count; i++) {
+        if (spans->list[i].rank >= rank_count) rank_count = spans->list[i].rank + 1;
+    }
+    bool *appears = ARENA_NEW(arena, bool, rank_count);
+    for (int64_t i = 0; i < spans->count; i++)
+        appears[spans->list[i].rank] = true;
+    *trace = (struct trace){
+        .spans = spans->list,
+        .span_count = spans->count,
+        .rank_count = rank_count,
+        .appears = engine->options->lanes ? appears : NULL,
+        .task_name = spans_task_name,
+        .context = shape,
+    };
 }
 
 static struct walk *new_walk(struct arena *scratch, const struct engine *engine)

@@ -20,9 +20,9 @@ static bool check_causes(const struct evaluation_request *request,
     return true;
 }
 
-static const struct simulation *play(struct arena *arena, struct arena *scratch,
-                                     const struct lanes *lanes, const struct injection *injection,
-                                     bool want_trace)
+static struct simulation *play(struct arena *arena, struct arena *scratch,
+                               const struct lanes *lanes, const struct injection *injection,
+                               bool want_trace)
 {
     struct engine_options options = {
         .want_trace = want_trace,
@@ -174,6 +174,32 @@ static void share_group(struct sharing *sharing, int lane, int stage)
     }
 }
 
+// Those that have no line of their own, in the mean.
+struct rest {
+    int64_t rank_count;
+    double compute_s, communication_s;  // sums over ranks
+};
+
+static void add_to_rest(const struct sharing *sharing, int lane, int stage, struct rest *rest)
+{
+    const struct lanes *lanes = sharing->lanes;
+    const struct injection *injection = sharing->injection;
+    int pipeline = lanes->pipeline_of[lane], size = lanes_group_size(lanes);
+    double alike = lanes->list[lane].pipeline_count;
+    const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
+    int *ranks = ARENA_NEW(sharing->arena, int, size);
+    double compute_s = stage_compute_s(lanes->prices[0], stage);
+    double links_s =
+        stage_busy_s(lanes->prices[group->price], stage) - stage_busy_s(lanes->prices[0], stage);
+    lanes_group_ranks(lanes, pipeline, stage, ranks);
+    for (int i = 0; i < size; i++) {
+        double own = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+        rest->compute_s += alike * (own - 1) * compute_s;
+    }
+    rest->communication_s += alike * size * links_s;
+    rest->rank_count += lanes->list[lane].pipeline_count * (int64_t)size;
+}
+
 static void find_shares(struct arena *arena, const struct lanes *lanes,
                         const struct injection *injection, struct injection_result *result)
 {
@@ -183,7 +209,7 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
     size_t room = (size_t)LANES_MOST * (size_t)lanes->stage_count * (size_t)(size + 1) + 3;
     struct sharing sharing = {
         arena, lanes, injection, result, ARENA_NEW(arena, struct injection_share, room), 0};
-    int64_t more = 0;
+    struct rest more = {0};
     for (int lane = 0; lane < lanes->count; lane++) {
         const struct engine_lane *own = &lanes->list[lane];
         int64_t lane_ranks = (int64_t)own->pipeline_count * size;
@@ -199,15 +225,49 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
             } else if (is_listed) {
                 share_group(&sharing, lane, stage);
             } else {
-                more += lane_ranks;
+                add_to_rest(&sharing, lane, stage, &more);
             }
         }
     }
-    add_share(&sharing, "more that are slow", more, 0, 0);
+    double ranks = (double)(more.rank_count > 0 ? more.rank_count : 1);
+    add_share(&sharing, "more like these, in the mean", more.rank_count, more.compute_s / ranks,
+              more.communication_s / ranks);
     add_share(&sharing, "other stages of their pipelines", beside, 0, 0);
     add_share(&sharing, "all other pipelines", rest, 0, 0);
     result->shares = sharing.list;
     result->share_count = sharing.count;
+}
+
+// What a trace calls its ranks by; the shape first, which names tasks.
+struct rank_names {
+    struct schedule_shape shape;
+    const struct lanes *lanes;
+    struct injection injection;
+};
+
+static const char *rank_name(const void *context, int rank, struct arena *scratch)
+{
+    const struct rank_names *names = context;
+    const struct lanes *lanes = names->lanes;
+    int pipeline, stage;
+    lanes_place(lanes, rank, &pipeline, &stage);
+    const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
+    double own = lanes_rank_slowdown(names->injection.causes, names->injection.count, rank);
+    if (own > 1) return arena_print(scratch, "rank %d (x%.3g)", rank, own);
+    const char *why = "like all other pipelines";
+    if (lanes_is_concerned(lanes, pipeline)) why = "in the same pipeline";
+    if (group->price > 0) why = "on slower links";
+    if (group->slowdown > 1) why = "in step with a slow one";
+    return arena_print(scratch, "rank %d (%s)", rank, why);
+}
+
+static void name_ranks(struct arena *arena, const struct lanes *lanes,
+                       const struct injection *injection, struct trace *trace)
+{
+    struct rank_names *names = ARENA_NEW(arena, struct rank_names, 1);
+    *names = (struct rank_names){lanes->prices[0]->shape, lanes, *injection};
+    trace->context = names;
+    trace->rank_name = rank_name;
 }
 
 bool inject(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
@@ -221,13 +281,17 @@ bool inject(struct arena *arena, struct arena *scratch, const struct evaluation_
     struct lanes *lanes =
         lanes_make(arena, request, evaluation, injection->causes, injection->count, is_random);
     if (want_trace) lanes_show(arena, lanes, injection->causes, injection->count);
-    result->simulation = play(arena, scratch, lanes, injection, want_trace);
+    struct simulation *simulation = play(arena, scratch, lanes, injection, want_trace);
+    if (want_trace) name_ranks(arena, lanes, injection, &simulation->trace);
+    result->simulation = simulation;
     result->step_s = result->simulation->cost.step_s;
     result->steady_s =
         is_random ? step_with(scratch, request, evaluation, injection->causes, injection->count)
                   : result->step_s;
     result->timeline_count = lanes->count;
     find_effects(arena, scratch, request, evaluation, injection, result);
+    if (is_random)
+        lanes = lanes_make(arena, request, evaluation, injection->causes, injection->count, false);
     find_shares(arena, lanes, injection, result);
     return true;
 }
