@@ -2,6 +2,7 @@
 #include "simulator/lanes.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool check_causes(const struct evaluation_request *request,
@@ -102,6 +103,12 @@ static double stage_busy_s(const struct step_price *price, int stage)
 
 enum { LISTED_MOST = 6 };
 
+static int compare_ranks(const void *a, const void *b)
+{
+    const int *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
 // "rank 137", "ranks 136, 138-143", "120 ranks from 8 on"
 static const char *ranks_text(struct arena *arena, const int *ranks, int count)
 {
@@ -138,39 +145,53 @@ static void add_share(struct sharing *sharing, const char *who, int64_t ranks, d
         who, ranks, compute_s, communication_s, longer_s - compute_s - communication_s};
 }
 
-// The ranks of one group: those that are slow themselves, and those that move in step with them or
-// sit on slow links.
-static void share_group(struct sharing *sharing, int lane, int stage)
+// The ranks of a stage of all pipelines of a lane, ascending.
+static int *lane_ranks(struct arena *arena, const struct lanes *lanes, int lane, int stage,
+                       int *count)
+{
+    int size = lanes_group_size(lanes), found = 0;
+    *count = lanes->list[lane].pipeline_count * size;
+    int *ranks = ARENA_NEW(arena, int, *count);
+    for (int pipeline = lanes->pipeline_of[lane]; found < *count; pipeline++) {
+        if (lanes->lane_of[pipeline] != lane) continue;
+        lanes_group_ranks(lanes, pipeline, stage, ranks + found);
+        found += size;
+    }
+    qsort(ranks, (size_t)found, sizeof *ranks, compare_ranks);
+    return ranks;
+}
+
+static double links_s(const struct lanes *lanes, int lane, int stage)
+{
+    int price = lanes->list[lane].stages[stage].price;
+    return stage_busy_s(lanes->prices[price], stage) - stage_busy_s(lanes->prices[0], stage);
+}
+
+// Those that are slow themselves, and those that move in step with them or sit on slow links.
+static void share_stage(struct sharing *sharing, int lane, int stage)
 {
     const struct lanes *lanes = sharing->lanes;
     const struct injection *injection = sharing->injection;
-    int pipeline = lanes->pipeline_of[lane], size = lanes_group_size(lanes);
-    const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
-    const struct step_price *price = lanes->prices[0];
-    int64_t alike = lanes->list[lane].pipeline_count;
-    int *ranks = ARENA_NEW(sharing->arena, int, size), *part = ARENA_NEW(sharing->arena, int, size);
-    double compute_s = stage_compute_s(price, stage);
-    double links_s = stage_busy_s(lanes->prices[group->price], stage) - stage_busy_s(price, stage);
-    lanes_group_ranks(lanes, pipeline, stage, ranks);
-    const char *alike_text =
-        alike > 1 ? arena_print(sharing->arena, ", and %lld groups alike", (long long)alike - 1)
-                  : "";
-    double next = 0;
-    for (double factor = group->slowdown; factor > 0; factor = next) {
+    const struct lane_stage *own = &lanes->list[lane].stages[stage];
+    int all;
+    const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &all);
+    int *part = ARENA_NEW(sharing->arena, int, all);
+    double compute_s = stage_compute_s(lanes->prices[0], stage), next = 0;
+    for (double factor = own->slowdown; factor > 0; factor = next) {
         int count = 0;
         next = 0;
-        for (int i = 0; i < size; i++) {
-            double own = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
-            if (own == factor) part[count++] = ranks[i];
-            if (own < factor) next = fmax(next, own);
+        for (int i = 0; i < all; i++) {
+            double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+            if (slow == factor) part[count++] = ranks[i];
+            if (slow < factor) next = fmax(next, slow);
         }
-        const char *before = factor < group->slowdown ? "in step with it: " : "";
+        const char *before = factor < own->slowdown ? "in step with it: " : "";
         const char *slow = factor > 1 ? arena_print(sharing->arena, " (x%.3g)", factor) : "";
         add_share(sharing,
-                  arena_print(sharing->arena, "%s%s%s%s%s", before,
+                  arena_print(sharing->arena, "%s%s%s%s", before,
                               ranks_text(sharing->arena, part, count), slow,
-                              group->price > 0 ? ", on slower links" : "", alike_text),
-                  count * alike, (factor - 1) * compute_s, links_s);
+                              own->price > 0 ? ", on slower links" : ""),
+                  count, (factor - 1) * compute_s, links_s(lanes, lane, stage));
     }
 }
 
@@ -184,20 +205,46 @@ static void add_to_rest(const struct sharing *sharing, int lane, int stage, stru
 {
     const struct lanes *lanes = sharing->lanes;
     const struct injection *injection = sharing->injection;
-    int pipeline = lanes->pipeline_of[lane], size = lanes_group_size(lanes);
-    double alike = lanes->list[lane].pipeline_count;
-    const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
-    int *ranks = ARENA_NEW(sharing->arena, int, size);
+    int count;
+    const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &count);
     double compute_s = stage_compute_s(lanes->prices[0], stage);
-    double links_s =
-        stage_busy_s(lanes->prices[group->price], stage) - stage_busy_s(lanes->prices[0], stage);
-    lanes_group_ranks(lanes, pipeline, stage, ranks);
-    for (int i = 0; i < size; i++) {
-        double own = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
-        rest->compute_s += alike * (own - 1) * compute_s;
+    for (int i = 0; i < count; i++) {
+        double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+        rest->compute_s += (slow - 1) * compute_s;
     }
-    rest->communication_s += alike * size * links_s;
-    rest->rank_count += lanes->list[lane].pipeline_count * (int64_t)size;
+    rest->communication_s += count * links_s(lanes, lane, stage);
+    rest->rank_count += count;
+}
+
+// By how much the worst ranks of a lane are busy longer.
+static double severity_s(const struct lanes *lanes, int lane)
+{
+    double most_s = 0;
+    for (int stage = 0; stage < lanes->stage_count; stage++) {
+        const struct lane_stage *own = &lanes->list[lane].stages[stage];
+        double longer_s = (own->slowdown - 1) * stage_compute_s(lanes->prices[0], stage) +
+                          links_s(lanes, lane, stage);
+        most_s = fmax(most_s, longer_s);
+    }
+    return most_s;
+}
+
+// The worst first; those that are alike in the order of their ranks.
+static int *order_lanes(struct arena *arena, const struct lanes *lanes)
+{
+    int *order = ARENA_NEW(arena, int, lanes->count);
+    double *severity = ARENA_NEW(arena, double, lanes->count);
+    for (int lane = 0; lane < lanes->count; lane++) {
+        int at = lane;
+        double own_s = severity_s(lanes, lane);
+        for (; at > 0 && severity[at - 1] < own_s; at--) {
+            order[at] = order[at - 1];
+            severity[at] = severity[at - 1];
+        }
+        order[at] = lane;
+        severity[at] = own_s;
+    }
+    return order;
 }
 
 static void find_shares(struct arena *arena, const struct lanes *lanes,
@@ -206,24 +253,27 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
     enum { LANES_MOST = 4 };
     int size = lanes_group_size(lanes), concerned = 0;
     int64_t rest = 0, beside = 0;
-    size_t room = (size_t)LANES_MOST * (size_t)lanes->stage_count * (size_t)(size + 1) + 3;
+    size_t factors = (size_t)injection->count + 1;
+    size_t room = (size_t)LANES_MOST * (size_t)lanes->stage_count * factors + 3;
     struct sharing sharing = {
         arena, lanes, injection, result, ARENA_NEW(arena, struct injection_share, room), 0};
     struct rest more = {0};
-    for (int lane = 0; lane < lanes->count; lane++) {
+    const int *order = order_lanes(arena, lanes);
+    for (int place = 0; place < lanes->count; place++) {
+        int lane = order[place];
         const struct engine_lane *own = &lanes->list[lane];
-        int64_t lane_ranks = (int64_t)own->pipeline_count * size;
+        int64_t stage_ranks = (int64_t)own->pipeline_count * size;
         if (!lanes_is_concerned(lanes, lanes->pipeline_of[lane])) {
-            rest += lane_ranks * lanes->stage_count;
+            rest += stage_ranks * lanes->stage_count;
             continue;
         }
         bool is_listed = concerned++ < LANES_MOST;
         for (int stage = 0; stage < lanes->stage_count; stage++) {
             bool is_calm = own->stages[stage].slowdown <= 1 && own->stages[stage].price == 0;
             if (is_calm) {
-                beside += lane_ranks;
+                beside += stage_ranks;
             } else if (is_listed) {
-                share_group(&sharing, lane, stage);
+                share_stage(&sharing, lane, stage);
             } else {
                 add_to_rest(&sharing, lane, stage, &more);
             }
