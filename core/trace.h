@@ -30,12 +30,12 @@ struct span {
 struct trace {
     struct span *spans;
     int64_t span_count;
-    int rank_count;       // ranks are below it
-    const bool *appears;  // [rank] has a line of its own; NULL: all have
+    int rank_count;  // ranks that appear are below it
     const char *(*task_name)(const void *context, const struct span *span, struct arena *scratch);
     // Of the process that stands for a rank; NULL: "rank N".
     const char *(*rank_name)(const void *context, int rank, struct arena *scratch);
     const void *context;
+    const bool *appears;  // [rank] whether it has a line of its own; NULL: all have
 };
 
 const char *stream_name(enum stream stream);

@@ -199,8 +199,8 @@ static double normal_quantile(double ratio)
 void renewal_quantiles(const struct renewal *renewal, double work_s, const double *ratios,
                        double *wall_s, int count)
 {
-    enum { RUNS = 1000, SEED = 20061001 };
-    static const double FEW = 100;
+    enum { RUNS = 600, SEED = 20061001 };
+    static const double FEW = 20;
     double mean_s = renewal_mean_s(renewal, work_s);
     double drawn_s[RUNS];
     bool is_drawn = mean_s / renewal->mtbf_s < FEW;

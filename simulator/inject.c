@@ -176,10 +176,10 @@ static void share_stage(struct sharing *sharing, int lane, int stage)
     int all;
     const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &all);
     int *part = ARENA_NEW(sharing->arena, int, all);
-    double compute_s = stage_compute_s(lanes->prices[0], stage), next = 0;
-    for (double factor = own->slowdown; factor > 0; factor = next) {
+    double compute_s = stage_compute_s(lanes->prices[0], stage), factor = own->slowdown;
+    while (factor > 0) {
         int count = 0;
-        next = 0;
+        double next = 0;
         for (int i = 0; i < all; i++) {
             double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
             if (slow == factor) part[count++] = ranks[i];
@@ -192,6 +192,7 @@ static void share_stage(struct sharing *sharing, int lane, int stage)
                               ranks_text(sharing->arena, part, count), slow,
                               own->price > 0 ? ", on slower links" : ""),
                   count, (factor - 1) * compute_s, links_s(lanes, lane, stage));
+        factor = next;
     }
 }
 
