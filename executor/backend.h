@@ -28,7 +28,7 @@
 //   COPY_FROM_HOST, sum_squares and OP_DISPATCH with a routing waits by itself. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 2 };
+enum { BACKEND_VERSION = 3 };
 
 struct device;  // a back end's own
 struct event;
@@ -75,10 +75,11 @@ struct backend_device_facts {
 
 struct backend {
     int version;
-    const char *name;   // "cpu", "cpu-fp64", "cuda"
-    int real_bytes;     // of ELEMENT_FP32
-    int compute_bytes;  // of ELEMENT_COMPUTE
-    bool is_host;       // the device's memory is the host's: others may read and write it directly
+    const char *name;        // "cpu", "cpu-fp64", "cuda"
+    int real_bytes;          // of ELEMENT_FP32
+    int compute_bytes;       // of ELEMENT_COMPUTE
+    enum precision compute;  // what ELEMENT_COMPUTE is where it has 2 bytes: bf16 or fp16
+    bool is_host;  // the device's memory is the host's: others may read and write it directly
     // The same back end computing in this precision, NULL: it does not. No such function: it has
     // one precision for every plan.
     const struct backend *(*at)(enum precision precision);

@@ -67,8 +67,8 @@ static bool gather(struct exchange *x)
         counts[j] = held(x, x->input, j).elements;
     bool direct = is_in_rows(x, &x->after, x->input);
     char *all = direct ? x->to : engine->staging[0];
-    const char *fault =
-        engine->transport->all_gather(x->group->group, x->of->stream, x->from, all, counts);
+    const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->element,
+                                                      x->from, all, counts);
     if (!engine_ok(engine, x->task, fault)) return false;
     for (int j = 0; j < x->group->count && !direct; j++) {
         struct held part = held(x, x->input, j);
@@ -90,9 +90,9 @@ static bool scatter(struct exchange *x)
         if (!direct && !copy_box(x, &part, &x->before, x->from, NULL, at)) return false;
         at += counts[j] * x->element_bytes;
     }
-    return engine_ok(
-        engine, x->task,
-        engine->transport->reduce_scatter(x->group->group, x->of->stream, all, x->to, counts));
+    return engine_ok(engine, x->task,
+                     engine->transport->reduce_scatter(x->group->group, x->of->stream, x->element,
+                                                       all, x->to, counts));
 }
 
 static bool exchange_all(struct exchange *x)
@@ -110,8 +110,9 @@ static bool exchange_all(struct exchange *x)
         struct held source = held(x, x->input, j);
         received[j] = held_overlap(&source, &x->after).elements;
     }
-    const char *fault = engine->transport->all_to_all(
-        x->group->group, x->of->stream, engine->staging[0], sent, engine->staging[1], received);
+    const char *fault =
+        engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
+                                      engine->staging[0], sent, engine->staging[1], received);
     if (!engine_ok(engine, x->task, fault)) return false;
     at = engine->staging[1];
     for (int j = 0; j < x->group->count; j++) {
@@ -134,8 +135,8 @@ static bool reduce(struct exchange *x)
     }
     enum combine combine = x->instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
     return engine_ok(engine, x->task,
-                     engine->transport->all_reduce(x->group->group, x->of->stream, x->to,
-                                                   x->after.elements, combine));
+                     engine->transport->all_reduce(x->group->group, x->of->stream, x->element,
+                                                   x->to, x->after.elements, combine));
 }
 
 // Gathered parameters: the units that a task covers, one after another.
@@ -149,8 +150,8 @@ static bool gather_units(struct engine *engine, int task)
         struct member_group *group = engine_group(engine, unit->storage.weight_axes, "gather");
         if (!group) return false;
         const char *from = state->weights + state->weight_at[u] * engine->real_bytes;
-        const char *fault = engine->transport->all_gather(group->group, of->stream, from, to,
-                                                          state_counts(engine, u, group));
+        const char *fault = engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
+                                                          from, to, state_counts(engine, u, group));
         if (!engine_ok(engine, task, fault)) return false;
         to += unit->elements * engine->real_bytes;
     }
@@ -201,8 +202,8 @@ static bool scatter_units(struct engine *engine, int task)
         struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
         if (!group) return false;
         int64_t *counts = state_counts(engine, u, group);
-        const char *fault = engine->transport->reduce_scatter(group->group, of->stream, room,
-                                                              engine->staging[0], counts);
+        const char *fault = engine->transport->reduce_scatter(
+            group->group, of->stream, ELEMENT_FP32, room, engine->staging[0], counts);
         if (!engine_ok(engine, task, fault)) return false;
         char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
         if (!add_reals(engine, task, to, engine->staging[0], counts[group->index])) return false;

@@ -179,9 +179,11 @@ static bool pass_one(struct ring *ring, int as, int channel, const char *from, i
     struct communicator *communicator = engine->request->communicator;
     measure_bytes(engine, as, sent * engine->real_bytes);
     return engine_ok(engine, ring->task,
-                     transport->send(communicator, STREAM_CP, to_rank, channel, from, sent)) &&
+                     transport->send(communicator, STREAM_CP, ELEMENT_COMPUTE, to_rank, channel,
+                                     from, sent)) &&
            engine_ok(engine, ring->task,
-                     transport->receive(communicator, STREAM_CP, from_rank, channel, to, received));
+                     transport->receive(communicator, STREAM_CP, ELEMENT_COMPUTE, from_rank,
+                                        channel, to, received));
 }
 
 enum { RING_CHANNEL = 64 };  // above those of the pipeline

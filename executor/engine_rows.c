@@ -67,8 +67,8 @@ static bool gather(struct exchange *x)
         struct held part = held(x, x->instr->inputs[0], m);
         counts[m] = reals_in(x, &part);
     }
-    const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->from,
-                                                      engine->staging[0], counts);
+    const char *fault = engine->transport->all_gather(
+        x->group->group, x->of->stream, ELEMENT_COMPUTE, x->from, engine->staging[0], counts);
     if (!engine_ok(engine, x->task, fault)) return false;
     for (int m = 0; m < x->group->count; m++) {
         struct held part = held(x, x->instr->inputs[0], m);
@@ -91,7 +91,8 @@ static bool scatter(struct exchange *x)
     }
     return engine_ok(engine, x->task,
                      engine->transport->reduce_scatter(x->group->group, x->of->stream,
-                                                       engine->staging[0], x->to, counts));
+                                                       ELEMENT_COMPUTE, engine->staging[0], x->to,
+                                                       counts));
 }
 
 static bool exchange_all(struct exchange *x)
@@ -111,8 +112,9 @@ static bool exchange_all(struct exchange *x)
         if (!copy_rows(x, &x->before, x->from, &part, at)) return false;
         at += sent[m] * engine->real_bytes;
     }
-    const char *fault = engine->transport->all_to_all(
-        x->group->group, x->of->stream, engine->staging[0], sent, engine->staging[1], received);
+    const char *fault =
+        engine->transport->all_to_all(x->group->group, x->of->stream, ELEMENT_COMPUTE,
+                                      engine->staging[0], sent, engine->staging[1], received);
     if (!engine_ok(engine, x->task, fault)) return false;
     at = engine->staging[1];
     for (int m = 0; m < x->group->count; m++) {
@@ -133,9 +135,9 @@ static bool reduce(struct exchange *x)
     }
     if (!engine_ok(engine, x->task, fault)) return false;
     enum combine combine = x->instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
-    return engine_ok(
-        engine, x->task,
-        engine->transport->all_reduce(x->group->group, x->of->stream, x->to, count, combine));
+    return engine_ok(engine, x->task,
+                     engine->transport->all_reduce(x->group->group, x->of->stream, ELEMENT_COMPUTE,
+                                                   x->to, count, combine));
 }
 
 static void count_payload(struct exchange *x)

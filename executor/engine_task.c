@@ -25,8 +25,8 @@ static bool run_inner(struct engine *engine, int task)
         rows *= inner.sizes[i];
     measure_bytes(engine, task, rows * engine->real_bytes);
     enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
-    const char *fault =
-        engine->transport->all_reduce(group->group, of->stream, inner.data, rows, combine);
+    const char *fault = engine->transport->all_reduce(group->group, of->stream, inner.element,
+                                                      inner.data, rows, combine);
     return engine_ok(engine, task, fault) && call_part(engine, owner, 2 * instr->inner, &inner);
 }
 
@@ -137,9 +137,10 @@ static bool message(struct engine *engine, int task)
         char *data = engine_address(engine, of, operand);
         int64_t reals = operand->bytes / engine->plan_bytes;
         measure_bytes(engine, task, reals * engine->real_bytes);
-        const char *fault =
-            sends ? transport->send(communicator, of->stream, peer, channel, data, reals)
-                  : transport->receive(communicator, of->stream, peer, channel, data, reals);
+        const char *fault = sends ? transport->send(communicator, of->stream, ELEMENT_COMPUTE, peer,
+                                                    channel, data, reals)
+                                  : transport->receive(communicator, of->stream, ELEMENT_COMPUTE,
+                                                       peer, channel, data, reals);
         if (!engine_ok(engine, task, fault)) return false;
     }
     return true;
