@@ -20,6 +20,8 @@ struct run_case {
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
+    enum precision
+        precision;  // of the plan; only the back end "cuda" computes in another than fp32
     int steps;
     double clip_norm, learning_rate;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
@@ -56,7 +58,8 @@ struct run_outcome {
     int tensor_count;
     const struct program *program;  // as run
     const struct stack *stack;
-    struct script **scripts;  // [stage]
+    struct script **scripts;        // [stage]
+    int real_bytes, compute_bytes;  // of the back end
 };
 
 // NULL where the choices do not go together; `why` then says so.
