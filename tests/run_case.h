@@ -73,6 +73,15 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
 
+// The largest error of a gradient, as the root of its squares over that of the expected one, or over
+// a hundredth of the whole norm where that is more: gradients that are nothing but rounding (the
+// bias of keys) have no digits. *worst: of which. Infinite where one is missing or no number.
+double run_outcome_error(const struct run_outcome *expected, const struct run_outcome *found,
+                         const char **worst);
+// Whether every weight that kernels read is the optimizer's, rounded; NULL: it is, or both are one.
+const char *run_outcome_rounding(struct arena *arena, const struct run_outcome *found,
+                                 enum precision precision);
+
 // Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
 // (script_exchanges); NULL: all is. Of models without experts.
 const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found);
