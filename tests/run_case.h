@@ -73,9 +73,10 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
 
-// The largest error of a gradient, as the root of its squares over that of the expected one, or over
-// a hundredth of the whole norm where that is more: gradients that are nothing but rounding (the
-// bias of keys) have no digits. *worst: of which. Infinite where one is missing or no number.
+// The largest error of a gradient: the root of the squares of differences over that of the expected
+// values, or over a hundredth of the whole norm where that is more, since gradients that are
+// nothing but rounding (the bias of keys) have no digits. *worst: of which. Infinite where one is
+// missing or no number.
 double run_outcome_error(const struct run_outcome *expected, const struct run_outcome *found,
                          const char **worst);
 // Whether every weight that kernels read is the optimizer's, rounded; NULL: it is, or both are one.
