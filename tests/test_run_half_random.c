@@ -10,10 +10,11 @@
 
 enum { OTHERWISE_CASES = 8 };
 
-// Of the norm and of gradients; see run_outcome_error.
+// Of the norm and of gradients; see run_outcome_error. Attention as a chain and latent projections
+// round more often than the models of test_run_half.c.
 static double tolerance_of(enum precision precision)
 {
-    return precision == PRECISION_BF16 ? 3e-2 : precision == PRECISION_FP16 ? 4e-3 : 1e-5;
+    return precision == PRECISION_BF16 ? 6e-2 : precision == PRECISION_FP16 ? 8e-3 : 1e-5;
 }
 
 static const struct run_outcome *expected_of(struct arena *arena, const struct run_case *of)
