@@ -20,8 +20,10 @@ struct run_case {
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
+    enum precision
+        precision;  // of the plan; "cuda" and "cpu-half" compute in it
     int steps;
-    double clip_norm, learning_rate;
+    double clip_norm, learning_rate, loss_scale;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
@@ -48,7 +50,7 @@ struct run_outcome {
     bool done;
     char error[1024];  // of the first rank that failed
     int step_count;
-    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX];
+    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX], loss_scale[RUN_STEP_MAX];
     int64_t peak_bytes;
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
@@ -56,7 +58,8 @@ struct run_outcome {
     int tensor_count;
     const struct program *program;  // as run
     const struct stack *stack;
-    struct script **scripts;  // [stage]
+    struct script **scripts;        // [stage]
+    int real_bytes, compute_bytes;  // of the back end
 };
 
 // NULL where the choices do not go together; `why` then says so.
@@ -69,6 +72,16 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 // The same with no tolerance at all, but for norms: they are sums over what each rank keeps.
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
+
+// The largest error of a gradient: the root of the squares of differences over that of the expected
+// values, or over a hundredth of the whole norm where that is more, since gradients that are
+// nothing but rounding (the bias of keys) have no digits. *worst: of which. Infinite where one is
+// missing or no number.
+double run_outcome_error(const struct run_outcome *expected, const struct run_outcome *found,
+                         const char **worst);
+// Whether every weight that kernels read is the optimizer's, rounded; NULL: it is, or both are one.
+const char *run_outcome_rounding(struct arena *arena, const struct run_outcome *found,
+                                 enum precision precision);
 
 // Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
 // (script_exchanges); NULL: all is. Of models without experts.
