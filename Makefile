@@ -40,7 +40,8 @@ HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% te
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
 CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
-MPI_SOURCES = $(wildcard executor/mpi/*.c) executor/communicator_sum.c
+MPI_SOURCES = $(wildcard executor/mpi/*.c executor/communicator_between*.c) \
+              executor/communicator_sum.c
 MPICC := $(shell command -v mpicc)
 CUDA_HOME ?= $(or $(wildcard /usr/local/cuda),$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
 HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
