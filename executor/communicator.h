@@ -3,7 +3,8 @@
 
 // Ranks that talk to each other. One table of functions a transport: `self` (one rank), `host`
 // (ranks of one host through shared memory, in rank order: deterministic), `mpi` (plug-in
-// exec_mpi.so: MPI between hosts, `host` inside one where possible), `mock` (one rank of many
+// exec_mpi.so: MPI between hosts, `host` inside one where possible), `tcp` (the same over plain
+// connections, where launchers of several nodes have met), `mock` (one rank of many
 // alone: what it would receive is what it sent, so that shapes and bytes are right and values are
 // not; timing and memory only), later `nccl`.
 //
@@ -69,13 +70,16 @@ struct communicator_request {
     int message_count;      // pieces under way on one link that need no second copy; 0: 4
     const char *host_name;  // of the launcher's memory (executor/shared_memory.h): `host` needs it,
                             // `mpi` makes its own
+    bool has_nodes;         // with host_name: the launcher's memory says where the ranks of other
+    int listener;           // nodes are, and they connect to this socket: `tcp`
     struct pulse *pulse;    // NULL: nobody watches; its beat counts the pieces of long exchanges
     void (*idle)(void *context);  // called now and then while `host` waits, for what else must go
     void *idle_context;           // on; NULL: nothing
 };
 
 // executor/communicator_*.c: each returns its table and opens *communicator.
-// communicator_open chooses: one rank alone `self`, under our launcher `host`, else `mpi`.
+// communicator_open chooses: one rank alone `self`, under our launcher `host` or, on several nodes,
+// `tcp`, else `mpi`.
 MUST_CHECK const struct transport *communicator_open(const struct communicator_request *request,
                                                      struct communicator **communicator,
                                                      struct err *err);
@@ -85,6 +89,9 @@ MUST_CHECK const struct transport *communicator_self(const struct communicator_r
 MUST_CHECK const struct transport *communicator_host(const struct communicator_request *request,
                                                      struct communicator **communicator,
                                                      struct err *err);
+MUST_CHECK const struct transport *communicator_tcp(const struct communicator_request *request,
+                                                    struct communicator **communicator,
+                                                    struct err *err);
 MUST_CHECK const struct transport *communicator_mpi(const struct communicator_request *request,
                                                     struct communicator **communicator,
                                                     struct err *err);

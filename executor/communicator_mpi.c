@@ -36,6 +36,7 @@ const struct transport *communicator_open(const struct communicator_request *req
                                           struct communicator **communicator, struct err *err)
 {
     if (request->rank_count == 1) return communicator_self(request, communicator, err);
+    if (request->has_nodes) return communicator_tcp(request, communicator, err);
     if (request->host_name) return communicator_host(request, communicator, err);
     return communicator_mpi(request, communicator, err);
 }

@@ -135,11 +135,13 @@ static bool is_interrupted(struct err *err)
 static bool wait_for(int socket, short events, double until_s, struct err *err)
 {
     struct pollfd poll_of = {.fd = socket, .events = events};
+    double left_s = 0;
     do {
-        int ready = poll(&poll_of, 1, LOOK_MS);
-        if (ready > 0) return true;
+        left_s = until_s - socket_now_s();
+        double left_ms = left_s <= 0 ? 0 : 1e3 * left_s + 1;
+        if (poll(&poll_of, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS) > 0) return true;
         if (is_interrupted(err)) return false;
-    } while (socket_now_s() < until_s);
+    } while (left_s > 0);
     return false;
 }
 
