@@ -1,5 +1,4 @@
 #include "executor/communicator_sum.h"
-#include "executor/half.h"
 
 #include <string.h>
 

@@ -1,27 +1,10 @@
 #pragma once
 #include "executor/communicator.h"
+#include "executor/number.h"
 
-#include <assert.h>
 #include <string.h>
 
 // Numbers that transports add up or compare on the host.
-
-enum number { NUMBER_FLOAT, NUMBER_DOUBLE, NUMBER_BF16, NUMBER_FP16 };
-
-static inline int64_t number_bytes(enum number number)
-{
-    return number == NUMBER_FLOAT ? 4 : number == NUMBER_DOUBLE ? 8 : 2;
-}
-
-// What an element is on this back end: ELEMENT_COMPUTE or ELEMENT_FP32.
-static inline enum number number_of(const struct backend *backend, enum element element)
-{
-    assert(element == ELEMENT_COMPUTE || element == ELEMENT_FP32);
-    int bytes = element == ELEMENT_FP32 ? backend->real_bytes : backend->compute_bytes;
-    if (bytes == 8) return NUMBER_DOUBLE;
-    if (bytes == 4) return NUMBER_FLOAT;
-    return backend->compute == PRECISION_FP16 ? NUMBER_FP16 : NUMBER_BF16;
-}
 
 // The byte at data + bytes. Structs that hold what is read and what is written alike have no const.
 static inline void *bytes_at(const void *data, int64_t bytes)

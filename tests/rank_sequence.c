@@ -1,6 +1,5 @@
 #include "tests/rank_sequence.h"
 #include "executor/communicator_sum.h"
-#include "executor/half.h"
 #include "tests/draw.h"
 
 #include <math.h>
@@ -22,34 +21,12 @@ struct reals {
 
 static double get(struct reals reals, int64_t i)
 {
-    switch (reals.number) {
-    case NUMBER_FLOAT:
-        return (double)((float *)reals.data)[i];
-    case NUMBER_DOUBLE:
-        return ((double *)reals.data)[i];
-    case NUMBER_BF16:
-        return (double)bf16_widen(((uint16_t *)reals.data)[i]);
-    case NUMBER_FP16:
-        break;
-    }
-    return (double)fp16_widen(((uint16_t *)reals.data)[i]);
+    return number_get(reals.number, reals.data, i);
 }
 
 static void put(struct reals reals, int64_t i, double number)
 {
-    switch (reals.number) {
-    case NUMBER_FLOAT:
-        ((float *)reals.data)[i] = (float)number;
-        return;
-    case NUMBER_DOUBLE:
-        ((double *)reals.data)[i] = number;
-        return;
-    case NUMBER_BF16:
-        ((uint16_t *)reals.data)[i] = bf16_round((float)number);
-        return;
-    case NUMBER_FP16:
-        ((uint16_t *)reals.data)[i] = fp16_round((float)number);
-    }
+    number_put(reals.number, reals.data, i, number);
 }
 
 // By its own way: multiples of the last place, ties to even. In the range of normal numbers.

@@ -205,10 +205,10 @@ static const struct backend *at_precision(enum precision precision);
         .compute = (precision), .at = at_precision, .probe = probe, .open = (opens),           \
         .close = close_device, .allocate = allocate, .release = release, .copy = copy,         \
         .fill = fill, .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run,               \
-        .update = cuda_update, .round = cuda_round, .sum_squares = cuda_sum_squares,           \
-        .scale = cuda_scale, .synchronize = synchronize, .event_new = event_new,               \
-        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,      \
-        .event_seconds = event_seconds,                                                        \
+        .update = cuda_update, .round = cuda_round, .widen = cuda_widen,                       \
+        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,      \
+        .event_new = event_new, .event_free = event_free, .event_record = event_record,        \
+        .event_wait = event_wait, .event_seconds = event_seconds,                              \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);
