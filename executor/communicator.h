@@ -22,6 +22,10 @@ struct communicator;
 struct group;
 struct pulse;
 
+// Purpose of a group that host_gather and host_sum are for and nothing else: it takes no memory of
+// the device.
+#define GROUP_OF_NUMBERS "numbers"
+
 enum combine { COMBINE_SUM, COMBINE_MAX };
 
 // Bytes counted where collectives are called, as the simulator counts payloads (struct instr).

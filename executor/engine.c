@@ -191,7 +191,7 @@ static bool open_world(struct engine *engine)
     int *ranks = ARENA_NEW(engine->arena, int, count);
     for (int r = 0; r < count; r++)
         ranks[r] = r;
-    return engine_ok(engine, -1, engine_rank_group(engine, ranks, count, "world", &engine->world));
+    return engine_ok(engine, -1, engine_rank_group(engine, ranks, count, GROUP_OF_NUMBERS, &engine->world));
 }
 
 static bool open_engine(struct engine *engine)

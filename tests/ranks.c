@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,30 @@ static const char *fill(struct device *device, enum stream stream, void *memory,
     return NULL;
 }
 
+static const char *allocate(struct device *device, int64_t bytes, void **memory)
+{
+    (void)device;
+    *memory = malloc((size_t)bytes + 1);
+    return *memory ? NULL : "no memory";
+}
+
+static void release(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static void *native_stream(struct device *device, enum stream stream)
+{
+    (void)device, (void)stream;
+    return NULL;
+}
+
+static int device_count(void)
+{
+    return RANK_MAX;
+}
+
 static const char *synchronize(struct device *device, enum stream stream)
 {
     (void)device, (void)stream;
@@ -40,6 +65,10 @@ struct backend rank_backend(int real_bytes, bool is_host)
         .real_bytes = real_bytes,
         .compute_bytes = real_bytes,
         .is_host = is_host,
+        .allocate = allocate,
+        .release = release,
+        .native_stream = is_host ? NULL : native_stream,
+        .device_count = is_host ? NULL : device_count,
         .copy = copy,
         .fill = fill,
         .synchronize = synchronize,
