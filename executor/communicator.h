@@ -64,8 +64,8 @@ struct transport {
     void (*progress)(struct communicator *communicator);
     // Ends all that wait, here and on the other ranks, for this reason.
     void (*abort)(struct communicator *communicator, const char *reason);
-    // Memory of the device that data will often be in, until `close`; may be told early so that the
-    // transport can make it known to what moves it. Not having that is no failure. NULL: no use.
+    // Memory of the device that data will often be in, so that the transport can make it known to
+    // what moves it; NULL before it is released. Not having that is no failure. NULL: no use.
     void (*adopt)(struct communicator *communicator, void *memory, int64_t bytes);
 };
 

@@ -1,6 +1,7 @@
 #include "executor/communicator_plugin.h"
 #include "executor/plugin.h"
 #include "tests/draw.h"
+#include "tests/emulated.h"
 #include "tests/rank_sequence.h"
 #include "tests/test.h"
 
@@ -14,23 +15,12 @@
 
 static const enum precision COMPUTES[] = {PRECISION_FP32, PRECISION_BF16, PRECISION_FP16};
 
-static const struct transport *open_emulated(const struct communicator_request *request,
-                                             struct communicator **communicator, struct err *err)
-{
-    struct communicator_request above = *request;
-    above.beside = communicator_open(request, &above.beside_communicator, err);
-    if (!above.beside) return NULL;
-    return communicator_plugin_open("exec_nccl_emulated.so", "make test", "", &above, communicator,
-                                    err);
-}
-
 static struct rank_job job_of(const struct backend *backend, int rank_count)
 {
     return (struct rank_job){
         .rank_count = rank_count,
-        // What is beside it would find out by itself whether it is NCCL.
-        .request = {.backend = backend, .kind = TRANSPORT_HOST, .message_count = 2},
-        .open = open_emulated,
+        .request = {.backend = backend, .message_count = 2},
+        .open = nccl_emulated,
     };
 }
 

@@ -127,16 +127,6 @@ static void nccl_abort(struct communicator *communicator, const char *reason)
     }
 }
 
-static void nccl_adopt(struct communicator *communicator, void *memory, int64_t bytes)
-{
-    pthread_mutex_lock(&communicator->lock);
-    communicator->adopted = memory;
-    communicator->adopted_bytes = bytes;
-    for (struct group *group = communicator->groups; group; group = group->next)
-        register_adopted(group);
-    pthread_mutex_unlock(&communicator->lock);
-}
-
 static void deregister_all(struct communicator *communicator)
 {
     for (struct group *group = communicator->groups; group; group = group->next) {
@@ -144,6 +134,17 @@ static void deregister_all(struct communicator *communicator)
             ncclCommDeregister(group->comm, group->registration);
         group->registration = NULL;
     }
+}
+
+static void nccl_adopt(struct communicator *communicator, void *memory, int64_t bytes)
+{
+    pthread_mutex_lock(&communicator->lock);
+    deregister_all(communicator);
+    communicator->adopted = memory;
+    communicator->adopted_bytes = bytes;
+    for (struct group *group = communicator->groups; group; group = group->next)
+        register_adopted(group);
+    pthread_mutex_unlock(&communicator->lock);
 }
 
 // What is beside is left to the caller.
