@@ -45,7 +45,8 @@ static const char *gather_traits(const struct communicator_request *request,
     struct traits *all = ARENA_NEW(&arena, struct traits, request->rank_count);
     for (int rank = 0; rank < request->rank_count; rank++)
         ranks[rank] = rank;
-    const char *failure = beside->group(communicator, ranks, request->rank_count, GROUP_OF_NUMBERS, &group);
+    const char *failure =
+        beside->group(communicator, ranks, request->rank_count, GROUP_OF_NUMBERS, &group);
     if (!failure)
         failure = beside->host_gather(group, &traits->has_nccl, &all->has_nccl,
                                       sizeof *traits / sizeof(int64_t));

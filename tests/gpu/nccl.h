@@ -10,26 +10,33 @@
 #define NCCL_UNIQUE_ID_BYTES 128
 #define NCCL_CONFIG_UNDEF_INT (-2147483647 - 1)
 
-typedef struct ncclComm *ncclComm_t;
-typedef struct {
+struct ncclComm;
+#define ncclComm_t struct ncclComm *
+#define ncclUniqueId struct nccl_unique_id
+#define ncclResult_t enum nccl_result
+#define ncclRedOp_t enum nccl_operation
+#define ncclDataType_t enum nccl_type
+#define ncclConfig_t struct nccl_config
+
+struct nccl_unique_id {
     char internal[NCCL_UNIQUE_ID_BYTES];
-} ncclUniqueId;
-typedef enum {
-    ncclSuccess = 0,
-    ncclUnhandledCudaError = 1,
-    ncclSystemError = 2,
-    ncclInternalError = 3,
-    ncclInvalidArgument = 4,
-    ncclInvalidUsage = 5,
-    ncclRemoteError = 6,
-    ncclInProgress = 7
-} ncclResult_t;
-typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
-typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 } ncclDataType_t;
-typedef struct {
+};
+enum nccl_result {
+    ncclSuccess,
+    ncclUnhandledCudaError,
+    ncclSystemError,
+    ncclInternalError,
+    ncclInvalidArgument,
+    ncclInvalidUsage,
+    ncclRemoteError,
+    ncclInProgress
+};
+enum nccl_operation { ncclSum = 0, ncclMax = 2 };
+enum nccl_type { ncclFloat16 = 6, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 };
+struct nccl_config {
     int blocking, minCTAs, maxCTAs;
     const char *commName;
-} ncclConfig_t;
+};
 #define NCCL_CONFIG_INITIALIZER                                                \
     {                                                                          \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, 0 \
