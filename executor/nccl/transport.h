@@ -55,12 +55,15 @@ struct group {
 
 // executor/nccl/watch.c
 // Keeps the first failure, and aborts all communicators. Returns what is kept.
-const char *nccl_fail(struct communicator *communicator, const char *format, ...) PRINTF_LIKE(2, 3);
+__attribute__((returns_nonnull)) const char *nccl_fail(struct communicator *communicator,
+                                                       const char *format, ...) PRINTF_LIKE(2, 3);
+// The same where `lock` is held.
+void nccl_fail_locked(struct communicator *communicator, const char *format, ...) PRINTF_LIKE(2, 3);
 // Of a call on a communicator: NULL, or NCCL's own words.
 const char *nccl_check(struct communicator *communicator, ncclResult_t result, const char *what,
                        const char *purpose);
 // Until what was asked of *comm has been taken by the device.
-const char *nccl_settle(struct communicator *communicator, const ncclComm_t *comm, const char *what,
+const char *nccl_settle(struct communicator *communicator, ncclComm_t const *comm, const char *what,
                         const char *purpose);
 // Begins to make a communicator; nccl_settle waits until it is there.
 const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,
