@@ -63,10 +63,20 @@ static int64_t largest_message(const struct script *script, int64_t widen)
     return most * widen;
 }
 
+static enum transport_kind transport_kind(const struct run_arguments *arguments)
+{
+    static const char *const KINDS[] = {"auto", "host", "mpi", "nccl"};
+    int kind = TRANSPORT_AUTO;
+    while (strcmp(KINDS[kind], arguments->transport) != 0)
+        kind++;
+    return (enum transport_kind)kind;
+}
+
 static bool open_transport(struct rank *rank, const struct launch_place *place, struct err *err)
 {
     int64_t plan_bytes = rank->job->request.workload.precision == PRECISION_FP32 ? 4 : 2;
     int64_t most = 0;
+    const char *note = NULL;
     for (int s = 0; s < rank->job->stage_count; s++) {
         int64_t own =
             largest_message(rank->job->scripts[s], rank->backend->compute_bytes / plan_bytes);
@@ -79,10 +89,16 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .rank_count = place->rank_count,
         .message_bytes = most,
         .message_count = rank->job->messages + 1,
+        .kind = transport_kind(rank->arguments),
         .host_name = place->memory_name,
+        .has_nodes = place->has_nodes,
+        .listener = place->listener,
+        .local_rank = place->local_rank,
+        .note = &note,
         .pulse = rank->page ? pulse_of(rank->page, place->rank) : NULL,
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
+    if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
     return rank->transport != NULL;
 }
 
@@ -120,7 +136,7 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
-    const char *fault = rank->backend->open(place->rank, &rank->device);
+    const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
     return open_transport(rank, place, err);
 }

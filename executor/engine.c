@@ -173,6 +173,14 @@ static bool reserve(struct engine *engine, int64_t bytes, char **memory)
     return true;
 }
 
+// The arena is where nearly all is that ranks exchange.
+static void adopt_memory(struct engine *engine, void *memory)
+{
+    const struct transport *transport = engine->transport;
+    int64_t bytes = memory ? engine->script->arena_bytes * engine->widen : 0;
+    if (transport->adopt) transport->adopt(engine->request->communicator, memory, bytes);
+}
+
 static bool open_memory(struct engine *engine)
 {
     const struct script *script = engine->script;
@@ -180,6 +188,7 @@ static bool open_memory(struct engine *engine)
     if (!reserve(engine, script->arena_bytes * engine->widen + 2 * guard, &engine->memory))
         return false;
     engine->memory += guard;
+    adopt_memory(engine, engine->memory);
     engine->staging_bytes = staging_wanted(engine);
     return reserve(engine, engine->staging_bytes, &engine->staging[0]) &&
            reserve(engine, engine->staging_bytes, &engine->staging[1]);
@@ -191,7 +200,8 @@ static bool open_world(struct engine *engine)
     int *ranks = ARENA_NEW(engine->arena, int, count);
     for (int r = 0; r < count; r++)
         ranks[r] = r;
-    return engine_ok(engine, -1, engine_rank_group(engine, ranks, count, "world", &engine->world));
+    return engine_ok(engine, -1,
+                     engine_rank_group(engine, ranks, count, GROUP_OF_NUMBERS, &engine->world));
 }
 
 static bool open_engine(struct engine *engine)
@@ -211,6 +221,7 @@ static bool open_engine(struct engine *engine)
 static void close_engine(struct engine *engine)
 {
     const struct backend *backend = engine->backend;
+    adopt_memory(engine, NULL);
     state_close(engine);
     data_close(engine);
     if (engine->memory)

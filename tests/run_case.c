@@ -174,9 +174,10 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
                                                  .message_count = job->messages + 1,
                                                  .host_name = job->segment};
     struct communicator *communicator;
-    const struct transport *transport = job->rank_count == 1
-                                            ? communicator_self(&request, &communicator, err)
-                                            : communicator_host(&request, &communicator, err);
+    const struct transport *transport =
+        job->of->over_nccl     ? nccl_emulated(&request, &communicator, err)
+        : job->rank_count == 1 ? communicator_self(&request, &communicator, err)
+                               : communicator_host(&request, &communicator, err);
     if (!transport) return false;
     const struct run_options options = {
         .steps = job->of->steps,

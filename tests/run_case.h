@@ -27,7 +27,8 @@ struct run_case {
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
-    bool roam;  // memory planned in full, else greedily
+    bool over_nccl;  // data goes over the transport nccl on its emulation: back end "cuda"
+    bool roam;       // memory planned in full, else greedily
     enum run_break broken;
     int broken_number;  // of those that can be broken, from 0; wraps round
 };
