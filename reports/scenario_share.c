@@ -101,6 +101,7 @@ void scenario_finish(const struct scenario *scenario, const struct scenario_outc
         prediction->money_low = money_at(scenario, tokens_per_s / prediction->band->low_ratio);
         prediction->money_high = money_at(scenario, tokens_per_s / prediction->band->high_ratio);
     }
+    outcome->goodput.goodput_ratio = 1;
     outcome->run_s = prediction->money.train_s;
     outcome->run_money = prediction->money.total;
 }
