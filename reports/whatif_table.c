@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN_MAX = 24 };
+enum { COLUMN_MAX = 24, WIDTH_MAX = 100 };
 
 // The columns of one row, left to right; the header is made by the same walk.
 struct cells {
@@ -34,10 +34,27 @@ static const char *goal_mark(const struct cells *cells)
     return arena_print(cells->arena, "%s%d", mark, cells->rank);
 }
 
-static const char *days_text(struct arena *arena, double time_s)
+// All times of a table are in one unit, that of the longest.
+struct time_unit {
+    const char *name;
+    double unit_s;
+};
+
+static struct time_unit time_unit(const struct whatif *whatif)
 {
-    double days = time_s / 86400;
-    return arena_print(arena, days < 9.95 ? "%.2f" : "%.1f", days);
+    static const double HOUR_S = 3600, DAY_S = 86400;
+    double most_s = 0;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        most_s = fmax(most_s, whatif->rows[whatif->order[i]].time_s);
+    }
+    if (most_s >= 10 * DAY_S) return (struct time_unit){"days", DAY_S};
+    if (most_s >= 10 * HOUR_S) return (struct time_unit){"hours", HOUR_S};
+    return (struct time_unit){"seconds", 1};
+}
+
+static const char *time_text(struct arena *arena, double value)
+{
+    return arena_print(arena, value < 9.95 ? "%.2f" : value < 999.5 ? "%.1f" : "%.0f", value);
 }
 
 static void put_place(struct cells *cells)
@@ -62,7 +79,6 @@ static void put_plan(struct cells *cells)
     struct arena *arena = cells->arena;
     const struct scenario_outcome *outcome = cells->row ? cells->row->outcome : NULL;
     static const double GIB = 1024.0 * 1024.0 * 1024.0;
-    put(cells, 'l', "layout", outcome ? parallel_text(arena, &outcome->best.parallel) : "");
     put(cells, 'r', "step s",
         outcome ? arena_print(arena, "%.4g", outcome->prediction.step_s) : "");
     put(cells, 'r', "MFU", outcome ? units_percent(arena, outcome->prediction.mfu_ratio) : "");
@@ -80,12 +96,14 @@ static void put_answer(struct cells *cells)
     if (whatif->goal == WHATIF_MOST_TOKENS) {
         put(cells, 'r', "tokens", row ? units_count(arena, row->tokens) : "");
     }
-    put(cells, 'r', "days", row ? days_text(arena, row->time_s) : "");
+    struct time_unit unit = time_unit(whatif);
+    put(cells, 'r', unit.name, row ? time_text(arena, row->time_s / unit.unit_s) : "");
     put(cells, 'r', whatif->is_priced ? whatif->currency : "GPU-hours",
         row ? units_count(arena, row->cost) : "");
     if (whatif->goal == WHATIF_CHEAPEST || whatif->goal == WHATIF_FASTEST) {
-        put(cells, 'l', "makes it", row ? row->makes_it ? "yes" : "no" : "");
+        put(cells, 'l', "ok", row ? row->makes_it ? "yes" : "no" : "");
     }
+    put(cells, 'l', "layout", row ? parallel_text(arena, &row->outcome->best.parallel) : "");
 }
 
 static struct cells cells_of(struct arena *arena, const struct whatif *whatif,
@@ -99,6 +117,26 @@ static struct cells cells_of(struct arena *arena, const struct whatif *whatif,
     return cells;
 }
 
+// The layout stands last and is cut at the edge of the table; files have it whole. All else is
+// ASCII.
+static const char *cut_lines(struct arena *arena, const char *text)
+{
+    char *out = ARENA_NEW(arena, char, strlen(text) + 1), *end = out;
+    while (*text) {
+        size_t length = strcspn(text, "\n"), kept = length;
+        if (kept > WIDTH_MAX) kept = WIDTH_MAX - 2;
+        memcpy(end, text, kept);
+        end += kept;
+        if (kept < length) {
+            memcpy(end, "..", 2);
+            end += 2;
+        }
+        *end++ = '\n';
+        text += length + 1;
+    }
+    return out;
+}
+
 static const char *rows_text(struct arena *arena, const struct whatif *whatif, int top)
 {
     struct cells header = cells_of(arena, whatif, NULL, 0);
@@ -109,7 +147,7 @@ static const char *rows_text(struct arena *arena, const struct whatif *whatif, i
         struct cells cells = cells_of(arena, whatif, &whatif->rows[whatif->order[i]], i + 1);
         table_row(&table, cells.texts);
     }
-    const char *text = table_text(&table);
+    const char *text = cut_lines(arena, table_text(&table));
     if (whatif->front_count > 0) {
         text = arena_print(arena, "%s   * no other is faster and %s\n", text,
                            whatif->is_priced ? "cheaper" : "needs fewer GPU-hours");
