@@ -68,19 +68,21 @@ static void fill_row(const struct whatif *whatif, struct whatif_row *row)
     const struct cluster *cluster = row->point->scenario.cluster;
     row->fits = outcome->status == SCENARIO_FITS;
     if (!row->fits) return;
-    row->goodput_ratio = outcome->goodput.goodput_ratio;
+    bool known = outcome->goodput.is_known;
+    row->goodput_ratio = known ? outcome->goodput.goodput_ratio : 1;
+    double gpu_count = known ? outcome->goodput.gpu_count : cluster->rank_count;  // with spares
     bool has_run = whatif->question.tokens > 0;
     double tokens = has_run ? whatif->question.tokens : WHATIF_UNIT_TOKENS;
     row->time_s =
         has_run ? outcome->run_s : tokens / outcome->prediction.tokens_per_s / row->goodput_ratio;
     if (whatif->goal == WHATIF_MOST_TOKENS) {
-        double hours = row->time_s * cluster->rank_count / SECONDS_PER_HOUR;
+        double hours = row->time_s * gpu_count / SECONDS_PER_HOUR;
         row->tokens = most_tokens(whatif, row->time_s, hours * cluster->price.per_gpu_hour);
         row->time_s *= row->tokens / WHATIF_UNIT_TOKENS;
     } else {
         row->tokens = tokens;
     }
-    row->gpu_hours = row->time_s * cluster->rank_count / SECONDS_PER_HOUR;
+    row->gpu_hours = row->time_s * gpu_count / SECONDS_PER_HOUR;
     double price = row->gpu_hours * cluster->price.per_gpu_hour;
     row->money = fmax(0, price - whatif->question.credits);
     row->cost = whatif->is_priced ? row->money : row->gpu_hours;
