@@ -1,7 +1,6 @@
 #include "cli/whatif.h"
 
 #include "cli/commands.h"
-#include "core/file.h"
 #include "core/progress.h"
 
 #include <stdio.h>
@@ -28,42 +27,78 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     return done;
 }
 
-static bool write_files(struct arena *arena, const struct whatif_arguments *arguments,
-                        const struct whatif *whatif, struct err *err)
+// One cluster, and nothing beside its size is swept.
+static bool check_scaling(const struct whatif_job *job, struct err *err)
 {
-    if (!arguments->folder) return true;
-    const struct file_text files[] = {
-        {arena_print(arena, "%s/whatif.csv", arguments->folder), whatif_csv_text(arena, whatif)},
-        {arena_print(arena, "%s/whatif.json", arguments->folder), whatif_json_text(arena, whatif)},
-    };
-    return file_write_all(files, sizeof files / sizeof *files, err);
+    const struct sweep *sweep = &job->sweep;
+    if (sweep->cluster_count != 1) {
+        return err_set(err, ERR_USAGE, "--scaling is of one cluster, found %d",
+                       sweep->cluster_count);
+    }
+    for (int axis = SWEEP_SEQ_LEN; axis < SWEEP_AXIS_COUNT; axis++) {
+        if (sweep->axes[axis].count < 2) continue;
+        return err_set(err, ERR_USAGE, "--scaling sweeps the GPUs alone, and %s is a list",
+                       sweep_option((enum sweep_axis)axis));
+    }
+    return true;
+}
+
+// What was asked, run and judged.
+struct answered {
+    struct whatif whatif;
+    struct scaling scaling;
+    bool has_scaling;
+};
+
+static bool ask(struct arena *arena, const struct whatif_job *job, struct answered *answered,
+                struct err *err)
+{
+    struct whatif_scaling asked = {0};
+    if (!whatif_scaling_read(arena, job->arguments, &asked, err)) return false;
+    if (asked.is_asked && !check_scaling(job, err)) return false;
+    struct sweep_points *points = ARENA_NEW(arena, struct sweep_points, 1);
+    if (!sweep_points(arena, &job->sweep, points, err)) return false;
+    struct scenario *scenarios = ARENA_NEW(arena, struct scenario, points->count);
+    for (int i = 0; i < points->count; i++) {
+        scenarios[i] = points->items[i].scenario;
+    }
+    struct scenario_outcome *outcomes = ARENA_NEW(arena, struct scenario_outcome, points->count);
+    if (!whatif_run(arena, &job->request, scenarios, points->count, outcomes, err)) return false;
+    double ratio = 1;
+    if (asked.calibrated.gpus > 0) {
+        ratio = scaling_calibrate(points, &asked.calibrated, outcomes, err);
+        if (ratio == 0) return false;
+    }
+    if (!whatif_make(arena, &job->question, &job->sweep, &job->request, points, outcomes,
+                     &answered->whatif, err)) {
+        return false;
+    }
+    answered->has_scaling = asked.is_asked;
+    answered->scaling =
+        (struct scaling){&answered->whatif, asked.measured, asked.calibrated, ratio};
+    return true;
 }
 
 static int answer(struct arena *arena, const struct whatif_job *job, struct err *err)
 {
     const struct whatif_arguments *arguments = job->arguments;
-    struct sweep_points points;
-    if (!sweep_points(arena, &job->sweep, &points, err)) return exit_status(err);
-    struct scenario *scenarios = ARENA_NEW(arena, struct scenario, points.count);
-    for (int i = 0; i < points.count; i++) {
-        scenarios[i] = points.items[i].scenario;
-    }
-    struct scenario_outcome *outcomes = ARENA_NEW(arena, struct scenario_outcome, points.count);
-    if (!whatif_run(arena, &job->request, scenarios, points.count, outcomes, err)) {
+    struct answered answered = {0};
+    if (!ask(arena, job, &answered, err)) return exit_status(err);
+    const struct whatif *whatif = &answered.whatif;
+    const char *text = arguments->json  ? whatif_json_text(arena, whatif)
+                       : arguments->csv ? whatif_csv_text(arena, whatif)
+                       : answered.has_scaling
+                           ? scaling_table_text(arena, &answered.scaling)
+                           : whatif_table_text(arena, whatif, arguments->top, &job->words);
+    const struct scaling *scaling = answered.has_scaling ? &answered.scaling : NULL;
+    if (arguments->folder && !whatif_write(arena, arguments->folder, whatif, scaling, err)) {
         return exit_status(err);
     }
-    struct whatif whatif;
-    if (!whatif_make(arena, &job->question, &job->sweep, &job->request, &points, outcomes, &whatif,
-                     err)) {
-        return exit_status(err);
-    }
-    const char *text = arguments->json ? whatif_json_text(arena, &whatif)
-                       : arguments->csv
-                           ? whatif_csv_text(arena, &whatif)
-                           : whatif_table_text(arena, &whatif, arguments->top, &job->words);
-    if (!write_files(arena, arguments, &whatif, err)) return exit_status(err);
     fputs(text, stdout);
-    return whatif_best(&whatif) ? 0 : 1;
+    if (arguments->folder && !arguments->json && !arguments->csv) {
+        printf("Wrote tables and plots into %s.\n", arguments->folder);
+    }
+    return whatif_best(whatif) ? 0 : 1;
 }
 
 static int run(struct arena *arena, const struct whatif_arguments *arguments, int argc, char **argv,

@@ -1,6 +1,6 @@
 #pragma once
 #include "cli/plan_options.h"
-#include "reports/whatif.h"
+#include "reports/scaling.h"
 
 // What the parts of `whatif` share: cli/whatif*.c.
 
@@ -14,6 +14,8 @@ struct whatif_arguments {
     const char *deadline;
     double budget;
     bool min_gpus, largest_model;
+    bool scaling;
+    const char *calibrate, *measured;
     int workers, top;
     const char *folder;
     bool json, csv;
@@ -35,6 +37,19 @@ int whatif_options(struct whatif_arguments *arguments, struct option options[WHA
 // Loads what the arguments name. Notes about what was not given go to stderr.
 MUST_CHECK bool whatif_job_make(struct arena *arena, const struct whatif_arguments *arguments,
                                 int argc, char **argv, struct whatif_job *job, struct err *err);
+
+// The table of `--scaling` with what was measured, and what it is calibrated by.
+struct whatif_scaling {
+    bool is_asked;
+    struct scaling_points measured;
+    struct scaling_point calibrated;  // gpus 0: not
+};
+MUST_CHECK bool whatif_scaling_read(struct arena *arena, const struct whatif_arguments *arguments,
+                                    struct whatif_scaling *scaling, struct err *err);
+
+// Files of -o: tables and plots. `scaling` may be NULL.
+MUST_CHECK bool whatif_write(struct arena *arena, const char *folder, const struct whatif *whatif,
+                             const struct scaling *scaling, struct err *err);
 
 // scenarios_run with a progress line, and on stderr how long it took.
 MUST_CHECK bool whatif_run(struct arena *arena, const struct scenario_request *request,

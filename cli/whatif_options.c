@@ -58,6 +58,13 @@ static int put_sweep(struct whatif_arguments *a, struct option *options)
          "DURATION", 0, 0},
         {"--budget", OPTION_F64, &a->budget, "money there is, in the currency of the prices", "N",
          1e-9, 1e18},
+        {"--scaling", OPTION_FLAG, &a->scaling,
+         "how speed grows with the GPUs of one cluster (default: one node to 1,024 GPUs)", NULL, 0,
+         0},
+        {"--calibrate", OPTION_TEXT, &a->calibrate,
+         "tokens/s a GPU measured at so many GPUs; the rest is scaled by it", "GPUS[=VALUE]", 0, 0},
+        {"--measured", OPTION_TEXT, &a->measured,
+         "CSV of gpus,tokens_per_s_per_gpu to set beside the predictions", "FILE", 0, 0},
         {"--price-per-gpu-hour", OPTION_F64, &a->price_per_gpu_hour,
          "of clusters whose file has no price", "N", 1e-9, 1e9},
         {"--currency", OPTION_TEXT, &a->currency, "of that price (default USD)", "CODE", 0, 0},
@@ -222,6 +229,22 @@ static void default_workload(struct arena *arena, const struct whatif_arguments 
     }
 }
 
+// From one node to 1,024 GPUs, doubling.
+static bool default_counts(struct arena *arena, const struct whatif_arguments *arguments,
+                           struct whatif_job *job, struct err *err)
+{
+    enum { MOST = 1024 };
+    if (!arguments->scaling || arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES]) {
+        return true;
+    }
+    int per_node = job->sweep.clusters[0]->nodes[0].gpus;
+    const char *text = per_node < MOST
+                           ? arena_print(arena, "%d..%d", per_node, MOST)
+                           : arena_print(arena, "%d..%lld", per_node, 8 * (long long)per_node);
+    fprintf(stderr, "note: neither --gpus nor --nodes given, trying %s GPUs\n", text);
+    return sweep_parse(arena, SWEEP_GPUS, text, &job->sweep.axes[SWEEP_GPUS], err);
+}
+
 bool whatif_job_make(struct arena *arena, const struct whatif_arguments *arguments, int argc,
                      char **argv, struct whatif_job *job, struct err *err)
 {
@@ -238,7 +261,10 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     job->request.model = plan_model(arena, arguments->plan.model, err);
     if (!job->request.model) return false;
     if (!load_clusters(arena, arguments, job, err)) return false;
-    if (!default_nodes(arena, arguments, job, err)) return false;
+    if (job->sweep.cluster_count > 0 && (!default_nodes(arena, arguments, job, err) ||
+                                         !default_counts(arena, arguments, job, err))) {
+        return false;
+    }
     job->request.bands = bands_load(arena, err);
     if (!job->request.bands) return false;
     job->request.objective = plan_objective(arguments->plan.objective);

@@ -121,3 +121,20 @@ void scenario_finish(const struct scenario *scenario, const struct scenario_outc
     outcome->run_s = known ? outcome->goodput.expected_s : prediction->money.train_s;
     outcome->run_money = known ? outcome->goodput.money : prediction->money.total;
 }
+
+void scenario_rescale(const struct scenario *scenario, double ratio,
+                      struct scenario_outcome *outcome)
+{
+    struct prediction *prediction = &outcome->prediction;
+    if (outcome->status != SCENARIO_FITS) return;
+    prediction->step_s /= ratio;
+    prediction->step_s_low /= ratio;
+    prediction->step_s_high /= ratio;
+    prediction->tokens_per_s *= ratio;
+    prediction->tokens_per_s_per_gpu *= ratio;
+    prediction->model_flop_per_s_per_gpu *= ratio;
+    prediction->hardware_flop_per_s_per_gpu *= ratio;
+    prediction->mfu_ratio *= ratio;
+    const struct scenario_outcome leader = *outcome;
+    scenario_finish(scenario, &leader, outcome);
+}
