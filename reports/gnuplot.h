@@ -7,3 +7,6 @@ MUST_CHECK char *gnuplot_run(struct arena *arena, const char *script, struct err
 // The same of a picture that is no text (PNG): `*bytes` of them.
 MUST_CHECK char *gnuplot_image(struct arena *arena, const char *script, size_t *bytes,
                                struct err *err);
+
+// Whether there is a gnuplot in the PATH, for who can do without one.
+bool gnuplot_is_installed(void);

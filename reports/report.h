@@ -19,10 +19,12 @@
 //                             alternatives
 //      "alternatives": [{"layout", "step_s", "mfu_ratio", "peak_bytes", "reserved_bytes",
 //                        "lost_to"}],                             the plan itself first
-//      "traffic": {"ranks_per_cell", "bytes": [[...]]},           sent a step, row to column
+//      "traffic": {"nodes_per_cell", "bytes": [[...]], ...}       sent a step, row to column;
+//                                                                  0 nodes: a cell is a GPU
 //      "straggler": {"rank", "slowdown_ratio", "step_s"},         where one was asked for
 //      "goodput": {...},                                          where it is known
-//      "scaling": [{"gpus", "fits", "layout", "step_s", "tokens_per_s_per_gpu", ...}]}
+//      "scaling": [{"gpus", "fits", "layout", "step_s", "tokens_per_s",
+//                   "tokens_per_s_per_gpu", "mfu_ratio", "run_s", "run_money"}]}
 //   Units and names are those of plan.json. "<" is written \u003c in it.
 // - <section id="what-if" hidden> stands behind the verdict and is empty: a planner in the page
 //   fills it and takes `hidden` away. Elements that follow sliders have data-value="KEY", the key
@@ -64,8 +66,17 @@ struct report {
     const char *version;                   // of meshwright
 };
 
-// The whole page. Equal reports give equal bytes.
-char *report_page(struct arena *arena, const struct report *report);
+// With what several parts of the page are made from, worked out once. Lives in `arena`.
+struct report_facts;
+const struct report_facts *report_facts_make(struct arena *arena, struct arena *scratch,
+                                             const struct report *report);
 
+// The whole page. Equal reports give equal bytes.
+char *report_page(struct arena *arena, const struct report_facts *facts);
 // The data alone, as it stands in the page, indented.
-char *report_data(struct arena *arena, const struct report *report);
+char *report_data(struct arena *arena, const struct report_facts *facts);
+
+// The figures as files: their names ("waterfall.svg", "waterfall.png"), NULL-terminated, and the
+// gnuplot script that writes them into `folder`, an existing one.
+const char *const *report_plot_names(struct arena *arena, const struct report_facts *facts);
+char *report_plot_script(struct arena *arena, const struct report_facts *facts, const char *folder);
