@@ -296,7 +296,7 @@ void plan_workload(const struct plan_arguments *arguments, const struct cluster 
     workload->expert_imbalance = arguments->expert_imbalance;
     workload->capacity_factor = arguments->capacity_factor;
     const char *precision = arguments->precision;
-    if (!precision) precision = is_cpu(cluster) ? "fp32" : "bf16";
+    if (!precision) precision = cluster && is_cpu(cluster) ? "fp32" : "bf16";
     bool known = precision_from_name(precision, &workload->precision) &&
                  optimizer_from_name(arguments->optimizer, &workload->optimizer);
     assert(known);  // the option table allows no other word

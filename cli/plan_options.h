@@ -55,7 +55,8 @@ int64_t plan_seq_len(struct arena *arena, const struct model_config *model, int6
 // runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M).
 static const int64_t PLAN_BATCH_TOKENS = 4 << 20;
 
-// Precision and optimizer by name, and what else of the workload no list changes.
+// Precision and optimizer by name, and what else of the workload no list changes. `cluster` NULL:
+// of GPUs.
 void plan_workload(const struct plan_arguments *arguments, const struct cluster *cluster,
                    struct workload *workload);
 

@@ -101,15 +101,35 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
     return whatif_best(whatif) ? 0 : 1;
 }
 
+static bool check_arguments(const struct whatif_arguments *arguments, struct err *err)
+{
+    if (arguments->json && arguments->csv) {
+        return err_set(err, ERR_USAGE, "--json and --csv exclude each other");
+    }
+    if (arguments->min_gpus && arguments->largest_model) {
+        return err_set(err, ERR_USAGE, "--min-gpus and --largest-model are two questions");
+    }
+    bool sizes = arguments->min_gpus || arguments->largest_model || arguments->clusters.count == 0;
+    bool limits = arguments->deadline || arguments->budget > 0 || arguments->scaling ||
+                  arguments->calibrate || arguments->measured;
+    if (sizes && (limits || arguments->csv || arguments->folder)) {
+        return err_set(err, ERR_USAGE, "%s",
+                       arguments->clusters.count == 0
+                           ? "missing CLUSTER"
+                           : "--min-gpus and --largest-model stand alone");
+    }
+    return true;
+}
+
 static int run(struct arena *arena, const struct whatif_arguments *arguments, int argc, char **argv,
                struct err *err)
 {
     struct whatif_job job;
-    if (arguments->json && arguments->csv) {
-        err_set(err, ERR_USAGE, "--json and --csv exclude each other");
-        return exit_status(err);
-    }
+    if (!check_arguments(arguments, err)) return exit_status(err);
     if (!whatif_job_make(arena, arguments, argc, argv, &job, err)) return exit_status(err);
+    if (job.sweep.cluster_count == 0) return whatif_needs(arena, &job, err);
+    if (arguments->min_gpus) return whatif_least(arena, &job, err);
+    if (arguments->largest_model) return whatif_largest(arena, &job, err);
     return answer(arena, &job, err);
 }
 

@@ -38,10 +38,10 @@ static bool draw(struct arena *arena, const char *folder, const struct chart *ch
     size_t svg_bytes = 0;
     drawing->svg_path = arena_print(arena, "%s/%s.svg", folder, chart->name);
     drawing->png_path = arena_print(arena, "%s/%s.png", folder, chart->name);
-    drawing->svg = picture(arena, chart, "svg size 720,460 font 'Helvetica,14' background 'white'",
+    drawing->svg = picture(arena, chart, "svg size 1000,590 font 'Helvetica,14' background 'white'",
                            &svg_bytes, err);
     if (!drawing->svg) return false;
-    drawing->png = picture(arena, chart, "pngcairo size 1440,920 font 'Helvetica,22'",
+    drawing->png = picture(arena, chart, "pngcairo size 1000,590 font 'Helvetica,11'",
                            &drawing->png_bytes, err);
     return drawing->png != NULL;
 }

@@ -58,6 +58,11 @@ static int put_sweep(struct whatif_arguments *a, struct option *options)
          "DURATION", 0, 0},
         {"--budget", OPTION_F64, &a->budget, "money there is, in the currency of the prices", "N",
          1e-9, 1e18},
+        {"--min-gpus", OPTION_FLAG, &a->min_gpus,
+         "the smallest number of GPUs of each cluster (of --gpus) that a plan fits on", NULL, 0, 0},
+        {"--largest-model", OPTION_FLAG, &a->largest_model,
+         "the largest model of this shape that fits: on the GPUs, with host memory, with NVMe",
+         NULL, 0, 0},
         {"--scaling", OPTION_FLAG, &a->scaling,
          "how speed grows with the GPUs of one cluster (default: one node to 1,024 GPUs)", NULL, 0,
          0},
@@ -212,13 +217,18 @@ static void default_workload(struct arena *arena, const struct whatif_arguments 
                              struct whatif_job *job)
 {
     struct sweep *sweep = &job->sweep;
-    plan_workload(&arguments->plan, sweep->clusters[0], &sweep->workload);
+    const struct cluster *first = sweep->cluster_count > 0 ? sweep->clusters[0] : NULL;
+    plan_workload(&arguments->plan, first, &sweep->workload);
     const struct sweep_list *lengths = &sweep->axes[SWEEP_SEQ_LEN];
     int64_t longest = 0;
     for (int i = 0; i < lengths->count; i++) {
         if (lengths->values[i] > (double)longest) longest = (int64_t)lengths->values[i];
     }
     sweep->workload.seq_len = plan_seq_len(arena, job->request.model, longest);
+    const struct sweep_list *precisions = &sweep->axes[SWEEP_PRECISION];
+    if (precisions->count > 0) {
+        sweep->workload.precision = (enum precision)(int)precisions->values[0];
+    }
     sweep->sequences_per_gpu = arguments->batch_per_gpu;
     if (sweep->axes[SWEEP_GLOBAL_BATCH].count == 0 && sweep->sequences_per_gpu == 0) {
         sweep->batch_tokens = PLAN_BATCH_TOKENS;
@@ -272,6 +282,6 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     job->request.nothing = SEARCH_CLOSEST;
     job->words = (struct whatif_words){arguments->plan.model,
                                        shared_options(arena, &arguments->plan, argc, argv)};
-    if (job->sweep.cluster_count > 0) default_workload(arena, arguments, job);
+    default_workload(arena, arguments, job);
     return true;
 }

@@ -7,11 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static char *duration(struct arena *arena, double value)
-{
-    return arena_copy(arena, whatif_duration_text(arena, value));
-}
-
 // Room for the points at both ends; a scale of one value has some too.
 static void fit_axis(struct chart_axis *axis, double low, double high)
 {
@@ -43,6 +38,7 @@ bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
 {
     if (whatif->fit_count == 0 || whatif->goal == WHATIF_MOST_TOKENS) return false;
     struct arena *arena = chart->arena;
+    const struct whatif_unit unit = whatif_unit(whatif);
     double low_s = INFINITY, high_s = 0, low = INFINITY, high = 0;
     const struct whatif_row **front =
         ARENA_NEW(arena, const struct whatif_row *, whatif->fit_count);
@@ -61,7 +57,7 @@ bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
         if (row->is_on_front) {
             front[front_count++] = row;
         } else {
-            add_point(chart, others, row->time_s, row->cost, row);
+            add_point(chart, others, row->time_s / unit.unit_s, row->cost, row);
         }
     }
     if (front_count == whatif->fit_count) others->name = NULL;
@@ -70,14 +66,15 @@ bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
     struct chart_series *points =
         chart_add(chart, CHART_POINTS, CHART_FORWARD, "no other is faster and cheaper");
     for (int i = 0; i < front_count; i++) {
-        const struct chart_mark mark = {.x0 = front[i]->time_s, .y0 = front[i]->cost};
+        const struct chart_mark mark = {.x0 = front[i]->time_s / unit.unit_s, .y0 = front[i]->cost};
         chart_mark(chart, line, &mark);
         add_point(chart, points, mark.x0, mark.y0, front[i]);
     }
-    chart->x = (struct chart_axis){.label = "time of the run", .format = duration};
+    chart->x = (struct chart_axis){.label = arena_print(arena, "time of the run (%s)", unit.name),
+                                   .format = units_count};
     chart->y = (struct chart_axis){.label = whatif->is_priced ? whatif->currency : "GPU-hours",
                                    .format = units_count};
-    fit_axis(&chart->x, low_s, high_s);
+    fit_axis(&chart->x, low_s / unit.unit_s, high_s / unit.unit_s);
     fit_axis(&chart->y, low, high);
     chart->height = 420;
     return true;

@@ -5,7 +5,6 @@
 #include "reports/plan_table.h"
 #include "reports/whatif_text.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { COLUMN_MAX = 24, WIDTH_MAX = 100 };
@@ -32,24 +31,6 @@ static const char *goal_mark(const struct cells *cells)
     if (!cells->row) return "";
     const char *mark = cells->row->is_on_front ? "*" : " ";
     return arena_print(cells->arena, "%s%d", mark, cells->rank);
-}
-
-// All times of a table are in one unit, that of the longest.
-struct time_unit {
-    const char *name;
-    double unit_s;
-};
-
-static struct time_unit time_unit(const struct whatif *whatif)
-{
-    static const double HOUR_S = 3600, DAY_S = 86400;
-    double most_s = 0;
-    for (int i = 0; i < whatif->fit_count; i++) {
-        most_s = fmax(most_s, whatif->rows[whatif->order[i]].time_s);
-    }
-    if (most_s >= 10 * DAY_S) return (struct time_unit){"days", DAY_S};
-    if (most_s >= 10 * HOUR_S) return (struct time_unit){"hours", HOUR_S};
-    return (struct time_unit){"seconds", 1};
 }
 
 static const char *time_text(struct arena *arena, double value)
@@ -96,7 +77,7 @@ static void put_answer(struct cells *cells)
     if (whatif->goal == WHATIF_MOST_TOKENS) {
         put(cells, 'r', "tokens", row ? units_count(arena, row->tokens) : "");
     }
-    struct time_unit unit = time_unit(whatif);
+    const struct whatif_unit unit = whatif_unit(whatif);
     put(cells, 'r', unit.name, row ? time_text(arena, row->time_s / unit.unit_s) : "");
     put(cells, 'r', whatif->is_priced ? whatif->currency : "GPU-hours",
         row ? units_count(arena, row->cost) : "");

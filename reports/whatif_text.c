@@ -17,6 +17,18 @@ const char *whatif_duration_text(struct arena *arena, double time_s)
     return arena_print(arena, "%.1f years", time_s / YEAR_S);
 }
 
+struct whatif_unit whatif_unit(const struct whatif *whatif)
+{
+    static const double HOUR_S = 3600, DAY_S = 86400;
+    double most_s = 0;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        most_s = fmax(most_s, whatif->rows[whatif->order[i]].time_s);
+    }
+    if (most_s >= 10 * DAY_S) return (struct whatif_unit){"days", DAY_S};
+    if (most_s >= 10 * HOUR_S) return (struct whatif_unit){"hours", HOUR_S};
+    return (struct whatif_unit){"seconds", 1};
+}
+
 static const char *cost_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_row *row)
 {

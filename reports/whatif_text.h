@@ -15,3 +15,10 @@ const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_words *words);
 // "12.4 days", "4.1 h", "3.2 years"
 const char *whatif_duration_text(struct arena *arena, double time_s);
+
+// All times of a table, or of a plot, are in one unit, that of the longest.
+struct whatif_unit {
+    const char *name;
+    double unit_s;
+};
+struct whatif_unit whatif_unit(const struct whatif *whatif);
