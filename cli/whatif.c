@@ -109,14 +109,21 @@ static bool check_arguments(const struct whatif_arguments *arguments, struct err
     if (arguments->min_gpus && arguments->largest_model) {
         return err_set(err, ERR_USAGE, "--min-gpus and --largest-model are two questions");
     }
-    bool sizes = arguments->min_gpus || arguments->largest_model || arguments->clusters.count == 0;
+    if (arguments->offers && arguments->clusters.count > 0) {
+        return err_set(err, ERR_USAGE, "--offers takes the place of CLUSTER, found \"%s\" as well",
+                       arguments->clusters.items[0]);
+    }
+    if (arguments->offers && (arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES])) {
+        return err_set(err, ERR_USAGE, "--offers says itself how many GPUs there are");
+    }
+    bool no_cluster = arguments->clusters.count == 0 && !arguments->offers;
+    bool sizes = arguments->min_gpus || arguments->largest_model || no_cluster;
     bool limits = arguments->deadline || arguments->budget > 0 || arguments->scaling ||
                   arguments->calibrate || arguments->measured;
     if (sizes && (limits || arguments->csv || arguments->folder)) {
         return err_set(err, ERR_USAGE, "%s",
-                       arguments->clusters.count == 0
-                           ? "missing CLUSTER"
-                           : "--min-gpus and --largest-model stand alone");
+                       no_cluster ? "missing CLUSTER"
+                                  : "--min-gpus and --largest-model stand alone");
     }
     return true;
 }

@@ -11,6 +11,7 @@ struct whatif_arguments {
     int64_t batch_per_gpu;
     double price_per_gpu_hour;
     const char *currency;
+    const char *offers;
     const char *deadline;
     double budget;
     bool min_gpus, largest_model;

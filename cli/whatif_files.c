@@ -51,11 +51,16 @@ bool whatif_write(struct arena *arena, const char *folder, const struct whatif *
 {
     struct chart charts[CHART_COUNT] = {{.arena = arena}, {.arena = arena}};
     struct drawing drawings[CHART_COUNT] = {0};
-    struct file_text files[CHART_COUNT + 2] = {
+    struct file_text files[CHART_COUNT + 3] = {
         {arena_print(arena, "%s/whatif.csv", folder), whatif_csv_text(arena, whatif)},
         {arena_print(arena, "%s/whatif.json", folder), whatif_json_text(arena, whatif)},
     };
     int file_count = 2, chart_count = 0;
+    const char *cluster = whatif_cluster_text(arena, whatif);
+    if (cluster) {
+        files[file_count++] =
+            (struct file_text){arena_print(arena, "%s/cluster.json", folder), cluster};
+    }
     if (whatif_pareto_chart(whatif, &charts[chart_count])) chart_count++;
     if (scaling && whatif_scaling_chart(scaling, &charts[chart_count])) chart_count++;
     for (int i = 0; i < chart_count; i++) {

@@ -1,6 +1,7 @@
 #include "cli/whatif.h"
 
 #include "core/units.h"
+#include "topologies/offers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -70,6 +71,8 @@ static int put_sweep(struct whatif_arguments *a, struct option *options)
          "tokens/s a GPU measured at so many GPUs; the rest is scaled by it", "GPUS[=VALUE]", 0, 0},
         {"--measured", OPTION_TEXT, &a->measured,
          "CSV of gpus,tokens_per_s_per_gpu to set beside the predictions", "FILE", 0, 0},
+        {"--offers", OPTION_TEXT, &a->offers,
+         "what can be rented, instead of CLUSTER: a file or a shipped name", "FILE", 0, 0},
         {"--price-per-gpu-hour", OPTION_F64, &a->price_per_gpu_hour,
          "of clusters whose file has no price", "N", 1e-9, 1e9},
         {"--currency", OPTION_TEXT, &a->currency, "of that price (default USD)", "CODE", 0, 0},
@@ -179,6 +182,36 @@ static bool load_clusters(struct arena *arena, const struct whatif_arguments *ar
     return true;
 }
 
+// What may be rented takes the place of the clusters.
+static bool load_offers(struct arena *arena, const struct whatif_arguments *arguments,
+                        struct whatif_job *job, struct err *err)
+{
+    const struct offers *offers = offers_load(arena, arguments->offers, err);
+    if (!offers) return false;
+    int count = 0;
+    const struct offer_cluster *rented = offers_clusters(arena, offers, &count);
+    if (count == 0) {
+        return err_set(err, ERR_INPUT, "%s: no GPU of any offer is free", arguments->offers);
+    }
+    const struct cluster **clusters = ARENA_NEW(arena, const struct cluster *, count);
+    for (int i = 0; i < count; i++) {
+        reliability_apply(&arguments->plan.reliability, &rented[i].cluster->failures);
+        clusters[i] = rented[i].cluster;
+        if (!plan_kernels(arena, arguments->plan.kernels, &clusters[i], err)) return false;
+    }
+    const char *stack = arguments->plan.stack;
+    job->request.stack = stack_load(arena, stack ? stack : "meshwright", err);
+    job->request.fabrics = job->request.stack ? fabrics_load(arena, err) : NULL;
+    if (!job->request.fabrics) return false;
+    for (int i = 0; i < count; i++) {
+        if (!fabrics_cover(job->request.fabrics, clusters[i], err)) return false;
+    }
+    job->question.credits = offers->credits;
+    job->sweep.clusters = clusters;
+    job->sweep.cluster_count = count;
+    return true;
+}
+
 static bool read_lists(struct arena *arena, const struct whatif_arguments *arguments,
                        struct whatif_job *job, struct err *err)
 {
@@ -205,6 +238,7 @@ static bool default_nodes(struct arena *arena, const struct whatif_arguments *ar
     bool limited = arguments->deadline || arguments->budget > 0;
     bool sized = arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES];
     if (!limited || sized || arguments->min_gpus || arguments->largest_model) return true;
+    if (arguments->offers) return true;
     for (int i = 0; i < job->sweep.cluster_count; i++) {
         const struct cluster *cluster = job->sweep.clusters[i];
         if (cluster->node_count > 1 || cluster->nodes[0].nics.count == 0) return true;
@@ -270,7 +304,9 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     }
     job->request.model = plan_model(arena, arguments->plan.model, err);
     if (!job->request.model) return false;
-    if (!load_clusters(arena, arguments, job, err)) return false;
+    bool loaded = arguments->offers ? load_offers(arena, arguments, job, err)
+                                    : load_clusters(arena, arguments, job, err);
+    if (!loaded) return false;
     if (job->sweep.cluster_count > 0 && (!default_nodes(arena, arguments, job, err) ||
                                          !default_counts(arena, arguments, job, err))) {
         return false;
@@ -281,7 +317,8 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     job->request.workers = arguments->workers;
     job->request.nothing = SEARCH_CLOSEST;
     job->words = (struct whatif_words){arguments->plan.model,
-                                       shared_options(arena, &arguments->plan, argc, argv)};
+                                       shared_options(arena, &arguments->plan, argc, argv),
+                                       arguments->folder};
     default_workload(arena, arguments, job);
     return true;
 }

@@ -302,7 +302,8 @@ static const char *label(struct arena *arena, const struct sweep *sweep,
                          const struct sweep_point *point)
 {
     const struct cluster *cluster = point->scenario.cluster;
-    const char *text = arena_print(arena, "%s, %d GPUs", cluster->name, cluster->rank_count);
+    const char *text = arena_print(arena, "%s, %d GPU%s", cluster->name, cluster->rank_count,
+                                   cluster->rank_count == 1 ? "" : "s");
     for (int axis = SWEEP_SEQ_LEN; axis < SWEEP_AXIS_COUNT; axis++) {
         if (sweep->axes[axis].count < 2) continue;
         text = arena_print(arena, "%s, %s %s", text, AXES[axis].head,

@@ -66,11 +66,15 @@ const struct whatif_row *whatif_best(const struct whatif *whatif);
 struct whatif_words {
     const char *model;
     const char *options;  // that all rows share: " --tp 8"
+    const char *folder;   // a cluster that has no name is written there; NULL: nowhere
 };
 
 // For people: at most `top` rows.
 char *whatif_table_text(struct arena *arena, const struct whatif *whatif, int top,
                         const struct whatif_words *words);
+// The text of a file that describes the cluster of the best row where the command line has no name
+// for it; NULL where it has, or where no row answers.
+char *whatif_cluster_text(struct arena *arena, const struct whatif *whatif);
 // reports/whatif_json.c. Schema: reports/whatif.schema.json
 char *whatif_json_text(struct arena *arena, const struct whatif *whatif);
 char *whatif_csv_text(struct arena *arena, const struct whatif *whatif);

@@ -124,6 +124,13 @@ static const char *place_text(struct arena *arena, const struct whatif_row *row)
                        parallel_text(arena, &row->outcome->best.parallel));
 }
 
+// Before credits, with interruptions.
+static double per_billion(const struct whatif_row *row)
+{
+    double price = row->point->scenario.cluster->price.per_gpu_hour;
+    return row->gpu_hours * price / row->tokens * WHATIF_UNIT_TOKENS;
+}
+
 static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cost)
 {
     const struct whatif_row *best = NULL;
@@ -209,22 +216,59 @@ static const char *size_text(struct arena *arena, const struct cluster *named,
     return arena_print(arena, "%s --gpus %d", nodes, used->rank_count);
 }
 
+char *whatif_cluster_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *best = whatif_best(whatif);
+    const struct sweep *sweep = whatif->sweep;
+    if (!best || (sweep->words && sweep->words[best->point->cluster])) return NULL;
+    struct json_writer writer = {.arena = arena};
+    cluster_write(&writer, NULL, best->point->scenario.cluster);
+    return arena_print(arena, "%s\n", writer.text);
+}
+
 const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_words *words)
 {
     const struct sweep *sweep = whatif->sweep;
     const struct whatif_row *best = whatif_best(whatif);
-    if (!best || !sweep->words || !sweep->words[best->point->cluster]) return "";
+    if (!best) return "";
     const struct sweep_point *point = best->point;
     const struct workload *workload = &point->scenario.workload;
     for (int axis = SWEEP_BANDWIDTH_FACTOR; axis < SWEEP_PRICE_FACTOR; axis++) {
         if (point->at[axis] != 1) return "";  // a cluster that no file describes
     }
+    const char *cluster = sweep->words ? sweep->words[point->cluster] : NULL;
+    if (!cluster && !words->folder) return "Next: the same with -o DIR writes its cluster file\n";
+    const char *where = cluster ? arena_print(arena, "%s%s", cluster,
+                                              size_text(arena, sweep->clusters[point->cluster],
+                                                        point->scenario.cluster))
+                                : arena_print(arena, "%s/cluster.json", words->folder);
     return arena_print(
-        arena,
-        "Next: meshwright plan %s %s%s --seq-len %lld --global-batch %lld --precision %s%s\n",
-        words->model, sweep->words[point->cluster],
-        size_text(arena, sweep->clusters[point->cluster], point->scenario.cluster),
-        (long long)workload->seq_len, (long long)workload->global_batch,
+        arena, "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld --precision %s%s\n",
+        words->model, where, (long long)workload->seq_len, (long long)workload->global_batch,
         precision_name(workload->precision), words->options);
+}
+
+const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif)
+{
+    const char *text = "";
+    int device_count = 0;
+    if (!whatif->is_priced) return "";
+    for (int i = 0; i < whatif->row_count; i++) {
+        const struct whatif_row *row = &whatif->rows[i];
+        const char *name = row->point->scenario.cluster->nodes[0].device->name;
+        const struct whatif_row *least = NULL;
+        for (int k = 0; k < whatif->row_count; k++) {
+            const struct whatif_row *other = &whatif->rows[k];
+            const char *its = other->point->scenario.cluster->nodes[0].device->name;
+            if (!other->fits || strcmp(its, name) != 0) continue;
+            if (k < i) break;  // said already
+            if (!least || per_billion(other) < per_billion(least)) least = other;
+        }
+        if (!least) continue;
+        text = arena_print(arena, "%s%s%s %s", text, device_count++ ? ", " : "", name,
+                           units_count(arena, per_billion(least)));
+    }
+    if (device_count < 2) return "";
+    return arena_print(arena, "Least %s per 1 B tokens: %s\n", whatif->currency, text);
 }

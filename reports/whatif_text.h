@@ -13,6 +13,8 @@ const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
 // "Next: meshwright plan ..." that makes the best row's plan; "" where there is none.
 const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_words *words);
+// The least that a billion tokens cost on each kind of device; "" where there is one or no price.
+const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif);
 // "12.4 days", "4.1 h", "3.2 years"
 const char *whatif_duration_text(struct arena *arena, double time_s);
 
