@@ -163,7 +163,7 @@ static void print_largest(struct arena *arena, const struct scenario *scenario,
         if (found->tiers[tier].model) {
             double least = found->tiers[0].parameter_count;
             cells[1] = units_count(arena, found->tiers[tier].parameter_count);
-            cells[2] = arena_print(arena, "%lld", (long long)(found->tiers[tier].steps * step));
+            cells[2] = arena_print(arena, "%lld", (long long)found->tiers[tier].steps * step);
             cells[3] = found->tiers[tier].offload;
             cells[4] = arena_print(arena, "%.4g", found->tiers[tier].outcome.prediction.step_s);
             cells[5] = least > 0

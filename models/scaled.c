@@ -133,7 +133,7 @@ struct model_config *model_scaled(struct arena *arena, const struct model_config
     }
     if (!model) {
         err_set(err, ERR_USAGE, "model %s of %lld heads: %.800s", config->name,
-                (long long)(steps * step), fault.text);
+                (long long)steps * step, fault.text);
     }
     return model;
 }

@@ -44,10 +44,10 @@ static void read_cluster(struct arena *arena, const struct json *object, struct 
         struct err fault = {0};
         offer->cluster = cluster_load(arena, json_text(&at, err), &fault);
         if (!offer->cluster) json_fail(&at, err, "%.800s", fault.text);
-    } else {
+    } else if (!err->kind) {
         offer->cluster = cluster_read(arena, &at, err);
     }
-    if (err->kind) return;
+    if (err->kind || !offer->cluster) return;
     if (offer->cluster->node_group_count != 1 || offer->cluster->node_count != 1) {
         json_fail(&at, err, "expected a cluster of one node, found %d nodes of %d kinds",
                   offer->cluster->node_count, offer->cluster->node_group_count);
