@@ -151,7 +151,7 @@ static void wrong_offers_are_told_by_their_place(void **state)
     check_fault(arena,
                 OFFER("\"hosts\": [{\"free\": 8, \"total\": 8}]") ", " OFFER(
                     "\"hosts\": [{\"free\": 8, \"total\": 8}]"),
-                ":2:111: $.offers[1]: \"a\" is the name of another offer");
+                ":2:112: $.offers[1]: \"a\" is the name of another offer");
     check_fault(arena,
                 "{\"name\": \"a\", \"cluster\": \"dgx-h100-x2\", \"price_per_gpu_hour\": 2, "
                 "\"hosts\": [{\"free\": 8, \"total\": 8}]}",
