@@ -91,12 +91,13 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
                            ? scaling_table_text(arena, &answered.scaling)
                            : whatif_table_text(arena, whatif, arguments->top, &job->words);
     const struct scaling *scaling = answered.has_scaling ? &answered.scaling : NULL;
-    if (arguments->folder && !whatif_write(arena, arguments->folder, whatif, scaling, err)) {
+    if (arguments->folder &&
+        !whatif_write(arena, arguments->folder, whatif, scaling, &job->words, err)) {
         return exit_status(err);
     }
     fputs(text, stdout);
     if (arguments->folder && !arguments->json && !arguments->csv) {
-        printf("Wrote tables and plots into %s.\n", arguments->folder);
+        printf("Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n", arguments->folder);
     }
     return whatif_best(whatif) ? 0 : 1;
 }

@@ -48,9 +48,10 @@ struct whatif_scaling {
 MUST_CHECK bool whatif_scaling_read(struct arena *arena, const struct whatif_arguments *arguments,
                                     struct whatif_scaling *scaling, struct err *err);
 
-// Files of -o: tables and plots. `scaling` may be NULL.
+// Files of -o: the page, tables and plots. `scaling` may be NULL.
 MUST_CHECK bool whatif_write(struct arena *arena, const char *folder, const struct whatif *whatif,
-                             const struct scaling *scaling, struct err *err);
+                             const struct scaling *scaling, const struct whatif_words *words,
+                             struct err *err);
 
 // scenarios_run with a progress line, and on stderr how long it took.
 MUST_CHECK bool whatif_run(struct arena *arena, const struct scenario_request *request,

@@ -1,7 +1,9 @@
 #include "cli/whatif.h"
 #include "core/file.h"
+#include "core/version.h"
 #include "reports/gnuplot.h"
 #include "reports/whatif_chart.h"
+#include "reports/whatif_page.h"
 
 #include <string.h>
 
@@ -47,15 +49,17 @@ static bool draw(struct arena *arena, const char *folder, const struct chart *ch
 }
 
 bool whatif_write(struct arena *arena, const char *folder, const struct whatif *whatif,
-                  const struct scaling *scaling, struct err *err)
+                  const struct scaling *scaling, const struct whatif_words *words, struct err *err)
 {
     struct chart charts[CHART_COUNT] = {{.arena = arena}, {.arena = arena}};
     struct drawing drawings[CHART_COUNT] = {0};
-    struct file_text files[CHART_COUNT + 3] = {
+    struct file_text files[CHART_COUNT + 4] = {
         {arena_print(arena, "%s/whatif.csv", folder), whatif_csv_text(arena, whatif)},
         {arena_print(arena, "%s/whatif.json", folder), whatif_json_text(arena, whatif)},
+        {arena_print(arena, "%s/index.html", folder),
+         whatif_page(arena, whatif, scaling, words, MESHWRIGHT_VERSION)},
     };
-    int file_count = 2, chart_count = 0;
+    int file_count = 3, chart_count = 0;
     const char *cluster = whatif_cluster_text(arena, whatif);
     if (cluster) {
         files[file_count++] =

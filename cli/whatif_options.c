@@ -89,8 +89,8 @@ static int put_output(struct whatif_arguments *a, struct option *options)
          SWEEP_SCENARIO_MAX},
         {"--json", OPTION_FLAG, &a->json, "print JSON instead of the table", NULL, 0, 0},
         {"--csv", OPTION_FLAG, &a->csv, "print CSV instead of the table", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &a->folder, "write whatif.csv, whatif.json and the plots into this",
-         "DIR", 0, 0},
+        {"-o", OPTION_TEXT, &a->folder,
+         "write a page, its plots, whatif.csv and whatif.json into it", "DIR", 0, 0},
         {"--workers", OPTION_INT, &a->workers, "searches at once (default: one a processor)", "N",
          1, 256},
     };

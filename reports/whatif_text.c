@@ -249,24 +249,34 @@ const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
         precision_name(workload->precision), words->options);
 }
 
+static const char *device_of(const struct whatif_row *row)
+{
+    return row->point->scenario.cluster->nodes[0].device->name;
+}
+
+// The row of this device that trains most for its money; NULL: it is the device of a row before
+// `first`, or none of it fits.
+static const struct whatif_row *least_of(const struct whatif *whatif, int first)
+{
+    const char *name = device_of(&whatif->rows[first]);
+    const struct whatif_row *least = NULL;
+    for (int i = 0; i < whatif->row_count; i++) {
+        const struct whatif_row *row = &whatif->rows[i];
+        if (strcmp(device_of(row), name) != 0) continue;
+        if (i < first) return NULL;
+        if (row->fits && (!least || per_billion(row) < per_billion(least))) least = row;
+    }
+    return least;
+}
+
 const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif)
 {
     const char *text = "";
     int device_count = 0;
-    if (!whatif->is_priced) return "";
-    for (int i = 0; i < whatif->row_count; i++) {
-        const struct whatif_row *row = &whatif->rows[i];
-        const char *name = row->point->scenario.cluster->nodes[0].device->name;
-        const struct whatif_row *least = NULL;
-        for (int k = 0; k < whatif->row_count; k++) {
-            const struct whatif_row *other = &whatif->rows[k];
-            const char *its = other->point->scenario.cluster->nodes[0].device->name;
-            if (!other->fits || strcmp(its, name) != 0) continue;
-            if (k < i) break;  // said already
-            if (!least || per_billion(other) < per_billion(least)) least = other;
-        }
+    for (int i = 0; whatif->is_priced && i < whatif->row_count; i++) {
+        const struct whatif_row *least = least_of(whatif, i);
         if (!least) continue;
-        text = arena_print(arena, "%s%s%s %s", text, device_count++ ? ", " : "", name,
+        text = arena_print(arena, "%s%s%s %s", text, device_count++ ? ", " : "", device_of(least),
                            units_count(arena, per_billion(least)));
     }
     if (device_count < 2) return "";
