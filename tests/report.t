@@ -132,7 +132,8 @@ for my $plan (@plans) {
     my $captions = () = $page =~ m{<figcaption>[^<]+\.</figcaption>}g;
     ok($figures > 5 && $figures == $captions, "$id: every figure says how to read it");
     if (has('gnuplot')) {
-        my @missing = grep { !-s "$tmp/$id/out/$_.svg" || slurp("$tmp/$id/out/$_.png") !~ /^\x89PNG/ }
+        my $out_of = "$tmp/$id/out";
+        my @missing = grep { !-s "$out_of/$_.svg" || slurp("$out_of/$_.png") !~ /^\x89PNG/ }
             $page =~ /<figure id="figure-([\w-]+)"/g;
         ok(!@missing, "$id: every figure is a file, too") or print "# @missing\n";
     } else {
@@ -202,7 +203,8 @@ for my $case (
     ["$tmp/one.json --no-scaling -o /dev/null/x", 4, qr{/dev/null/x}],
 ) {
     my ($arguments, $wanted, $text) = @$case;
-    my ($status, $out, $said) = run("meshwright report $arguments" . ($arguments =~ /-o/ ? '' : " -o $tmp/refused"));
+    $arguments .= " -o $tmp/refused" unless $arguments =~ / -o /;
+    my ($status, $out, $said) = run("meshwright report $arguments");
     ok($status == $wanted && $said =~ $text && $said =~ /^[^\n]+\n\z/ && !-e "$tmp/refused",
         "refused: $arguments" =~ s/\Q$tmp\E/TMP/gr) or print "# $status $said\n";
 }
