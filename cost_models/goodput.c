@@ -1,4 +1,5 @@
 #include "cost_models/goodput.h"
+#include "cost_models/parameters.h"
 #include "cost_models/renewal.h"
 
 #include <assert.h>
@@ -139,4 +140,27 @@ struct goodput goodput_of(const struct goodput_request *request)
     fill_ratios(&renewal, &goodput);
     fill_finish(request, &renewal, &goodput);
     return goodput;
+}
+
+int64_t goodput_checkpoint_bytes(const struct program *program, const struct graph *graph,
+                                 const struct stack *stack)
+{
+    enum precision precision = program->workload.precision;
+    bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
+    double bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
+    if (stack_keeps_narrow_weights(stack, precision, is_sharded))
+        bytes += parameter_weight_bytes(precision);
+    return (int64_t)(bytes * (double)(graph->parameter_count + graph->mtp_parameter_count));
+}
+
+bool goodput_is_told(const struct failures *failures)
+{
+    bool is_told = failures->gpu_mtbf_h != CLUSTER_GPU_MTBF_H || failures->restart_s > 0 ||
+                   failures->repair_s > 0 || failures->spare_nodes > 0 ||
+                   failures->checkpoint_bytes_per_s > 0 ||
+                   failures->host_checkpoint_bytes_per_s > 0 ||
+                   failures->checkpoint_interval_s > 0 || failures->async_checkpoints;
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++)
+        is_told = is_told || failures->mtbf_h[cause] > 0;
+    return is_told;
 }

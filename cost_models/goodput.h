@@ -1,5 +1,6 @@
 #pragma once
-#include "topologies/cluster.h"
+#include "cost_models/stack.h"
+#include "plan/program.h"
 
 // What failures leave of a run: how often the job is interrupted, how often it should write a
 // checkpoint, the share of time that makes progress, and when the run ends.
@@ -61,3 +62,10 @@ struct goodput goodput_of(const struct goodput_request *request);
 // Daly's equation 37 for checkpoints that take `checkpoint_s` and interruptions every `mtbf_s`:
 // seconds of work between two.
 double goodput_interval_s(double checkpoint_s, double mtbf_s);
+
+// What a checkpoint of this program holds: every parameter as weight (where the stack keeps one
+// beside the master copy), master weight and moments, each once however often ranks repeat it.
+int64_t goodput_checkpoint_bytes(const struct program *program, const struct graph *graph,
+                                 const struct stack *stack);
+// Of a cluster whose file, or command line, says more of failures than the default rate.
+bool goodput_is_told(const struct failures *failures);
