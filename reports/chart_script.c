@@ -7,13 +7,16 @@
 
 // The same chart as gnuplot draws it into a file, on white.
 
-// In double quotes: no commands in back quotes, no escapes, no enhanced text.
-static void put_quoted(struct markup *script, const char *text)
+// In double quotes: no commands in back quotes, no escapes, no enhanced text. Of a tick it is a
+// format as well, in which a percent sign stands twice.
+static void put_quoted_as(struct markup *script, const char *text, bool is_format)
 {
     markup_put(script, "\"");
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') {
             markup_print(script, "\\%c", *text);
+        } else if (*text == '%' && is_format) {
+            markup_put(script, "%%");
         } else if (*text == '`') {
             markup_put(script, "'");
         } else {
@@ -21,6 +24,11 @@ static void put_quoted(struct markup *script, const char *text)
         }
     }
     markup_put(script, "\"");
+}
+
+static void put_quoted(struct markup *script, const char *text)
+{
+    put_quoted_as(script, text, false);
 }
 
 static void put_range(struct markup *script, char axis, const struct chart_axis *of)
@@ -45,8 +53,9 @@ static void put_tics(struct markup *script, char axis, const struct chart_axis *
         for (int i = 0; i < count; i += skip) {
             if (i) markup_put(script, ", ");
             const char *value = of->values ? of->values[i] : NULL;
-            put_quoted(script,
-                       value ? arena_print(arena, "%s  %s", of->names[i], value) : of->names[i]);
+            put_quoted_as(script,
+                          value ? arena_print(arena, "%s  %s", of->names[i], value) : of->names[i],
+                          true);
             markup_print(script, " %d", i);
         }
     } else {
@@ -54,8 +63,10 @@ static void put_tics(struct markup *script, char axis, const struct chart_axis *
         int count = chart_ticks(of, 8, ticks);
         for (int i = 0; i < count; i++) {
             if (i) markup_put(script, ", ");
-            put_quoted(script, of->format ? of->format(arena, ticks[i])
-                                          : arena_print(arena, "%.6g", ticks[i]));
+            put_quoted_as(script,
+                          of->format ? of->format(arena, ticks[i])
+                                     : arena_print(arena, "%.6g", ticks[i]),
+                          true);
             markup_print(script, " %.17g", ticks[i]);
         }
     }
@@ -115,8 +126,7 @@ static void put_plot(struct markup *script, const struct chart *chart, int index
                      color);
         break;
     case CHART_LABELS:
-        markup_print(script, "1:2:3 with labels noenhanced left offset 0.5,0.5 textcolor '%s'",
-                     color);
+        markup_put(script, "1:2:3 with labels noenhanced left offset 0.5,0.7 textcolor '#333333'");
         break;
     }
     // The key shows the colour of the first box, which may be a light one: it gets its own line.
@@ -139,7 +149,7 @@ char *chart_script(struct arena *arena, const struct chart *chart)
     struct markup script = {.arena = arena};
     markup_put(&script, "reset\nset encoding utf8\nset border 3 linecolor '#999999'\n"
                         "set grid linecolor '#e5e5e5'\nset tics nomirror textcolor '#333333'\n"
-                        "set key outside bottom center horizontal textcolor '#333333'\n"
+                        "set key outside top center horizontal textcolor '#333333'\nset rmargin 8\n"
                         "set title ");
     put_quoted(&script, chart->title);
     markup_put(&script, " noenhanced textcolor '#111111'\n");
