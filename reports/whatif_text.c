@@ -112,7 +112,7 @@ static const char *limits_text(struct arena *arena, const struct whatif *whatif)
                            units_count(arena, question->budget), whatif->currency);
     }
     if (question->credits > 0) {
-        text = arena_print(arena, "%s (%s of credits used up first)", text,
+        text = arena_print(arena, "%s (after %s of credits)", text,
                            units_count(arena, question->credits));
     }
     return text;

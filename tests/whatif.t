@@ -51,7 +51,8 @@ for my $form ('', '--json', '--csv') {
 }
 for my $name (qw(whatif.json whatif.csv pareto.svg pareto.png)) {
     my @texts = map { text_of("$folder/$_/$name") } 1, 2, 7;
-    check("$name is the same", length $texts[0] && $texts[0] eq $texts[1] && $texts[0] eq $texts[2]);
+    check("$name is the same",
+          length $texts[0] && $texts[0] eq $texts[1] && $texts[0] eq $texts[2]);
 }
 check('the files are what is printed',
       text_of("$folder/1/whatif.json") eq $first{'--json'}
@@ -60,8 +61,8 @@ check('the pictures are whole',
       text_of("$folder/1/pareto.svg") =~ m{^<\?xml.*</svg>\s*\z}s
           && text_of("$folder/1/pareto.png") =~ /^\x89PNG.*IEND.{4}\z/s);
 my $page = text_of("$folder/1/index.html");
-check('the page needs nothing else', $page =~ m{</html>\s*\z} && $page !~ /(?:src|href)="(?!#|data:)/
-          && length $page < 500_000);
+check('the page needs nothing else',
+      $page =~ m{</html>\s*\z} && $page !~ /(?:src|href)="(?!#|data:)/ && length $page < 500_000);
 
 my $answer    = $json->decode($first{'--json'});
 my @scenarios = @{ $answer->{scenarios} };
@@ -82,7 +83,8 @@ sub breach {
     }
     return '';
 }
-my $fault = breach($answer, $schema) || breach($answer->{question}, $schema->{properties}{question});
+my $fault = breach($answer, $schema);
+$fault ||= breach($answer->{question}, $schema->{properties}{question});
 $fault ||= breach($_, $schema->{properties}{scenarios}{items}) for @scenarios;
 check('JSON is as its schema says', !$fault, $fault);
 
@@ -123,7 +125,8 @@ for my $scenario (grep { $_->{memory_factor} == 1 && $_->{price_factor} == 1 } @
         if !is_near($goodput->{expected_s}, $scenario->{time_s});
     $wrong ||= "$size: money" if !is_near($goodput->{gpu_hours} * 2, $scenario->{money});
 }
-check('every scenario is what plan says', $asked == 8 && $none > 0 && !$wrong, "$asked $none $wrong");
+check('every scenario is what plan says',
+      $asked == 8 && $none > 0 && !$wrong, "$asked $none $wrong");
 
 # And the question: the cheapest of those in time.
 my @in_time = grep { $_->{status} eq 'fits' && $_->{time_s} <= 20 * 86400 } @scenarios;
