@@ -162,9 +162,10 @@ static const char *band_text_of(struct arena *arena, const struct whatif *whatif
 static const char *compare_text(struct arena *arena, const struct whatif *whatif)
 {
     const struct whatif_row *fast = extreme(whatif, false), *cheap = extreme(whatif, true);
-    const char *first = arena_print(arena, "Fastest: %s: %s, %s\n%s%s", fast->point->scenario.label,
-                                    whatif_duration_text(arena, fast->time_s),
-                                    cost_text(arena, whatif, fast), layout_line(arena, fast));
+    const char *first =
+        arena_print(arena, "Fastest: %s: %s, %s\n%s%s", fast->point->scenario.label,
+                    whatif_duration_text(arena, fast->time_s), cost_text(arena, whatif, fast),
+                    layout_line(arena, fast), band_text_of(arena, whatif, fast));
     if (fast == cheap) return first;
     return arena_print(arena, "%sCheapest: %s: %s, %s (%.2fx as long for %.2fx the cost)\n%s",
                        first, cheap->point->scenario.label,
