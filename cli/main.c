@@ -17,9 +17,13 @@ struct command {
 static const struct command COMMANDS[] = {
     {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
+    {"whatif", whatif_command,
+     "many plans at once: sweeps, deadlines, budgets; the Pareto front of time and money"},
     {"memory", memory_command,
      "order operators and place tensors so that a step needs least memory"},
     {"run", run_command, "execute a plan on this machine, predicted beside measured"},
+    {"report", report_command,
+     "one page with plots: what a plan costs, why it won, what it hangs on"},
     {"calibrate", calibrate_command,
      "measure this machine: kernels, memory, collectives; CLUSTER local"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},

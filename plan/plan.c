@@ -273,6 +273,7 @@ struct plan *plan_load(struct arena *arena, const char *path, struct err *err)
     struct json *root = ARENA_NEW(arena, struct json, 2);
     *root = json_root(document);
     struct plan *plan = ARENA_NEW(arena, struct plan, 1);
+    plan->document = *root;
     if (!read_identity(arena, root, plan, err)) return NULL;
     struct json *model = &root[1];
     *model = json_get(root, "model", err);
