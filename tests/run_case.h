@@ -20,8 +20,7 @@ struct run_case {
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
-    enum precision
-        precision;  // of the plan; "cuda" and "cpu-half" compute in it
+    enum precision precision;  // of the plan; cuda and cpu-half compute in it
     int steps;
     double clip_norm, learning_rate, loss_scale;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
