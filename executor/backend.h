@@ -24,16 +24,21 @@
 //   are gathered (ZeRO) only the rounded ones travel. Box copies do not convert;
 // - counts messages and collectives of activations in compute_bytes, those of gradients in
 //   real_bytes;
-// - calls synchronize before it reads what a stream writes: nothing but COPY_TO_HOST,
-//   COPY_FROM_HOST, sum_squares and OP_DISPATCH with a routing waits by itself. What the device
+// - calls synchronize before it reads what a stream writes, or with is_asynchronous marks one
+//   stream with an event and has another wait for it: nothing but COPY_TO_HOST, COPY_FROM_HOST,
+//   sum_squares and OP_DISPATCH with a routing waits by itself. An event may be recorded again as
+//   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 2 };
+enum { BACKEND_VERSION = 3 };
 
 struct device;  // a back end's own
 struct event;
 
-enum copy_kind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST };
+// TO_HOST and FROM_HOST are done when they return, whatever the host's memory is. TO_PINNED and
+// FROM_PINNED, where there is allocate_host, take their turn on the stream: the host's end is of
+// allocate_host and must be left alone until the stream has passed.
+enum copy_kind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST, COPY_TO_PINNED, COPY_FROM_PINNED };
 
 // to[box] = from[box], or += and max= ; boxes of equal sizes, strides in elements.
 enum box_combine { BOX_SET, BOX_ADD, BOX_MAX };
@@ -79,6 +84,8 @@ struct backend {
     int real_bytes;     // of ELEMENT_FP32
     int compute_bytes;  // of ELEMENT_COMPUTE
     bool is_host;       // the device's memory is the host's: others may read and write it directly
+    bool is_asynchronous;  // calls return before their work is done, and streams run beside each
+                           // other; else everything has been done when its call returns
     // The same back end computing in this precision, NULL: it does not. No such function: it has
     // one precision for every plan.
     const struct backend *(*at)(enum precision precision);
@@ -87,6 +94,9 @@ struct backend {
     void (*close)(struct device *device);
     const char *(*allocate)(struct device *device, int64_t bytes, void **memory);
     void (*release)(struct device *device, void *memory);
+    // Memory of the host for COPY_TO_PINNED and COPY_FROM_PINNED. NULL: there are no such copies.
+    const char *(*allocate_host)(struct device *device, int64_t bytes, void **memory);
+    void (*release_host)(struct device *device, void *memory);
     const char *(*copy)(struct device *device, enum stream stream, enum copy_kind kind, void *to,
                         const void *from, int64_t bytes);
     const char *(*fill)(struct device *device, enum stream stream, void *memory, int byte,

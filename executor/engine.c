@@ -141,11 +141,12 @@ static void find_owners(struct engine *engine)
     }
 }
 
-static int64_t staging_wanted(const struct engine *engine)
+static int64_t staging_wanted(const struct engine *engine, enum stream stream)
 {
     int64_t most = 0;
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *task = &engine->script->tasks[t];
+        if (engine->backend->is_asynchronous && task->stream != stream) continue;
         int64_t wanted = task->kind == SCRIPT_INSTR             ? exchange_staging(engine, t)
                          : task->kind == SCRIPT_GRADIENT_REDUCE ? update_staging(engine, t)
                                                                 : 0;
@@ -170,9 +171,21 @@ static bool open_memory(struct engine *engine)
     if (!reserve(engine, script->arena_bytes * engine->widen + 2 * guard, &engine->memory))
         return false;
     engine->memory += guard;
-    engine->staging_bytes = staging_wanted(engine);
-    return reserve(engine, engine->staging_bytes, &engine->staging[0]) &&
-           reserve(engine, engine->staging_bytes, &engine->staging[1]);
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        if (s > 0 && !engine->backend->is_asynchronous) continue;
+        int64_t bytes = staging_wanted(engine, (enum stream)s);
+        engine->staging_bytes += 2 * bytes;
+        for (int i = 0; i < 2 && (s == 0 || bytes > 0); i++) {
+            if (!reserve(engine, bytes, &engine->staging[s][i])) return false;
+        }
+    }
+    return true;
+}
+
+// Streams that run beside each other have their own.
+char *engine_staging(const struct engine *engine, enum stream stream, int which)
+{
+    return engine->staging[engine->backend->is_asynchronous ? stream : STREAM_COMPUTE][which];
 }
 
 static bool open_world(struct engine *engine)
@@ -194,19 +207,22 @@ static bool open_engine(struct engine *engine)
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
-    measure_open(engine);
-    return true;
+    return streams_open(engine) && measure_open(engine);
 }
 
 static void close_engine(struct engine *engine)
 {
     const struct backend *backend = engine->backend;
+    measure_close(engine);
+    streams_close(engine);
+    host_memory_close(engine);
     state_close(engine);
     data_close(engine);
     if (engine->memory)
         backend->release(engine->device, engine->memory - poison_guard_bytes(engine));
-    for (int i = 0; i < 2; i++) {
-        if (engine->staging[i]) backend->release(engine->device, engine->staging[i]);
+    for (int i = 0; i < 2 * STREAM_COUNT; i++) {
+        char *staging = engine->staging[i / 2][i % 2];
+        if (staging) backend->release(engine->device, staging);
     }
 }
 
@@ -243,23 +259,24 @@ static bool run_tasks(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         struct arena_mark mark = arena_mark(engine->scratch);
         beat(engine, t, waits(engine, t) ? PULSE_WAITING : PULSE_WORKING);
-        measure_begin(engine, t);
-        bool done = task_run(engine, t);
-        measure_end(engine, t);
+        bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&
+                    measure_end(engine, t) && streams_end(engine, t);
         arena_reset(engine->scratch, mark);
         if (!done) return false;
         if (engine->request->options->poison && !poison_after(engine, t)) return false;
     }
-    return engine_ok(engine, -1, engine->backend->synchronize(engine->device, STREAM_COMPUTE));
+    return streams_settle(engine);
 }
 
 static bool run_step(struct engine *engine, struct run_result *result)
 {
     engine->loss_sum = 0;
-    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine)) return false;
+    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
+        !streams_settle(engine))
+        return false;
     const char *fault = engine->transport->barrier(engine->request->communicator);
     if (!engine_ok(engine, -1, fault)) return false;
-    measure_start_step(engine);
+    if (!measure_start_step(engine)) return false;
     double began_s = clock_s();
     if (!run_tasks(engine)) return false;
     int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9), slowest_ns = 0;
@@ -271,6 +288,7 @@ static bool run_step(struct engine *engine, struct run_result *result)
     for (int r = 0; r < ranks; r++)
         if (all_ns[r] > slowest_ns) slowest_ns = all_ns[r];
     arena_reset(engine->scratch, mark);
+    task_add_losses(engine);
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
     result->step_s[engine->step] = (double)slowest_ns * 1e-9;
@@ -301,7 +319,7 @@ static void fill_memory(struct engine *engine, struct run_result *result)
     result->state_bytes =
         (state->weight_count + state->gradient_count + moments * state->moment_count) *
         engine->real_bytes;
-    result->staging_bytes = 2 * engine->staging_bytes;
+    result->staging_bytes = engine->staging_bytes;
 }
 
 static bool find_peak(struct engine *engine, struct run_result *result)

@@ -85,12 +85,12 @@ bool call_run(struct engine *engine, int task)
     return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
 }
 
-bool call_part(struct engine *engine, int task, int part, struct kernel_array *inner)
+bool call_part(struct engine *engine, int task, enum stream stream, int part,
+               struct kernel_array *inner)
 {
     struct kernel_call call;
-    const struct script_task *of = &engine->script->tasks[task];
     if (!call_make(engine, task, &call)) return false;
     call.part = part;
     call.inner = *inner;
-    return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
+    return engine_ok(engine, task, engine->backend->run(engine->device, stream, &call));
 }

@@ -17,7 +17,7 @@ static bool run_inner(struct engine *engine, int task)
     if (!call_make(engine, owner, &call)) return false;
     struct kernel_array inner = call.outputs[0];
     inner.data = engine_address(engine, of, &of->inputs[0]);
-    if (!call_part(engine, owner, 2 * instr->inner - 1, &inner)) return false;
+    if (!call_part(engine, owner, of->stream, 2 * instr->inner - 1, &inner)) return false;
     struct member_group *group = engine_group(engine, instr->axes, "inner");
     if (!group) return false;
     int64_t rows = 1;
@@ -27,7 +27,8 @@ static bool run_inner(struct engine *engine, int task)
     enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
     const char *fault =
         engine->transport->all_reduce(group->group, of->stream, inner.data, rows, combine);
-    return engine_ok(engine, task, fault) && call_part(engine, owner, 2 * instr->inner, &inner);
+    return engine_ok(engine, task, fault) &&
+           call_part(engine, owner, of->stream, 2 * instr->inner, &inner);
 }
 
 static bool run_instr(struct engine *engine, int task)
@@ -53,16 +54,34 @@ double engine_step_tokens(const struct engine *engine)
     return (double)workload->global_batch * (double)workload->seq_len;
 }
 
+// The host's end of what a task copies in every step, for all of its operands. They are of reals.
+static char *host_room(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    int64_t elements = 0;
+    if (engine->prepared[task].host) return engine->prepared[task].host;
+    for (int i = 0; i < of->input_count + of->output_count; i++) {
+        const struct script_operand *operand =
+            i < of->input_count ? &of->inputs[i] : &of->outputs[i - of->input_count];
+        elements += held_of_buffer(engine->program, block, operand->buffer, engine->rank).elements;
+    }
+    return engine->prepared[task].host = host_memory(engine, elements * engine->real_bytes);
+}
+
 static bool seed(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
+    char *host = host_room(engine, task);
+    if (!host) return false;
     for (int i = 0; i < of->output_count; i++) {
         struct held held =
             held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
         double value = (i > 0 ? PREDICTION_WEIGHT : 1) / engine_step_tokens(engine);
-        double *wide = ARENA_NEW(engine->scratch, double, held.elements);
-        float *narrow = (float *)(void *)wide;
+        int64_t bytes = held.elements * engine->real_bytes;
+        double *wide = (double *)(void *)host;
+        float *narrow = (float *)(void *)host;
         for (int64_t e = 0; e < held.elements; e++) {
             if (engine->real_bytes == 8) {
                 wide[e] = value;
@@ -71,11 +90,9 @@ static bool seed(struct engine *engine, int task)
             }
         }
         char *to = engine_address(engine, of, &of->outputs[i]);
-        const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST,
-                                                  to, wide, held.elements * engine->real_bytes);
+        const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
-        if (!engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
-            return false;
+        host += bytes;
     }
     return true;
 }
@@ -91,7 +108,8 @@ static bool counts_tokens(const struct engine *engine, const struct layout *layo
     return true;
 }
 
-// The first of the losses is that of the next token.
+// The first of the losses is that of the next token. They are looked at when the step is over, so
+// that the host goes on meanwhile.
 static bool take_loss(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -99,17 +117,26 @@ static bool take_loss(struct engine *engine, int task)
     const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
     if (!counts_tokens(engine, &buffer->layout)) return true;
     struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
-    double *wide = ARENA_NEW(engine->scratch, double, held.elements);
-    const float *narrow = (const float *)(const void *)wide;
-    const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_TO_HOST, wide,
-                                              engine_address(engine, of, &of->inputs[0]),
-                                              held.elements * engine->real_bytes);
-    if (!engine_ok(engine, task, fault)) return false;
-    if (!engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
-        return false;
-    for (int64_t e = 0; e < held.elements; e++)
-        engine->loss_sum += engine->real_bytes == 8 ? wide[e] : (double)narrow[e];
-    return true;
+    char *host = host_room(engine, task);
+    if (!host) return false;
+    return engine_ok(engine, task,
+                     host_copy(engine, of->stream, COPY_TO_HOST, host,
+                               engine_address(engine, of, &of->inputs[0]),
+                               held.elements * engine->real_bytes));
+}
+
+void task_add_losses(struct engine *engine)
+{
+    for (int t = 0; t < engine->script->task_count; t++) {
+        const struct script_task *of = &engine->script->tasks[t];
+        const double *wide = (const double *)(const void *)engine->prepared[t].host;
+        const float *narrow = (const float *)(const void *)wide;
+        if (of->kind != SCRIPT_LOSS || !wide) continue;
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          of->inputs[0].buffer, engine->rank);
+        for (int64_t e = 0; e < held.elements; e++)
+            engine->loss_sum += engine->real_bytes == 8 ? wide[e] : (double)narrow[e];
+    }
 }
 
 static bool make_room(struct engine *engine, int task)

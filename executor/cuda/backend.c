@@ -133,17 +133,31 @@ static void release(struct device *device, void *memory)
     cudaFree(memory);
 }
 
+static const char *allocate_host(struct device *device, int64_t bytes, void **memory)
+{
+    (void)device;
+    return cuda_fault(cudaHostAlloc(memory, (size_t)bytes + 1, cudaHostAllocDefault));
+}
+
+static void release_host(struct device *device, void *memory)
+{
+    (void)device;
+    cudaFreeHost(memory);
+}
+
 // Memory of the host may be any: from and to it a copy has been done when this returns.
 static const char *copy(struct device *device, enum stream stream, enum copy_kind kind, void *to,
                         const void *from, int64_t bytes)
 {
     cudaStream_t on = own_of(device)->streams[stream];
-    enum cudaMemcpyKind direction = kind == COPY_DEVICE    ? cudaMemcpyDeviceToDevice
-                                    : kind == COPY_TO_HOST ? cudaMemcpyDeviceToHost
-                                                           : cudaMemcpyHostToDevice;
+    bool leaves = kind == COPY_TO_HOST || kind == COPY_TO_PINNED;
+    enum cudaMemcpyKind direction = kind == COPY_DEVICE ? cudaMemcpyDeviceToDevice
+                                    : leaves            ? cudaMemcpyDeviceToHost
+                                                        : cudaMemcpyHostToDevice;
     if (bytes <= 0) return NULL;
     const char *fault = cuda_fault(cudaMemcpyAsync(to, from, (size_t)bytes, direction, on));
-    if (fault || kind == COPY_DEVICE) return fault;
+    bool waits = kind == COPY_TO_HOST || kind == COPY_FROM_HOST;
+    if (fault || !waits) return fault;
     return cuda_fault(cudaStreamSynchronize(on));
 }
 
@@ -199,15 +213,16 @@ static double event_seconds(struct device *device, struct event *from, struct ev
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes)                                                               \
-    {                                                                                          \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes), \
-        .at = at_precision, .probe = probe, .open = (opens), .close = close_device,            \
-        .allocate = allocate, .release = release, .copy = copy, .fill = fill, .box = cuda_box, \
-        .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update, .round = cuda_round,  \
-        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,      \
-        .event_new = event_new, .event_free = event_free, .event_record = event_record,        \
-        .event_wait = event_wait, .event_seconds = event_seconds,                              \
+#define BACKEND_AT(opens, bytes)                                                                  \
+    {                                                                                             \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),    \
+        .is_asynchronous = true, .at = at_precision, .probe = probe, .open = (opens),             \
+        .close = close_device, .allocate = allocate, .release = release,                          \
+        .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill, \
+        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,         \
+        .round = cuda_round, .sum_squares = cuda_sum_squares, .scale = cuda_scale,                \
+        .synchronize = synchronize, .event_new = event_new, .event_free = event_free,             \
+        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds,   \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4);
