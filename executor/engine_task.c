@@ -1,4 +1,5 @@
 #include "executor/engine.h"
+#include "executor/number.h"
 
 // One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
 
@@ -23,10 +24,10 @@ static bool run_inner(struct engine *engine, int task)
     int64_t rows = 1;
     for (int i = 0; i < inner.rank; i++)
         rows *= inner.sizes[i];
-    measure_bytes(engine, task, rows * engine->real_bytes);
+    measure_bytes(engine, task, rows * engine_element_bytes(engine, inner.element));
     enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
-    const char *fault =
-        engine->transport->all_reduce(group->group, of->stream, inner.data, rows, combine);
+    const char *fault = engine->transport->all_reduce(group->group, of->stream, inner.element,
+                                                      inner.data, rows, combine);
     return engine_ok(engine, task, fault) &&
            call_part(engine, owner, of->stream, 2 * instr->inner, &inner);
 }
@@ -79,16 +80,11 @@ static bool seed(struct engine *engine, int task)
         struct held held =
             held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
         double value = (i > 0 ? PREDICTION_WEIGHT : 1) / engine_step_tokens(engine);
-        int64_t bytes = held.elements * engine->real_bytes;
-        double *wide = (double *)(void *)host;
-        float *narrow = (float *)(void *)host;
-        for (int64_t e = 0; e < held.elements; e++) {
-            if (engine->real_bytes == 8) {
-                wide[e] = value;
-            } else {
-                narrow[e] = (float)value;
-            }
-        }
+        enum element element = engine_element(engine, of, &of->outputs[i]);
+        enum number number = number_of(engine->backend, element);
+        int64_t bytes = held.elements * number_bytes(number);
+        for (int64_t e = 0; e < held.elements; e++)
+            number_put(number, host, e, value);
         char *to = engine_address(engine, of, &of->outputs[i]);
         const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
@@ -117,25 +113,26 @@ static bool take_loss(struct engine *engine, int task)
     const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
     if (!counts_tokens(engine, &buffer->layout)) return true;
     struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
+    enum element element = engine_element(engine, of, &of->inputs[0]);
     char *host = host_room(engine, task);
     if (!host) return false;
     return engine_ok(engine, task,
                      host_copy(engine, of->stream, COPY_TO_HOST, host,
                                engine_address(engine, of, &of->inputs[0]),
-                               held.elements * engine->real_bytes));
+                               held.elements * engine_element_bytes(engine, element)));
 }
 
 void task_add_losses(struct engine *engine)
 {
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *of = &engine->script->tasks[t];
-        const double *wide = (const double *)(const void *)engine->prepared[t].host;
-        const float *narrow = (const float *)(const void *)wide;
-        if (of->kind != SCRIPT_LOSS || !wide) continue;
+        const char *host = engine->prepared[t].host;
+        if (of->kind != SCRIPT_LOSS || !host) continue;
         struct held held = held_of_buffer(engine->program, engine_block(engine, of),
                                           of->inputs[0].buffer, engine->rank);
+        enum number number = number_of(engine->backend, engine_element(engine, of, &of->inputs[0]));
         for (int64_t e = 0; e < held.elements; e++)
-            engine->loss_sum += engine->real_bytes == 8 ? wide[e] : (double)narrow[e];
+            engine->loss_sum += number_get(number, host, e);
     }
 }
 
@@ -155,18 +152,21 @@ static bool message(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct transport *transport = engine->transport;
-    struct communicator *communicator = engine->request->communicator;
+    struct communicator *with = engine->request->communicator;
     int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
     bool sends = of->kind == SCRIPT_SEND;
     int count = sends ? of->input_count : of->output_count;
     for (int i = 0; i < count; i++) {
         const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          operand->buffer, engine->rank);
         char *data = engine_address(engine, of, operand);
-        int64_t reals = operand->bytes / engine->plan_bytes;
-        measure_bytes(engine, task, reals * engine->real_bytes);
+        enum element element = engine_element(engine, of, operand);
+        int64_t reals = held.elements;
+        measure_bytes(engine, task, reals * engine_element_bytes(engine, element));
         const char *fault =
-            sends ? transport->send(communicator, of->stream, peer, channel, data, reals)
-                  : transport->receive(communicator, of->stream, peer, channel, data, reals);
+            sends ? transport->send(with, of->stream, element, peer, channel, data, reals)
+                  : transport->receive(with, of->stream, element, peer, channel, data, reals);
         if (!engine_ok(engine, task, fault)) return false;
     }
     return true;
