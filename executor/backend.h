@@ -36,6 +36,7 @@ enum { BACKEND_VERSION = 4 };
 
 struct device;  // a back end's own
 struct event;
+struct capture;
 
 // TO_HOST and FROM_HOST are done when they return, whatever the host's memory is. TO_PINNED and
 // FROM_PINNED, where there is allocate_host, take their turn on the stream: the host's end is of
@@ -129,6 +130,16 @@ struct backend {
     const char *(*event_record)(struct device *device, enum stream stream, struct event *event);
     const char *(*event_wait)(struct device *device, enum stream stream, struct event *event);
     double (*event_seconds)(struct device *device, struct event *from, struct event *to);
+    // What is put on the stream between begin and end is recorded instead of run, once, and put
+    // there by each replay, with the arrays and numbers of the recorded calls; keys of random
+    // numbers are read where `key_at` of a call says. In between neither events nor waits nor
+    // copies from and to the host. A replay puts nothing and says `is_stale` when the device's own
+    // memory has moved since: record again. end frees what it cannot record. NULL: no such thing.
+    const char *(*capture_begin)(struct device *device, enum stream stream);
+    const char *(*capture_end)(struct device *device, enum stream stream, struct capture **capture);
+    const char *(*replay)(struct device *device, enum stream stream, struct capture *capture,
+                          bool *is_stale);
+    void (*capture_free)(struct device *device, struct capture *capture);
 };
 
 // executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_SYSTEM, one line,

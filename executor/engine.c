@@ -217,13 +217,14 @@ static bool open_engine(struct engine *engine)
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
-    return streams_open(engine) && measure_open(engine);
+    return streams_open(engine) && segments_open(engine) && measure_open(engine);
 }
 
 static void close_engine(struct engine *engine)
 {
     const struct backend *backend = engine->backend;
     measure_close(engine);
+    segments_close(engine);
     streams_close(engine);
     host_memory_close(engine);
     state_close(engine);
@@ -266,9 +267,13 @@ static void beat(const struct engine *engine, int task, enum pulse_state state)
 
 static bool run_tasks(struct engine *engine)
 {
-    for (int t = 0; t < engine->script->task_count; t++) {
+    for (int t = 0, count; t < engine->script->task_count; t += count) {
         struct arena_mark mark = arena_mark(engine->scratch);
         beat(engine, t, waits(engine, t) ? PULSE_WAITING : PULSE_WORKING);
+        count = segments_run(engine, t);
+        if (count < 0) return false;
+        if (count > 0) continue;
+        count = 1;
         bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&
                     measure_end(engine, t) && streams_end(engine, t);
         arena_reset(engine->scratch, mark);
@@ -282,7 +287,7 @@ static bool run_step(struct engine *engine, struct run_result *result)
 {
     engine->loss_sum = 0;
     if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
-        !streams_settle(engine))
+        !segments_start(engine) || !streams_settle(engine))
         return false;
     const char *fault = engine->transport->barrier(engine->request->communicator);
     if (!engine_ok(engine, -1, fault)) return false;
@@ -330,6 +335,7 @@ static void fill_memory(struct engine *engine, struct run_result *result)
         state->weight_count * engine->compute_bytes +
         (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
     result->staging_bytes = engine->staging_bytes;
+    result->replay_count = segments_replayed(engine);
 }
 
 static bool find_peak(struct engine *engine, struct run_result *result)

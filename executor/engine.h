@@ -57,6 +57,8 @@ struct engine {
     char *staging[STREAM_COUNT][2];  // see engine_staging
     int64_t staging_bytes;           // of all
     struct streams *streams;
+    struct segments *segments;
+    bool is_capturing;
     struct host_memory *host_memory;
     struct state state;
     struct member_group **groups;
@@ -130,6 +132,14 @@ char *host_memory(struct engine *engine, int64_t bytes);
 void host_memory_close(struct engine *engine);
 const char *host_copy(struct engine *engine, enum stream stream, enum copy_kind kind, void *to,
                       const void *from, int64_t bytes);
+// engine_segments.c: operators in a row that are recorded and replayed as one. segments_run: how
+// many tasks from this one on it ran, 0 if none, -1 on a fault.
+MUST_CHECK bool segments_open(struct engine *engine);
+void segments_close(struct engine *engine);
+MUST_CHECK bool segments_start(struct engine *engine);  // of a step
+int segments_run(struct engine *engine, int task);
+int64_t segments_replayed(const struct engine *engine);
+const uint64_t *segments_key_at(const struct engine *engine, int task);
 // engine_task.c
 MUST_CHECK bool task_run(struct engine *engine, int task);
 void task_add_losses(struct engine *engine);  // of the step, when all streams are done
@@ -194,6 +204,7 @@ MUST_CHECK bool ring_run(struct engine *engine, int task);
 MUST_CHECK bool ring_settle(struct engine *engine, int task);
 // engine_call.c
 MUST_CHECK bool call_make(struct engine *engine, int task, struct kernel_call *call);
+uint64_t call_key(const struct engine *engine, int task);  // of random numbers
 MUST_CHECK bool call_run(struct engine *engine, int task);
 // On the stream of the exchange that the part belongs to.
 MUST_CHECK bool call_part(struct engine *engine, int task, enum stream stream, int part,

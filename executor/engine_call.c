@@ -42,6 +42,17 @@ static const char *drawn_by(const struct block *block, const struct op *op)
     return forward->kind == OP_ATTENTION ? "attention.softmax_dropout" : forward->name;
 }
 
+uint64_t call_key(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct op *op = &block->block->ops[block->instrs[of->instr].op];
+    uint64_t key = random_key(engine->request->options->seed, 2);
+    key = random_key(key, (uint64_t)engine->step);
+    key = random_key(key, (uint64_t)engine_sequence(engine, of));
+    return random_key_text(key, drawn_by(block->block, op));
+}
+
 bool call_make(struct engine *engine, int task, struct kernel_call *call)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -69,10 +80,8 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
     if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
-    uint64_t key = random_key(engine->request->options->seed, 2);
-    key = random_key(key, (uint64_t)engine->step);
-    key = random_key(key, (uint64_t)engine_sequence(engine, of));
-    call->key = random_key_text(key, drawn_by(block->block, op));
+    call->key = call_key(engine, task);
+    call->key_at = segments_key_at(engine, task);
     return experts_show(engine, task, call);
 }
 

@@ -44,9 +44,10 @@ struct kernel_call {
     // outputs.
     int part;
     struct kernel_array inner;
-    uint64_t key;        // of random numbers: seed, step, layer, operator; see executor/random.h
-    int64_t vocab;       // columns of logits past this one do not exist (padding)
-    int64_t head_count;  // of the whole, for the slopes of alibi
+    uint64_t key;  // of random numbers: seed, step, layer, operator; see executor/random.h
+    const uint64_t *key_at;  // NULL, or where the device finds the key in its memory when it runs
+    int64_t vocab;           // columns of logits past this one do not exist (padding)
+    int64_t head_count;      // of the whole, for the slopes of alibi
     const struct kernel_routing *routing;  // NULL: nothing is ragged
     // Ring attention: keys and values of one rank are here at a time. Forward merges into out and
     // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.

@@ -27,7 +27,8 @@ struct run_case {
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
-    bool roam;  // memory planned in full, else greedily
+    bool launches_each;  // nothing is recorded and replayed
+    bool roam;           // memory planned in full, else greedily
     enum run_break broken;
     int broken_number;  // of those that can be broken, from 0; wraps round
 };
@@ -51,7 +52,7 @@ struct run_outcome {
     char error[1024];  // of the first rank that failed
     int step_count;
     double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX];
-    int64_t peak_bytes;
+    int64_t peak_bytes, replay_count;  // replays: of rank 0
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
     struct run_tensor *tensors;
@@ -73,9 +74,9 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
 
-// The largest error of a gradient, as the root of its squares over that of the expected one, or over
-// a hundredth of the whole norm where that is more: gradients that are nothing but rounding (the
-// bias of keys) have no digits. *worst: of which. Infinite where one is missing or no number.
+// The largest error of a gradient, as the root of its squares over that of the expected one, or
+// over a hundredth of the whole norm where that is more: gradients that are nothing but rounding
+// (the bias of keys) have no digits. *worst: of which. Infinite where one is missing or no number.
 double run_outcome_error(const struct run_outcome *expected, const struct run_outcome *found,
                          const char **worst);
 // Whether every weight that kernels read is the optimizer's, rounded; NULL: it is, or both are one.

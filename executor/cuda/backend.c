@@ -32,6 +32,8 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     void **memory = &device->scratch[stream][scratch];
     int64_t *held = &device->scratch_bytes[stream][scratch];
     if (*memory && bytes <= *held) return *memory;
+    if (device->is_capturing) return NULL;
+    device->scratch_age++;
     int64_t rounded = (bytes / GRAIN + 1) * GRAIN;
     cudaFree(*memory);
     *memory = NULL;
@@ -213,17 +215,18 @@ static double event_seconds(struct device *device, struct event *from, struct ev
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes, precision)                                                       \
-    {                                                                                             \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),    \
-        .compute = (precision), .is_asynchronous = true, .at = at_precision, .probe = probe,      \
-        .open = (opens), .close = close_device, .allocate = allocate, .release = release,         \
-        .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill, \
-        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,         \
-        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                \
-        .scale = cuda_scale, .synchronize = synchronize, .event_new = event_new,                  \
-        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,         \
-        .event_seconds = event_seconds,                                                           \
+#define BACKEND_AT(opens, bytes, precision)                                                        \
+    {                                                                                              \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
+        .compute = (precision), .is_asynchronous = true, .at = at_precision, .probe = probe,       \
+        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
+        .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill,  \
+        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
+        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
+        .scale = cuda_scale, .synchronize = synchronize, .event_new = event_new,                   \
+        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
+        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
+        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);

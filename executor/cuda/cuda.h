@@ -54,7 +54,9 @@ struct cuda_device {
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
     struct rotation rotations[ROTATION_MAX];
     int next_rotation;
-    int *fault;  // the host's memory, written by kernels
+    bool is_capturing;    // its own memory must stay where it is
+    int64_t scratch_age;  // counts when it has not
+    int *fault;           // the host's memory, written by kernels
     struct gemm_cache *gemm;
     struct sdpa_cache *sdpa;
 };
@@ -177,7 +179,7 @@ static inline void *run_scratch(const struct run *run, enum scratch scratch, int
     return cuda_scratch(run->device, run->stream, scratch, bytes);
 }
 
-// run.c, update.c, box.c: entries of the table.
+// run.c, update.c, box.c, capture.c: entries of the table.
 const char *cuda_run(struct device *device, enum stream stream, const struct kernel_call *call);
 const char *cuda_can_run(const struct kernel_call *call);
 const char *cuda_update(struct device *device, enum stream stream, const struct update_call *call);
@@ -189,4 +191,9 @@ const char *cuda_round(struct device *device, enum stream stream, void *rounded,
                        int64_t count);
 const char *cuda_widen(struct device *device, enum stream stream, void *reals, const void *rounded,
                        int64_t count);
+const char *cuda_capture_begin(struct device *device, enum stream stream);
+const char *cuda_capture_end(struct device *device, enum stream stream, struct capture **capture);
+const char *cuda_replay(struct device *device, enum stream stream, struct capture *capture,
+                        bool *is_stale);
+void cuda_capture_free(struct device *device, struct capture *capture);
 const char *cuda_box(struct device *device, enum stream stream, const struct box_copy *copy);

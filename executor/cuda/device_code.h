@@ -178,6 +178,12 @@ DEVICE float block_max(float x)
     return most;
 }
 
+// Recorded launches find what changes from step to step in memory.
+DEVICE uint64_t key_of(uint64_t key, const uint64_t *key_at)
+{
+    return key_at ? *key_at : key;
+}
+
 struct keys {
     int64_t first, end;
 };

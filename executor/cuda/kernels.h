@@ -102,6 +102,7 @@ struct dropout_args {
     int64_t sizes[WALK_DIMS], first[WALK_DIMS], whole[WALK_DIMS];
     bool draws;
     uint64_t key;
+    const uint64_t *key_at;  // NULL, or where it is found instead, on the device
     double ratio;
     unsigned char *mask;
     struct reals x, y;
@@ -152,6 +153,7 @@ struct attend_args {
     int64_t whole_queries, whole_keys, dropout_heads;
     double dropout_ratio;
     uint64_t key;
+    const uint64_t *key_at;  // NULL, or where it is found instead, on the device
     float *scores, *d_scores;
     struct reals weights, d_weights;  // [head][query][key]: probabilities, gradients of scores
     struct reals sink, lse, out, d;   // sink by head; lse by lse_stride, out and d by out_stride
