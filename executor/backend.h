@@ -91,6 +91,8 @@ struct backend {
     // Calls return before their work is done, and streams run beside each other; else everything
     // has been done when its call returns.
     bool is_asynchronous;
+    // Products of layers with their parameters are in 8 bits (at(PRECISION_FP8)).
+    bool is_narrow;
     // The same back end computing in this precision, NULL: it does not. No such function: it has
     // one precision for every plan.
     const struct backend *(*at)(enum precision precision);
@@ -110,6 +112,12 @@ struct backend {
     // Whether the kernel exists for such shapes; NULL, or the rule that is broken. No data needed.
     const char *(*can_run)(const struct kernel_call *call);
     const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
+    // Calls in a row that it runs as one: how many from the first on, at least 2, or 0; `written`:
+    // 1 << call whose result is there after it, the last's always. Each reads what the one before
+    // it makes. NULL: it joins none.
+    int (*joins)(const struct kernel_call *calls, int count, unsigned *written);
+    const char *(*run_joined)(struct device *device, enum stream stream,
+                              const struct kernel_call *calls, int count);
     const char *(*update)(struct device *device, enum stream stream,
                           const struct update_call *call);
     // rounded[i] = reals[i] as ELEMENT_COMPUTE, and back; NULL where both are one.

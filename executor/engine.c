@@ -217,7 +217,9 @@ static bool open_engine(struct engine *engine)
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
-    return streams_open(engine) && segments_open(engine) && measure_open(engine);
+    if (!streams_open(engine)) return false;
+    joins_prepare(engine);
+    return segments_open(engine) && measure_open(engine);
 }
 
 static void close_engine(struct engine *engine)
@@ -336,6 +338,8 @@ static void fill_memory(struct engine *engine, struct run_result *result)
         (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
     result->staging_bytes = engine->staging_bytes;
     result->replay_count = segments_replayed(engine);
+    for (int t = 0; t < script->task_count; t++)
+        result->joined_count += engine->prepared[t].is_joined;
 }
 
 static bool find_peak(struct engine *engine, struct run_result *result)

@@ -32,6 +32,8 @@ struct prepared {
     int source;       // of a reader of streamed keys: see engine_ring.c
     int rows;         // of a task on rows of experts: see engine_experts.c; -1
     unsigned writes;  // 1 << output: the first to touch a gradient, see engine_gradients.c
+    int joined;       // tasks from this one on that run as one; 0
+    bool is_joined;   // with one before it
     char *host;       // of what it copies from or to the host without waiting; NULL: not yet
 };
 
@@ -140,6 +142,13 @@ MUST_CHECK bool segments_start(struct engine *engine);  // of a step
 int segments_run(struct engine *engine, int task);
 int64_t segments_replayed(const struct engine *engine);
 const uint64_t *segments_key_at(const struct engine *engine, int task);
+// Whether a task puts work on the compute stream and no more; and does so right behind the one
+// before it, with nothing to wait for or to tell in between.
+bool segments_is_plain(const struct engine *engine, int task);
+bool segments_goes_on(const struct engine *engine, int task);
+// engine_joins.c: operators that the back end runs as one, where the first of them stands.
+void joins_prepare(struct engine *engine);
+MUST_CHECK bool joins_run(struct engine *engine, int task);
 // engine_task.c
 MUST_CHECK bool task_run(struct engine *engine, int task);
 void task_add_losses(struct engine *engine);  // of the step, when all streams are done

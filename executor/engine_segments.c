@@ -31,7 +31,7 @@ static bool can_capture(const struct engine *engine)
 }
 
 // Of what is put on the compute stream and no more.
-static bool is_plain(const struct engine *engine, int task)
+bool segments_is_plain(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     if (of->stream != STREAM_COMPUTE) return false;
@@ -42,10 +42,10 @@ static bool is_plain(const struct engine *engine, int task)
     return instr->inner == 0 && !ring_is(engine, task) && !has_rows;
 }
 
-static bool goes_on(const struct engine *engine, int task)
+bool segments_goes_on(const struct engine *engine, int task)
 {
     const struct script_task *tasks = engine->script->tasks;
-    return is_plain(engine, task) && tasks[task].slot == tasks[task - 1].slot &&
+    return segments_is_plain(engine, task) && tasks[task].slot == tasks[task - 1].slot &&
            tasks[task].wait_count == 0 && !streams_is_awaited(engine, task - 1);
 }
 
@@ -57,8 +57,8 @@ bool segments_open(struct engine *engine)
     segments->segments = ARENA_NEW(engine->arena, struct segment, tasks + 1);
     for (int t = 0; t < tasks;) {
         struct segment segment = {.first = t, .count = 1};
-        bool begins = is_plain(engine, t);
-        for (t++; begins && t < tasks && goes_on(engine, t); t++)
+        bool begins = segments_is_plain(engine, t);
+        for (t++; begins && t < tasks && segments_goes_on(engine, t); t++)
             segment.count++;
         if (begins && segment.count > 1) segments->segments[segments->count++] = segment;
     }

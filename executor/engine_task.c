@@ -36,6 +36,8 @@ static bool run_instr(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct instr *instr = instr_of(engine, of);
+    if (engine->prepared[task].is_joined) return true;
+    if (engine->prepared[task].joined > 0) return joins_run(engine, task);
     if (experts_gather(engine, task)) return experts_exchange_choices(engine, task);
     if (instr->inner > 0) return run_inner(engine, task);
     if (ring_is(engine, task)) return ring_run(engine, task);

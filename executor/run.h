@@ -15,6 +15,7 @@ struct run_options {
     enum run_data data;
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
     double clip_norm;       // 0 = gradients are not clipped
+    bool operators_apart;   // no operator runs as one with the next (comparisons)
     bool launches_each;     // no operators are recorded and replayed as one (comparisons)
     bool poison;            // fills what is not alive with NaN and checks guards round the arena
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
@@ -57,6 +58,7 @@ struct run_result {
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
     int64_t replay_count;  // of this rank: runs of operators that were replayed as one launch
+    int64_t joined_count;  // operators a step that ran as one with the one before them
     struct run_kind *kinds;
     int kind_count;
     struct trace trace;  // of the fastest step after the first, all ranks

@@ -84,7 +84,7 @@ static void close_device(struct device *device)
 }
 
 // Ranks beyond the devices of a host share them in turn.
-static const char *open_at(int ordinal, enum number compute, struct device **device)
+static const char *open_at(int ordinal, enum number compute, bool is_narrow, struct device **device)
 {
     int count = 0;
     void *fault_flag = NULL;
@@ -96,6 +96,7 @@ static const char *open_at(int ordinal, enum number compute, struct device **dev
     if (!own) return "no memory left on this host";
     own->ordinal = ordinal % count;
     own->compute = compute;
+    own->is_narrow = is_narrow;
     for (int s = 0; s < STREAM_COUNT && !fault; s++)
         fault = cuda_fault(cudaStreamCreateWithFlags(&own->streams[s], cudaStreamNonBlocking));
     if (!fault) fault = cuda_fault(cudaHostAlloc(&fault_flag, sizeof(int), cudaHostAllocMapped));
@@ -112,15 +113,21 @@ static const char *open_at(int ordinal, enum number compute, struct device **dev
 
 static const char *open_fp32(int ordinal, struct device **device)
 {
-    return open_at(ordinal, NUMBER_FP32, device);
+    return open_at(ordinal, NUMBER_FP32, false, device);
 }
 static const char *open_bf16(int ordinal, struct device **device)
 {
-    return open_at(ordinal, NUMBER_BF16, device);
+    return open_at(ordinal, NUMBER_BF16, false, device);
 }
 static const char *open_fp16(int ordinal, struct device **device)
 {
-    return open_at(ordinal, NUMBER_FP16, device);
+    return open_at(ordinal, NUMBER_FP16, false, device);
+}
+
+// Tensors between the products are of bf16.
+static const char *open_fp8(int ordinal, struct device **device)
+{
+    return open_at(ordinal, NUMBER_BF16, true, device);
 }
 
 static const char *allocate(struct device *device, int64_t bytes, void **memory)
@@ -215,10 +222,11 @@ static double event_seconds(struct device *device, struct event *from, struct ev
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes, precision)                                                        \
+#define BACKEND_AT(opens, bytes, precision, narrow)                                                \
     {                                                                                              \
         .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
-        .compute = (precision), .is_asynchronous = true, .at = at_precision, .probe = probe,       \
+        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                    \
+        .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
         .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
         .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill,  \
         .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
@@ -229,9 +237,10 @@ static const struct backend *at_precision(enum precision precision);
         .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
     }
 
-static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);
-static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2, PRECISION_BF16);
-static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2, PRECISION_FP16);
+static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);
+static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2, PRECISION_BF16, false);
+static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2, PRECISION_FP16, false);
+static const struct backend AT_FP8 = BACKEND_AT(open_fp8, 2, PRECISION_BF16, true);
 
 static const struct backend *at_precision(enum precision precision)
 {
@@ -242,6 +251,8 @@ static const struct backend *at_precision(enum precision precision)
         return &AT_BF16;
     case PRECISION_FP16:
         return &AT_FP16;
+    case PRECISION_FP8:
+        return &AT_FP8;
     default:
         return NULL;
     }

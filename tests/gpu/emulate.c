@@ -231,3 +231,29 @@ uint16_t emulate_to_fp16(float x)
     unsigned bits = units < 1024 ? units : ((unsigned)(exponent + 14) << 10) + units;
     return (uint16_t)(sign | bits);
 }
+
+float emulate_from_byte(uint8_t bits, bool is_e5m2)
+{
+    int width = is_e5m2 ? 2 : 3, bias = is_e5m2 ? 15 : 7;
+    int exponent = (bits & 127) >> width, mantissa = bits & ((1 << width) - 1);
+    int units = exponent ? mantissa + (1 << width) : mantissa;
+    float x = ldexpf((float)units, (exponent ? exponent : 1) - bias - width);
+    if (is_e5m2 && exponent == 31) x = mantissa ? NAN : INFINITY;
+    if (!is_e5m2 && (bits & 127) == 127) x = NAN;
+    return bits >> 7 ? -x : x;
+}
+
+// To the nearest, of two the even one; what is too large becomes the largest.
+uint8_t emulate_to_byte(float x, bool is_e5m2)
+{
+    int width = is_e5m2 ? 2 : 3, bias = is_e5m2 ? 15 : 7;
+    float largest = is_e5m2 ? 57344 : 448, size = fabsf(x);
+    unsigned sign = signbit(x) ? 128 : 0;
+    if (x != x) return (uint8_t)(sign | 127);
+    if (size > largest) size = largest;
+    int exponent = size > 0 ? ilogbf(size) : 1 - bias;
+    if (exponent < 1 - bias) exponent = 1 - bias;
+    unsigned units = (unsigned)rintf(ldexpf(size, width - exponent)), one = 1u << width;
+    unsigned bits = units < one ? units : ((unsigned)(exponent + bias - 1) << width) + units;
+    return (uint8_t)(sign | bits);
+}

@@ -38,6 +38,10 @@ uint16_t emulate_to_bf16(float x);
 float emulate_from_fp16(uint16_t bits);
 uint16_t emulate_to_fp16(float x);
 
+// 8 bits: E4M3, or E5M2.
+float emulate_from_byte(uint8_t bits, bool is_e5m2);
+uint8_t emulate_to_byte(float x, bool is_e5m2);
+
 struct CUstream_st;
 void emulate_launch(struct CUstream_st *stream, void (*run)(const void *), const void *args,
                     size_t size, unsigned blocks, unsigned threads, bool has_barriers);

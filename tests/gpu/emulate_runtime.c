@@ -173,6 +173,8 @@ int64_t gemm_library_version(void)
 static double read_real(struct reals x, int64_t at)
 {
     if (x.number == NUMBER_FP32) return (double)((float *)x.data)[at];
+    if (number_is_byte(x.number))
+        return (double)emulate_from_byte(((uint8_t *)x.data)[at], x.number == NUMBER_E5M2);
     uint16_t bits = ((uint16_t *)x.data)[at];
     return (double)(x.number == NUMBER_BF16 ? emulate_from_bf16(bits) : emulate_from_fp16(bits));
 }
@@ -187,6 +189,16 @@ static void write_real(struct reals x, int64_t at, double value)
     }
 }
 
+// Of 8 bits: one transposed and one not, dims that are multiples of 16, not two of E5M2.
+static const char *check_bytes(const struct gemm *g)
+{
+    bool is_type = number_is_byte(g->b.number) && !number_is_byte(g->c.number) &&
+                   (g->a.number == NUMBER_E4M3 || g->b.number == NUMBER_E4M3);
+    bool is_form = !g->is_a_turned && g->is_b_turned && g->batch == 1 && g->inner % 16 == 0 &&
+                   g->columns % 16 == 0 && g->c_stride % 8 == 0 && g->epilogue == GEMM_PLAIN;
+    return is_type && is_form && g->a_factor && g->b_factor ? NULL : "no product of 8 bits";
+}
+
 // What cuBLASLt refuses is refused here too.
 static const char *check(const struct gemm *g)
 {
@@ -196,7 +208,29 @@ static const char *check(const struct gemm *g)
     if (!fits) return "a leading dimension is too small";
     bool is_type =
         g->a.number == g->b.number && (g->c.number == g->a.number || g->c.number == NUMBER_FP32);
+    bool has_aux = g->epilogue == GEMM_BIAS_GELU || g->epilogue == GEMM_D_GELU;
+    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || g->beta != 0)) return "no such epilogue";
+    if (has_aux && (g->aux_stride % 8 || (uintptr_t)g->aux.data % 16)) return "aux is not aligned";
+    if (number_is_byte(g->a.number)) return check_bytes(g);
     return is_type ? NULL : "no product of these types";
+}
+
+static double gelu_slope(double x, double *value)
+{
+    double inner = 0.7978845608028654 * (x + 0.044715 * x * x * x), t = tanh(inner);
+    *value = 0.5 * x * (1 + t);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+static double finish(const struct gemm *g, int64_t aux, int64_t column, double x)
+{
+    double value = x;
+    if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
+    if (g->epilogue != GEMM_PLAIN) value = x += read_real(g->bias, column);
+    if (g->epilogue != GEMM_BIAS_GELU) return value;
+    write_real(g->aux, aux, x);
+    gelu_slope(x, &value);
+    return value;
 }
 
 static void multiply(const void *args)
@@ -213,7 +247,9 @@ static void multiply(const void *args)
                 read_real(g->a, batch * g->a_batch + a) * read_real(g->b, batch * g->b_batch + b);
         }
         double before = g->beta != 0 ? (double)g->beta * read_real(g->c, c) : 0;
-        write_real(g->c, c, (double)g->alpha * sum + before);
+        if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
+        sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
+        write_real(g->c, c, sum + before);
     }
 }
 
