@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/hash.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -40,6 +41,11 @@ static void report(void *context, const struct run_result *result)
     printf("step %*d  loss %.4f  norm %.4f  %s  %s tokens/s\n", 4, step, result->loss[step - 1],
            result->gradient_norm[step - 1], units_seconds(&scratch, step_s),
            units_count(&scratch, tokens / step_s));
+    if (result->loss_scale[step - 1] > 1 && !isfinite(result->gradient_norm[step - 1]))
+        fprintf(stderr,
+                "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
+                "%.0f: weights stay as they are, and the scale is halved\n",
+                step, result->loss_scale[step - 1]);
     fflush(stdout);
     arena_free(&scratch);
 }
@@ -97,7 +103,9 @@ static void say_difference(const struct rank *rank)
                 "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
                 "counted so\n",
                 precision_name(precision), 8 * rank->backend->compute_bytes);
-    if (!is_wider && precision != rank->backend->compute)
+    bool is_as_planned = precision == rank->backend->compute ||
+                         (precision == PRECISION_FP8 && rank->backend->is_narrow);
+    if (!is_wider && !is_as_planned)
         fprintf(stderr, "meshwright run: the plan's %s is computed in %s\n",
                 precision_name(precision), precision_name(rank->backend->compute));
 }

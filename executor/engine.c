@@ -311,6 +311,7 @@ static bool run_step(struct engine *engine, struct run_result *result)
     result->step_s[engine->step] = (double)slowest_ns * 1e-9;
     result->loss[engine->step] = loss;
     result->gradient_norm[engine->step] = engine->norm;
+    result->loss_scale[engine->step] = engine->scale.of_step;
     result->step_count++;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);
     return poison_check(engine, loss) && measure_step(engine, result->step_s[engine->step]);
@@ -371,16 +372,17 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
         .compute_bytes = request->backend->compute_bytes,
         .rank = request->rank,
         .stage = request->script->stage,
-        .gradient_scale = 1,
         .err = err,
     };
     int steps = request->options->steps;
+    scale_open(&engine);
     engine.plan_bytes = engine.program->workload.precision == PRECISION_FP32 ? 4 : 2;
     engine.widen = engine.compute_bytes / engine.plan_bytes;
     assert(engine.widen > 0 && "the back end computes narrower than the plan");
     *result = (struct run_result){.step_s = ARENA_NEW(arena, double, steps),
                                   .loss = ARENA_NEW(arena, double, steps),
-                                  .gradient_norm = ARENA_NEW(arena, double, steps)};
+                                  .gradient_norm = ARENA_NEW(arena, double, steps),
+                                  .loss_scale = ARENA_NEW(arena, double, steps)};
     bool done = open_engine(&engine);
     for (; done && engine.step < steps; engine.step++)
         done = run_step(&engine, result);

@@ -48,6 +48,7 @@ my %TYPES = (
     string => sub { defined $_[0] && !ref $_[0] && !is_number($_[0]) },
     number => sub { is_number($_[0]) },
     integer => sub { is_number($_[0], 1) },
+    null    => sub { !defined $_[0] },
 );
 
 my %KNOWN = map { $_ => 1 } qw($schema title description type properties required items
@@ -58,8 +59,9 @@ my %KNOWN = map { $_ => 1 } qw($schema title description type properties require
 sub breach {
     my ($value, $schema, $at) = @_;
     for (keys %$schema) { return "$at: the schema says $_, which is not looked at" if !$KNOWN{$_} }
-    my $type = $schema->{type};
-    return "$at: no $type" if $type && !$TYPES{$type}->($value);
+    my @types = map { ref $_ ? @$_ : $_ } grep { $_ } $schema->{type};
+    return "$at: no @types" if @types && !grep { $TYPES{$_}->($value) } @types;
+    return '' if !defined $value;
     return "$at: not $schema->{const}" if exists $schema->{const} && $value ne $schema->{const};
     my $names = $schema->{enum};
     return "$at: $value is none of those" if $names && !grep { $_ eq $value } @$names;
@@ -153,13 +155,37 @@ check('spans have their times', !@odd);
 check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/again.json"),
       $errors);
 
+# A back end that computes in one width says so; nothing is scaled where it is not fp16.
+{
+    (my $half = $work) =~ s/fp32/fp16/;
+    my @planned = meshwright("plan $folder/tiny.json $half --gpus 1 -o $folder/half.json");
+    die $planned[2] if $planned[0];
+    ($status, $out, $errors) =
+        meshwright("run $folder/half.json --backend cpu --steps 2 --json -o $folder/h.json");
+    check('a plan in 16 bits runs in fp32 on the CPU', $status == 0 && $errors =~
+          /^meshwright run: the plan's fp16 is computed in 32-bit numbers, and memory counted so$/m,
+          $errors);
+    my $run = $status ? {} : $json->decode($out);
+    $found = breach($run, $schema, '$');
+    check('its run.json has the scale of its losses',
+          $found eq '' && "@{ $run->{loss_scale} // [] }" eq '1 1', $found);
+    check('of plans in fp32 it has none', !$json->decode(text_of("$folder/run.json"))->{loss_scale});
+    check('a norm that is not finite is null',
+          breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
+}
+
 # R9: what ranks moved is what was priced, and they held what was planned.
-for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 --cp-kind ring',
-                 '--tp 2 --dp 2 --sp on --zero 2') {
-    my ($status, $out, $errors) =
-        meshwright('run', plan('tiny', "--gpus 4 $choices"),
-                   "--spawn --steps 1 --json -o $folder/r.json");
-    check("$choices runs", $status == 0, $errors) or next;
+sub keeps_to_the_plan {
+    my ($choices, $precision, $backend) = @_;
+    my $name = "$choices in $precision";
+    (my $workload = $work) =~ s/fp32/$precision/;
+    my ($status, $out, $errors) = meshwright("plan $folder/tiny.json $workload --gpus 4 $choices",
+                                             "-o $folder/p.json");
+    die "plan $choices: $errors" if $status;
+    ($status, $out, $errors) = meshwright("run $folder/p.json --backend $backend",
+                                          "--spawn --steps 1 --json -o $folder/r.json");
+    check("$name runs", $status == 0, $errors) or return;
+    check("$name is computed in it", $errors !~ /is computed in/, $errors);
     my $run = $json->decode($out);
     my $wrong = '';
     for my $kind (@{ $run->{kinds} }) {
@@ -168,10 +194,15 @@ for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 
         next if abs($priced - $moved) <= 0.01 * $priced + 16;
         $wrong .= "$kind->{kind}: $moved bytes, priced $priced\n";
     }
-    check("$choices moves the bytes that are priced", $wrong eq '', $wrong);
+    check("$name moves the bytes that are priced", $wrong eq '', $wrong);
     my ($planned, $held) = ($run->{compare}{predicted_peak_bytes}, $run->{peak_bytes});
-    check("$choices holds what is planned", abs($held - $planned) <= 0.01 * $planned,
+    check("$name holds what is planned", abs($held - $planned) <= 0.01 * $planned,
           "$held, $planned");
+}
+for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 --cp-kind ring',
+                 '--tp 2 --dp 2 --sp on --zero 2') {
+    keeps_to_the_plan($choices, 'fp32', 'auto');
+    keeps_to_the_plan($choices, 'bf16', 'cpu-half');
 }
 
 # One line and the right status for what cannot be.

@@ -132,6 +132,7 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     if (done)
         job->backend = is_cuda ? emulated_backend(of->precision) : backend_open(of->backend, why);
     if (!done || !job->backend) return false;
+    job->backend = backend_at(job->backend, of->precision);
     outcome->real_bytes = job->backend->real_bytes;
     outcome->compute_bytes = job->backend->compute_bytes;
     return true;
@@ -187,6 +188,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
         .weight_decay = 0.1,
         .momentum = 0.9,
         .clip_norm = job->of->clip_norm,
+        .loss_scale = job->of->loss_scale,
         .operators_apart = job->of->operators_apart,
         .launches_each = job->of->launches_each,
         .poison = job->of->poison,
@@ -221,6 +223,7 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         outcome->step_count = result.step_count;
         memcpy(outcome->loss, result.loss, (size_t)result.step_count * sizeof(double));
         memcpy(outcome->norm, result.gradient_norm, (size_t)result.step_count * sizeof(double));
+        memcpy(outcome->loss_scale, result.loss_scale, (size_t)result.step_count * sizeof(double));
         outcome->peak_bytes = result.peak_bytes;
         outcome->replay_count = result.replay_count;
         outcome->joined_count = result.joined_count;
@@ -260,6 +263,7 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     outcome->step_count = told->step_count;
     memcpy(outcome->loss, told->loss, sizeof told->loss);
     memcpy(outcome->norm, told->norm, sizeof told->norm);
+    memcpy(outcome->loss_scale, told->loss_scale, sizeof told->loss_scale);
     outcome->peak_bytes = told->peak_bytes;
     outcome->replay_count = told->replay_count;
     outcome->joined_count = told->joined_count;

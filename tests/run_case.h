@@ -20,10 +20,9 @@ struct run_case {
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
-    enum precision
-        precision;  // of the plan; only the back end "cuda" computes in another than fp32
+    enum precision precision;  // of the plan; "cuda" and "cpu-half" compute in it
     int steps;
-    double clip_norm, learning_rate;
+    double clip_norm, learning_rate, loss_scale;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
@@ -52,7 +51,7 @@ struct run_outcome {
     bool done;
     char error[1024];  // of the first rank that failed
     int step_count;
-    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX];
+    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX], loss_scale[RUN_STEP_MAX];
     int64_t peak_bytes, replay_count, joined_count;  // the last two of rank 0
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
@@ -75,9 +74,10 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
 
-// The largest error of a gradient, as the root of its squares over that of the expected one, or
-// over a hundredth of the whole norm where that is more: gradients that are nothing but rounding
-// (the bias of keys) have no digits. *worst: of which. Infinite where one is missing or no number.
+// The largest error of a gradient: the root of the squares of differences over that of the expected
+// values, or over a hundredth of the whole norm where that is more, since gradients that are
+// nothing but rounding (the bias of keys) have no digits. *worst: of which. Infinite where one is
+// missing or no number.
 double run_outcome_error(const struct run_outcome *expected, const struct run_outcome *found,
                          const char **worst);
 // Whether every weight that kernels read is the optimizer's, rounded; NULL: it is, or both are one.
