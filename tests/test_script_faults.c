@@ -1,5 +1,6 @@
 #include "plan/script_check.h"
 #include "tests/script_case.h"
+#include "tests/script_change.h"
 #include "tests/test.h"
 
 // Whatever is broken in right scripts is found. Every kind of fault is put into scripts of random
@@ -30,41 +31,14 @@ static int pick(struct victim *victim, bool (*fits)(const struct victim *victim,
     return count ? found[draw_int(victim->draw, 0, count - 1)] : -1;
 }
 
-// Waits name the tasks that they did, whatever their numbers are now; those of a task that is gone
-// go with it.
-static void renumber(struct script *script, int from, int by, int gone)
-{
-    for (int t = 0; t < script->task_count; t++) {
-        struct script_task *task = &script->tasks[t];
-        int kept = 0;
-        for (int i = 0; i < task->wait_count; i++) {
-            if (task->waits[i] == gone) continue;
-            task->waits[kept++] = task->waits[i] + (task->waits[i] >= from ? by : 0);
-        }
-        task->wait_count = kept;
-    }
-}
-
 static void drop(struct script *script, int task)
 {
-    for (int i = task; i + 1 < script->task_count; i++)
-        script->tasks[i] = script->tasks[i + 1];
-    script->task_count--;
-    renumber(script, task, -1, task);
+    script_change_drop(script, task);
 }
 
 static void insert(struct victim *victim, int at, struct script_task task)
 {
-    struct script *script = victim->script;
-    struct script_task *tasks =
-        ARENA_NEW(victim->of->arena, struct script_task, script->task_count + 1);
-    renumber(script, at, 1, -1);
-    for (int i = 0; i < script->task_count; i++)
-        tasks[i + (i >= at)] = script->tasks[i];
-    tasks[at] = task;
-    tasks[at].wait_count = 0;
-    script->tasks = tasks;
-    script->task_count++;
+    script_change_insert(victim->of->arena, victim->script, at, task);
 }
 
 static void move(struct victim *victim, int from, int to)
@@ -302,45 +276,6 @@ static bool reads_before_the_write(struct victim *victim)
     return true;
 }
 
-static bool has_wait(const struct victim *victim, int task)
-{
-    return victim->script->tasks[task].wait_count > 0;
-}
-
-// No wait is there that another says: every single one is missed.
-static bool forgets_a_wait(struct victim *victim)
-{
-    int task = pick(victim, has_wait);
-    if (task < 0) return false;
-    struct script_task *of = &victim->script->tasks[task];
-    of->waits[draw_int(victim->draw, 0, of->wait_count - 1)] = of->waits[of->wait_count - 1];
-    of->wait_count--;
-    return true;
-}
-
-// For the task before the right one on its stream.
-static bool waits_for_too_little(struct victim *victim)
-{
-    int task = pick(victim, has_wait);
-    if (task < 0) return false;
-    const struct script_task *tasks = victim->script->tasks, *of = &tasks[task];
-    int *wait = &of->waits[draw_int(victim->draw, 0, of->wait_count - 1)], other = *wait - 1;
-    while (other >= 0 && tasks[other].stream != tasks[*wait].stream)
-        other--;
-    if (other < 0) return false;
-    *wait = other;
-    return true;
-}
-
-static bool waits_for_what_comes(struct victim *victim)
-{
-    int task = pick(victim, has_wait);
-    if (task < 0) return false;
-    victim->script->tasks[task].waits[0] =
-        draw_int(victim->draw, task, victim->script->task_count - 1);
-    return true;
-}
-
 static bool is_of_step(const struct victim *victim, int task)
 {
     return victim->script->tasks[task].kind >= SCRIPT_SMALL_REDUCE;
@@ -502,9 +437,6 @@ static const struct {
     {"an operand is not aligned", writes_unaligned},
     {"two values overlap", overlaps},
     {"a value is read before it is written", reads_before_the_write},
-    {"a wait is missing", forgets_a_wait},
-    {"a wait is for too little", waits_for_too_little},
-    {"a wait is for what comes later", waits_for_what_comes},
     {"work of the step is missing", drops_work_of_the_step},
     {"work of the step is there twice", repeats_work_of_the_step},
     {"work of the step is on another unit", works_on_another_unit},
