@@ -59,12 +59,13 @@ static int at_least_one(int degree)
 
 static struct run_case case_of(const struct way *way)
 {
-    struct run_case of = run_case_new(way->model, 8, way->pp > 0 ? 8 : 4);
+    struct run_case of = run_case_new(way->model, 8, way->pp > 0 ? 4 : 2);
     struct parallel *parallel = &of.parallel;
     of.backend = "cuda";
     of.dropout = true;
     of.poison = false;
     of.steps = 2;
+    of.parallel.micro_batch = 1;
     parallel->degree[AXIS_DP] = at_least_one(way->dp);
     parallel->degree[AXIS_TP] = at_least_one(way->tp);
     parallel->degree[AXIS_CP] = at_least_one(way->cp);
@@ -96,11 +97,11 @@ static struct run_outcome *run(struct arena *arena, const struct run_case *of, i
     return outcome;
 }
 
-// MESHWRIGHT_CASES orders of each.
+// MESHWRIGHT_CASES orders of each, or one: other ones for other plans.
 static int orders(void)
 {
     const char *text = getenv("MESHWRIGHT_CASES");
-    return text ? atoi(text) : 2;
+    return text ? atoi(text) : 1;
 }
 
 // Against launches one by one; dropout draws others in every step, which the recording must not
@@ -139,7 +140,7 @@ static void no_order_of_streams_changes_a_bit(void **state)
         struct arena arena = {0};
         struct run_case of = case_of(&WAYS[i]);
         const struct run_outcome *expected = run(&arena, &of, 0);
-        for (int order = 1; order <= orders(); order++) {
+        for (int order = i + 1; order <= i + orders(); order++) {
             const char *difference = run_outcome_bits(&arena, expected, run(&arena, &of, order));
             if (difference) fail_msg("%s, order %d: %s", WAYS[i].name, order, difference);
         }
