@@ -160,7 +160,7 @@ $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
 # The same for NCCL: ranks exchange through memory that they share.
 EMULATED_NCCL = $(NCCL_SOURCES) tests/gpu/emulate_nccl.c tests/gpu/emulate_nccl_box.c \
-                tests/gpu/emulate_nccl_work.c tests/gpu/emulate_stream.c
+                tests/gpu/emulate_nccl_work.c tests/gpu/emulate_nccl_stream.c
 $(BUILD)/exec_nccl_emulated.so: $(EMULATED_NCCL:%.c=$(BUILD)/%.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm -lpthread
 $(BUILD)/%.emulated.o: %.c Makefile
