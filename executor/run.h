@@ -18,7 +18,8 @@ struct run_options {
     double loss_scale;      // of the first step, in fp16 alone; 0 = 65536
     bool operators_apart;   // no operator runs as one with the next (comparisons)
     bool launches_each;     // no operators are recorded and replayed as one (comparisons)
-    bool poison;            // fills what is not alive with NaN and checks guards round the arena
+    bool poison;            // fills what is not alive with NaN and checks guards round the arena;
+                            // NaN of gradients without room in fp16 is taken for it
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
 };

@@ -169,7 +169,8 @@ check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/ag
     $found = breach($run, $schema, '$');
     check('its run.json has the scale of its losses',
           $found eq '' && "@{ $run->{loss_scale} // [] }" eq '1 1', $found);
-    check('of plans in fp32 it has none', !$json->decode(text_of("$folder/run.json"))->{loss_scale});
+    my $wide = $json->decode(text_of("$folder/run.json"));
+    check('of plans in fp32 it has none', !$wide->{loss_scale});
     check('a norm that is not finite is null',
           breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
 }
