@@ -155,7 +155,7 @@ $(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
 # of cuBLASLt and cuDNN alone is not in it.
 EMULATED_SOURCES = $(filter-out executor/cuda/gemm.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
-                   tests/gpu/emulate.c tests/gpu/emulate_runtime.c
+                   tests/gpu/emulate.c tests/gpu/emulate_runtime.c tests/gpu/emulate_streams.c
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
@@ -163,7 +163,7 @@ $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
 # The same for NCCL: ranks exchange through memory that they share.
 EMULATED_NCCL = $(NCCL_SOURCES) tests/gpu/emulate_nccl.c tests/gpu/emulate_nccl_box.c \
-                tests/gpu/emulate_nccl_work.c tests/gpu/emulate_stream.c
+                tests/gpu/emulate_nccl_work.c tests/gpu/emulate_nccl_stream.c
 $(BUILD)/exec_nccl_emulated.so: $(EMULATED_NCCL:%.c=$(BUILD)/%.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm -lpthread
 $(BUILD)/%.emulated.o: %.c Makefile

@@ -86,5 +86,5 @@ bool box_has_failed(ncclComm_t comm);
 // tests/gpu/emulate_nccl_work.c
 void *nccl_work(void *context);  // the communicator
 int64_t nccl_type_bytes(ncclDataType_t type);
-// tests/gpu/emulate_stream.c: streams that this transport has made.
+// tests/gpu/emulate_nccl_stream.c: streams that this transport has made.
 bool stream_is_own(cudaStream_t stream);
