@@ -18,7 +18,7 @@ static const struct section SECTIONS[] = {
     {"what-if", "What if", NULL, false},
     {"why", "Why this plan", section_why, false},
     {"step", "The step", section_step, true},
-    {"pipeline", "The pipeline", NULL, false},
+    {"pipeline", "The pipeline", section_pipeline, true},
     {"memory", "Memory", NULL, false},
     {"traffic", "Who talks to whom", NULL, false},
     {"roofline", "Operators", NULL, false},

@@ -88,3 +88,29 @@ bool section_scaling(struct markup *page, const struct report_facts *facts)
     page_table_close(&table);
     return true;
 }
+
+enum { SHARES_MAX = 24 };
+
+bool section_pipeline(struct markup *page, const struct report_facts *facts)
+{
+    static const char *const HEADS[] = {"GPUs", "how many", "computes longer",
+                                        "communicates longer", "waits longer"};
+    struct arena *arena = page->arena;
+    const struct report *report = facts->report;
+    const struct injection_result *result = &report->injected;
+    if (!report->injection) return false;
+    struct page_table table = page_table_open(page, "lnnnn", false, HEADS);
+    for (int i = 0; i < result->share_count && i < SHARES_MAX; i++) {
+        const struct injection_share *share = &result->shares[i];
+        const char *cells[] = {
+            share->who,
+            units_count(arena, (double)share->rank_count),
+            units_seconds(arena, share->compute_s),
+            units_seconds(arena, share->communication_s),
+            units_seconds(arena, share->wait_s),
+        };
+        page_table_row(&table, false, cells, NULL);
+    }
+    page_table_close(&table);
+    return true;
+}
