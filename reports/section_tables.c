@@ -2,6 +2,8 @@
 #include "reports/plan_table.h"
 #include "reports/section.h"
 
+#include <math.h>
+
 // The tables of plans and of GPU counts.
 
 static const char *gib_text(struct arena *arena, int64_t bytes)
@@ -89,6 +91,13 @@ bool section_scaling(struct markup *page, const struct report_facts *facts)
     return true;
 }
 
+// "+93.3 ms"; "-" for what does not change.
+static const char *signed_seconds(struct arena *arena, double s)
+{
+    if (fabs(s) < 1e-9) return "-";
+    return arena_print(arena, "%s%s", s < 0 ? "\xe2\x88\x92" : "+", units_seconds(arena, fabs(s)));
+}
+
 enum { SHARES_MAX = 24 };
 
 bool section_pipeline(struct markup *page, const struct report_facts *facts)
@@ -105,9 +114,9 @@ bool section_pipeline(struct markup *page, const struct report_facts *facts)
         const char *cells[] = {
             share->who,
             units_count(arena, (double)share->rank_count),
-            units_seconds(arena, share->compute_s),
-            units_seconds(arena, share->communication_s),
-            units_seconds(arena, share->wait_s),
+            signed_seconds(arena, share->compute_s),
+            signed_seconds(arena, share->communication_s),
+            signed_seconds(arena, share->wait_s),
         };
         page_table_row(&table, false, cells, NULL);
     }
