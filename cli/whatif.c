@@ -58,6 +58,7 @@ static bool ask(struct arena *arena, const struct whatif_job *job, struct answer
     if (asked.is_asked && !check_scaling(job, err)) return false;
     struct sweep_points *points = ARENA_NEW(arena, struct sweep_points, 1);
     if (!sweep_points(arena, &job->sweep, points, err)) return false;
+    if (!whatif_check(&job->question, points, err)) return false;
     struct scenario *scenarios = ARENA_NEW(arena, struct scenario, points->count);
     for (int i = 0; i < points->count; i++) {
         scenarios[i] = points->items[i].scenario;

@@ -117,6 +117,13 @@ static int compare_ranked(const void *left, const void *right)
     return order ? order : a->index - b->index;
 }
 
+bool whatif_check(const struct whatif_question *question, const struct sweep_points *points,
+                  struct err *err)
+{
+    struct whatif unasked = {.question = *question};
+    return check_prices(points, &unasked, err);
+}
+
 struct pace {
     double time_s, cost;  // of one token
     struct whatif_row *row;

@@ -51,8 +51,12 @@ struct whatif {
 
 static const double WHATIF_UNIT_TOKENS = 1e9;  // where no count is asked for
 
-// ERR_USAGE where a budget meets a cluster without a price, or where currencies differ. Lives in
-// `arena`, and points at what it was given.
+// ERR_USAGE where a budget or credits meet a cluster without a price, or where currencies differ;
+// asked before anything is searched.
+MUST_CHECK bool whatif_check(const struct whatif_question *question,
+                             const struct sweep_points *points, struct err *err);
+
+// ERR_USAGE as above. Lives in `arena`, and points at what it was given.
 MUST_CHECK bool whatif_make(struct arena *arena, const struct whatif_question *question,
                             const struct sweep *sweep, const struct scenario_request *request,
                             const struct sweep_points *points,

@@ -36,8 +36,8 @@ static const char *cost_text(struct arena *arena, const struct whatif *whatif,
                        whatif->is_priced ? whatif->currency : "GPU-hours");
 }
 
-// What all scenarios have in common: what is swept is not among it.
-static const char *fixed_text(struct arena *arena, const struct whatif *whatif)
+// What is swept is not among it.
+const char *whatif_fixed_text(struct arena *arena, const struct whatif *whatif)
 {
     const struct sweep *sweep = whatif->sweep;
     const struct sweep_point *first = whatif->row_count > 0 ? whatif->rows[0].point : NULL;
@@ -69,8 +69,9 @@ const char *whatif_head_text(struct arena *arena, const struct whatif *whatif)
                           units_count(arena, whatif->question.tokens > 0 ? whatif->question.tokens
                                                                          : WHATIF_UNIT_TOKENS));
     return arena_print(arena, "%s%s%s: %s scenario%s%s", whatif->request->model->name,
-                       fixed_text(arena, whatif), what, units_count(arena, whatif->row_count),
-                       whatif->row_count == 1 ? "" : "s", shared);
+                       whatif_fixed_text(arena, whatif), what,
+                       units_count(arena, whatif->row_count), whatif->row_count == 1 ? "" : "s",
+                       shared);
 }
 
 // The first few rows of a status, each with its reason.
@@ -112,7 +113,7 @@ static const char *limits_text(struct arena *arena, const struct whatif *whatif)
                            units_count(arena, question->budget), whatif->currency);
     }
     if (question->credits > 0) {
-        text = arena_print(arena, "%s (%s of credits used up first)", text,
+        text = arena_print(arena, "%s (after %s of credits)", text,
                            units_count(arena, question->credits));
     }
     return text;

@@ -6,6 +6,8 @@
 
 // What was asked: "llama-3-70b, seq 4096, batch 1024, bf16: 24 scenarios, 18 searched"
 const char *whatif_head_text(struct arena *arena, const struct whatif *whatif);
+// What all scenarios have in common: ", seq 4096, bf16".
+const char *whatif_fixed_text(struct arena *arena, const struct whatif *whatif);
 // How many do not fit or are impossible, and the reasons; "" where all fit.
 const char *whatif_rejected_text(struct arena *arena, const struct whatif *whatif);
 // The answer to the question.
