@@ -15,7 +15,7 @@ struct report_facts {
 bool figure_waterfall(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart);
-bool figure_straggler(const struct report_facts *facts, struct chart *chart);
+bool figure_injection(const struct report_facts *facts, struct chart *chart);
 bool figure_memory(const struct report_facts *facts, struct chart *chart);
 bool figure_memory_time(const struct report_facts *facts, struct chart *chart);
 bool figure_traffic(const struct report_facts *facts, struct chart *chart);
@@ -26,7 +26,7 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart);
 bool figure_choice(const struct report_facts *facts, struct chart *chart);
 
 struct figure {
-    const char *section;  // of REPORT_SECTIONS
+    const char *section;  // its id (reports/report.h)
     bool (*make)(const struct report_facts *facts, struct chart *chart);
 };
 const struct figure *figures(int *count);
