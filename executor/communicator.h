@@ -16,7 +16,7 @@
 // numbers of 16 bits are added in fp32 and the sum is rounded once. What fails returns a text: the
 // peer by rank and what it did last, as far as known.
 
-enum { COMMUNICATOR_VERSION = 2 };
+enum { COMMUNICATOR_VERSION = 3 };
 
 struct communicator;
 struct group;
@@ -87,6 +87,7 @@ struct communicator_request {
     bool has_nodes;         // with host_name: the launcher's memory says where the ranks of other
     int listener;           // nodes are, and they connect to this socket: `tcp`
     int local_rank;         // among the ranks of its host
+    const int *job_ranks;   // what messages call each rank, until closed; NULL: as it is numbered
     // `nccl`: the transport beside it, which it closes; whether ranks share GPUs, which NCCL knows
     // nothing of and has to be kept from finding out; blocks of threads that a collective may take
     // from the kernels, 0: NCCL's choice.

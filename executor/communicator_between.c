@@ -10,7 +10,9 @@ struct communicator *between_new(const struct wire *wire,
     struct communicator *communicator = calloc(1, sizeof *communicator);
     size_t count = (size_t)request->rank_count;
     int *host_of = malloc(count * sizeof *host_of), *place_of = malloc(count * sizeof *place_of);
-    if (!communicator || !host_of || !place_of) {
+    int *inside_ranks = malloc(count * sizeof *inside_ranks);
+    if (!communicator || !host_of || !place_of || !inside_ranks) {
+        free(inside_ranks);
         free(communicator);
         free(host_of);
         free(place_of);
@@ -25,6 +27,7 @@ struct communicator *between_new(const struct wire *wire,
         .rank_count = request->rank_count,
         .host_of = host_of,
         .place_of = place_of,
+        .inside_ranks = inside_ranks,
     };
     return communicator;
 }
@@ -47,7 +50,17 @@ void between_free(struct communicator *communicator)
     }
     free(communicator->host_of);
     free(communicator->place_of);
+    free(communicator->inside_ranks);
     free(communicator);
+}
+
+const int *between_inside_ranks(struct communicator *communicator)
+{
+    for (int rank = 0; rank < communicator->rank_count; rank++) {
+        if (communicator->host_of[rank] == communicator->host_of[communicator->rank])
+            communicator->inside_ranks[communicator->place_of[rank]] = rank;
+    }
+    return communicator->inside_ranks;
 }
 
 const char *between_fail(struct communicator *communicator, const char *format, ...)

@@ -49,8 +49,9 @@ struct communicator {
     int rank, rank_count;
     const struct transport *host;  // NULL: alone on this host
     struct communicator *inside;
-    int *host_of;   // first rank on the host of each rank
-    int *place_of;  // rank among those of its host
+    int *host_of;       // first rank on the host of each rank
+    int *place_of;      // rank among those of its host
+    int *inside_ranks;  // of this host, by their place: for `host`
     struct group *groups;
     bool has_failed, has_aborted;
     char text[BETWEEN_TEXT_BYTES];  // of the last failure, or of who aborted
@@ -60,6 +61,8 @@ struct communicator {
 struct communicator *between_new(const struct wire *wire,
                                  const struct communicator_request *request);
 void between_free(struct communicator *communicator);
+// Once host_of and place_of are known.
+const int *between_inside_ranks(struct communicator *communicator);
 
 // Keeps the first failure: who has aborted is the better reason than what came of it.
 __attribute__((returns_nonnull)) const char *between_fail(struct communicator *communicator,

@@ -176,7 +176,7 @@ static bool check_shape(struct communicator *communicator, struct err *err)
     return err_set(err, ERR_SYSTEM,
                    "rank %d was started with other sizes of messages, or precision, than the ranks "
                    "before it",
-                   communicator->rank);
+                   host_job_rank(communicator, communicator->rank));
 }
 
 static bool attach(struct communicator *communicator, const char *name, struct err *err)
@@ -190,7 +190,7 @@ static bool attach(struct communicator *communicator, const char *name, struct e
     communicator->has_attached = atomic_compare_exchange_strong(&rank->pid, &nobody, (int)getpid());
     if (communicator->has_attached) return true;
     return err_set(err, ERR_SYSTEM, "rank %d is there twice: processes %d and %d",
-                   communicator->rank, nobody, (int)getpid());
+                   host_job_rank(communicator, communicator->rank), nobody, (int)getpid());
 }
 
 static const struct transport HOST_TRANSPORT = {
@@ -230,6 +230,7 @@ const struct transport *communicator_host(const struct communicator_request *req
         .idle_context = request->idle_context,
         .rank = request->rank,
         .rank_count = request->rank_count,
+        .job_ranks = request->job_ranks,
         .spin_count = spin_count(request->rank_count),
         .map = map_make(request),
         .sent = ARENA_NEW(&arena, uint64_t, request->rank_count),

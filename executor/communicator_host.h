@@ -100,6 +100,8 @@ struct communicator {
     void (*idle)(void *context);
     void *idle_context;
     int rank, rank_count, spin_count;
+    const int *job_ranks;  // NULL: the same numbers
+    double looked_s;       // when it was last seen whether all live
     bool has_attached;
     struct host_map map;
     unsigned char *memory;
@@ -138,6 +140,11 @@ struct host_view {
     const void *from;
     void *to;
 };
+
+static inline int host_job_rank(const struct communicator *communicator, int rank)
+{
+    return communicator->job_ranks ? communicator->job_ranks[rank] : rank;
+}
 
 struct host_rank *host_rank(struct communicator *communicator, int rank);
 unsigned char *host_half(struct group *group, int member);  // of this round, behind its header

@@ -53,9 +53,10 @@ static const char *unpack(struct group *group, int64_t size, unsigned char *to,
         if (now > received[member] || (is_last && now < received[member]))
             return host_fail(group->communicator,
                              "group %s: rank %d sends %s reals than the %lld that rank %d expects",
-                             group->purpose, group->ranks[member],
+                             group->purpose,
+                             host_job_rank(group->communicator, group->ranks[member]),
                              now > received[member] ? "more" : "fewer", (long long)received[member],
-                             group->ranks[group->me]);
+                             host_job_rank(group->communicator, group->ranks[group->me]));
         memcpy(to + (part + done[member]) * size, host_half(group, member) + at * size,
                (size_t)(length * size));
         done[member] = now;
@@ -153,11 +154,13 @@ static const char *check_size(struct communicator *communicator, int rank, int64
                               int64_t sent_bytes, int64_t expected, int64_t bytes)
 {
     if (sent != expected)
-        return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld", rank,
-                         (long long)sent, communicator->rank, (long long)expected);
+        return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld",
+                         host_job_rank(communicator, rank), (long long)sent,
+                         host_job_rank(communicator, communicator->rank), (long long)expected);
     if (sent_bytes == bytes) return NULL;
-    return host_fail(communicator, "rank %d sent reals of another width than rank %d expects", rank,
-                     communicator->rank);
+    return host_fail(communicator, "rank %d sent reals of another width than rank %d expects",
+                     host_job_rank(communicator, rank),
+                     host_job_rank(communicator, communicator->rank));
 }
 
 // Whether the piece has been taken out of its slot before.

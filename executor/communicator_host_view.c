@@ -99,8 +99,9 @@ const char *host_meet_first(struct group *group)
         if (other->signature == mine->signature && other->operation == mine->operation) continue;
         const char *same = other->operation == mine->operation ? " of another size" : "";
         return host_fail(group->communicator, "group %s: rank %d is at: %s%s, rank %d at: %s",
-                         group->purpose, group->ranks[member],
-                         host_operation_name(other->operation), same, group->ranks[group->me],
+                         group->purpose, host_job_rank(group->communicator, group->ranks[member]),
+                         host_operation_name(other->operation), same,
+                         host_job_rank(group->communicator, group->ranks[group->me]),
                          host_operation_name(mine->operation));
     }
     return NULL;

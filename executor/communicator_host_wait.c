@@ -11,10 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-// Sleepers wake up this often to see whether the job has ended; between two looks at whether the
-// other ranks live, they wake up so many times.
+// Sleepers wake up this often to see whether the job has ended, and look every so often whether the
+// other ranks live.
 // Where something else must go on meanwhile, or messages wait for a slot, they sleep shorter.
-enum { SLEEP_NS = 20000000, IDLE_SLEEP_NS = 500000, LOOK_EVERY = 25, YIELD_COUNT = 16 };
+static const double LOOK_EVERY_S = 0.5;
+enum { SLEEP_NS = 20000000, IDLE_SLEEP_NS = 500000, YIELD_COUNT = 16 };
 
 const char *host_operation_name(int operation)
 {
@@ -43,17 +44,34 @@ static int find_dead(struct communicator *communicator)
     return -1;
 }
 
+static double read_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// The launcher finds out at once who has died, and is to be the first to say so.
+static bool is_time_to_look(struct communicator *communicator, int wake_count)
+{
+    double now_s = read_clock();
+    if (wake_count == 0) communicator->looked_s = now_s;
+    if (now_s - communicator->looked_s < LOOK_EVERY_S) return false;
+    communicator->looked_s = now_s;
+    return true;
+}
+
 static const char *check_job(struct communicator *communicator, int wake_count)
 {
     struct host_segment *segment = communicator->segment;
     if (atomic_load(&segment->abort_state) == HOST_ABORTED)
         return host_fail(communicator, "%.*s", HOST_REASON_BYTES - 1, segment->reason);
-    if (wake_count % LOOK_EVERY != LOOK_EVERY - 1) return NULL;
+    if (!is_time_to_look(communicator, wake_count)) return NULL;
     int dead = find_dead(communicator);
     if (dead < 0) return NULL;
     int operation = atomic_load(&host_rank(communicator, dead)->operation);
-    return host_fail(communicator, "rank %d is gone; it was last at: %s", dead,
-                     host_operation_name(operation));
+    return host_fail(communicator, "rank %d is gone; it was last at: %s",
+                     host_job_rank(communicator, dead), host_operation_name(operation));
 }
 
 static bool has_passed(struct host_counter *counter, uint32_t value)

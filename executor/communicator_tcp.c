@@ -231,6 +231,7 @@ static bool open_inside(struct communicator *communicator, const struct rendezvo
         inside.rank_count += table->seats[rank].node == table->seats[request->rank].node;
     }
     inside.rank = communicator->place_of[request->rank];
+    inside.job_ranks = between_inside_ranks(communicator);
     inside.idle = idle_inside;
     inside.idle_context = communicator;
     if (inside.rank_count == 1) return true;

@@ -230,10 +230,9 @@ void tcp_abort(struct communicator *communicator, const char *reason)
     if (communicator->has_aborted) return;  // the first reason stays
     communicator->has_aborted = true;
     between_fail(communicator, "%s", reason);
-    if (communicator->host) communicator->host->abort(communicator->inside, communicator->text);
+    if (communicator->host) communicator->host->abort(communicator->inside, reason);
     for (int rank = 0; rank < communicator->rank_count; rank++)
-        tcp_post(communicator, rank, TAG_ABORT, communicator->text,
-                 (int64_t)strlen(communicator->text));
+        tcp_post(communicator, rank, TAG_ABORT, reason, (int64_t)strlen(reason));
     // Who aborts is not to wait for anybody; the launchers end the job in any case.
     tcp_pump(communicator, 0);
 }

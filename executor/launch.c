@@ -42,6 +42,8 @@ static void note_ends(struct job *job)
             if (pid == job->started.children[i])
                 pulse_end(job->page, job->started.first_rank + i, status, false);
         }
+        // Node 0 is to hear of it before ranks there miss this one.
+        job->nodes.told_s = 0;
     }
 }
 

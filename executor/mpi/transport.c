@@ -129,6 +129,7 @@ static bool open_host(struct communicator *communicator, MPI_Comm part,
         if (inside.rank == 0) is_well = mpi_of(communicator)->services->memory_create(&memory, err);
         MPI_Bcast(memory.name, sizeof memory.name, MPI_CHAR, 0, part);
         inside.host_name = memory.name;
+        inside.job_ranks = between_inside_ranks(communicator);
         inside.idle = idle;
         inside.idle_context = communicator;
         if (is_well) {
