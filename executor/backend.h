@@ -112,6 +112,9 @@ struct backend {
     void (*release_host)(struct device *device, void *memory);
     const char *(*copy)(struct device *device, enum stream stream, enum copy_kind kind, void *to,
                         const void *from, int64_t bytes);
+    // What the device keeps for itself beside what was allocated: workspaces. NULL: nothing that
+    // counts.
+    int64_t (*own_bytes)(struct device *device);
     const char *(*fill)(struct device *device, enum stream stream, void *memory, int byte,
                         int64_t bytes);
     const char *(*box)(struct device *device, enum stream stream, const struct box_copy *copy);

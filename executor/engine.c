@@ -349,6 +349,8 @@ static void fill_memory(struct engine *engine, struct run_result *result)
         state->weight_count * engine->compute_bytes +
         (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
     result->staging_bytes = engine->staging_bytes;
+    if (engine->backend->own_bytes)
+        result->staging_bytes += engine->backend->own_bytes(engine->device);
     result->replay_count = segments_replayed(engine);
     for (int t = 0; t < script->task_count; t++)
         result->joined_count += engine->prepared[t].is_joined;

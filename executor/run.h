@@ -57,7 +57,8 @@ struct run_result {
     double *loss;           // mean over the tokens of the step
     double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was changed
     double *loss_scale;  // by which gradients were multiplied while they were made; 1 but in fp16
-    int64_t peak_bytes;  // arena and state of the rank with most; staging is a workspace
+    int64_t peak_bytes;  // arena and state of the rank with most; staging and the back end's
+                         // own memory are workspaces
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
     int64_t replay_count;  // of this rank: runs of operators that were replayed as one launch

@@ -37,6 +37,7 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     int64_t rounded = (bytes / GRAIN + 1) * GRAIN;
     cudaFree(*memory);
     *memory = NULL;
+    *held = 0;
     if (cudaMalloc(memory, (size_t)rounded) != cudaSuccess) {
         cudaGetLastError();  // the memory is said to lack by the caller
         *memory = NULL;
@@ -170,6 +171,19 @@ static const char *copy(struct device *device, enum stream stream, enum copy_kin
     return cuda_fault(cudaStreamSynchronize(on));
 }
 
+static int64_t own_bytes(struct device *device)
+{
+    const struct cuda_device *own = own_of(device);
+    int64_t bytes = 0;
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        for (int i = 0; i < SCRATCH_COUNT; i++)
+            bytes += own->scratch_bytes[s][i];
+    }
+    for (int i = 0; i < ROTATION_MAX; i++)
+        bytes += own->rotations[i].capacity_bytes;
+    return bytes;
+}
+
 static const char *fill(struct device *device, enum stream stream, void *memory, int byte,
                         int64_t bytes)
 {
@@ -233,21 +247,22 @@ static void *native_stream(struct device *device, enum stream stream)
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes, precision, narrow)                                                \
-    {                                                                                              \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
-        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                    \
-        .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
-        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
-        .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill,  \
-        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
-        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
-        .update_all = cuda_update_all, .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, \
-        .synchronize = synchronize, .event_new = event_new, .event_free = event_free,              \
-        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds,    \
-        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                      \
-        .device_count = device_count, .native_stream = native_stream, .replay = cuda_replay,       \
-        .capture_free = cuda_capture_free,                                                         \
+#define BACKEND_AT(opens, bytes, precision, narrow)                                             \
+    {                                                                                           \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),  \
+        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                 \
+        .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe, \
+        .open = (opens), .close = close_device, .allocate = allocate, .release = release,       \
+        .allocate_host = allocate_host, .release_host = release_host, .copy = copy,             \
+        .own_bytes = own_bytes, .fill = fill, .box = cuda_box, .can_run = cuda_can_run,         \
+        .run = cuda_run, .update = cuda_update, .round = cuda_round, .widen = cuda_widen,       \
+        .sum_squares = cuda_sum_squares, .update_all = cuda_update_all,                         \
+        .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, .synchronize = synchronize, \
+        .event_new = event_new, .event_free = event_free, .event_record = event_record,         \
+        .event_wait = event_wait, .event_seconds = event_seconds,                               \
+        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                   \
+        .device_count = device_count, .native_stream = native_stream, .replay = cuda_replay,    \
+        .capture_free = cuda_capture_free,                                                      \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);
