@@ -149,6 +149,13 @@ EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibi
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
                                 $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
+# The binary beside it, which takes the back end in its own folder for the one of CUDA.
+EMULATED = $(addprefix $(BUILD)/emulated/,meshwright exec_cuda.so)
+$(BUILD)/emulated/meshwright: $(BUILD)/meshwright
+$(BUILD)/emulated/exec_cuda.so: $(BUILD)/exec_cuda_emulated.so
+$(EMULATED):
+	@mkdir -p $(@D)
+	ln -f $< $@
 $(BUILD)/%.emulated.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(EMULATED_CFLAGS) -c -o $@ $<
@@ -199,7 +206,7 @@ demo: deps
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
-               $(BUILD)/exec_cuda_emulated.so $(SDPA_SHAPES)
+               $(BUILD)/exec_cuda_emulated.so $(EMULATED) $(SDPA_SHAPES)
 
 test: deps
 	@$(QUIET_MAKE) test_programs

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // The table that the plug-in exports, and what needs no kernel.
 
@@ -44,9 +45,46 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     return *memory;
 }
 
+// The kernel says which driver is loaded; CUDA only tells which CUDA it is made for.
+static void read_driver(char *text, size_t size)
+{
+    FILE *file = fopen("/sys/module/nvidia/version", "r");
+    text[0] = '\0';
+    if (!file) return;
+    if (!fgets(text, (int)size, file)) text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    fclose(file);
+}
+
+// Of one clock, all multiprocessors: 16 on every architecture from 8.0 on (CUDA C++ programming
+// guide, throughput of native arithmetic instructions).
+enum { EXPONENTIALS = 16 };
+
+static void describe(struct backend_device_facts *facts, const struct cudaDeviceProp *properties,
+                     int device_count)
+{
+    int runtime = 0, clock_khz = 0;
+    cudaRuntimeGetVersion(&runtime);
+    if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0) != cudaSuccess) clock_khz = 0;
+    *facts = (struct backend_device_facts){
+        .memory_bytes = (int64_t)properties->totalGlobalMem,
+        .device_count = device_count,
+        .multiprocessor_count = properties->multiProcessorCount,
+        .capability = 10 * properties->major + properties->minor,
+        .clock_hz = 1e3 * clock_khz,
+        .cache_bytes = properties->l2CacheSize,
+        .exponential_per_s = 1e3 * clock_khz * EXPONENTIALS * properties->multiProcessorCount,
+    };
+    read_driver(facts->driver, sizeof facts->driver);
+    snprintf(facts->name, sizeof facts->name, "%.100s", properties->name);
+    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d, cuBLASLt %lld, cuDNN %lld",
+             runtime / 1000, runtime % 1000 / 10, (long long)gemm_library_version(),
+             (long long)sdpa_library_version());
+}
+
 static const char *probe(struct backend_device_facts *facts)
 {
-    int count = 0, runtime = 0;
+    int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaErrorInsufficientDriver) return "no device, or no driver as new as this CUDA";
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) return "no device";
@@ -55,12 +93,7 @@ static const char *probe(struct backend_device_facts *facts)
     error = cudaGetDeviceProperties(&properties, 0);
     if (error != cudaSuccess) return cudaGetErrorString(error);
     if (properties.major < 8) return "the device is older than compute capability 8.0";
-    cudaRuntimeGetVersion(&runtime);
-    snprintf(facts->name, sizeof facts->name, "%.100s", properties.name);
-    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d, cuBLASLt %lld, cuDNN %lld",
-             runtime / 1000, runtime % 1000 / 10, (long long)gemm_library_version(),
-             (long long)sdpa_library_version());
-    facts->memory_bytes = (int64_t)properties.totalGlobalMem;
+    describe(facts, &properties, count);
     return NULL;
 }
 
@@ -163,6 +196,20 @@ static const char *synchronize(struct device *device, enum stream stream)
     return *own->fault ? "an id that its table does not have" : NULL;
 }
 
+static const char *delay(struct device *device, enum stream stream, double seconds,
+                         int multiprocessors)
+{
+    struct cuda_device *own = own_of(device);
+    int count = 0;
+    const char *fault =
+        cuda_fault(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, own->ordinal));
+    if (fault || seconds <= 0 || multiprocessors < 1) return fault;
+    const struct delay_args args = {.ns = (int64_t)(seconds * 1e9),
+                                    .blocks = multiprocessors < count ? multiprocessors : count};
+    kernel_delay(own->streams[stream], &args);
+    return cuda_fault(cudaGetLastError());
+}
+
 static struct event *event_new(struct device *device)
 {
     (void)device;
@@ -199,15 +246,15 @@ static double event_seconds(struct device *device, struct event *from, struct ev
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes)                                                               \
-    {                                                                                          \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes), \
-        .at = at_precision, .probe = probe, .open = (opens), .close = close_device,            \
-        .allocate = allocate, .release = release, .copy = copy, .fill = fill, .box = cuda_box, \
-        .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update, .round = cuda_round,  \
-        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,      \
-        .event_new = event_new, .event_free = event_free, .event_record = event_record,        \
-        .event_wait = event_wait, .event_seconds = event_seconds,                              \
+#define BACKEND_AT(opens, bytes)                                                                \
+    {                                                                                           \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),  \
+        .at = at_precision, .probe = probe, .open = (opens), .close = close_device,             \
+        .allocate = allocate, .release = release, .copy = copy, .fill = fill, .box = cuda_box,  \
+        .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update, .round = cuda_round,   \
+        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,       \
+        .delay = delay, .event_new = event_new, .event_free = event_free,                       \
+        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds, \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4);
