@@ -63,7 +63,7 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
     int64_t most = 0;
     for (int s = 0; s < rank->job->stage_count; s++) {
         int64_t own =
-            largest_message(rank->job->scripts[s], rank->backend->real_bytes / plan_bytes);
+            largest_message(rank->job->scripts[s], rank->backend->compute_bytes / plan_bytes);
         if (own > most) most = own;
     }
     const struct communicator_request request = {
@@ -90,11 +90,16 @@ static void say_difference(const struct rank *rank)
     if (!is_host && rank->backend->is_host)
         fprintf(stderr, "meshwright run: predicted for %s, run on %s\n", device->name,
                 rank->backend->name);
-    if (request->workload.precision != PRECISION_FP32)
+    enum precision precision = request->workload.precision;
+    bool is_wider = rank->backend->compute_bytes > 2;
+    if (precision != PRECISION_FP32 && is_wider)
         fprintf(stderr,
                 "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
                 "counted so\n",
-                precision_name(request->workload.precision), 8 * rank->backend->real_bytes);
+                precision_name(precision), 8 * rank->backend->compute_bytes);
+    if (!is_wider && precision != rank->backend->compute)
+        fprintf(stderr, "meshwright run: the plan's %s is computed in %s\n",
+                precision_name(precision), precision_name(rank->backend->compute));
 }
 
 static bool open_rank(struct arena *arena, struct rank *rank, const struct launch_place *place,
@@ -103,6 +108,7 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     const char *note = NULL;
     rank->backend = backend_choose(arena, rank->arguments->backend, &note, err);
     if (!rank->backend) return false;
+    rank->backend = backend_at(rank->backend, rank->job->request.workload.precision);
     if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
     if (is_first(rank)) say_difference(rank);
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
@@ -157,8 +163,9 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
 {
     const struct run_job *job = rank->job;
     const struct run_arguments *arguments = rank->arguments;
-    int64_t peak_bytes = plan_scripts_peak_bytes((const struct script *const *)job->scripts,
-                                                 job->request.stack, rank->backend->real_bytes);
+    int64_t peak_bytes =
+        plan_scripts_peak_bytes((const struct script *const *)job->scripts, job->request.stack,
+                                rank->backend->real_bytes, rank->backend->compute_bytes);
     struct run_compare compare =
         run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, peak_bytes, result);
     struct backend_device_facts device = {0};

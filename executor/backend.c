@@ -80,6 +80,13 @@ const struct backend *backend_open(const char *name, struct err *err)
     return open_plugin(plugin, err);
 }
 
+const struct backend *backend_at(const struct backend *backend, enum precision precision)
+{
+    if (!backend->at) return backend;
+    const struct backend *at = backend->at(precision);
+    return at ? at : backend->at(PRECISION_BF16);
+}
+
 const struct backend *backend_choose(struct arena *arena, const char *name, const char **note,
                                      struct err *err)
 {

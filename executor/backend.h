@@ -16,9 +16,11 @@
 // of the host have one width for both. A back end with `at` computes in the precision of the plan:
 // `backend->at(precision)` is the table to go on with, whose devices hold ELEMENT_COMPUTE as bf16,
 // fp16 or fp32 and ELEMENT_FP32 always as fp32. Who runs a plan on it
-// - asks for activations, their gradients and the weights that kernels read as ELEMENT_COMPUTE,
-//   and for gradients of parameters, log-sum-exps and the weights of experts as ELEMENT_FP32,
-//   whatever the tensor says: kernels take any mix of both;
+// - asks for activations, their gradients and the weights that kernels read as the tensor says,
+//   which is ELEMENT_COMPUTE but for losses, log-sum-exps and the weights of experts, and for
+//   gradients of parameters, where they are kept, as ELEMENT_FP32 whatever the tensor says: kernels
+//   take any mix of both. In rooms of the arena (ZeRO 2 and 3) gradients of parameters have the
+//   plan's width, and are widened before they are reduced;
 // - keeps weights twice: as reals for the optimizer, and rounded for the kernels. `round` makes the
 //   second at the start, update_call's `rounded` has it written with every update; where weights
 //   are gathered (ZeRO) only the rounded ones travel. Box copies do not convert;
@@ -28,7 +30,7 @@
 //   COPY_FROM_HOST, sum_squares and OP_DISPATCH with a routing waits by itself. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 3 };
+enum { BACKEND_VERSION = 4 };
 
 struct device;  // a back end's own
 struct event;
@@ -83,10 +85,11 @@ struct backend_device_facts {
 
 struct backend {
     int version;
-    const char *name;   // "cpu", "cpu-fp64", "cuda"
-    int real_bytes;     // of ELEMENT_FP32
-    int compute_bytes;  // of ELEMENT_COMPUTE
-    bool is_host;       // the device's memory is the host's: others may read and write it directly
+    const char *name;        // "cpu", "cpu-fp64", "cuda"
+    int real_bytes;          // of ELEMENT_FP32
+    int compute_bytes;       // of ELEMENT_COMPUTE
+    enum precision compute;  // what ELEMENT_COMPUTE is where it has 2 bytes: bf16 or fp16
+    bool is_host;  // the device's memory is the host's: others may read and write it directly
     // The same back end computing in this precision, NULL: it does not. No such function: it has
     // one precision for every plan.
     const struct backend *(*at)(enum precision precision);
@@ -105,9 +108,11 @@ struct backend {
     const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
     const char *(*update)(struct device *device, enum stream stream,
                           const struct update_call *call);
-    // rounded[i] = reals[i] as ELEMENT_COMPUTE; NULL where both are one.
+    // rounded[i] = reals[i] as ELEMENT_COMPUTE, and back; NULL where both are one.
     const char *(*round)(struct device *device, enum stream stream, void *rounded,
                          const void *reals, int64_t count);
+    const char *(*widen)(struct device *device, enum stream stream, void *reals,
+                         const void *rounded, int64_t count);
     // *sum += of the squares of `count` reals, in a fixed order; waits.
     const char *(*sum_squares)(struct device *device, enum stream stream, const void *reals,
                                int64_t count, double *sum);
@@ -132,6 +137,9 @@ struct backend {
 // OPENBLAS_CORETYPE for what it loads, unless MESHWRIGHT_KEEP_CORETYPE is set, and
 // OPENBLAS_NUM_THREADS to 1 unless it is set.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
+// The table that runs plans of this precision: the back end itself where it has one width for all;
+// else of its `at`, where fp8 and fp4, formats of products, are computed in bf16.
+const struct backend *backend_at(const struct backend *backend, enum precision precision);
 // "auto": cuda where there is a device, else cpu; *note says which and why, for the user.
 MUST_CHECK const struct backend *backend_choose(struct arena *arena, const char *name,
                                                 const char **note, struct err *err);

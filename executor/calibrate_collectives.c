@@ -38,10 +38,10 @@ static const char *bounce(const struct exchange *exchange)
     const char *fault = NULL;
     for (int turn = 0; turn < 2 && !fault; turn++) {
         bool sends = begins == (turn == 0);
-        fault = sends ? transport->send(request->communicator, STREAM_PP, peer, 0, exchange->from,
-                                        exchange->reals)
-                      : transport->receive(request->communicator, STREAM_PP, peer, 0, exchange->to,
-                                           exchange->reals);
+        fault = sends ? transport->send(request->communicator, STREAM_PP, ELEMENT_FP32, peer, 0,
+                                        exchange->from, exchange->reals)
+                      : transport->receive(request->communicator, STREAM_PP, ELEMENT_FP32, peer, 0,
+                                           exchange->to, exchange->reals);
     }
     return fault;
 }
@@ -52,17 +52,17 @@ static const char *begin(const struct exchange *exchange)
     const int64_t *counts = exchange->counts;
     switch (exchange->kind) {
     case COLLECTIVE_ALL_REDUCE:
-        return transport->all_reduce(exchange->world, STREAM_DP, exchange->to, exchange->reals,
-                                     COMBINE_SUM);
+        return transport->all_reduce(exchange->world, STREAM_DP, ELEMENT_FP32, exchange->to,
+                                     exchange->reals, COMBINE_SUM);
     case COLLECTIVE_ALL_GATHER:
-        return transport->all_gather(exchange->world, STREAM_DP, exchange->from, exchange->to,
-                                     counts);
-    case COLLECTIVE_REDUCE_SCATTER:
-        return transport->reduce_scatter(exchange->world, STREAM_DP, exchange->to, exchange->from,
-                                         counts);
-    case COLLECTIVE_ALL_TO_ALL:
-        return transport->all_to_all(exchange->world, STREAM_EP, exchange->from, counts,
+        return transport->all_gather(exchange->world, STREAM_DP, ELEMENT_FP32, exchange->from,
                                      exchange->to, counts);
+    case COLLECTIVE_REDUCE_SCATTER:
+        return transport->reduce_scatter(exchange->world, STREAM_DP, ELEMENT_FP32, exchange->to,
+                                         exchange->from, counts);
+    case COLLECTIVE_ALL_TO_ALL:
+        return transport->all_to_all(exchange->world, STREAM_EP, ELEMENT_FP32, exchange->from,
+                                     counts, exchange->to, counts);
     default:
         return bounce(exchange);
     }

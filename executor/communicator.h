@@ -7,12 +7,14 @@
 // alone: what it would receive is what it sent, so that shapes and bytes are right and values are
 // not; timing and memory only), later `nccl`.
 //
-// Collectives take flat arrays of reals in device memory; parts may be of any size, 0 too. Sums are
-// added in the order of the group's ranks, on every transport that says it is deterministic, so
-// that a reduce-scatter followed by an all-gather has the bits of the all-reduce. What fails
-// returns a text: the peer by rank and what it did last, as far as known.
+// Collectives and messages take flat arrays in device memory, of ELEMENT_COMPUTE or ELEMENT_FP32:
+// numbers as wide as the back end says, the same on every rank. Parts may be of any size, 0 too.
+// Sums are added in the order of the group's ranks, on every transport that says it is
+// deterministic, so that a reduce-scatter followed by an all-gather has the bits of the all-reduce;
+// numbers of 16 bits are added in fp32 and the sum is rounded once. What fails returns a text: the
+// peer by rank and what it did last, as far as known.
 
-enum { COMMUNICATOR_VERSION = 1 };
+enum { COMMUNICATOR_VERSION = 2 };
 
 struct communicator;
 struct group;
@@ -30,25 +32,26 @@ struct transport {
     // `purpose` keeps groups of equal ranks apart ("tp", "dp-expert").
     const char *(*group)(struct communicator *communicator, const int *ranks, int count,
                          const char *purpose, struct group **group);
-    const char *(*all_reduce)(struct group *group, enum stream stream, void *data, int64_t count,
-                              enum combine combine);
-    // counts[member]: reals of each part. `all` may hold `mine` in its place.
-    const char *(*all_gather)(struct group *group, enum stream stream, const void *mine, void *all,
-                              const int64_t *counts);
-    const char *(*reduce_scatter)(struct group *group, enum stream stream, const void *all,
-                                  void *mine, const int64_t *counts);
-    // One after another: sent[member] reals to each, received[member] from each.
-    const char *(*all_to_all)(struct group *group, enum stream stream, const void *from,
-                              const int64_t *sent, void *to, const int64_t *received);
+    const char *(*all_reduce)(struct group *group, enum stream stream, enum element element,
+                              void *data, int64_t count, enum combine combine);
+    // counts[member]: numbers of each part. `all` may hold `mine` in its place.
+    const char *(*all_gather)(struct group *group, enum stream stream, enum element element,
+                              const void *mine, void *all, const int64_t *counts);
+    const char *(*reduce_scatter)(struct group *group, enum stream stream, enum element element,
+                                  const void *all, void *mine, const int64_t *counts);
+    // One after another: sent[member] numbers to each, received[member] from each.
+    const char *(*all_to_all)(struct group *group, enum stream stream, enum element element,
+                              const void *from, const int64_t *sent, void *to,
+                              const int64_t *received);
     // Numbers on the host, for counts, norms and losses; double sums in rank order.
     const char *(*host_gather)(struct group *group, const int64_t *mine, int64_t *all, int count);
     const char *(*host_sum)(struct group *group, double *values, int count);
     // Point to point, by rank of the job; messages of one (sender, receiver, channel) arrive in
     // order. Sending copies and does not wait.
-    const char *(*send)(struct communicator *communicator, enum stream stream, int rank,
-                        int channel, const void *data, int64_t count);
-    const char *(*receive)(struct communicator *communicator, enum stream stream, int rank,
-                           int channel, void *data, int64_t count);
+    const char *(*send)(struct communicator *communicator, enum stream stream, enum element element,
+                        int rank, int channel, const void *data, int64_t count);
+    const char *(*receive)(struct communicator *communicator, enum stream stream,
+                           enum element element, int rank, int channel, void *data, int64_t count);
     const char *(*barrier)(struct communicator *communicator);
     // Moves messages on that were copied and are not out yet, as every call that waits does; for
     // who waits elsewhere. NULL: there are none.

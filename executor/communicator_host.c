@@ -166,7 +166,9 @@ static bool check_shape(struct communicator *communicator, struct err *err)
 {
     const struct host_map *map = &communicator->map;
     uint64_t shape = random_key((uint64_t)map->total, (uint64_t)communicator->rank_count);
-    shape = random_key(random_key(shape, (uint64_t)map->half_bytes), communicator->number) | 1;
+    shape = random_key(random_key(shape, (uint64_t)map->half_bytes),
+                       number_of(communicator->backend, ELEMENT_FP32));
+    shape = random_key(shape, number_of(communicator->backend, ELEMENT_COMPUTE)) | 1;
     uint64_t found = 0;
     if (atomic_compare_exchange_strong(&communicator->segment->shape, &found, shape) ||
         found == shape)
@@ -226,7 +228,6 @@ const struct transport *communicator_host(const struct communicator_request *req
         .pulse = request->pulse,
         .idle = request->idle,
         .idle_context = request->idle_context,
-        .number = request->backend->real_bytes == sizeof(float) ? NUMBER_FLOAT : NUMBER_DOUBLE,
         .rank = request->rank,
         .rank_count = request->rank_count,
         .spin_count = spin_count(request->rank_count),

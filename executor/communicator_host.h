@@ -62,7 +62,7 @@ struct host_slot {
     int channel;
     uint64_t sequence;  // of the piece on this link
     int64_t bytes;      // of the piece
-    int64_t count;      // reals of the whole message
+    int64_t count;      // numbers of the whole message
 };
 struct host_link {
     struct host_counter sent, taken;  // pieces
@@ -99,7 +99,6 @@ struct communicator {
     struct pulse *pulse;
     void (*idle)(void *context);
     void *idle_context;
-    enum number number;
     int rank, rank_count, spin_count;
     bool has_attached;
     struct host_map map;
@@ -191,18 +190,19 @@ void host_free_pieces(struct host_piece **pieces);
 void host_drain(struct communicator *communicator);
 
 // executor/communicator_host_collective.c
-const char *host_all_reduce(struct group *group, enum stream stream, void *data, int64_t count,
-                            enum combine combine);
-const char *host_all_gather(struct group *group, enum stream stream, const void *mine, void *all,
-                            const int64_t *counts);
-const char *host_reduce_scatter(struct group *group, enum stream stream, const void *all,
-                                void *mine, const int64_t *counts);
+const char *host_all_reduce(struct group *group, enum stream stream, enum element element,
+                            void *data, int64_t count, enum combine combine);
+const char *host_all_gather(struct group *group, enum stream stream, enum element element,
+                            const void *mine, void *all, const int64_t *counts);
+const char *host_reduce_scatter(struct group *group, enum stream stream, enum element element,
+                                const void *all, void *mine, const int64_t *counts);
 const char *host_gather(struct group *group, const int64_t *mine, int64_t *all, int count);
 const char *host_sum(struct group *group, double *values, int count);
 // executor/communicator_host_exchange.c
-const char *host_all_to_all(struct group *group, enum stream stream, const void *from,
-                            const int64_t *sent, void *to, const int64_t *received);
-const char *host_send(struct communicator *communicator, enum stream stream, int rank, int channel,
-                      const void *data, int64_t count);
-const char *host_receive(struct communicator *communicator, enum stream stream, int rank,
-                         int channel, void *data, int64_t count);
+const char *host_all_to_all(struct group *group, enum stream stream, enum element element,
+                            const void *from, const int64_t *sent, void *to,
+                            const int64_t *received);
+const char *host_send(struct communicator *communicator, enum stream stream, enum element element,
+                      int rank, int channel, const void *data, int64_t count);
+const char *host_receive(struct communicator *communicator, enum stream stream,
+                         enum element element, int rank, int channel, void *data, int64_t count);

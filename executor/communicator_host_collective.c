@@ -92,15 +92,15 @@ static const char *all_reduce(struct group *group, enum host_operation operation
     return failure;
 }
 
-const char *host_all_reduce(struct group *group, enum stream stream, void *data, int64_t count,
-                            enum combine combine)
+const char *host_all_reduce(struct group *group, enum stream stream, enum element element,
+                            void *data, int64_t count, enum combine combine)
 {
     struct communicator *communicator = group->communicator;
-    int64_t bytes = count * number_bytes(communicator->number);
+    enum number number = number_of(communicator->backend, element);
+    int64_t bytes = count * number_bytes(number);
     struct host_view view = {data, data, bytes, bytes, NULL, NULL};
     const char *failure = host_view_open(communicator, stream, &view);
-    if (!failure)
-        failure = all_reduce(group, HOST_ALL_REDUCE, communicator->number, combine, view.to, count);
+    if (!failure) failure = all_reduce(group, HOST_ALL_REDUCE, number, combine, view.to, count);
     return failure ? failure : host_view_close(communicator, stream, &view);
 }
 
@@ -109,9 +109,9 @@ const char *host_sum(struct group *group, double *values, int count)
     return all_reduce(group, HOST_SUM, NUMBER_DOUBLE, COMBINE_SUM, values, count);
 }
 
-static uint64_t counts_signature(const struct group *group, const int64_t *counts)
+static uint64_t counts_signature(const struct group *group, int64_t size, const int64_t *counts)
 {
-    uint64_t signature = 0;
+    uint64_t signature = (uint64_t)size;
     for (int member = 0; member < group->count; member++)
         signature = random_key(signature, (uint64_t)counts[member]);
     return signature;
@@ -154,7 +154,7 @@ static const char *all_gather(struct group *group, enum host_operation operation
         longest = counts[member] > longest ? counts[member] : longest;
     int64_t rounds = round_count(longest, room);
     unsigned char *own = host_shift(all, counts_sum(counts, group->me), size);
-    const char *failure = host_begin(group, operation, counts_signature(group, counts));
+    const char *failure = host_begin(group, operation, counts_signature(group, size, counts));
     if (!failure && own != mine) memmove(own, mine, (size_t)(counts[group->me] * size));
     for (int64_t round = 0; round < rounds && !failure; round++)
         failure = gather_round(group, size, own, all, counts, round, rounds);
@@ -162,11 +162,12 @@ static const char *all_gather(struct group *group, enum host_operation operation
     return failure;
 }
 
-const char *host_all_gather(struct group *group, enum stream stream, const void *mine, void *all,
-                            const int64_t *counts)
+const char *host_all_gather(struct group *group, enum stream stream, enum element element,
+                            const void *mine, void *all, const int64_t *counts)
 {
     struct communicator *communicator = group->communicator;
-    int64_t size = number_bytes(communicator->number);
+    enum number number = number_of(communicator->backend, element);
+    int64_t size = number_bytes(number);
     struct host_view view = {
         mine, all, counts[group->me] * size, counts_sum(counts, group->count) * size, NULL, NULL};
     const char *failure = host_view_open(communicator, stream, &view);
@@ -186,10 +187,10 @@ const char *host_gather(struct group *group, const int64_t *mine, int64_t *all, 
 
 // Every round takes the same share of each part, so that all members sum all the time; the shares
 // lie one after another in the half.
-static const char *scatter_round(struct group *group, const unsigned char *all, unsigned char *mine,
-                                 const int64_t *counts, int64_t round, int64_t rounds)
+static const char *scatter_round(struct group *group, enum number number, const unsigned char *all,
+                                 unsigned char *mine, const int64_t *counts, int64_t round,
+                                 int64_t rounds)
 {
-    enum number number = group->communicator->number;
     int64_t size = number_bytes(number);
     int64_t part = 0, at = 0, my_at = 0, my_part = 0;
     for (int member = 0; member < group->count; member++) {
@@ -215,28 +216,30 @@ static const char *scatter_round(struct group *group, const unsigned char *all, 
     return NULL;
 }
 
-static const char *reduce_scatter(struct group *group, const void *all, void *mine,
-                                  const int64_t *counts)
+static const char *reduce_scatter(struct group *group, enum number number, const void *all,
+                                  void *mine, const int64_t *counts)
 {
-    int64_t size = number_bytes(group->communicator->number);
+    int64_t size = number_bytes(number);
     // The shares of a round are up to a number longer each than the whole divided by the rounds.
     int64_t rounds =
         round_count(counts_sum(counts, group->count), half_room(group, size) - group->count);
-    const char *failure = host_begin(group, HOST_REDUCE_SCATTER, counts_signature(group, counts));
+    const char *failure =
+        host_begin(group, HOST_REDUCE_SCATTER, counts_signature(group, size, counts));
     for (int64_t round = 0; round < rounds && !failure; round++)
-        failure = scatter_round(group, all, mine, counts, round, rounds);
+        failure = scatter_round(group, number, all, mine, counts, round, rounds);
     if (!failure) host_end(group);
     return failure;
 }
 
-const char *host_reduce_scatter(struct group *group, enum stream stream, const void *all,
-                                void *mine, const int64_t *counts)
+const char *host_reduce_scatter(struct group *group, enum stream stream, enum element element,
+                                const void *all, void *mine, const int64_t *counts)
 {
     struct communicator *communicator = group->communicator;
-    int64_t size = number_bytes(communicator->number);
+    enum number number = number_of(communicator->backend, element);
+    int64_t size = number_bytes(number);
     struct host_view view = {
         all, mine, counts_sum(counts, group->count) * size, counts[group->me] * size, NULL, NULL};
     const char *failure = host_view_open(communicator, stream, &view);
-    if (!failure) failure = reduce_scatter(group, view.from, view.to, counts);
+    if (!failure) failure = reduce_scatter(group, number, view.from, view.to, counts);
     return failure ? failure : host_view_close(communicator, stream, &view);
 }

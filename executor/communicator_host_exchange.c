@@ -21,10 +21,9 @@ static int64_t share(int64_t count, int64_t round, int64_t rounds)
     return count / rounds * round + count % rounds * round / rounds;
 }
 
-static void pack(struct group *group, const unsigned char *from, const int64_t *sent, int64_t round,
-                 int64_t rounds)
+static void pack(struct group *group, int64_t size, const unsigned char *from, const int64_t *sent,
+                 int64_t round, int64_t rounds)
 {
-    int64_t size = number_bytes(group->communicator->number);
     unsigned char *half = host_half(group, group->me);
     int64_t *lengths = lengths_of(group, group->me);
     int64_t part = 0;
@@ -39,10 +38,10 @@ static void pack(struct group *group, const unsigned char *from, const int64_t *
 }
 
 // Takes what the others have for this member; `done` of each have come before.
-static const char *unpack(struct group *group, unsigned char *to, const int64_t *received,
-                          int64_t *done, bool *has_more)
+static const char *unpack(struct group *group, int64_t size, unsigned char *to,
+                          const int64_t *received, int64_t *done, bool *has_more)
 {
-    int64_t size = number_bytes(group->communicator->number), part = 0;
+    int64_t part = 0;
     *has_more = false;
     for (int member = 0; member < group->count; member++) {
         const int64_t *lengths = lengths_of(group, member);
@@ -74,37 +73,37 @@ static int64_t total(const struct group *group, const int64_t *counts)
     return sum;
 }
 
-static const char *all_to_all(struct group *group, const void *from, const int64_t *sent, void *to,
-                              const int64_t *received, int64_t *done)
+static const char *all_to_all(struct group *group, int64_t size, const void *from,
+                              const int64_t *sent, void *to, const int64_t *received, int64_t *done)
 {
     const struct host_map *map = &group->communicator->map;
-    int64_t room =
-        (map->half_bytes - map->header_bytes) / number_bytes(group->communicator->number);
+    int64_t room = (map->half_bytes - map->header_bytes) / size;
     room -= group->count;  // shares are rounded up
     int64_t rounds = total(group, sent) / room + 1;
     bool has_more = true;
-    const char *failure = host_begin(group, HOST_ALL_TO_ALL, 0);
+    const char *failure = host_begin(group, HOST_ALL_TO_ALL, (uint64_t)size);
     for (int64_t round = 0; has_more && !failure; round++) {
-        pack(group, from, sent, round, rounds);
+        pack(group, size, from, sent, round, rounds);
         failure = round == 0 ? host_meet_first(group) : host_meet(group);
-        if (!failure) failure = unpack(group, to, received, done, &has_more);
+        if (!failure) failure = unpack(group, size, to, received, done, &has_more);
         host_round_end(group);
     }
     if (!failure) host_end(group);
     return failure;
 }
 
-const char *host_all_to_all(struct group *group, enum stream stream, const void *from,
-                            const int64_t *sent, void *to, const int64_t *received)
+const char *host_all_to_all(struct group *group, enum stream stream, enum element element,
+                            const void *from, const int64_t *sent, void *to,
+                            const int64_t *received)
 {
     struct communicator *communicator = group->communicator;
-    int64_t size = number_bytes(communicator->number);
+    int64_t size = number_bytes(number_of(communicator->backend, element));
     struct host_view view = {from, to,  total(group, sent) * size, total(group, received) * size,
                              NULL, NULL};
     int64_t *done = memory_get((size_t)group->count * sizeof *done);
     memset(done, 0, (size_t)group->count * sizeof *done);
     const char *failure = host_view_open(communicator, stream, &view);
-    if (!failure) failure = all_to_all(group, view.from, sent, view.to, received, done);
+    if (!failure) failure = all_to_all(group, size, view.from, sent, view.to, received, done);
     free(done);
     return failure ? failure : host_view_close(communicator, stream, &view);
 }
@@ -150,12 +149,15 @@ static void take_early(struct communicator *communicator, int rank, struct link_
     }
 }
 
-static const char *check_count(struct communicator *communicator, int rank, int64_t sent,
-                               int64_t expected)
+static const char *check_size(struct communicator *communicator, int rank, int64_t sent,
+                              int64_t sent_bytes, int64_t expected, int64_t bytes)
 {
-    if (sent == expected) return NULL;
-    return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld", rank,
-                     (long long)sent, communicator->rank, (long long)expected);
+    if (sent != expected)
+        return host_fail(communicator, "rank %d sent %lld reals where rank %d expects %lld", rank,
+                         (long long)sent, communicator->rank, (long long)expected);
+    if (sent_bytes == bytes) return NULL;
+    return host_fail(communicator, "rank %d sent reals of another width than rank %d expects", rank,
+                     communicator->rank);
 }
 
 // Whether the piece has been taken out of its slot before.
@@ -167,7 +169,7 @@ static bool receive_early(struct communicator *communicator, int rank, int chann
         at = &(*at)->next;
     struct host_piece *piece = *at;
     if (!piece) return false;
-    *failure = check_count(communicator, rank, piece->count, count);
+    *failure = check_size(communicator, rank, piece->count, piece->bytes, count, bytes);
     if (!*failure) memcpy(data, piece->data, (size_t)bytes);
     *at = piece->next;
     free(piece);
@@ -190,7 +192,7 @@ static const char *receive_piece(struct communicator *communicator, int rank, in
         at = find_piece(communicator, ends.slots, channel, sent);
     }
     struct host_slot *slot = &ends.slots[at];
-    failure = check_count(communicator, rank, slot->count, count);
+    failure = check_size(communicator, rank, slot->count, slot->bytes, count, bytes);
     if (failure) return failure;
     memcpy(data, ends.data + at * communicator->map.message_bytes, (size_t)bytes);
     free_slot(&ends, slot);
@@ -214,10 +216,10 @@ static const char *check_peer(struct communicator *communicator, int rank,
     return host_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
 }
 
-const char *host_send(struct communicator *communicator, enum stream stream, int rank, int channel,
-                      const void *data, int64_t count)
+const char *host_send(struct communicator *communicator, enum stream stream, enum element element,
+                      int rank, int channel, const void *data, int64_t count)
 {
-    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+    int64_t bytes = count * number_bytes(number_of(communicator->backend, element)), first = 0;
     struct host_view view = {.device_from = data, .from_bytes = bytes};
     const char *failure = check_peer(communicator, rank, HOST_SEND);
     if (!failure) failure = host_view_open(communicator, stream, &view);
@@ -232,10 +234,10 @@ const char *host_send(struct communicator *communicator, enum stream stream, int
     return NULL;
 }
 
-const char *host_receive(struct communicator *communicator, enum stream stream, int rank,
-                         int channel, void *data, int64_t count)
+const char *host_receive(struct communicator *communicator, enum stream stream,
+                         enum element element, int rank, int channel, void *data, int64_t count)
 {
-    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+    int64_t bytes = count * number_bytes(number_of(communicator->backend, element)), first = 0;
     struct host_view view = {.device_to = data, .to_bytes = bytes};
     const char *failure = check_peer(communicator, rank, HOST_RECEIVE);
     if (!failure) failure = host_view_open(communicator, stream, &view);

@@ -39,66 +39,72 @@ static const char *mock_group(struct communicator *communicator, const int *rank
     return NULL;
 }
 
-static void *shift(struct communicator *communicator, const void *data, int64_t count)
+static void *shift(struct communicator *communicator, enum element element, const void *data,
+                   int64_t count)
 {
-    return bytes_at(data, count * communicator->backend->real_bytes);
+    return bytes_at(data, count * number_bytes(number_of(communicator->backend, element)));
 }
 
-// `given` reals where `wanted` are: cut, or filled up with zeros.
-static const char *put(struct communicator *communicator, enum stream stream, void *to,
-                       int64_t wanted, const void *from, int64_t given)
+// `given` numbers where `wanted` are: cut, or filled up with zeros.
+static const char *put(struct communicator *communicator, enum stream stream, enum element element,
+                       void *to, int64_t wanted, const void *from, int64_t given)
 {
     const struct backend *backend = communicator->backend;
-    int64_t bytes = backend->real_bytes, copied = given < wanted ? given : wanted;
+    int64_t bytes = number_bytes(number_of(backend, element)),
+            copied = given < wanted ? given : wanted;
     const char *failure = NULL;
     if (copied > 0 && to != from)
         failure =
             backend->copy(communicator->device, stream, COPY_DEVICE, to, from, copied * bytes);
     if (!failure && copied < wanted)
-        failure = backend->fill(communicator->device, stream, shift(communicator, to, copied), 0,
-                                (wanted - copied) * bytes);
+        failure =
+            backend->fill(communicator->device, stream, shift(communicator, element, to, copied), 0,
+                          (wanted - copied) * bytes);
     return failure;
 }
 
-static const char *mock_all_reduce(struct group *group, enum stream stream, void *data,
-                                   int64_t count, enum combine combine)
+static const char *mock_all_reduce(struct group *group, enum stream stream, enum element element,
+                                   void *data, int64_t count, enum combine combine)
 {
-    (void)group, (void)stream, (void)data, (void)count, (void)combine;
+    (void)group, (void)stream, (void)element, (void)data, (void)count, (void)combine;
     return NULL;
 }
 
-static const char *mock_all_gather(struct group *group, enum stream stream, const void *mine,
-                                   void *all, const int64_t *counts)
+static const char *mock_all_gather(struct group *group, enum stream stream, enum element element,
+                                   const void *mine, void *all, const int64_t *counts)
 {
     const char *failure = NULL;
     int64_t part = 0;
     for (int member = 0; member < group->count && !failure; member++) {
-        failure = put(group->communicator, stream, shift(group->communicator, all, part),
-                      counts[member], mine, counts[group->me]);
+        failure = put(group->communicator, stream, element,
+                      shift(group->communicator, element, all, part), counts[member], mine,
+                      counts[group->me]);
         part += counts[member];
     }
     return failure;
 }
 
-static const char *mock_reduce_scatter(struct group *group, enum stream stream, const void *all,
-                                       void *mine, const int64_t *counts)
+static const char *mock_reduce_scatter(struct group *group, enum stream stream,
+                                       enum element element, const void *all, void *mine,
+                                       const int64_t *counts)
 {
     int64_t part = 0, count = counts[group->me];
     for (int member = 0; member < group->me; member++)
         part += counts[member];
-    return put(group->communicator, stream, mine, count, shift(group->communicator, all, part),
-               count);
+    return put(group->communicator, stream, element, mine, count,
+               shift(group->communicator, element, all, part), count);
 }
 
-static const char *mock_all_to_all(struct group *group, enum stream stream, const void *from,
-                                   const int64_t *sent, void *to, const int64_t *received)
+static const char *mock_all_to_all(struct group *group, enum stream stream, enum element element,
+                                   const void *from, const int64_t *sent, void *to,
+                                   const int64_t *received)
 {
     int64_t sent_count = 0, received_count = 0;
     for (int member = 0; member < group->count; member++) {
         sent_count += sent[member];
         received_count += received[member];
     }
-    return put(group->communicator, stream, to, received_count, from, sent_count);
+    return put(group->communicator, stream, element, to, received_count, from, sent_count);
 }
 
 static const char *mock_host_gather(struct group *group, const int64_t *mine, int64_t *all,
@@ -119,18 +125,21 @@ static const char *mock_host_sum(struct group *group, double *values, int count)
     return NULL;
 }
 
-static const char *mock_send(struct communicator *communicator, enum stream stream, int rank,
-                             int channel, const void *data, int64_t count)
+static const char *mock_send(struct communicator *communicator, enum stream stream,
+                             enum element element, int rank, int channel, const void *data,
+                             int64_t count)
 {
-    (void)communicator, (void)stream, (void)rank, (void)channel, (void)data, (void)count;
+    (void)communicator, (void)stream, (void)element, (void)rank, (void)channel, (void)data,
+        (void)count;
     return NULL;
 }
 
-static const char *mock_receive(struct communicator *communicator, enum stream stream, int rank,
-                                int channel, void *data, int64_t count)
+static const char *mock_receive(struct communicator *communicator, enum stream stream,
+                                enum element element, int rank, int channel, void *data,
+                                int64_t count)
 {
     (void)rank, (void)channel;
-    return put(communicator, stream, data, count, NULL, 0);
+    return put(communicator, stream, element, data, count, NULL, 0);
 }
 
 static const char *mock_barrier(struct communicator *communicator)

@@ -1,4 +1,5 @@
 #include "executor/communicator.h"
+#include "executor/communicator_sum.h"
 
 #include <assert.h>
 #include <string.h>
@@ -31,39 +32,41 @@ static const char *self_group(struct communicator *communicator, const int *rank
     return NULL;
 }
 
-static const char *copy(struct group *group, enum stream stream, void *to, const void *from,
-                        int64_t count)
+static const char *copy(struct group *group, enum stream stream, enum element element, void *to,
+                        const void *from, int64_t count)
 {
     const struct backend *backend = group->communicator->backend;
     if (to == from || count == 0) return NULL;
     return backend->copy(group->communicator->device, stream, COPY_DEVICE, to, from,
-                         count * backend->real_bytes);
+                         count * number_bytes(number_of(backend, element)));
 }
 
-static const char *self_all_reduce(struct group *group, enum stream stream, void *data,
-                                   int64_t count, enum combine combine)
+static const char *self_all_reduce(struct group *group, enum stream stream, enum element element,
+                                   void *data, int64_t count, enum combine combine)
 {
-    (void)group, (void)stream, (void)data, (void)count, (void)combine;
+    (void)group, (void)stream, (void)element, (void)data, (void)count, (void)combine;
     return NULL;
 }
 
-static const char *self_all_gather(struct group *group, enum stream stream, const void *mine,
-                                   void *all, const int64_t *counts)
+static const char *self_all_gather(struct group *group, enum stream stream, enum element element,
+                                   const void *mine, void *all, const int64_t *counts)
 {
-    return copy(group, stream, all, mine, counts[0]);
+    return copy(group, stream, element, all, mine, counts[0]);
 }
 
-static const char *self_reduce_scatter(struct group *group, enum stream stream, const void *all,
-                                       void *mine, const int64_t *counts)
+static const char *self_reduce_scatter(struct group *group, enum stream stream,
+                                       enum element element, const void *all, void *mine,
+                                       const int64_t *counts)
 {
-    return copy(group, stream, mine, all, counts[0]);
+    return copy(group, stream, element, mine, all, counts[0]);
 }
 
-static const char *self_all_to_all(struct group *group, enum stream stream, const void *from,
-                                   const int64_t *sent, void *to, const int64_t *received)
+static const char *self_all_to_all(struct group *group, enum stream stream, enum element element,
+                                   const void *from, const int64_t *sent, void *to,
+                                   const int64_t *received)
 {
     if (sent[0] != received[0]) return "rank 0 sends itself another size than it expects";
-    return copy(group, stream, to, from, sent[0]);
+    return copy(group, stream, element, to, from, sent[0]);
 }
 
 static const char *self_host_gather(struct group *group, const int64_t *mine, int64_t *all,
@@ -81,17 +84,21 @@ static const char *self_host_sum(struct group *group, double *values, int count)
     return NULL;
 }
 
-static const char *self_send(struct communicator *communicator, enum stream stream, int rank,
-                             int channel, const void *data, int64_t count)
+static const char *self_send(struct communicator *communicator, enum stream stream,
+                             enum element element, int rank, int channel, const void *data,
+                             int64_t count)
 {
-    (void)communicator, (void)stream, (void)rank, (void)channel, (void)data, (void)count;
+    (void)communicator, (void)stream, (void)element, (void)rank, (void)channel, (void)data,
+        (void)count;
     return "a job of one rank has nobody to send to";
 }
 
-static const char *self_receive(struct communicator *communicator, enum stream stream, int rank,
-                                int channel, void *data, int64_t count)
+static const char *self_receive(struct communicator *communicator, enum stream stream,
+                                enum element element, int rank, int channel, void *data,
+                                int64_t count)
 {
-    (void)communicator, (void)stream, (void)rank, (void)channel, (void)data, (void)count;
+    (void)communicator, (void)stream, (void)element, (void)rank, (void)channel, (void)data,
+        (void)count;
     return "a job of one rank has nobody to receive from";
 }
 

@@ -27,25 +27,59 @@ DEFINE_COMBINE(max_floats, float, LARGER)
 DEFINE_COMBINE(max_doubles, double, LARGER)
 // NOLINTEND(bugprone-macro-parentheses)
 
-static void combine_block(enum number number, enum combine combine, void *sum, const void *from,
-                          int64_t count)
+#define DEFINE_WIDEN(name, widen)                                                            \
+    static void name##_all(float *restrict to, const uint16_t *restrict from, int64_t count) \
+    {                                                                                        \
+        for (int64_t i = 0; i < count; i++)                                                  \
+            to[i] = widen(from[i]);                                                          \
+    }
+#define DEFINE_ROUND(name, round)                                                            \
+    static void name##_all(uint16_t *restrict to, const float *restrict from, int64_t count) \
+    {                                                                                        \
+        for (int64_t i = 0; i < count; i++)                                                  \
+            to[i] = round(from[i]);                                                          \
+    }
+DEFINE_WIDEN(bf16_widen, bf16_widen)
+DEFINE_WIDEN(fp16_widen, fp16_widen)
+DEFINE_ROUND(bf16_round, bf16_round)
+DEFINE_ROUND(fp16_round, fp16_round)
+
+static void combine_wide(enum number number, enum combine combine, const void *const *sources,
+                         int source_count, int64_t first, int64_t count, void *to)
 {
-    if (number == NUMBER_FLOAT)
-        (combine == COMBINE_SUM ? add_floats : max_floats)(sum, from, count);
-    else
-        (combine == COMBINE_SUM ? add_doubles : max_doubles)(sum, from, count);
+    int64_t bytes = number_bytes(number);
+    double sum[BLOCK];  // room for a block of either
+    memcpy(sum, bytes_at(sources[0], first * bytes), (size_t)(count * bytes));
+    for (int i = 1; i < source_count; i++) {
+        const void *from = bytes_at(sources[i], first * bytes);
+        if (number == NUMBER_FLOAT)
+            (combine == COMBINE_SUM ? add_floats : max_floats)((float *)sum, from, count);
+        else
+            (combine == COMBINE_SUM ? add_doubles : max_doubles)(sum, from, count);
+    }
+    memcpy(bytes_at(to, first * bytes), sum, (size_t)(count * bytes));
+}
+
+static void combine_narrow(enum number number, enum combine combine, const void *const *sources,
+                           int source_count, int64_t first, int64_t count, void *to)
+{
+    float sum[BLOCK], term[BLOCK];
+    bool is_bf16 = number == NUMBER_BF16;
+    for (int i = 0; i < source_count; i++) {
+        const uint16_t *from = (const uint16_t *)sources[i] + first;
+        (is_bf16 ? bf16_widen_all : fp16_widen_all)(i ? term : sum, from, count);
+        if (i) (combine == COMBINE_SUM ? add_floats : max_floats)(sum, term, count);
+    }
+    (is_bf16 ? bf16_round_all : fp16_round_all)((uint16_t *)to + first, sum, count);
 }
 
 void numbers_combine(enum number number, enum combine combine, void *to, const void *const *sources,
                      int source_count, int64_t count)
 {
-    int64_t bytes = number_bytes(number);
-    double sum[BLOCK];  // room for a block of either
+    bool is_wide = number == NUMBER_FLOAT || number == NUMBER_DOUBLE;
     for (int64_t first = 0; first < count; first += BLOCK) {
         int64_t length = count - first < BLOCK ? count - first : BLOCK;
-        memcpy(sum, (const char *)sources[0] + first * bytes, (size_t)(length * bytes));
-        for (int i = 1; i < source_count; i++)
-            combine_block(number, combine, sum, (const char *)sources[i] + first * bytes, length);
-        memcpy((char *)to + first * bytes, sum, (size_t)(length * bytes));
+        (is_wide ? combine_wide : combine_narrow)(number, combine, sources, source_count, first,
+                                                  length, to);
     }
 }

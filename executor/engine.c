@@ -33,10 +33,20 @@ int64_t engine_element_bytes(const struct engine *engine, enum element element)
     case ELEMENT_BYTE:
         return 1;
     case ELEMENT_COMPUTE:
+        return engine->compute_bytes;
     case ELEMENT_FP32:
         break;
     }
     return engine->real_bytes;
+}
+
+enum element engine_element(const struct engine *engine, const struct script_task *task,
+                            const struct script_operand *operand)
+{
+    if (operand->place == PLACE_GRADIENT) return ELEMENT_FP32;
+    const struct block_program *block = engine_block(engine, task);
+    int tensor = block->buffers[operand->buffer].tensor;
+    return tensor < 0 ? ELEMENT_COMPUTE : block->block->tensors[tensor].element;
 }
 
 char *engine_address(struct engine *engine, const struct script_task *task,
@@ -47,7 +57,7 @@ char *engine_address(struct engine *engine, const struct script_task *task,
         return engine->memory + operand->offset * engine->widen;
     case PLACE_WEIGHT:
         return engine->state.weights +
-               state_part_of(engine, operand->parameter, STATE_WEIGHTS).at * engine->real_bytes;
+               state_part_of(engine, operand->parameter, STATE_WEIGHTS).at * engine->compute_bytes;
     case PLACE_GRADIENT:
         return engine->state.gradients +
                state_part_of(engine, operand->parameter, STATE_GRADIENTS).at * engine->real_bytes;
@@ -294,13 +304,13 @@ static void fill_memory(struct engine *engine, struct run_result *result)
             if (operand->place == PLACE_ARENA && end > used) used = end;
         }
     }
-    int moments = (state->first_moments != NULL) + (state->second_moments != NULL) +
-                  (state->direction != NULL);
+    int moments = (state->masters != NULL) + (state->first_moments != NULL) +
+                  (state->second_moments != NULL) + (state->direction != NULL);
     result->arena_bytes = script->arena_bytes * engine->widen;
     result->arena_used_bytes = used * engine->widen;
     result->state_bytes =
-        (state->weight_count + state->gradient_count + moments * state->moment_count) *
-        engine->real_bytes;
+        state->weight_count * engine->compute_bytes +
+        (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
     result->staging_bytes = 2 * engine->staging_bytes;
 }
 
@@ -330,6 +340,7 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
         .arena = arena,
         .scratch = &scratch,
         .real_bytes = request->backend->real_bytes,
+        .compute_bytes = request->backend->compute_bytes,
         .rank = request->rank,
         .stage = request->script->stage,
         .gradient_scale = 1,
@@ -337,7 +348,8 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
     };
     int steps = request->options->steps;
     engine.plan_bytes = engine.program->workload.precision == PRECISION_FP32 ? 4 : 2;
-    engine.widen = engine.real_bytes / engine.plan_bytes;
+    engine.widen = engine.compute_bytes / engine.plan_bytes;
+    assert(engine.widen > 0 && "the back end computes narrower than the plan");
     *result = (struct run_result){.step_s = ARENA_NEW(arena, double, steps),
                                   .loss = ARENA_NEW(arena, double, steps),
                                   .gradient_norm = ARENA_NEW(arena, double, steps)};

@@ -10,10 +10,13 @@ struct part {
 };
 struct part part_of(int64_t elements, int count, int index);
 
+// In device memory: weights as kernels read them (ELEMENT_COMPUTE), the others reals. Masters, of
+// which the optimizer keeps as much as of moments, are there where reals are wider than what
+// kernels read (backend->round); else weights are the masters.
 struct state {
-    char *weights, *gradients, *first_moments, *second_moments, *direction;  // device memory
-    int64_t weight_count, gradient_count, moment_count;                      // reals
-    int64_t *weight_at, *gradient_at, *moment_at;  // [unit] reals into those
+    char *weights, *gradients, *masters, *first_moments, *second_moments, *direction;
+    int64_t weight_count, gradient_count, moment_count;  // elements
+    int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those
 };
 
 struct member_group {
@@ -45,7 +48,7 @@ struct engine {
     const struct program *program;
     struct arena *arena;
     struct arena *scratch;  // of one task
-    int64_t real_bytes;
+    int64_t real_bytes, compute_bytes;
     int64_t plan_bytes;  // of an element in the plan's precision
     int64_t widen;       // bytes here for a byte of the plan
     int rank, stage;
@@ -79,6 +82,15 @@ char *engine_address(struct engine *engine, const struct script_task *task,
                      const struct script_operand *operand);
 // Bytes here of an element kind.
 int64_t engine_element_bytes(const struct engine *engine, enum element element);
+// What an operand's elements are here, and those of a flat one.
+enum element engine_element(const struct engine *engine, const struct script_task *task,
+                            const struct script_operand *operand);
+// engine_numbers.c: numbers of the device as doubles on the host; both wait. On the task's stream,
+// of task -1 on that of compute.
+MUST_CHECK bool numbers_read(struct engine *engine, int task, enum element element,
+                             const void *from, int64_t count, double *to);
+MUST_CHECK bool numbers_write(struct engine *engine, int task, enum element element, void *to,
+                              int64_t count, const double *from);
 // The ranks with this one's coordinates on all axes but these. Made once.
 struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose);
 const char *engine_rank_group(struct engine *engine, const int *ranks, int count,
@@ -102,7 +114,7 @@ void state_close(struct engine *engine);
 // parts the overlap. `first`: element of the parameter.
 enum state_array { STATE_WEIGHTS, STATE_GRADIENTS, STATE_MOMENTS };
 struct state_part {
-    int64_t at;     // reals into the array
+    int64_t at;     // elements into the array
     int64_t first;  // element of the parameter
     int64_t count;
 };

@@ -16,13 +16,12 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
                                     const struct script_operand *operand, int as)
 {
     const struct block_program *block = engine_block(engine, task);
-    const struct buffer *buffer = &block->buffers[operand->buffer];
     struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
     const struct tensor *tensor = tensor_of(block, as);
     const struct parallel *parallel = &engine->program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
     struct kernel_array array = {.rank = tensor->rank,
-                                 .element = tensor_of(block, buffer->tensor)->element};
+                                 .element = engine_element(engine, task, operand)};
     if (engine->memory) array.data = engine_address(engine, task, operand);
     for (int i = 0; i < tensor->rank; i++) {
         array.dims[i] = tensor->extents[i].dim;

@@ -19,21 +19,18 @@ static void put_text(struct dumping *dumping, const char *text)
     file_put(dumping->file, text, strlen(text));
 }
 
-static void put_values(struct dumping *dumping, const char *reals, int64_t count)
+static void put_values(struct dumping *dumping, const double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         char text[40];
-        double value = dumping->engine->real_bytes == 8
-                           ? ((const double *)(const void *)reals)[i]
-                           : (double)((const float *)(const void *)reals)[i];
-        snprintf(text, sizeof text, "%a ", value);
+        snprintf(text, sizeof text, "%a ", values[i]);
         put_text(dumping, text);
     }
     put_text(dumping, "\n");
 }
 
-static bool put_part(struct dumping *dumping, const char *what, int parameter, const char *array,
-                     struct state_part part)
+static bool put_part(struct dumping *dumping, const char *what, int parameter, enum element element,
+                     const char *array, struct state_part part)
 {
     struct engine *engine = dumping->engine;
     if (part.count == 0) return true;
@@ -50,15 +47,26 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, c
                            (long long)held.count[i], (long long)tensor->extents[i].size);
     put_text(dumping, arena_print(engine->scratch, "%s | %lld:%lld\n", line, (long long)part.first,
                                   (long long)part.count));
-    char *host = arena_alloc(engine->scratch, (size_t)part.count, (size_t)engine->real_bytes);
-    const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_TO_HOST, host,
-                                              array + part.at * engine->real_bytes,
-                                              part.count * engine->real_bytes);
-    if (!engine_ok(engine, -1, fault)) return false;
-    if (!engine_ok(engine, -1, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
-        return false;
-    put_values(dumping, host, part.count);
+    double *values = ARENA_NEW(engine->scratch, double, part.count);
+    const char *from = array + part.at * engine_element_bytes(engine, element);
+    if (!numbers_read(engine, -1, element, from, part.count, values)) return false;
+    put_values(dumping, values, part.count);
     return true;
+}
+
+// Weights as the optimizer has them, and rounded where that is another thing.
+static bool put_parameter(struct dumping *dumping, int p)
+{
+    struct engine *engine = dumping->engine;
+    const struct state *state = &engine->state;
+    struct state_part kept = state_part_of(engine, p, STATE_WEIGHTS);
+    struct state_part own = state_part_of(engine, p, STATE_MOMENTS);
+    bool done = state->masters
+                    ? put_part(dumping, "weight", p, ELEMENT_FP32, state->masters, own) &&
+                          put_part(dumping, "rounded", p, ELEMENT_COMPUTE, state->weights, kept)
+                    : put_part(dumping, "weight", p, ELEMENT_COMPUTE, state->weights, kept);
+    return done && put_part(dumping, "gradient", p, ELEMENT_FP32, state->gradients,
+                            update_part_of(engine, p));
 }
 
 static bool put_all(struct dumping *dumping)
@@ -67,10 +75,7 @@ static bool put_all(struct dumping *dumping)
     for (int p = 0; p < engine->script->parameter_count; p++) {
         if (engine->script->parameters[p].same_as >= 0) continue;
         struct arena_mark mark = arena_mark(engine->scratch);
-        bool done =
-            put_part(dumping, "weight", p, engine->state.weights,
-                     state_part_of(engine, p, STATE_WEIGHTS)) &&
-            put_part(dumping, "gradient", p, engine->state.gradients, update_part_of(engine, p));
+        bool done = put_parameter(dumping, p);
         arena_reset(engine->scratch, mark);
         if (!done) return false;
     }

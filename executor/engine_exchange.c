@@ -67,8 +67,8 @@ static bool gather(struct exchange *x)
         counts[j] = held(x, x->input, j).elements;
     bool direct = is_in_rows(x, &x->after, x->input);
     char *all = direct ? x->to : engine->staging[0];
-    const char *fault =
-        engine->transport->all_gather(x->group->group, x->of->stream, x->from, all, counts);
+    const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->element,
+                                                      x->from, all, counts);
     if (!engine_ok(engine, x->task, fault)) return false;
     for (int j = 0; j < x->group->count && !direct; j++) {
         struct held part = held(x, x->input, j);
@@ -90,9 +90,9 @@ static bool scatter(struct exchange *x)
         if (!direct && !copy_box(x, &part, &x->before, x->from, NULL, at)) return false;
         at += counts[j] * x->element_bytes;
     }
-    return engine_ok(
-        engine, x->task,
-        engine->transport->reduce_scatter(x->group->group, x->of->stream, all, x->to, counts));
+    return engine_ok(engine, x->task,
+                     engine->transport->reduce_scatter(x->group->group, x->of->stream, x->element,
+                                                       all, x->to, counts));
 }
 
 static bool exchange_all(struct exchange *x)
@@ -110,8 +110,9 @@ static bool exchange_all(struct exchange *x)
         struct held source = held(x, x->input, j);
         received[j] = held_overlap(&source, &x->after).elements;
     }
-    const char *fault = engine->transport->all_to_all(
-        x->group->group, x->of->stream, engine->staging[0], sent, engine->staging[1], received);
+    const char *fault =
+        engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
+                                      engine->staging[0], sent, engine->staging[1], received);
     if (!engine_ok(engine, x->task, fault)) return false;
     at = engine->staging[1];
     for (int j = 0; j < x->group->count; j++) {
@@ -134,8 +135,8 @@ static bool reduce(struct exchange *x)
     }
     enum combine combine = x->instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
     return engine_ok(engine, x->task,
-                     engine->transport->all_reduce(x->group->group, x->of->stream, x->to,
-                                                   x->after.elements, combine));
+                     engine->transport->all_reduce(x->group->group, x->of->stream, x->element,
+                                                   x->to, x->after.elements, combine));
 }
 
 // Gathered parameters: the units that a task covers, one after another.
@@ -148,19 +149,21 @@ static bool gather_units(struct engine *engine, int task)
         const struct script_unit *unit = &engine->script->units[u];
         struct member_group *group = engine_group(engine, unit->storage.weight_axes, "gather");
         if (!group) return false;
-        const char *from = state->weights + state->weight_at[u] * engine->real_bytes;
-        const char *fault = engine->transport->all_gather(group->group, of->stream, from, to,
-                                                          state_counts(engine, u, group));
+        const char *from = state->weights + state->weight_at[u] * engine->compute_bytes;
+        const char *fault = engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
+                                                          from, to, state_counts(engine, u, group));
         if (!engine_ok(engine, task, fault)) return false;
-        to += unit->elements * engine->real_bytes;
+        measure_bytes(engine, task, unit->elements * engine->compute_bytes);
+        to += unit->elements * engine->compute_bytes;
     }
     return true;
 }
 
-static bool add_reals(struct engine *engine, int task, void *to, const void *from, int64_t count)
+static bool add_numbers(struct engine *engine, int task, enum element element, void *to,
+                        const void *from, int64_t count)
 {
     const struct box_copy add = {
-        .element = ELEMENT_COMPUTE,
+        .element = element,
         .combine = BOX_ADD,
         .rank = 1,
         .sizes = {count},
@@ -183,10 +186,21 @@ static bool join_waiting(struct engine *engine, int task, char *room)
         for (int u = of->unit; u < p->unit; u++)
             at += engine->script->units[u].elements;
         const char *waiting = engine_address(engine, of, &of->inputs[i]);
-        if (!add_reals(engine, task, room + at * engine->real_bytes, waiting, p->elements))
+        if (!add_numbers(engine, task, ELEMENT_COMPUTE, room + at * engine->compute_bytes, waiting,
+                         p->elements))
             return false;
     }
     return true;
+}
+
+// Gradients are reduced as reals: those in a room are widened first, where they are not.
+static const char *widened(struct engine *engine, int task, const char *room, int64_t count,
+                           const char **fault)
+{
+    if (!engine->state.masters) return room;
+    *fault = engine->backend->widen(engine->device, engine->script->tasks[task].stream,
+                                    engine->staging[1], room, count);
+    return engine->staging[1];
 }
 
 // Whole gradients in their room into the shards of the state.
@@ -201,12 +215,16 @@ static bool scatter_units(struct engine *engine, int task)
         struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
         if (!group) return false;
         int64_t *counts = state_counts(engine, u, group);
-        const char *fault = engine->transport->reduce_scatter(group->group, of->stream, room,
-                                                              engine->staging[0], counts);
+        const char *fault = NULL, *whole = widened(engine, task, room, unit->elements, &fault);
+        if (!fault)
+            fault = engine->transport->reduce_scatter(group->group, of->stream, ELEMENT_FP32, whole,
+                                                      engine->staging[0], counts);
         if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, unit->elements * engine->real_bytes);
         char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
-        if (!add_reals(engine, task, to, engine->staging[0], counts[group->index])) return false;
-        room += unit->elements * engine->real_bytes;
+        if (!add_numbers(engine, task, ELEMENT_FP32, to, engine->staging[0], counts[group->index]))
+            return false;
+        room += unit->elements * engine->compute_bytes;
     }
     return true;
 }
@@ -226,7 +244,6 @@ bool exchange_run(struct engine *engine, int task)
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     if (is_flat(block, instr) && of->unit >= 0) {
-        measure_bytes(engine, task, instr->bytes * engine->widen);
         return instr->collective == COLLECTIVE_ALL_GATHER ? gather_units(engine, task)
                                                           : scatter_units(engine, task);
     }
@@ -244,7 +261,7 @@ bool exchange_run(struct engine *engine, int task)
     x.after = held_of_buffer(engine->program, block, x.output, engine->rank);
     x.from = engine_address(engine, of, &of->inputs[0]);
     x.to = engine_address(engine, of, &of->outputs[0]);
-    x.element = block->block->tensors[block->buffers[x.input].tensor].element;
+    x.element = engine_element(engine, of, &of->inputs[0]);
     x.element_bytes = engine_element_bytes(engine, x.element);
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
     switch (instr->collective) {
@@ -285,5 +302,6 @@ int64_t exchange_staging(const struct engine *engine, int task)
     struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);
     struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
     int64_t most = before.elements > after.elements ? before.elements : after.elements;
-    return most * engine->real_bytes;
+    enum element element = engine_element(engine, of, &of->inputs[0]);
+    return most * engine_element_bytes(engine, element);
 }

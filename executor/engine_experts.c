@@ -170,18 +170,14 @@ static bool read_choices(struct engine *engine, int task, const struct held *box
         held_of_buffer(engine->program, block, of->inputs[1].buffer, engine->rank);
     int64_t gates = weights.count[weights.rank - 1], experts = box->count[ROWS_EXPERT];
     assert(weights.elements == token_count(box) * gates);
-    double *wide = ARENA_NEW(engine->scratch, double, weights.elements + 1);
-    const float *narrow = (const float *)(const void *)wide;
-    const char *fault = engine->backend->copy(engine->device, of->stream, COPY_TO_HOST, wide,
-                                              engine_address(engine, of, &of->inputs[1]),
-                                              weights.elements * engine->real_bytes);
-    if (!fault) fault = engine->backend->synchronize(engine->device, of->stream);
-    if (!engine_ok(engine, task, fault)) return false;
+    double *shares = ARENA_NEW(engine->scratch, double, weights.elements + 1);
+    enum element element = engine_element(engine, of, &of->inputs[1]);
+    const char *from = engine_address(engine, of, &of->inputs[1]);
+    if (!numbers_read(engine, task, element, from, weights.elements, shares)) return false;
     for (int64_t t = 0; t < token_count(box); t++) {
         for (int64_t e = 0; e < experts; e++) {
             int64_t at = t * gates + box->first[ROWS_EXPERT] + e;
-            bool exists = engine->real_bytes == 8 ? wide[at] != 0 : narrow[at] != 0;
-            chosen[t * experts + e] = exists;
+            chosen[t * experts + e] = shares[at] != 0;
         }
     }
     return true;

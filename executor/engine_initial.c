@@ -58,13 +58,29 @@ static double value_at(const struct filling *filling, int64_t element)
     return DEVIATION * random_normal(random_at(filling->key, (uint64_t)flat));
 }
 
-static void put(const struct engine *engine, char *reals, int64_t at, double value)
+// Masters from reals that are on the device, and from them what kernels read.
+static bool round_weights(struct engine *engine, int parameter, const double *values)
 {
-    if (engine->real_bytes == 8) {
-        ((double *)(void *)reals)[at] = value;
-    } else {
-        ((float *)(void *)reals)[at] = (float)value;
-    }
+    const struct backend *backend = engine->backend;
+    const struct state *state = &engine->state;
+    struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
+    struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
+    char *weights = state->weights + part.at * engine->compute_bytes;
+    char *masters = state->masters + own.at * engine->real_bytes;
+    void *reals = NULL;
+    const char *fault =
+        backend->allocate(engine->device, part.count * engine->real_bytes + 1, &reals);
+    if (!engine_ok(engine, -1, fault)) return false;
+    bool done = numbers_write(engine, -1, ELEMENT_FP32, reals, part.count, values);
+    if (done) fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, part.count);
+    // A rank updates no more than it keeps.
+    const char *from = (char *)reals + (own.first - part.first) * engine->real_bytes;
+    if (done && !fault && own.count > 0)
+        fault = backend->copy(engine->device, STREAM_COMPUTE, COPY_DEVICE, masters, from,
+                              own.count * engine->real_bytes);
+    if (done && !fault) fault = backend->synchronize(engine->device, STREAM_COMPUTE);
+    backend->release(engine->device, reals);
+    return done && engine_ok(engine, -1, fault);
 }
 
 static bool fill(struct engine *engine, int parameter)
@@ -89,15 +105,13 @@ static bool fill(struct engine *engine, int parameter)
             random_key(random_key_text(filling.key, filling.tensor->name), (uint64_t)of->sequence);
     }
     struct arena scratch = {0};
-    char *reals = arena_alloc(&scratch, (size_t)part.count, (size_t)engine->real_bytes);
+    double *values = ARENA_NEW(&scratch, double, part.count);
     for (int64_t i = 0; i < part.count; i++)
-        put(engine, reals, i, value_at(&filling, part.first + i));
-    char *to = engine->state.weights + part.at * engine->real_bytes;
-    const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST, to,
-                                              reals, part.count * engine->real_bytes);
-    bool done = engine_ok(engine, -1, fault);
-    if (done)
-        done = engine_ok(engine, -1, engine->backend->synchronize(engine->device, STREAM_COMPUTE));
+        values[i] = value_at(&filling, part.first + i);
+    char *to = engine->state.weights + part.at * engine->compute_bytes;
+    bool done = engine->state.masters
+                    ? round_weights(engine, parameter, values)
+                    : numbers_write(engine, -1, ELEMENT_COMPUTE, to, part.count, values);
     arena_free(&scratch);
     return done;
 }

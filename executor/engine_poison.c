@@ -140,6 +140,26 @@ static bool is_real(const struct engine *engine, const struct script_task *of, i
     return element == ELEMENT_COMPUTE || element == ELEMENT_FP32;
 }
 
+// Back ends sum reals; what is narrower is summed here.
+static bool sum_squares(struct engine *engine, int task, const struct script_operand *operand,
+                        double *squares)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    struct held held =
+        held_of_buffer(engine->program, engine_block(engine, of), operand->buffer, engine->rank);
+    enum element element = engine_element(engine, of, operand);
+    const char *at = engine_address(engine, of, operand);
+    if (engine_element_bytes(engine, element) == engine->real_bytes)
+        return engine_ok(
+            engine, task,
+            engine->backend->sum_squares(engine->device, of->stream, at, held.elements, squares));
+    double *values = ARENA_NEW(engine->scratch, double, held.elements + 1);
+    if (!numbers_read(engine, task, element, at, held.elements, values)) return false;
+    for (int64_t i = 0; i < held.elements; i++)
+        *squares += values[i] * values[i];
+    return true;
+}
+
 static bool results_are_numbers(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -147,13 +167,8 @@ static bool results_are_numbers(struct engine *engine, int task)
     for (int i = 0; i < of->output_count; i++) {
         const struct script_operand *operand = &of->outputs[i];
         if (operand->place != PLACE_ARENA || !is_real(engine, of, i)) continue;
-        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
-                                          operand->buffer, engine->rank);
         double squares = 0;
-        const char *fault = engine->backend->sum_squares(engine->device, of->stream,
-                                                         engine_address(engine, of, operand),
-                                                         held.elements, &squares);
-        if (!engine_ok(engine, task, fault)) return false;
+        if (!sum_squares(engine, task, operand, &squares)) return false;
         if (isnan(squares))
             return engine_ok(engine, task,
                              "its result is no number: it read memory that holds nothing, or "

@@ -115,7 +115,7 @@ static bool start(struct ring *ring, struct engine *engine, int task)
     if (!ring->group) return false;
     for (int i = 0; i < KEYS_MAX; i++) {
         for (int m = 0; m < ring->group->count; m++) {
-            int64_t bytes = block_held(ring, i, m).elements * engine->real_bytes;
+            int64_t bytes = block_held(ring, i, m).elements * engine->compute_bytes;
             if (bytes > ring->block_bytes[i]) ring->block_bytes[i] = bytes;
         }
         char *slots = engine_address(engine, ring->sources[i], &ring->sources[i]->outputs[0]);
@@ -177,11 +177,13 @@ static bool pass_one(struct ring *ring, int as, int channel, const char *from, i
     struct engine *engine = ring->engine;
     const struct transport *transport = engine->transport;
     struct communicator *communicator = engine->request->communicator;
-    measure_bytes(engine, as, sent * engine->real_bytes);
+    measure_bytes(engine, as, sent * engine->compute_bytes);
     return engine_ok(engine, ring->task,
-                     transport->send(communicator, STREAM_CP, to_rank, channel, from, sent)) &&
+                     transport->send(communicator, STREAM_CP, ELEMENT_COMPUTE, to_rank, channel,
+                                     from, sent)) &&
            engine_ok(engine, ring->task,
-                     transport->receive(communicator, STREAM_CP, from_rank, channel, to, received));
+                     transport->receive(communicator, STREAM_CP, ELEMENT_COMPUTE, from_rank,
+                                        channel, to, received));
 }
 
 enum { RING_CHANNEL = 64 };  // above those of the pipeline
@@ -282,6 +284,6 @@ bool ring_settle(struct engine *engine, int task)
     struct held held = held_of_buffer(engine->program, block, own, engine->rank);
     const char *fault = engine->backend->copy(
         engine->device, of->stream, COPY_DEVICE, engine_address(engine, of, &of->outputs[0]),
-        engine_address(engine, of, &of->inputs[0]), held.elements * engine->real_bytes);
+        engine_address(engine, of, &of->inputs[0]), held.elements * engine->compute_bytes);
     return engine_ok(engine, task, fault);
 }

@@ -48,8 +48,8 @@ static bool copy_rows(struct exchange *x, const struct held *source, const char 
                                       .combine = BOX_SET,
                                       .rank = 2,
                                       .sizes = {run.count, width},
-                                      .to = (char *)to + target_at * engine->real_bytes,
-                                      .from = from + source_at * engine->real_bytes,
+                                      .to = (char *)to + target_at * engine->compute_bytes,
+                                      .from = from + source_at * engine->compute_bytes,
                                       .to_strides = {target_width, 1},
                                       .from_strides = {source_width, 1}};
         const char *fault = engine->backend->box(engine->device, x->of->stream, &copy);
@@ -67,13 +67,13 @@ static bool gather(struct exchange *x)
         struct held part = held(x, x->instr->inputs[0], m);
         counts[m] = reals_in(x, &part);
     }
-    const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->from,
-                                                      engine->staging[0], counts);
+    const char *fault = engine->transport->all_gather(
+        x->group->group, x->of->stream, ELEMENT_COMPUTE, x->from, engine->staging[0], counts);
     if (!engine_ok(engine, x->task, fault)) return false;
     for (int m = 0; m < x->group->count; m++) {
         struct held part = held(x, x->instr->inputs[0], m);
         if (!copy_rows(x, &part, at, &x->after, x->to)) return false;
-        at += counts[m] * engine->real_bytes;
+        at += counts[m] * engine->compute_bytes;
     }
     return true;
 }
@@ -87,11 +87,12 @@ static bool scatter(struct exchange *x)
         struct held part = held(x, x->instr->outputs[0], m);
         counts[m] = reals_in(x, &part);
         if (!copy_rows(x, &x->before, x->from, &part, at)) return false;
-        at += counts[m] * engine->real_bytes;
+        at += counts[m] * engine->compute_bytes;
     }
     return engine_ok(engine, x->task,
                      engine->transport->reduce_scatter(x->group->group, x->of->stream,
-                                                       engine->staging[0], x->to, counts));
+                                                       ELEMENT_COMPUTE, engine->staging[0], x->to,
+                                                       counts));
 }
 
 static bool exchange_all(struct exchange *x)
@@ -109,15 +110,16 @@ static bool exchange_all(struct exchange *x)
         sent[m] = reals_in(x, &part);
         received[m] = reals_in(x, &sources[m]);
         if (!copy_rows(x, &x->before, x->from, &part, at)) return false;
-        at += sent[m] * engine->real_bytes;
+        at += sent[m] * engine->compute_bytes;
     }
-    const char *fault = engine->transport->all_to_all(
-        x->group->group, x->of->stream, engine->staging[0], sent, engine->staging[1], received);
+    const char *fault =
+        engine->transport->all_to_all(x->group->group, x->of->stream, ELEMENT_COMPUTE,
+                                      engine->staging[0], sent, engine->staging[1], received);
     if (!engine_ok(engine, x->task, fault)) return false;
     at = engine->staging[1];
     for (int m = 0; m < x->group->count; m++) {
         if (!copy_rows(x, &sources[m], at, &x->after, x->to)) return false;
-        at += received[m] * engine->real_bytes;
+        at += received[m] * engine->compute_bytes;
     }
     return true;
 }
@@ -129,13 +131,13 @@ static bool reduce(struct exchange *x)
     const char *fault = NULL;
     if (x->to != x->from) {
         fault = engine->backend->copy(engine->device, x->of->stream, COPY_DEVICE, x->to, x->from,
-                                      count * engine->real_bytes);
+                                      count * engine->compute_bytes);
     }
     if (!engine_ok(engine, x->task, fault)) return false;
     enum combine combine = x->instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
-    return engine_ok(
-        engine, x->task,
-        engine->transport->all_reduce(x->group->group, x->of->stream, x->to, count, combine));
+    return engine_ok(engine, x->task,
+                     engine->transport->all_reduce(x->group->group, x->of->stream, ELEMENT_COMPUTE,
+                                                   x->to, count, combine));
 }
 
 static void count_payload(struct exchange *x)
@@ -144,7 +146,7 @@ static void count_payload(struct exchange *x)
     bool is_larger = x->instr->collective == COLLECTIVE_REDUCE_SCATTER ||
                      (x->instr->collective == COLLECTIVE_ALL_TO_ALL && before > after);
     if (x->instr->collective != COLLECTIVE_SLICE)
-        measure_bytes(x->engine, x->task, (is_larger ? before : after) * x->engine->real_bytes);
+        measure_bytes(x->engine, x->task, (is_larger ? before : after) * x->engine->compute_bytes);
 }
 
 bool rows_exchange(struct engine *engine, int task)

@@ -76,9 +76,9 @@ static bool place_units(struct engine *engine)
     return true;
 }
 
-static bool reserve(struct engine *engine, int64_t reals, char **memory)
+static bool reserve(struct engine *engine, enum element element, int64_t count, char **memory)
 {
-    int64_t bytes = reals * engine->real_bytes;
+    int64_t bytes = count * engine_element_bytes(engine, element);
     void *got = NULL;
     if (!engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes + 1, &got)))
         return false;
@@ -94,16 +94,27 @@ bool state_open(struct engine *engine)
     int moments = optimizer_moment_count(optimizer);
     bool has_direction = optimizer == OPTIMIZER_LAMB || optimizer == OPTIMIZER_LARS;
     if (!place_units(engine)) return false;
-    return reserve(engine, state->weight_count, &state->weights) &&
-           reserve(engine, state->gradient_count, &state->gradients) &&
-           (moments < 1 || reserve(engine, state->moment_count, &state->first_moments)) &&
-           (moments < 2 || reserve(engine, state->moment_count, &state->second_moments)) &&
-           (!has_direction || reserve(engine, state->moment_count, &state->direction));
+    bool has_masters = engine->compute_bytes < engine->real_bytes;
+    struct {
+        bool is_there;
+        char **memory;
+    } kept[] = {{has_masters, &state->masters},
+                {moments > 0, &state->first_moments},
+                {moments > 1, &state->second_moments},
+                {has_direction, &state->direction}};
+    if (!reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights)) return false;
+    if (!reserve(engine, ELEMENT_FP32, state->gradient_count, &state->gradients)) return false;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (kept[i].is_there && !reserve(engine, ELEMENT_FP32, state->moment_count, kept[i].memory))
+            return false;
+    }
+    return true;
 }
 
 void state_close(struct engine *engine)
 {
-    char *arrays[] = {engine->state.weights, engine->state.gradients, engine->state.first_moments,
+    char *arrays[] = {engine->state.weights,        engine->state.gradients,
+                      engine->state.masters,        engine->state.first_moments,
                       engine->state.second_moments, engine->state.direction};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i]) engine->backend->release(engine->device, arrays[i]);

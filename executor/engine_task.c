@@ -23,10 +23,10 @@ static bool run_inner(struct engine *engine, int task)
     int64_t rows = 1;
     for (int i = 0; i < inner.rank; i++)
         rows *= inner.sizes[i];
-    measure_bytes(engine, task, rows * engine->real_bytes);
+    measure_bytes(engine, task, rows * engine_element_bytes(engine, inner.element));
     enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
-    const char *fault =
-        engine->transport->all_reduce(group->group, of->stream, inner.data, rows, combine);
+    const char *fault = engine->transport->all_reduce(group->group, of->stream, inner.element,
+                                                      inner.data, rows, combine);
     return engine_ok(engine, task, fault) && call_part(engine, owner, 2 * instr->inner, &inner);
 }
 
@@ -61,21 +61,12 @@ static bool seed(struct engine *engine, int task)
         struct held held =
             held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
         double value = (i > 0 ? PREDICTION_WEIGHT : 1) / engine_step_tokens(engine);
-        double *wide = ARENA_NEW(engine->scratch, double, held.elements);
-        float *narrow = (float *)(void *)wide;
-        for (int64_t e = 0; e < held.elements; e++) {
-            if (engine->real_bytes == 8) {
-                wide[e] = value;
-            } else {
-                narrow[e] = (float)value;
-            }
-        }
+        double *values = ARENA_NEW(engine->scratch, double, held.elements);
+        for (int64_t e = 0; e < held.elements; e++)
+            values[e] = value;
         char *to = engine_address(engine, of, &of->outputs[i]);
-        const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST,
-                                                  to, wide, held.elements * engine->real_bytes);
-        if (!engine_ok(engine, task, fault)) return false;
-        if (!engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
-            return false;
+        enum element element = engine_element(engine, of, &of->outputs[i]);
+        if (!numbers_write(engine, task, element, to, held.elements, values)) return false;
     }
     return true;
 }
@@ -99,16 +90,12 @@ static bool take_loss(struct engine *engine, int task)
     const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
     if (!counts_tokens(engine, &buffer->layout)) return true;
     struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
-    double *wide = ARENA_NEW(engine->scratch, double, held.elements);
-    const float *narrow = (const float *)(const void *)wide;
-    const char *fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_TO_HOST, wide,
-                                              engine_address(engine, of, &of->inputs[0]),
-                                              held.elements * engine->real_bytes);
-    if (!engine_ok(engine, task, fault)) return false;
-    if (!engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_COMPUTE)))
-        return false;
+    double *losses = ARENA_NEW(engine->scratch, double, held.elements);
+    enum element element = engine_element(engine, of, &of->inputs[0]);
+    const char *from = engine_address(engine, of, &of->inputs[0]);
+    if (!numbers_read(engine, task, element, from, held.elements, losses)) return false;
     for (int64_t e = 0; e < held.elements; e++)
-        engine->loss_sum += engine->real_bytes == 8 ? wide[e] : (double)narrow[e];
+        engine->loss_sum += losses[e];
     return true;
 }
 
@@ -128,18 +115,21 @@ static bool message(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct transport *transport = engine->transport;
-    struct communicator *communicator = engine->request->communicator;
+    struct communicator *with = engine->request->communicator;
     int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
     bool sends = of->kind == SCRIPT_SEND;
     int count = sends ? of->input_count : of->output_count;
     for (int i = 0; i < count; i++) {
         const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          operand->buffer, engine->rank);
         char *data = engine_address(engine, of, operand);
-        int64_t reals = operand->bytes / engine->plan_bytes;
-        measure_bytes(engine, task, reals * engine->real_bytes);
+        enum element element = engine_element(engine, of, operand);
+        int64_t reals = held.elements;
+        measure_bytes(engine, task, reals * engine_element_bytes(engine, element));
         const char *fault =
-            sends ? transport->send(communicator, of->stream, peer, channel, data, reals)
-                  : transport->receive(communicator, of->stream, peer, channel, data, reals);
+            sends ? transport->send(with, of->stream, element, peer, channel, data, reals)
+                  : transport->receive(with, of->stream, element, peer, channel, data, reals);
         if (!engine_ok(engine, task, fault)) return false;
     }
     return true;

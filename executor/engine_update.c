@@ -35,9 +35,9 @@ static bool reduce(struct engine *engine, int task)
         struct member_group *group = engine_group(engine, shards, "shard");
         if (!group) return false;
         char *all = gradient_at(engine, engine->state.gradient_at[of->unit]);
-        const char *fault =
-            engine->transport->reduce_scatter(group->group, of->stream, all, engine->staging[0],
-                                              state_counts(engine, of->unit, group));
+        const char *fault = engine->transport->reduce_scatter(
+            group->group, of->stream, ELEMENT_FP32, all, engine->staging[0],
+            state_counts(engine, of->unit, group));
         if (!engine_ok(engine, task, fault)) return false;
         fault =
             engine->backend->copy(engine->device, of->stream, COPY_DEVICE, gradient_at(engine, at),
@@ -50,7 +50,7 @@ static bool reduce(struct engine *engine, int task)
     if (!group) return false;
     measure_bytes(engine, task, own.count * engine->real_bytes);
     return engine_ok(engine, task,
-                     engine->transport->all_reduce(group->group, of->stream,
+                     engine->transport->all_reduce(group->group, of->stream, ELEMENT_FP32,
                                                    gradient_at(engine, at), own.count,
                                                    COMBINE_SUM));
 }
@@ -82,8 +82,8 @@ static bool all_reduce_part(struct engine *engine, int task, int parameter,
     measure_bytes(engine, task, part.count * engine->real_bytes);
     return engine_ok(engine, task,
                      engine->transport->all_reduce(group->group, engine->script->tasks[task].stream,
-                                                   gradient_at(engine, part.at), part.count,
-                                                   COMBINE_SUM));
+                                                   ELEMENT_FP32, gradient_at(engine, part.at),
+                                                   part.count, COMBINE_SUM));
 }
 
 static bool small_reduce(struct engine *engine, int task)
@@ -154,11 +154,13 @@ static struct update_call update_of(struct engine *engine, int parameter)
     struct part kept = state_unit_part(engine, of->unit, STATE_WEIGHTS);
     int64_t weight_at = state->weight_at[of->unit] + of->first + gradient.first - kept.first;
     int64_t real = engine->real_bytes;
+    char *weights = state->weights + weight_at * engine->compute_bytes, *masters = state->masters;
     bool decays = state_parameter(engine, parameter)->decayed;
     return (struct update_call){
         .optimizer = engine->program->workload.optimizer,
         .count = gradient.count,
-        .weights = state->weights + weight_at * real,
+        .weights = masters ? masters + moment.at * real : weights,
+        .rounded = masters ? weights : NULL,
         .gradients = gradient_at(engine, gradient.at),
         .first_moments = state->first_moments ? state->first_moments + moment.at * real : NULL,
         .second_moments = state->second_moments ? state->second_moments + moment.at * real : NULL,
@@ -245,12 +247,12 @@ static bool gather(struct engine *engine, int task)
     const struct script_unit *unit = &engine->script->units[of->unit];
     struct member_group *group = engine_group(engine, unit->storage.optimizer_axes, "gather");
     if (!group) return false;
-    char *all = engine->state.weights + engine->state.weight_at[of->unit] * engine->real_bytes;
+    char *all = engine->state.weights + engine->state.weight_at[of->unit] * engine->compute_bytes;
     struct part own = part_of(unit->elements, group->count, group->index);
-    measure_bytes(engine, task, unit->elements * engine->real_bytes);
+    measure_bytes(engine, task, unit->elements * engine->compute_bytes);
     return engine_ok(engine, task,
-                     engine->transport->all_gather(group->group, of->stream,
-                                                   all + own.first * engine->real_bytes, all,
+                     engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
+                                                   all + own.first * engine->compute_bytes, all,
                                                    state_counts(engine, of->unit, group)));
 }
 

@@ -66,6 +66,7 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
         .arena = scratch,
         .scratch = scratch,
         .real_bytes = backend->real_bytes,
+        .compute_bytes = backend->compute_bytes,
         .widen = 1,
         .rank = rank,
         .stage = script->stage,

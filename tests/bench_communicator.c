@@ -37,20 +37,20 @@ static const char *run_ours(struct bench *bench, int operation, int count)
         counts[i] = part;
     switch (operation) {
     case 0:
-        return bench->transport->all_reduce(bench->group, STREAM_DP, bench->data, count,
-                                            COMBINE_SUM);
+        return bench->transport->all_reduce(bench->group, STREAM_DP, ELEMENT_FP32, bench->data,
+                                            count, COMBINE_SUM);
     case 1:
-        return bench->transport->all_gather(bench->group, STREAM_DP, bench->other, bench->data,
-                                            counts);
+        return bench->transport->all_gather(bench->group, STREAM_DP, ELEMENT_FP32, bench->other,
+                                            bench->data, counts);
     case 2:
-        return bench->transport->reduce_scatter(bench->group, STREAM_DP, bench->data, bench->other,
-                                                counts);
+        return bench->transport->reduce_scatter(bench->group, STREAM_DP, ELEMENT_FP32, bench->data,
+                                                bench->other, counts);
     default: {
-        const char *failure =
-            bench->transport->send(bench->communicator, STREAM_PP, peer, 0, bench->data, count);
+        const char *failure = bench->transport->send(bench->communicator, STREAM_PP,
+                                                     ELEMENT_COMPUTE, peer, 0, bench->data, count);
         return failure ? failure
-                       : bench->transport->receive(bench->communicator, STREAM_PP, peer, 0,
-                                                   bench->other, count);
+                       : bench->transport->receive(bench->communicator, STREAM_PP, ELEMENT_COMPUTE,
+                                                   peer, 0, bench->other, count);
     }
     }
 }

@@ -102,6 +102,7 @@ static struct backend watching(const struct backend *inner)
         .version = inner->version,
         .name = inner->name,
         .real_bytes = inner->real_bytes,
+        .compute_bytes = inner->compute_bytes,
         .is_host = inner->is_host,
         .probe = inner->probe,
         .can_run = inner->can_run,

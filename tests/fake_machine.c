@@ -159,31 +159,32 @@ static double sum_of(const int64_t *counts)
     return bytes;
 }
 
-static const char *all_reduce(struct group *world, enum stream stream, void *data, int64_t count,
-                              enum combine combine)
+static const char *all_reduce(struct group *world, enum stream stream, enum element element,
+                              void *data, int64_t count, enum combine combine)
 {
-    (void)world, (void)stream, (void)data, (void)combine;
+    (void)world, (void)stream, (void)element, (void)data, (void)combine;
     return pass(2, 4 * (double)count);
 }
 
-static const char *all_gather(struct group *world, enum stream stream, const void *mine, void *all,
-                              const int64_t *counts)
+static const char *all_gather(struct group *world, enum stream stream, enum element element,
+                              const void *mine, void *all, const int64_t *counts)
 {
-    (void)world, (void)stream, (void)mine, (void)all;
+    (void)world, (void)stream, (void)element, (void)mine, (void)all;
     return pass(1, sum_of(counts));
 }
 
-static const char *reduce_scatter(struct group *world, enum stream stream, const void *all,
-                                  void *mine, const int64_t *counts)
+static const char *reduce_scatter(struct group *world, enum stream stream, enum element element,
+                                  const void *all, void *mine, const int64_t *counts)
 {
-    (void)world, (void)stream, (void)mine, (void)all;
+    (void)world, (void)stream, (void)element, (void)mine, (void)all;
     return pass(1, sum_of(counts));
 }
 
-static const char *all_to_all(struct group *world, enum stream stream, const void *from,
-                              const int64_t *sent, void *to, const int64_t *received)
+static const char *all_to_all(struct group *world, enum stream stream, enum element element,
+                              const void *from, const int64_t *sent, void *to,
+                              const int64_t *received)
 {
-    (void)world, (void)stream, (void)from, (void)to, (void)received;
+    (void)world, (void)stream, (void)element, (void)from, (void)to, (void)received;
     return pass(1, sum_of(sent));
 }
 
@@ -196,18 +197,19 @@ static const char *host_sum(struct group *world, double *values, int count)
     return NULL;
 }
 
-static const char *message(struct communicator *communicator, enum stream stream, int rank,
-                           int channel, const void *data, int64_t count)
+static const char *message(struct communicator *communicator, enum stream stream,
+                           enum element element, int rank, int channel, const void *data,
+                           int64_t count)
 {
-    (void)communicator, (void)stream, (void)rank, (void)channel, (void)data;
+    (void)communicator, (void)stream, (void)element, (void)rank, (void)channel, (void)data;
     used->now_s += used->latency_s + 4 * (double)count / used->bus_bytes_per_s;
     return NULL;
 }
 
-static const char *receive(struct communicator *communicator, enum stream stream, int rank,
-                           int channel, void *data, int64_t count)
+static const char *receive(struct communicator *communicator, enum stream stream,
+                           enum element element, int rank, int channel, void *data, int64_t count)
 {
-    return message(communicator, stream, rank, channel, data, count);
+    return message(communicator, stream, element, rank, channel, data, count);
 }
 
 static const char *barrier(struct communicator *communicator)
@@ -221,6 +223,7 @@ struct calibrate_request fake_machine_request(struct fake_machine *machine)
     static const struct backend BACKEND = {.version = BACKEND_VERSION,
                                            .name = "fake",
                                            .real_bytes = 4,
+                                           .compute_bytes = 4,
                                            .is_host = false,
                                            .allocate = allocate,
                                            .release = release,

@@ -1,6 +1,8 @@
 #include "tests/rank_sequence.h"
+#include "executor/communicator_sum.h"
 #include "tests/draw.h"
 
+#include <math.h>
 #include <string.h>
 
 // Data is drawn by (operation, rank, index),
@@ -13,32 +15,40 @@ static double value(uint64_t operation, int rank, int64_t i)
 }
 
 struct reals {
-    int bytes;  // of one
+    enum number number;
     void *data;
 };
 
 static double get(struct reals reals, int64_t i)
 {
-    return reals.bytes == 4 ? (double)((float *)reals.data)[i] : ((double *)reals.data)[i];
+    return number_get(reals.number, reals.data, i);
 }
 
 static void put(struct reals reals, int64_t i, double number)
 {
-    if (reals.bytes == 4)
-        ((float *)reals.data)[i] = (float)number;
-    else
-        ((double *)reals.data)[i] = number;
+    number_put(reals.number, reals.data, i, number);
 }
 
-static struct reals reals_new(struct arena *arena, int bytes, int64_t count)
+// By its own way: multiples of the last place, ties to even. In the range of normal numbers.
+static double rounded(enum number number, double x)
 {
-    return (struct reals){bytes, arena_alloc(arena, (size_t)count + 1, (size_t)bytes)};
+    int exponent, bits = number == NUMBER_BF16 ? 8 : number == NUMBER_FP16 ? 11 : 24;
+    if (number == NUMBER_DOUBLE || x == 0) return x;
+    frexp(x, &exponent);
+    double last = ldexp(1, exponent - bits);
+    return nearbyint((double)(float)x / last) * last;
 }
 
-static struct reals reals_drawn(struct arena *arena, int bytes, int64_t count, uint64_t operation,
-                                int rank)
+static struct reals reals_new(struct arena *arena, enum number number, int64_t count)
 {
-    struct reals reals = reals_new(arena, bytes, count);
+    size_t bytes = (size_t)number_bytes(number);
+    return (struct reals){number, arena_alloc(arena, (size_t)count + 1, bytes)};
+}
+
+static struct reals reals_drawn(struct arena *arena, enum number number, int64_t count,
+                                uint64_t operation, int rank)
+{
+    struct reals reals = reals_new(arena, number, count);
     for (int64_t i = 0; i < count; i++)
         put(reals, i, value(operation, rank, i));
     return reals;
@@ -46,7 +56,7 @@ static struct reals reals_drawn(struct arena *arena, int bytes, int64_t count, u
 
 static void *at(struct reals reals, int64_t i)
 {
-    return (char *)reals.data + i * reals.bytes;
+    return (char *)reals.data + i * number_bytes(reals.number);
 }
 
 struct members {
@@ -54,27 +64,30 @@ struct members {
     int ranks[SEQUENCE_RANK_MAX], count, me;
 };
 
-// What all of `members` hold at i, combined in their order with the roundings of the reals.
-static double combined(const struct members *members, int bytes, enum combine combine,
+// What all of `members` hold at i, combined in their order with the roundings of the numbers: those
+// of 16 bits are added as floats, and the sum is rounded.
+static double combined(const struct members *members, enum number number, enum combine combine,
                        uint64_t operation, int64_t i)
 {
     double sum = 0;
+    enum number wide = number == NUMBER_DOUBLE ? NUMBER_DOUBLE : NUMBER_FLOAT;
     for (int m = 0; m < members->count; m++) {
-        double term = value(operation, members->ranks[m], i);
-        if (bytes == 4) term = (double)(float)term;
+        double term = rounded(number, value(operation, members->ranks[m], i));
         if (m == 0 || combine == COMBINE_MAX)
             sum = m == 0 || term > sum ? term : sum;
         else
-            sum = bytes == 4 ? (double)((float)sum + (float)term) : sum + term;
+            sum = rounded(wide, sum + term);
     }
-    return sum;
+    return rounded(number, sum);
 }
 
 struct trial {
     const struct transport *transport;
     struct members members;
     struct arena *arena;
-    int bytes, rank;
+    enum element element;
+    enum number number;
+    int rank;
     uint64_t operation;
     int64_t counts[SEQUENCE_RANK_MAX], total, first;  // first: of this member's part
 };
@@ -93,11 +106,11 @@ static void trial_counts(struct trial *trial, struct draw *draw, int longest)
 static bool check_all_reduce(struct trial *trial, enum combine combine)
 {
     struct reals data =
-        reals_drawn(trial->arena, trial->bytes, trial->total, trial->operation, trial->rank);
-    RANK_OK(trial->transport->all_reduce(trial->members.group, STREAM_DP, data.data, trial->total,
-                                         combine));
+        reals_drawn(trial->arena, trial->number, trial->total, trial->operation, trial->rank);
+    RANK_OK(trial->transport->all_reduce(trial->members.group, STREAM_DP, trial->element, data.data,
+                                         trial->total, combine));
     for (int64_t i = 0; i < trial->total; i++) {
-        double wanted = combined(&trial->members, trial->bytes, combine, trial->operation, i);
+        double wanted = combined(&trial->members, trial->number, combine, trial->operation, i);
         RANK_CHECK(get(data, i) == wanted, "element %lld of %lld is %g, not %g", (long long)i,
                    (long long)trial->total, get(data, i), wanted);
     }
@@ -106,20 +119,21 @@ static bool check_all_reduce(struct trial *trial, enum combine combine)
 
 static bool check_all_gather(struct trial *trial, bool in_place)
 {
-    struct reals all = reals_new(trial->arena, trial->bytes, trial->total);
-    struct reals mine = reals_drawn(trial->arena, trial->bytes, trial->counts[trial->members.me],
+    struct reals all = reals_new(trial->arena, trial->number, trial->total);
+    struct reals mine = reals_drawn(trial->arena, trial->number, trial->counts[trial->members.me],
                                     trial->operation, trial->rank);
     void *from = mine.data;
     if (in_place) {
         from = at(all, trial->first);
-        memcpy(from, mine.data, (size_t)(trial->counts[trial->members.me] * trial->bytes));
+        memcpy(from, mine.data,
+               (size_t)(trial->counts[trial->members.me] * number_bytes(trial->number)));
     }
-    RANK_OK(trial->transport->all_gather(trial->members.group, STREAM_TP, from, all.data,
-                                         trial->counts));
+    RANK_OK(trial->transport->all_gather(trial->members.group, STREAM_TP, trial->element, from,
+                                         all.data, trial->counts));
     int64_t part = 0;
     for (int m = 0; m < trial->members.count; m++) {
         for (int64_t i = 0; i < trial->counts[m]; i++) {
-            struct reals wanted = reals_new(trial->arena, trial->bytes, 1);
+            struct reals wanted = reals_new(trial->arena, trial->number, 1);
             put(wanted, 0, value(trial->operation, trial->members.ranks[m], i));
             RANK_CHECK(get(all, part + i) == get(wanted, 0), "element %lld of member %d is %g",
                        (long long)i, m, get(all, part + i));
@@ -133,12 +147,12 @@ static bool check_reduce_scatter(struct trial *trial)
 {
     int64_t count = trial->counts[trial->members.me];
     struct reals all =
-        reals_drawn(trial->arena, trial->bytes, trial->total, trial->operation, trial->rank);
-    struct reals mine = reals_new(trial->arena, trial->bytes, count);
-    RANK_OK(trial->transport->reduce_scatter(trial->members.group, STREAM_DP, all.data, mine.data,
-                                             trial->counts));
+        reals_drawn(trial->arena, trial->number, trial->total, trial->operation, trial->rank);
+    struct reals mine = reals_new(trial->arena, trial->number, count);
+    RANK_OK(trial->transport->reduce_scatter(trial->members.group, STREAM_DP, trial->element,
+                                             all.data, mine.data, trial->counts));
     for (int64_t i = 0; i < count; i++) {
-        double wanted = combined(&trial->members, trial->bytes, COMBINE_SUM, trial->operation,
+        double wanted = combined(&trial->members, trial->number, COMBINE_SUM, trial->operation,
                                  trial->first + i);
         RANK_CHECK(get(mine, i) == wanted, "element %lld is %g, not %g", (long long)i, get(mine, i),
                    wanted);
@@ -149,16 +163,17 @@ static bool check_reduce_scatter(struct trial *trial)
 // An all-reduce has the bits of a reduce-scatter followed by an all-gather.
 static bool check_two_ways(struct trial *trial)
 {
-    size_t bytes = (size_t)(trial->total * trial->bytes);
+    size_t bytes = (size_t)(trial->total * number_bytes(trial->number));
     struct reals data =
-        reals_drawn(trial->arena, trial->bytes, trial->total, trial->operation, trial->rank);
-    struct reals other = reals_new(trial->arena, trial->bytes, trial->total);
+        reals_drawn(trial->arena, trial->number, trial->total, trial->operation, trial->rank);
+    struct reals other = reals_new(trial->arena, trial->number, trial->total);
     struct group *group = trial->members.group;
-    RANK_OK(trial->transport->reduce_scatter(group, STREAM_DP, data.data, at(other, trial->first),
-                                             trial->counts));
-    RANK_OK(trial->transport->all_gather(group, STREAM_DP, at(other, trial->first), other.data,
-                                         trial->counts));
-    RANK_OK(trial->transport->all_reduce(group, STREAM_DP, data.data, trial->total, COMBINE_SUM));
+    RANK_OK(trial->transport->reduce_scatter(group, STREAM_DP, trial->element, data.data,
+                                             at(other, trial->first), trial->counts));
+    RANK_OK(trial->transport->all_gather(group, STREAM_DP, trial->element, at(other, trial->first),
+                                         other.data, trial->counts));
+    RANK_OK(trial->transport->all_reduce(group, STREAM_DP, trial->element, data.data, trial->total,
+                                         COMBINE_SUM));
     RANK_CHECK(memcmp(data.data, other.data, bytes) == 0, "the two ways differ");
     return true;
 }
@@ -180,19 +195,19 @@ static bool check_all_to_all(struct trial *trial)
         received_total += received[m] = exchanged(trial, m, me);
     }
     struct reals from =
-        reals_drawn(trial->arena, trial->bytes, sent_total, trial->operation, trial->rank);
-    struct reals to = reals_new(trial->arena, trial->bytes, received_total);
-    RANK_OK(trial->transport->all_to_all(trial->members.group, STREAM_EP, from.data, sent, to.data,
-                                         received));
+        reals_drawn(trial->arena, trial->number, sent_total, trial->operation, trial->rank);
+    struct reals to = reals_new(trial->arena, trial->number, received_total);
+    RANK_OK(trial->transport->all_to_all(trial->members.group, STREAM_EP, trial->element, from.data,
+                                         sent, to.data, received));
     int64_t part = 0;
     for (int m = 0; m < trial->members.count; m++) {
         int64_t theirs = 0;
         for (int i = 0; i < me; i++)
             theirs += exchanged(trial, m, i);
-        struct reals wanted = reals_drawn(trial->arena, trial->bytes, theirs + received[m],
+        struct reals wanted = reals_drawn(trial->arena, trial->number, theirs + received[m],
                                           trial->operation, trial->members.ranks[m]);
-        RANK_CHECK(memcmp(at(to, part), at(wanted, theirs), (size_t)(received[m] * trial->bytes)) ==
-                       0,
+        RANK_CHECK(memcmp(at(to, part), at(wanted, theirs),
+                          (size_t)(received[m] * number_bytes(trial->number))) == 0,
                    "what member %d sent did not come", m);
         part += received[m];
     }
@@ -214,7 +229,8 @@ static bool check_host_numbers(struct trial *trial)
             RANK_CHECK(all[m * 3 + i] ==
                            (int64_t)trial->operation * 100 + trial->members.ranks[m] * 10 + i,
                        "number %d of member %d is %lld", i, m, (long long)all[m * 3 + i]);
-        RANK_CHECK(sums[i] == combined(&trial->members, 8, COMBINE_SUM, trial->operation, i),
+        RANK_CHECK(sums[i] ==
+                       combined(&trial->members, NUMBER_DOUBLE, COMBINE_SUM, trial->operation, i),
                    "sum %d is %g", i, sums[i]);
     }
     return true;
@@ -264,14 +280,16 @@ static bool exchange_message(struct trial *trial, struct communicator *communica
     int from = draw_int(draw, 0, rank_count - 1), to = draw_int(draw, 0, rank_count - 1);
     int channel = draw_int(draw, 0, 3);
     int64_t count = draw_int(draw, 0, 400);
-    struct reals sent = reals_drawn(trial->arena, trial->bytes, count, trial->operation, from);
+    struct reals sent = reals_drawn(trial->arena, trial->number, count, trial->operation, from);
     if (from == to) return true;
     if (trial->rank == from)
-        RANK_OK(trial->transport->send(communicator, STREAM_PP, to, channel, sent.data, count));
+        RANK_OK(trial->transport->send(communicator, STREAM_PP, trial->element, to, channel,
+                                       sent.data, count));
     if (trial->rank != to) return true;
-    struct reals came = reals_new(trial->arena, trial->bytes, count);
-    RANK_OK(trial->transport->receive(communicator, STREAM_PP, from, channel, came.data, count));
-    RANK_CHECK(memcmp(sent.data, came.data, (size_t)(count * trial->bytes)) == 0,
+    struct reals came = reals_new(trial->arena, trial->number, count);
+    RANK_OK(trial->transport->receive(communicator, STREAM_PP, trial->element, from, channel,
+                                      came.data, count));
+    RANK_CHECK(memcmp(sent.data, came.data, (size_t)(count * number_bytes(trial->number))) == 0,
                "the message from rank %d is another", from);
     return true;
 }
@@ -281,6 +299,7 @@ bool sequence_run(const struct transport *transport, struct communicator *commun
                   void *context)
 {
     const struct sequence *sequence = context;
+    const struct backend backend = rank_backend_at(sequence->real_bytes, sequence->compute, true);
     struct draw draw = {sequence->seed};
     struct members members[16];
     struct arena arena = {0};
@@ -295,10 +314,11 @@ bool sequence_run(const struct transport *transport, struct communicator *commun
             .transport = transport,
             .members = members[draw_int(&draw, 0, sequence->group_count - 1)],
             .arena = &arena,
-            .bytes = sequence->real_bytes,
+            .element = draw_int(&draw, 0, 1) ? ELEMENT_COMPUTE : ELEMENT_FP32,
             .rank = rank,
             .operation = (uint64_t)o,
         };
+        trial.number = number_of(&backend, trial.element);
         trial_counts(&trial, &draw, sequence->longest);
         int which = draw_int(&draw, 0, OPERATION_COUNT + 1);
         struct arena_mark mark = arena_mark(&arena);

@@ -8,7 +8,8 @@ enum { SEQUENCE_RANK_MAX = 8 };
 
 struct sequence {
     int real_bytes, rank_count, group_count, operation_count;
-    int longest;  // part of a member
+    enum precision compute;  // of ELEMENT_COMPUTE: 16 bits, or PRECISION_FP32: as wide as reals
+    int longest;             // part of a member
     uint64_t seed;
 };
 

@@ -37,11 +37,20 @@ struct backend rank_backend(int real_bytes, bool is_host)
         .version = BACKEND_VERSION,
         .name = "test",
         .real_bytes = real_bytes,
+        .compute_bytes = real_bytes,
         .is_host = is_host,
         .copy = copy,
         .fill = fill,
         .synchronize = synchronize,
     };
+}
+
+struct backend rank_backend_at(int real_bytes, enum precision compute, bool is_host)
+{
+    struct backend backend = rank_backend(real_bytes, is_host);
+    backend.compute = compute;
+    if (compute != PRECISION_FP32) backend.compute_bytes = 2;
+    return backend;
 }
 
 static bool run_rank(const struct rank_job *job, struct communicator_request request)

@@ -3,9 +3,12 @@
 
 // Ranks of a job as forked processes of a test program.
 
-// A back end that has memory and copies only, of 4 or 8 bytes a real; in the host's memory or, so
-// that transports must copy, as if it were not.
+// A back end that has memory and copies only, of 4 or 8 bytes a real and as many an
+// ELEMENT_COMPUTE; in the host's memory or, so that transports must copy, as if it were not.
 struct backend rank_backend(int real_bytes, bool is_host);
+// The same with an ELEMENT_COMPUTE of 16 bits: PRECISION_BF16 or PRECISION_FP16; else as wide as
+// reals.
+struct backend rank_backend_at(int real_bytes, enum precision compute, bool is_host);
 
 struct rank_job {
     int rank_count;

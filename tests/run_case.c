@@ -64,14 +64,14 @@ const char *run_case_text(struct arena *arena, const struct run_case *of)
         arena,
         "dp %d tp %d cp %d (%s) pp %d ep %d etp %d sp %d vpp %d zero %d accumulates %d %s "
         "recompute %s classes %x layers %d overlap %x passes %x micro-batch %d batch %lld seq %lld "
-        "attention %s optimizer %s offload %s zero group %d in flight %d stages %s order %s",
+        "attention %s optimizer %s offload %s zero group %d in flight %d stages %s order %s %s",
         p->degree[AXIS_DP], p->degree[AXIS_TP], p->degree[AXIS_CP], cp_kind_name(p->cp_kind),
         p->degree[AXIS_PP], p->degree[AXIS_EP], p->degree[AXIS_ETP], p->sp, p->vpp, p->zero,
         p->accumulates, schedule_name(p->schedule), recompute_name(p->recompute),
         p->recompute_classes, p->recompute_layers, p->overlap, p->passes, p->micro_batch,
         (long long)of->global_batch, (long long)of->seq_len, attention_name(p->attention),
         optimizer_name(of->optimizer), offload_words(arena, &p->offload), p->zero_group,
-        p->in_flight, stages_text(arena, p), order_text(arena, p));
+        p->in_flight, stages_text(arena, p), order_text(arena, p), precision_name(of->precision));
 }
 
 // What every rank needs, made before they part.
@@ -101,7 +101,7 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     job->graph = tiny_graph(arena, of->config, &options);
     struct workload workload = {.seq_len = of->seq_len,
                                 .global_batch = of->global_batch,
-                                .precision = PRECISION_FP32,
+                                .precision = of->precision,
                                 .optimizer = of->optimizer,
                                 .capacity_factor = of->capacity_factor};
     if (job->graph->expert_count > 0)
@@ -130,8 +130,11 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     // CUDA's kernels run on the host here.
     bool is_cuda = strcmp(of->backend, "cuda") == 0;
     if (done)
-        job->backend = is_cuda ? emulated_backend(PRECISION_FP32) : backend_open(of->backend, why);
-    return done && job->backend;
+        job->backend = is_cuda ? emulated_backend(of->precision) : backend_open(of->backend, why);
+    if (!done || !job->backend) return false;
+    outcome->real_bytes = job->backend->real_bytes;
+    outcome->compute_bytes = job->backend->compute_bytes;
+    return true;
 }
 
 static int stage_of(const struct program *program, int rank)

@@ -20,6 +20,8 @@ struct run_case {
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
+    enum precision
+        precision;  // of the plan; only the back end "cuda" computes in another than fp32
     int steps;
     double clip_norm, learning_rate;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
@@ -56,7 +58,8 @@ struct run_outcome {
     int tensor_count;
     const struct program *program;  // as run
     const struct stack *stack;
-    struct script **scripts;  // [stage]
+    struct script **scripts;        // [stage]
+    int real_bytes, compute_bytes;  // of the back end
 };
 
 // NULL where the choices do not go together; `why` then says so.
@@ -69,6 +72,16 @@ const char *run_outcome_difference(struct arena *arena, const struct run_outcome
 // The same with no tolerance at all, but for norms: they are sums over what each rank keeps.
 const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expected,
                              const struct run_outcome *found);
+
+// The largest error of a gradient: the root of the squares of differences over that of the expected
+// values, or over a hundredth of the whole norm where that is more, since gradients that are
+// nothing but rounding (the bias of keys) have no digits. *worst: of which. Infinite where one is
+// missing or no number.
+double run_outcome_error(const struct run_outcome *expected, const struct run_outcome *found,
+                         const char **worst);
+// Whether every weight that kernels read is the optimizer's, rounded; NULL: it is, or both are one.
+const char *run_outcome_rounding(struct arena *arena, const struct run_outcome *found,
+                                 enum precision precision);
 
 // Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
 // (script_exchanges); NULL: all is. Of models without experts.

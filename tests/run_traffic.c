@@ -5,8 +5,6 @@
 
 // What a run moved and held against what was planned for it.
 
-enum { REAL_BYTES = 8, PLAN_BYTES = 4 };  // in double precision, of plans in fp32
-
 static int ranks_of_stage(const struct run_outcome *found)
 {
     return found->program->mesh.rank_count / found->program->shape.stage_count;
@@ -29,12 +27,33 @@ static bool is_alike(const struct run_kind *a, const struct run_kind *b)
     return a->group == b->group && a->index == b->index && a->axis == b->axis;
 }
 
+static int plan_bytes(const struct run_outcome *found)
+{
+    return found->program->workload.precision == PRECISION_FP32 ? 4 : 2;
+}
+
+// Flat collectives of gradients: they are planned in the plan's width, and reduced as reals.
+static bool reduces_gradients(const struct script *script, int task)
+{
+    const struct script_task *of = &script->tasks[task];
+    if (of->kind != SCRIPT_INSTR || of->unit < 0) return false;
+    const struct block_program *block = script->program->blocks[of->block];
+    return block->instrs[of->instr].collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+// Of work of the step: weights that are gathered are those that kernels read.
+static double step_bytes(const struct run_outcome *found, const struct run_kind *kind)
+{
+    bool gathers = kind->group == RUN_TASK && kind->index == ENGINE_PARAMETER_GATHER;
+    return gathers ? found->compute_bytes : found->real_bytes;
+}
+
 // Bytes of a kind as the scripts have them, all ranks, and how far parts of uneven shards may be
 // from those of the fullest rank, of which scripts speak.
 static double planned_bytes(const struct run_outcome *found, const struct run_kind *kind,
                             double *slack)
 {
-    double bytes = 0;
+    double bytes = 0, real = found->real_bytes;
     *slack = 0;
     for (int s = 0; s < found->program->shape.stage_count; s++) {
         const struct script *script = found->scripts[s];
@@ -44,14 +63,14 @@ static double planned_bytes(const struct run_outcome *found, const struct run_ki
             if (!is_alike(&own, kind)) continue;
             int count = script_exchanges(script, t, exchanges);
             for (int e = 0; e < count; e++) {
-                double wide = (double)exchanges[e].bytes / PLAN_BYTES * REAL_BYTES;
-                bytes += wide + (double)exchanges[e].elements * REAL_BYTES;
+                double wide = (double)exchanges[e].bytes / plan_bytes(found) *
+                              (reduces_gradients(script, t) ? real : found->compute_bytes);
+                bytes += wide + (double)exchanges[e].elements * step_bytes(found, kind);
                 bool is_shared = script->tasks[t].kind == SCRIPT_SMALL_REDUCE ||
                                  script->tasks[t].kind == SCRIPT_TIED_REDUCE;
                 // A shard of a unit may hold any part of a small parameter.
-                if (is_shared) *slack += (double)exchanges[e].elements * REAL_BYTES;
-                if (exchanges[e].elements > 0)
-                    *slack += REAL_BYTES * found->program->mesh.rank_count;
+                if (is_shared) *slack += (double)exchanges[e].elements * real;
+                if (exchanges[e].elements > 0) *slack += real * found->program->mesh.rank_count;
             }
         }
     }
@@ -87,5 +106,5 @@ int64_t run_outcome_planned_bytes(const struct run_outcome *found)
         }
     }
     return plan_scripts_peak_bytes((const struct script *const *)found->scripts, found->stack,
-                                   REAL_BYTES);
+                                   found->real_bytes, found->compute_bytes);
 }

@@ -4,10 +4,12 @@
 
 // Ranks are forked, more of them than there are cores.
 
+static const enum precision COMPUTES[] = {PRECISION_FP32, PRECISION_BF16, PRECISION_FP16};
+
 static bool sequence_passes(struct sequence *sequence, bool is_host, int64_t window_bytes,
                             int64_t message_bytes)
 {
-    struct backend backend = rank_backend(sequence->real_bytes, is_host);
+    struct backend backend = rank_backend_at(sequence->real_bytes, sequence->compute, is_host);
     struct rank_job job = {
         .rank_count = sequence->rank_count,
         .request = {.backend = &backend,
@@ -29,6 +31,7 @@ static void operations_equal_plain_sums_on_one_to_eight_ranks(void **state)
                                     .rank_count = ranks,
                                     .group_count = 1,
                                     .operation_count = 60,
+                                    .compute = COMPUTES[ranks % 3],
                                     .longest = 700,
                                     .seed = draw_bits(&draw)};
         assert_true(sequence_passes(&sequence, true, 0, 0));
@@ -45,6 +48,7 @@ static void long_exchanges_go_in_pieces(void **state)
                                     .rank_count = ranks,
                                     .group_count = 3,
                                     .operation_count = 40,
+                                    .compute = COMPUTES[(ranks + 1) % 3],
                                     .longest = 5000,
                                     .seed = draw_bits(&draw)};
         assert_true(sequence_passes(&sequence, true, 1 << (9 + ranks), 64));
@@ -62,6 +66,7 @@ static void random_sequences_over_several_groups_keep_apart(void **state)
                                     .rank_count = draw_int(&draw, 2, SEQUENCE_RANK_MAX),
                                     .group_count = draw_int(&draw, 2, 12),
                                     .operation_count = 250,
+                                    .compute = COMPUTES[draw_int(&draw, 0, 2)],
                                     .longest = 90,
                                     .seed = draw_bits(&draw)};
         assert_true(sequence_passes(&sequence, true, draw_int(&draw, 1, 4) * 700, 256));
@@ -72,6 +77,7 @@ static void data_outside_the_hosts_memory_is_copied_over(void **state)
 {
     (void)state;
     struct sequence sequence = {.real_bytes = 4,
+                                .compute = PRECISION_BF16,
                                 .rank_count = 3,
                                 .group_count = 3,
                                 .operation_count = 100,
@@ -112,16 +118,16 @@ static void a_mock_gives_back_what_it_was_given(void **state)
     double mine[2] = {3, 4}, all[5] = {9, 9, 9, 9, 9}, sums[2] = {1, 2};
     int64_t counts[2] = {3, 2}, numbers[2] = {7, 8}, gathered[4], sent[2] = {0, 2};
     assert_null(mock->group(communicator, (int[]){0, 1}, 2, "pair", &group));
-    assert_null(mock->all_gather(group, STREAM_TP, mine, all, counts));
+    assert_null(mock->all_gather(group, STREAM_TP, ELEMENT_FP32, mine, all, counts));
     assert_memory_equal(all, ((double[]){3, 4, 0, 3, 4}), sizeof all);
     all[4] = 5;
-    assert_null(mock->reduce_scatter(group, STREAM_TP, all, mine, counts));
+    assert_null(mock->reduce_scatter(group, STREAM_TP, ELEMENT_FP32, all, mine, counts));
     assert_memory_equal(mine, ((double[]){3, 5}), sizeof mine);
-    assert_null(mock->all_to_all(group, STREAM_EP, mine, sent, all, counts));
+    assert_null(mock->all_to_all(group, STREAM_EP, ELEMENT_FP32, mine, sent, all, counts));
     assert_memory_equal(all, ((double[]){3, 5, 0, 0, 0}), sizeof all);
-    assert_null(mock->all_reduce(group, STREAM_DP, mine, 2, COMBINE_SUM));
-    assert_null(mock->send(communicator, STREAM_PP, 3, 0, mine, 2));
-    assert_null(mock->receive(communicator, STREAM_PP, 3, 0, all, 2));
+    assert_null(mock->all_reduce(group, STREAM_DP, ELEMENT_FP32, mine, 2, COMBINE_SUM));
+    assert_null(mock->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 3, 0, mine, 2));
+    assert_null(mock->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 3, 0, all, 2));
     assert_memory_equal(all, ((double[]){0, 0}), 2 * sizeof *all);
     assert_null(mock->host_gather(group, numbers, gathered, 2));
     assert_memory_equal(gathered, ((int64_t[]){7, 8, 7, 8}), sizeof gathered);

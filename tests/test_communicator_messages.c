@@ -31,11 +31,12 @@ static bool cross_channels(const struct transport *transport, struct communicato
         int other = 1 - rank;
         for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
             float number = (float)(round * 10 + rank * 5 + channel);
-            RANK_OK(transport->send(communicator, STREAM_PP, other, channel, &number, 1));
+            RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, other, channel,
+                                    &number, 1));
         }
         for (int channel = CHANNEL_COUNT - 1; channel >= 0; channel--)
-            RANK_OK(
-                transport->receive(communicator, STREAM_PP, other, channel, &numbers[channel], 1));
+            RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, other, channel,
+                                       &numbers[channel], 1));
         for (int channel = 0; channel < CHANNEL_COUNT; channel++)
             RANK_CHECK(numbers[channel] == (float)(round * 10 + other * 5 + channel),
                        "channel %d brought %g", channel, (double)numbers[channel]);
@@ -52,15 +53,17 @@ static bool overtake(const struct transport *transport, struct communicator *com
     float numbers[4] = {1, 2, 3, 4};
     for (int i = 0; i < 4 && rank == 0; i++) {
         if (i == 3) RANK_OK(transport->barrier(communicator));
-        RANK_OK(transport->send(communicator, STREAM_PP, 1, CHANNELS[i], &numbers[i], 1));
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 1, CHANNELS[i],
+                                &numbers[i], 1));
     }
     if (rank == 0) return !transport->barrier(communicator);
     float came[4] = {0};
-    RANK_OK(transport->receive(communicator, STREAM_PP, 0, 0, &came[0], 1));
+    RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 0, 0, &came[0], 1));
     RANK_OK(transport->barrier(communicator));
     RANK_OK(transport->barrier(communicator));
     for (int i = 3; i > 0; i--)
-        RANK_OK(transport->receive(communicator, STREAM_PP, 0, i == 2, &came[i], 1));
+        RANK_OK(
+            transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 0, i == 2, &came[i], 1));
     RANK_CHECK(came[0] == 1 && came[3] == 3 && came[2] == 2 && came[1] == 4, "not in order");
     return true;
 }
@@ -73,13 +76,15 @@ static bool send_round(const struct transport *transport, struct communicator *c
     int next = (rank + 1) % *rank_count, last = (rank + *rank_count - 1) % *rank_count;
     for (int i = 0; i < LONG; i++)
         numbers[i] = (float)(rank + i);
-    if (rank == 0) RANK_OK(transport->send(communicator, STREAM_PP, next, 7, numbers, LONG));
-    RANK_OK(transport->receive(communicator, STREAM_PP, last, 7, numbers, LONG));
+    if (rank == 0)
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, next, 7, numbers, LONG));
+    RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, last, 7, numbers, LONG));
     for (int i = 0; i < LONG; i++)
         RANK_CHECK(numbers[i] == (float)i, "element %d is %g", i, (double)numbers[i]);
-    if (rank > 0) RANK_OK(transport->send(communicator, STREAM_PP, next, 7, numbers, LONG));
-    RANK_OK(transport->send(communicator, STREAM_PP, next, 1, numbers, 0));
-    RANK_OK(transport->receive(communicator, STREAM_PP, last, 1, numbers, 0));
+    if (rank > 0)
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, next, 7, numbers, LONG));
+    RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, next, 1, numbers, 0));
+    RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, last, 1, numbers, 0));
     return true;
 }
 
@@ -94,20 +99,24 @@ static bool send_all_first(const struct transport *transport, struct communicato
     for (int i = 0; i < LONG; i++)
         numbers[i] = (float)(rank * LONG + i);
     for (int round = 0; round < 3; round++)
-        RANK_OK(transport->send(communicator, STREAM_PP, next, round & 1, numbers, LONG - round));
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, next, round & 1, numbers,
+                                LONG - round));
     RANK_OK(transport->barrier(communicator));
     // What stands in the slots is of the other channel.
     static const int ORDER[3] = {1, 0, 2};
     for (int i = 0; i < 3; i++) {
         int64_t count = LONG - ORDER[i];
-        RANK_OK(transport->receive(communicator, STREAM_PP, last, ORDER[i] & 1, came, count));
+        RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, last, ORDER[i] & 1,
+                                   came, count));
         for (int at = 0; at < count; at++)
             RANK_CHECK(came[at] == (float)(last * LONG + at), "element %d is %g", at,
                        (double)came[at]);
     }
     RANK_OK(transport->barrier(communicator));
-    if (rank == 0) RANK_OK(transport->send(communicator, STREAM_PP, 1, 0, numbers, LONG));
-    if (rank == 1) RANK_OK(transport->receive(communicator, STREAM_PP, 0, 0, came, LONG));
+    if (rank == 0)
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 1, 0, numbers, LONG));
+    if (rank == 1)
+        RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 0, 0, came, LONG));
     return true;
 }
 
@@ -186,7 +195,8 @@ static bool other_parts(const struct transport *transport, struct communicator *
     int64_t sent[2] = {1, 3}, received[2] = {1, 3};
     if (!make_pair(transport, communicator, &group)) return false;
     if (rank == 1) sent[0] = 2, received[0] = 3;
-    const char *failure = transport->all_to_all(group, STREAM_EP, from, sent, to, received);
+    const char *failure =
+        transport->all_to_all(group, STREAM_EP, ELEMENT_FP32, from, sent, to, received);
     if (rank == 1) return !failure;
     return expect_failure(failure, "group pair: rank 1 sends fewer reals than the 3 that rank 0 "
                                    "expects");
@@ -197,21 +207,38 @@ static bool other_message(const struct transport *transport, struct communicator
 {
     (void)context;
     float numbers[8] = {0};
-    if (rank == 0) RANK_OK(transport->send(communicator, STREAM_PP, 1, 0, numbers, 8));
     if (rank == 0)
-        return expect_failure(transport->send(communicator, STREAM_PP, 0, 0, numbers, 8),
-                              "rank 0 has no link to rank 0");
-    return expect_failure(transport->receive(communicator, STREAM_PP, 0, 0, numbers, 6),
-                          "rank 0 sent 8 reals where rank 1 expects 6");
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 1, 0, numbers, 8));
+    if (rank == 0)
+        return expect_failure(
+            transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 0, 0, numbers, 8),
+            "rank 0 has no link to rank 0");
+    return expect_failure(
+        transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 0, 0, numbers, 6),
+        "rank 0 sent 8 reals where rank 1 expects 6");
+}
+
+static bool other_width(const struct transport *transport, struct communicator *communicator,
+                        int rank, void *context)
+{
+    (void)context;
+    float numbers[8] = {0};
+    if (rank == 0) {
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 1, 0, numbers, 8));
+        return true;
+    }
+    return expect_failure(
+        transport->receive(communicator, STREAM_PP, ELEMENT_FP32, 0, 0, numbers, 8),
+        "rank 0 sent reals of another width than rank 1 expects");
 }
 
 static void ranks_that_do_not_fit_say_so(void **state)
 {
     (void)state;
-    struct backend backend = rank_backend(4, true);
-    bool (*const bodies[])(const struct transport *, struct communicator *, int,
-                           void *) = {mismatch, other_size, other_parts, other_message};
-    for (int i = 0; i < 4; i++) {
+    struct backend backend = rank_backend_at(4, PRECISION_BF16, true);
+    bool (*const bodies[])(const struct transport *, struct communicator *, int, void *) = {
+        mismatch, other_size, other_parts, other_message, other_width};
+    for (int i = 0; i < 5; i++) {
         struct rank_job job = job_of(2, &backend, bodies[i]);
         assert_true(rank_job_run(&job));
     }
@@ -231,11 +258,12 @@ static bool aborted(const struct transport *transport, struct communicator *comm
         return true;
     }
     if (rank == 0)
-        return expect_failure(transport->receive(communicator, STREAM_PP, 1, 0, &number, 1),
-                              reason);
+        return expect_failure(
+            transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 1, 0, &number, 1), reason);
     if (rank == 1) return expect_failure(transport->barrier(communicator), reason);
     RANK_OK(transport->group(communicator, (int[]){2, 3}, 2, "pair", &group));
-    return expect_failure(transport->all_reduce(group, STREAM_DP, &number, 0, COMBINE_SUM), reason);
+    return expect_failure(
+        transport->all_reduce(group, STREAM_DP, ELEMENT_FP32, &number, 0, COMBINE_SUM), reason);
 }
 
 static void an_abort_ends_all_that_wait(void **state)

@@ -49,14 +49,15 @@ static bool open_here(const struct backend *backend, const struct transport **tr
     return true;
 }
 
-static int sequence_main(int real_bytes, int longest, bool is_host)
+static int sequence_main(int real_bytes, enum precision compute, int longest, bool is_host)
 {
-    struct backend backend = rank_backend(real_bytes, is_host);
+    struct backend backend = rank_backend_at(real_bytes, compute, is_host);
     const struct transport *transport;
     struct communicator *communicator;
     struct launch_place place;
     if (!open_here(&backend, &transport, &communicator, &place)) return 1;
     struct sequence sequence = {.real_bytes = real_bytes,
+                                .compute = compute,
                                 .rank_count = place.rank_count,
                                 .group_count = 6,
                                 .operation_count = 150,
@@ -92,7 +93,7 @@ static int abort_main(void)
     if (place.rank == 1)
         transport->abort(communicator, reason);
     else
-        failure = transport->receive(communicator, STREAM_PP, peer, 3, &number, 1);
+        failure = transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, peer, 3, &number, 1);
     if (place.rank == 1 || (failure && strcmp(failure, reason) == 0)) atomic_fetch_add(counter, 1);
     for (int i = 0; i < 2000 && atomic_load(counter) < place.rank_count; i++) {
         transport->abort(communicator, "another reason");
@@ -111,20 +112,22 @@ static int size_main(void)
     float numbers[4] = {0};
     if (!open_here(&backend, &transport, &communicator, &place)) return 1;
     if (place.rank == 0) {
-        const char *failure = transport->send(communicator, STREAM_PP, 1, 0, numbers, 2);
+        const char *failure =
+            transport->send(communicator, STREAM_PP, ELEMENT_COMPUTE, 1, 0, numbers, 2);
         usleep(500000);
         _exit(failure ? 1 : 0);
     }
-    const char *failure = transport->receive(communicator, STREAM_PP, 0, 0, numbers, 4);
+    const char *failure =
+        transport->receive(communicator, STREAM_PP, ELEMENT_COMPUTE, 0, 0, numbers, 4);
     const char *wanted = "rank 0 sent 8 bytes where rank 1 expects 16";
     _exit(failure && strcmp(failure, wanted) == 0 ? 42 : 1);
 }
 
 static int rank_main(const char *what)
 {
-    if (strcmp(what, "sequence") == 0) return sequence_main(4, 700, true);
-    if (strcmp(what, "sequence-wide") == 0) return sequence_main(8, 3000, true);
-    if (strcmp(what, "sequence-device") == 0) return sequence_main(4, 300, false);
+    if (strcmp(what, "sequence") == 0) return sequence_main(4, PRECISION_BF16, 700, true);
+    if (strcmp(what, "sequence-wide") == 0) return sequence_main(8, PRECISION_FP32, 3000, true);
+    if (strcmp(what, "sequence-device") == 0) return sequence_main(4, PRECISION_FP16, 300, false);
     return strcmp(what, "abort") == 0 ? abort_main() : size_main();
 }
 

@@ -246,20 +246,21 @@ static double event_seconds(struct device *device, struct event *from, struct ev
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes)                                                                \
+#define BACKEND_AT(opens, bytes, precision)                                                     \
     {                                                                                           \
         .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),  \
-        .at = at_precision, .probe = probe, .open = (opens), .close = close_device,             \
-        .allocate = allocate, .release = release, .copy = copy, .fill = fill, .box = cuda_box,  \
-        .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update, .round = cuda_round,   \
+        .compute = (precision), .at = at_precision, .probe = probe, .open = (opens),            \
+        .close = close_device, .allocate = allocate, .release = release, .copy = copy,          \
+        .fill = fill, .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run,                \
+        .update = cuda_update, .round = cuda_round, .widen = cuda_widen,                        \
         .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,       \
         .delay = delay, .event_new = event_new, .event_free = event_free,                       \
         .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds, \
     }
 
-static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4);
-static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2);
-static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2);
+static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);
+static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2, PRECISION_BF16);
+static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2, PRECISION_FP16);
 
 static const struct backend *at_precision(enum precision precision)
 {

@@ -187,4 +187,6 @@ const char *cuda_scale(struct device *device, enum stream stream, void *reals, i
                        double factor);
 const char *cuda_round(struct device *device, enum stream stream, void *rounded, const void *reals,
                        int64_t count);
+const char *cuda_widen(struct device *device, enum stream stream, void *reals, const void *rounded,
+                       int64_t count);
 const char *cuda_box(struct device *device, enum stream stream, const struct box_copy *copy);

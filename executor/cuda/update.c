@@ -87,17 +87,36 @@ const char *cuda_scale(struct device *device, enum stream stream, void *reals, i
     return cuda_fault(cudaGetLastError());
 }
 
-const char *cuda_round(struct device *device, enum stream stream, void *rounded, const void *reals,
-                       int64_t count)
+static const char *convert(struct device *device, enum stream stream, struct reals to,
+                           struct reals from, int64_t count)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
     struct terms_args args = {.rank = 1,
                               .term_count = 1,
                               .sizes = {count},
-                              .out = {rounded, (int)own->compute},
+                              .out = to,
                               .out_strides = {1},
-                              .term = {{(void *)reals, NUMBER_FP32}},
+                              .term = {from},
                               .strides = {{1}}};
     if (count > 0) kernel_terms(own->streams[stream], &args);
     return cuda_fault(cudaGetLastError());
+}
+
+static int compute_of(struct device *device)
+{
+    return (int)((struct cuda_device *)(void *)device)->compute;
+}
+
+const char *cuda_round(struct device *device, enum stream stream, void *rounded, const void *reals,
+                       int64_t count)
+{
+    return convert(device, stream, (struct reals){rounded, compute_of(device)},
+                   (struct reals){(void *)reals, NUMBER_FP32}, count);
+}
+
+const char *cuda_widen(struct device *device, enum stream stream, void *reals, const void *rounded,
+                       int64_t count)
+{
+    return convert(device, stream, (struct reals){reals, NUMBER_FP32},
+                   (struct reals){(void *)rounded, compute_of(device)}, count);
 }

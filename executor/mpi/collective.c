@@ -142,19 +142,19 @@ static const char *all_reduce(struct group *group, enum number number, enum comb
     return failure;
 }
 
-const char *mpi_all_reduce(struct group *group, enum stream stream, void *data, int64_t count,
-                           enum combine combine)
+const char *mpi_all_reduce(struct group *group, enum stream stream, enum element element,
+                           void *data, int64_t count, enum combine combine)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator, communicator->host->all_reduce(group->inside, stream, data,
-                                                                      count, combine));
-    int64_t bytes = count * number_bytes(communicator->number);
+        return mpi_relay(communicator, communicator->host->all_reduce(
+                                           group->inside, stream, element, data, count, combine));
+    enum number number = number_of(communicator->backend, element);
+    int64_t bytes = count * number_bytes(number);
     void *copied;
     const char *failure = mpi_from_device(communicator, stream, data, bytes, &copied);
     void *host = copied ? copied : data;
-    if (!failure)
-        failure = all_reduce(group, communicator->number, combine, host, count, "all-reduce");
+    if (!failure) failure = all_reduce(group, number, combine, host, count, "all-reduce");
     if (!failure) failure = mpi_to_device(communicator, stream, data, host, bytes);
     free(copied);
     return failure;
@@ -184,14 +184,14 @@ static const char *all_gather(struct group *group, const void *mine, void *all,
     return failure;
 }
 
-const char *mpi_all_gather(struct group *group, enum stream stream, const void *mine, void *all,
-                           const int64_t *counts)
+const char *mpi_all_gather(struct group *group, enum stream stream, enum element element,
+                           const void *mine, void *all, const int64_t *counts)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator,
-                         communicator->host->all_gather(group->inside, stream, mine, all, counts));
-    int64_t size = number_bytes(communicator->number);
+        return mpi_relay(communicator, communicator->host->all_gather(group->inside, stream,
+                                                                      element, mine, all, counts));
+    int64_t size = number_bytes(number_of(communicator->backend, element));
     int64_t bytes = sum_counts(counts, group->count) * size;
     void *copied, *room = communicator->backend->is_host ? NULL : malloc((size_t)bytes + 1);
     const char *failure =
@@ -221,10 +221,9 @@ const char *mpi_host_gather(struct group *group, const int64_t *mine, int64_t *a
     return failure;
 }
 
-static const char *reduce_scatter(struct group *group, const unsigned char *all,
+static const char *reduce_scatter(struct group *group, enum number number, const unsigned char *all,
                                   unsigned char *mine, const int64_t *counts)
 {
-    enum number number = group->communicator->number;
     int64_t size = number_bytes(number), my_part = sum_counts(counts, group->me);
     int64_t rounds = sum_counts(counts, group->count) * size / ROUND_BYTES + 1;
     int64_t longest = counts[group->me] / rounds + 1;
@@ -248,30 +247,31 @@ static const char *reduce_scatter(struct group *group, const unsigned char *all,
     return failure;
 }
 
-const char *mpi_reduce_scatter(struct group *group, enum stream stream, const void *all, void *mine,
-                               const int64_t *counts)
+const char *mpi_reduce_scatter(struct group *group, enum stream stream, enum element element,
+                               const void *all, void *mine, const int64_t *counts)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator, communicator->host->reduce_scatter(group->inside, stream,
-                                                                          all, mine, counts));
-    int64_t size = number_bytes(communicator->number);
+        return mpi_relay(communicator, communicator->host->reduce_scatter(
+                                           group->inside, stream, element, all, mine, counts));
+    enum number number = number_of(communicator->backend, element);
+    int64_t size = number_bytes(number);
     int64_t bytes = sum_counts(counts, group->count) * size, my_bytes = counts[group->me] * size;
     void *copied;
     const char *failure = mpi_from_device(communicator, stream, all, bytes, &copied);
     void *to = copied ? malloc((size_t)my_bytes + 1) : mine;
     if (!failure && !to) failure = mpi_fail(communicator, "out of memory for an exchange");
-    if (!failure) failure = reduce_scatter(group, copied ? copied : all, to, counts);
+    if (!failure) failure = reduce_scatter(group, number, copied ? copied : all, to, counts);
     if (!failure) failure = mpi_to_device(communicator, stream, mine, to, my_bytes);
     if (copied) free(to);
     free(copied);
     return failure;
 }
 
-static const char *all_to_all(struct group *group, const void *from, const int64_t *sent, void *to,
-                              const int64_t *received)
+static const char *all_to_all(struct group *group, int64_t size, const void *from,
+                              const int64_t *sent, void *to, const int64_t *received)
 {
-    int64_t size = number_bytes(group->communicator->number), out = 0, in = 0;
+    int64_t out = 0, in = 0;
     struct work work = {0};
     const char *failure = work_make(group, 0, &work);
     for (int member = 0; member < group->count && !failure; member++) {
@@ -285,21 +285,22 @@ static const char *all_to_all(struct group *group, const void *from, const int64
     return failure;
 }
 
-const char *mpi_all_to_all(struct group *group, enum stream stream, const void *from,
-                           const int64_t *sent, void *to, const int64_t *received)
+const char *mpi_all_to_all(struct group *group, enum stream stream, enum element element,
+                           const void *from, const int64_t *sent, void *to, const int64_t *received)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator, communicator->host->all_to_all(group->inside, stream, from,
-                                                                      sent, to, received));
-    int64_t size = number_bytes(communicator->number);
+        return mpi_relay(communicator,
+                         communicator->host->all_to_all(group->inside, stream, element, from, sent,
+                                                        to, received));
+    int64_t size = number_bytes(number_of(communicator->backend, element));
     int64_t bytes = sum_counts(received, group->count) * size;
     void *copied;
     const char *failure =
         mpi_from_device(communicator, stream, from, sum_counts(sent, group->count) * size, &copied);
     void *room = copied ? malloc((size_t)bytes + 1) : to;
     if (!failure && !room) failure = mpi_fail(communicator, "out of memory for an exchange");
-    if (!failure) failure = all_to_all(group, copied ? copied : from, sent, room, received);
+    if (!failure) failure = all_to_all(group, size, copied ? copied : from, sent, room, received);
     if (!failure) failure = mpi_to_device(communicator, stream, to, room, bytes);
     if (copied) free(room);
     free(copied);

@@ -128,16 +128,16 @@ static const char *check_peer(struct communicator *communicator, int rank)
     return mpi_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
 }
 
-const char *mpi_send(struct communicator *communicator, enum stream stream, int rank, int channel,
-                     const void *data, int64_t count)
+const char *mpi_send(struct communicator *communicator, enum stream stream, enum element element,
+                     int rank, int channel, const void *data, int64_t count)
 {
     const char *failure = check_peer(communicator, rank);
     if (failure) return failure;
     if (is_near(communicator, rank))
-        return mpi_relay(communicator, communicator->host->send(communicator->inside, stream,
-                                                                communicator->place_of[rank],
-                                                                channel, data, count));
-    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+        return mpi_relay(communicator, communicator->host->send(
+                                           communicator->inside, stream, element,
+                                           communicator->place_of[rank], channel, data, count));
+    int64_t bytes = count * number_bytes(number_of(communicator->backend, element)), first = 0;
     void *copied = NULL;
     mpi_idle(communicator);
     failure = mpi_from_device(communicator, stream, data, bytes, &copied);
@@ -169,16 +169,16 @@ static const char *receive_letter(struct communicator *communicator, int rank, i
                     communicator->rank, bytes);
 }
 
-const char *mpi_receive(struct communicator *communicator, enum stream stream, int rank,
-                        int channel, void *data, int64_t count)
+const char *mpi_receive(struct communicator *communicator, enum stream stream, enum element element,
+                        int rank, int channel, void *data, int64_t count)
 {
     const char *failure = check_peer(communicator, rank);
     if (failure) return failure;
     if (is_near(communicator, rank))
-        return mpi_relay(communicator, communicator->host->receive(communicator->inside, stream,
-                                                                   communicator->place_of[rank],
-                                                                   channel, data, count));
-    int64_t bytes = count * number_bytes(communicator->number), first = 0;
+        return mpi_relay(communicator, communicator->host->receive(
+                                           communicator->inside, stream, element,
+                                           communicator->place_of[rank], channel, data, count));
+    int64_t bytes = count * number_bytes(number_of(communicator->backend, element)), first = 0;
     void *room = communicator->backend->is_host ? NULL : malloc((size_t)bytes + 1);
     unsigned char *to = communicator->backend->is_host ? data : room;
     if (!to && bytes) return mpi_fail(communicator, "out of memory for a message");

@@ -197,7 +197,6 @@ static const struct transport *open_mpi(const struct communicator_services *serv
         .backend = request->backend,
         .device = request->device,
         .pulse = request->pulse,
-        .number = request->backend->real_bytes == sizeof(float) ? NUMBER_FLOAT : NUMBER_DOUBLE,
         .rank_count = request->rank_count,
         .host_of = host_of,
         .place_of = place_of,

@@ -33,7 +33,6 @@ struct communicator {
     const struct backend *backend;
     struct device *device;
     struct pulse *pulse;
-    enum number number;
     int rank, rank_count;
     const struct transport *host;  // NULL: alone on this host
     struct communicator *inside;
@@ -68,21 +67,22 @@ void mpi_abort(struct communicator *communicator, const char *reason);
 // executor/mpi/exchange.c: sends out[member] to each and takes in[member] from each.
 const char *mpi_exchange(struct group *group, const struct piece *out, const struct piece *in,
                          const char *what);
-const char *mpi_send(struct communicator *communicator, enum stream stream, int rank, int channel,
-                     const void *data, int64_t count);
-const char *mpi_receive(struct communicator *communicator, enum stream stream, int rank,
-                        int channel, void *data, int64_t count);
+const char *mpi_send(struct communicator *communicator, enum stream stream, enum element element,
+                     int rank, int channel, const void *data, int64_t count);
+const char *mpi_receive(struct communicator *communicator, enum stream stream, enum element element,
+                        int rank, int channel, void *data, int64_t count);
 void mpi_free_letters(struct communicator *communicator, bool all);
 
 // executor/mpi/collective.c
-const char *mpi_all_reduce(struct group *group, enum stream stream, void *data, int64_t count,
-                           enum combine combine);
-const char *mpi_all_gather(struct group *group, enum stream stream, const void *mine, void *all,
-                           const int64_t *counts);
-const char *mpi_reduce_scatter(struct group *group, enum stream stream, const void *all, void *mine,
-                               const int64_t *counts);
-const char *mpi_all_to_all(struct group *group, enum stream stream, const void *from,
-                           const int64_t *sent, void *to, const int64_t *received);
+const char *mpi_all_reduce(struct group *group, enum stream stream, enum element element,
+                           void *data, int64_t count, enum combine combine);
+const char *mpi_all_gather(struct group *group, enum stream stream, enum element element,
+                           const void *mine, void *all, const int64_t *counts);
+const char *mpi_reduce_scatter(struct group *group, enum stream stream, enum element element,
+                               const void *all, void *mine, const int64_t *counts);
+const char *mpi_all_to_all(struct group *group, enum stream stream, enum element element,
+                           const void *from, const int64_t *sent, void *to,
+                           const int64_t *received);
 const char *mpi_host_gather(struct group *group, const int64_t *mine, int64_t *all, int count);
 const char *mpi_host_sum(struct group *group, double *values, int count);
 // Data of devices with memory of their own is copied over and back; the caller frees *host, which

@@ -24,7 +24,8 @@ plan_scripts_make(struct arena *arena, struct arena *scratch, const struct progr
                   const struct memory_options *options, bool *is_planned, struct err *err);
 
 // Bytes of the rank with most while its script runs: state by the memory model's sums
-// (cost_models/memory.h) and the arena. `real_bytes`: of every number that it computes with,
-// whatever the plan's precision. Workspaces and offloading are not in it.
+// (cost_models/memory.h) and the arena, where reals have `real_bytes` and what kernels compute with
+// `compute_bytes`, whatever the plan's precision: where these are one, weights are kept once.
+// Workspaces and offloading are not in it.
 int64_t plan_scripts_peak_bytes(const struct script *const *scripts, const struct stack *stack,
-                                int real_bytes);
+                                int real_bytes, int compute_bytes);

@@ -115,20 +115,24 @@ struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
 }
 
 int64_t plan_scripts_peak_bytes(const struct script *const *scripts, const struct stack *stack,
-                                int real_bytes)
+                                int real_bytes, int compute_bytes)
 {
     const struct program *planned = scripts[0]->program;
-    struct program wide = *planned;
+    struct program run = *planned;
     int64_t most = 0;
     double plan_bytes = precision_bytes(planned->workload.precision);
     if (plan_bytes < 2) plan_bytes = 2;
-    wide.workload.precision = PRECISION_FP32;  // no copies of the weights in two widths
+    // No copies of the weights in two widths; products of fp8 and fp4 are run in 16 bits.
+    if (compute_bytes == real_bytes)
+        run.workload.precision = PRECISION_FP32;
+    else if (planned->workload.precision != PRECISION_FP16)
+        run.workload.precision = PRECISION_BF16;
     for (int stage = 0; stage < planned->shape.stage_count; stage++) {
-        struct memory_parts parts = memory_of_stage(&wide, stack, stage);
+        struct memory_parts parts = memory_of_stage(&run, stack, stage);
         double state =
             (double)(parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes);
         double bytes = state * real_bytes / precision_bytes(PRECISION_FP32) +
-                       (double)scripts[stage]->arena_bytes * real_bytes / plan_bytes;
+                       (double)scripts[stage]->arena_bytes * compute_bytes / plan_bytes;
         if ((int64_t)bytes > most) most = (int64_t)bytes;
     }
     return most;
