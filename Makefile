@@ -56,8 +56,8 @@ PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exe
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle install clean deps \
-        check_deps \
+.PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle install clean \
+        deps check_deps \
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
