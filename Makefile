@@ -40,7 +40,8 @@ HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% te
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
 CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
-MPI_SOURCES = $(wildcard executor/mpi/*.c) executor/communicator_sum.c
+MPI_SOURCES = $(wildcard executor/mpi/*.c executor/communicator_between*.c) \
+              executor/communicator_sum.c
 MPICC := $(shell command -v mpicc)
 CUDA_HOME ?= $(or $(wildcard /usr/local/cuda),$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
 HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
@@ -51,8 +52,11 @@ CUDA_SOURCES = $(CUDA_COMMON) \
                $(if $(HAVE_CUDNN),executor/cuda/sdpa.c executor/cuda/sdpa_graph.c, \
                     executor/cuda/sdpa_none.c)
 CUDA_KERNELS = $(wildcard executor/cuda/*.cu)
+HAVE_NCCL := $(and $(HAVE_NVCC),$(firstword $(wildcard $(CUDA_HOME)/include/nccl.h \
+                                                        /usr/include/nccl.h)))
+NCCL_SOURCES = $(wildcard executor/nccl/*.c)
 PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exec_mpi.so) \
-          $(if $(HAVE_NVCC),$(BUILD)/exec_cuda.so)
+          $(if $(HAVE_NVCC),$(BUILD)/exec_cuda.so) $(if $(HAVE_NCCL),$(BUILD)/exec_nccl.so)
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
@@ -122,6 +126,11 @@ $(BUILD)/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(CUDA_HOME)/bin/nvcc $(CUDA_FLAGS) -MMD -MP -c -o $@ $<
 
+# NCCL between GPUs, where there is one beside CUDA.
+$(BUILD)/exec_nccl.so: $(NCCL_SOURCES:%.c=$(BUILD)/%.cuda.o)
+	$(CC) $(SANITIZE) -shared -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) \
+	    -Wl,-rpath,'$$ORIGIN' -lnccl -lcudart -lpthread
+
 # Asks cuDNN what it has engines for, without a device: it wants the driver's library by name, and
 # the toolkit's stub of it is enough.
 CUDA_STUB = $(wildcard $(CUDA_FOLDER)/stubs/libcuda.so)
@@ -174,12 +183,18 @@ $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
                                 $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
 # The binary beside it, which takes the back end in its own folder for the one of CUDA.
-EMULATED = $(addprefix $(BUILD)/emulated/,meshwright exec_cuda.so)
+EMULATED = $(addprefix $(BUILD)/emulated/,meshwright exec_cuda.so exec_nccl.so)
 $(BUILD)/emulated/meshwright: $(BUILD)/meshwright
 $(BUILD)/emulated/exec_cuda.so: $(BUILD)/exec_cuda_emulated.so
+$(BUILD)/emulated/exec_nccl.so: $(BUILD)/exec_nccl_emulated.so
 $(EMULATED):
 	@mkdir -p $(@D)
 	ln -f $< $@
+# The same for NCCL: ranks exchange through memory that they share.
+EMULATED_NCCL = $(NCCL_SOURCES) tests/gpu/emulate_nccl.c tests/gpu/emulate_nccl_box.c \
+                tests/gpu/emulate_nccl_work.c tests/gpu/emulate_stream.c
+$(BUILD)/exec_nccl_emulated.so: $(EMULATED_NCCL:%.c=$(BUILD)/%.emulated.o)
+	$(CC) $(SANITIZE) -shared -o $@ $^ -lm -lpthread
 $(BUILD)/%.emulated.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(EMULATED_CFLAGS) -c -o $@ $<
@@ -230,8 +245,8 @@ demo: deps
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
-               $(BUILD)/exec_cuda_emulated.so $(EMULATED) $(SDPA_SHAPES) \
-               $(BUILD)/emulated/gpu_compare
+               $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
+               $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare
 
 test: deps
 	@$(QUIET_MAKE) test_programs
@@ -254,7 +269,7 @@ check_tidy: check_deps $(MESSAGES).h
 	printf '%s\n' $(CPU_SOURCES) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) -DREAL=float \
 	        2>/dev/null' clang-tidy
-	printf '%s\n' $(EMULATED_SOURCES) | xargs -P$(JOBS) -n4 \
+	printf "%s\n" $(sort $(EMULATED_SOURCES) $(EMULATED_NCCL)) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
 	        -include tests/gpu/emulate.h -isystem tests/gpu 2>/dev/null' clang-tidy
 	@# Requests are tested until they are done, which clang-tidy's checker of MPI does not know.

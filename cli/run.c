@@ -1,6 +1,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_job.h"
+#include "core/hash.h"
+#include "executor/rendezvous.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +11,70 @@
 // within half a minute of it.
 static const double STUCK_LEAST_S = 10, STUCK_MOST_S = 20;
 
+// Nodes wait so long for each other: they may start far apart.
+static const double RENDEZVOUS_S = 120;
+enum { RENDEZVOUS_HOST_BYTES = 256 };
+
 static double stuck_s(const struct run_job *job)
 {
     double steps_s = 10 * job->evaluation.prediction.step_s;
     if (steps_s < STUCK_LEAST_S) return STUCK_LEAST_S;
     return steps_s < STUCK_MOST_S ? steps_s : STUCK_MOST_S;
+}
+
+// What all nodes must have been given alike, besides the plan.
+static uint64_t options_key(const struct run_arguments *arguments)
+{
+    const double numbers[] = {(double)arguments->steps, (double)arguments->seed,
+                              arguments->learning_rate, arguments->weight_decay,
+                              arguments->clip_norm,     arguments->poison,
+                              arguments->dump != NULL};
+    const char *const words[] = {arguments->backend, arguments->data, arguments->transport};
+    uint64_t key = hash_bytes(HASH_START, numbers, sizeof numbers);
+    for (int i = 0; i < 3; i++)
+        key = hash_bytes(key, words[i], strlen(words[i]) + 1);
+    return key;
+}
+
+static bool read_rendezvous(struct arena *arena, const struct run_job *job,
+                            const struct run_arguments *arguments,
+                            struct rendezvous_request *request, struct err *err)
+{
+    char *host = arena_alloc(arena, RENDEZVOUS_HOST_BYTES, 1);
+    struct err found = {0};
+    *request = (struct rendezvous_request){
+        .host = host,
+        .node = arguments->node_rank,
+        .node_count = arguments->node_count,
+        .rank_count = job->rank_count,
+        .plan_key = hash_bytes(HASH_START, job->text, strlen(job->text)),
+        .options_key = options_key(arguments),
+        .timeout_s = RENDEZVOUS_S,
+    };
+    if (!socket_split(arguments->rendezvous, host, RENDEZVOUS_HOST_BYTES, &request->port, &found))
+        return err_set(err, ERR_USAGE, "--rendezvous: %s", found.text);
+    if (job->rank_count < request->node_count)
+        return err_set(err, ERR_USAGE, "--node-count %d: the plan has %d ranks",
+                       request->node_count, job->rank_count);
+    return true;
+}
+
+// Before the plan is read: what the options say of each other.
+static bool check_options(const struct run_arguments *arguments, struct err *err)
+{
+    bool says_node = arguments->node_rank >= 0 || arguments->node_count > 0;
+    bool is_mpi = strcmp(arguments->transport, "mpi") == 0;
+    if (!arguments->rendezvous && says_node)
+        return err_set(err, ERR_USAGE, "--node-rank and --node-count need --rendezvous HOST:PORT");
+    if (arguments->rendezvous && (arguments->node_rank < 0 || arguments->node_count < 2))
+        return err_set(err, ERR_USAGE,
+                       "--rendezvous needs --node-rank K and --node-count N, of two nodes or more");
+    if (arguments->rendezvous && arguments->node_rank >= arguments->node_count)
+        return err_set(err, ERR_USAGE, "--node-rank: must be between 0 and %d, found %d",
+                       arguments->node_count - 1, arguments->node_rank);
+    if (is_mpi && (arguments->spawn || arguments->rendezvous))
+        return err_set(err, ERR_USAGE, "--transport mpi: ranks without mpirun have no MPI");
+    return true;
 }
 
 static int launch(struct arena *arena, const struct run_job *job,
@@ -23,14 +84,18 @@ static int launch(struct arena *arena, const struct run_job *job,
     char **whole = ARENA_NEW(arena, char *, argc + 2), binary[] = "meshwright";
     whole[0] = binary;
     memcpy(whole + 1, argv, (size_t)argc * sizeof *argv);
+    struct rendezvous_request nodes;
+    if (arguments->rendezvous && !read_rendezvous(arena, job, arguments, &nodes, err))
+        return exit_status(err);
     const struct launch_request request = {
         .rank_count = job->rank_count,
         .argv = whole,
         .argc = argc + 1,
         .stuck_s = stuck_s(job),
-        .spawns = arguments->spawn || !launch_finds_mpirun(),
+        .spawns = arguments->spawn || arguments->rendezvous || !launch_finds_mpirun(),
+        .rendezvous = arguments->rendezvous ? &nodes : NULL,
     };
-    if (request.spawns && !arguments->spawn)
+    if (request.spawns && !arguments->spawn && !arguments->rendezvous)
         fprintf(stderr, "meshwright run: no mpirun here: the ranks are started on this host\n");
     int status = 0;
     if (!launch_job(&request, &status, err)) return exit_status(err);
@@ -45,6 +110,10 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
     if (!run_job_load(arena, arguments->plan, &job, err)) return exit_status(err);
     if (!run_check_data(job.evaluation.graph, run_job_data(arguments), err))
         return exit_status(err);
+    if (arguments->rendezvous && job.rank_count == 1) {
+        err_set(err, ERR_USAGE, "--rendezvous: the plan has one rank");
+        return exit_status(err);
+    }
     if (!place->is_launched && job.rank_count > 1)
         return launch(arena, &job, arguments, argc, argv, err);
     if (place->rank_count != job.rank_count) {
@@ -81,7 +150,9 @@ int run_command(int argc, char **argv, struct err *err)
                                       .seed = 1,
                                       .learning_rate = 3e-4,
                                       .weight_decay = 0.1,
-                                      .clip_norm = 1};
+                                      .clip_norm = 1,
+                                      .transport = "auto",
+                                      .node_rank = -1};
     const struct option options[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
@@ -105,6 +176,16 @@ int run_command(int argc, char **argv, struct err *err)
         {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks on this host without mpirun",
          NULL, 0, 0},
+        {"--transport", OPTION_CHOICE, &arguments.transport,
+         "what ranks exchange over: nccl between GPUs, else the hosts' memory",
+         "auto|host|mpi|nccl", 0, 0},
+        {"--rendezvous", OPTION_TEXT, &arguments.rendezvous,
+         "on each of several nodes: where node 0 listens; each starts its share of the ranks",
+         "HOST:PORT", 0, 0},
+        {"--node-rank", OPTION_INT, &arguments.node_rank, "which node this is, from 0", NULL, 0,
+         NODE_COUNT_MAX - 1},
+        {"--node-count", OPTION_INT, &arguments.node_count, "nodes that meet", NULL, 2,
+         NODE_COUNT_MAX},
         {"--poison", OPTION_FLAG, &arguments.poison,
          "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
         {"--dump", OPTION_TEXT, &arguments.dump,
@@ -113,6 +194,7 @@ int run_command(int argc, char **argv, struct err *err)
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "run", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!check_options(&arguments, err)) return exit_status(err);
     struct arena arena = {0};
     int status = run(&arena, &arguments, argc, argv, err);
     arena_free(&arena);

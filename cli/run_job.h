@@ -11,6 +11,8 @@ struct run_arguments {
     int64_t seed;
     double learning_rate, weight_decay, clip_norm;
     bool poison, json, spawn;
+    const char *transport, *rendezvous;
+    int node_rank, node_count;  // -1, 0: not said
 };
 
 struct run_job {

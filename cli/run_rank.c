@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/hash.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -40,6 +41,11 @@ static void report(void *context, const struct run_result *result)
     printf("step %*d  loss %.4f  norm %.4f  %s  %s tokens/s\n", 4, step, result->loss[step - 1],
            result->gradient_norm[step - 1], units_seconds(&scratch, step_s),
            units_count(&scratch, tokens / step_s));
+    if (result->loss_scale[step - 1] > 1 && !isfinite(result->gradient_norm[step - 1]))
+        fprintf(stderr,
+                "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
+                "%.0f: weights stay as they are, and the scale is halved\n",
+                step, result->loss_scale[step - 1]);
     fflush(stdout);
     arena_free(&scratch);
 }
@@ -57,10 +63,20 @@ static int64_t largest_message(const struct script *script, int64_t widen)
     return most * widen;
 }
 
+static enum transport_kind transport_kind(const struct run_arguments *arguments)
+{
+    static const char *const KINDS[] = {"auto", "host", "mpi", "nccl"};
+    int kind = TRANSPORT_AUTO;
+    while (strcmp(KINDS[kind], arguments->transport) != 0)
+        kind++;
+    return (enum transport_kind)kind;
+}
+
 static bool open_transport(struct rank *rank, const struct launch_place *place, struct err *err)
 {
     int64_t plan_bytes = rank->job->request.workload.precision == PRECISION_FP32 ? 4 : 2;
     int64_t most = 0;
+    const char *note = NULL;
     for (int s = 0; s < rank->job->stage_count; s++) {
         int64_t own =
             largest_message(rank->job->scripts[s], rank->backend->compute_bytes / plan_bytes);
@@ -73,10 +89,16 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .rank_count = place->rank_count,
         .message_bytes = most,
         .message_count = rank->job->messages + 1,
+        .kind = transport_kind(rank->arguments),
         .host_name = place->memory_name,
+        .has_nodes = place->has_nodes,
+        .listener = place->listener,
+        .local_rank = place->local_rank,
+        .note = &note,
         .pulse = rank->page ? pulse_of(rank->page, place->rank) : NULL,
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
+    if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
     return rank->transport != NULL;
 }
 
@@ -114,7 +136,7 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
-    const char *fault = rank->backend->open(place->rank, &rank->device);
+    const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
     return open_transport(rank, place, err);
 }

@@ -30,7 +30,7 @@
 //   COPY_FROM_HOST, sum_squares and OP_DISPATCH with a routing waits by itself. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 4 };
+enum { BACKEND_VERSION = 5 };
 
 struct device;  // a back end's own
 struct event;
@@ -130,6 +130,14 @@ struct backend {
     const char *(*event_record)(struct device *device, enum stream stream, struct event *event);
     const char *(*event_wait)(struct device *device, enum stream stream, struct event *event);
     double (*event_seconds)(struct device *device, struct event *from, struct event *to);
+    // Of devices with memory of their own; NULL where that is the host's. How many there are here:
+    // ranks beyond them share them in turn, by the ordinal given to `open`. What other libraries
+    // know the stream by (cudaStream_t). Memory of the host that copies go to and from at full
+    // speed.
+    int (*device_count)(void);
+    void *(*native_stream)(struct device *device, enum stream stream);
+    const char *(*allocate_host)(struct device *device, int64_t bytes, void **memory);
+    void (*release_host)(struct device *device, void *memory);
 };
 
 // executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_SYSTEM, one line,

@@ -3,9 +3,11 @@
 
 // Ranks that talk to each other. One table of functions a transport: `self` (one rank), `host`
 // (ranks of one host through shared memory, in rank order: deterministic), `mpi` (plug-in
-// exec_mpi.so: MPI between hosts, `host` inside one where possible), `mock` (one rank of many
+// exec_mpi.so: MPI between hosts, `host` inside one where possible), `tcp` (the same over plain
+// connections, where launchers of several nodes have met), `mock` (one rank of many
 // alone: what it would receive is what it sent, so that shapes and bytes are right and values are
-// not; timing and memory only), later `nccl`.
+// not; timing and memory only), `nccl` (plug-in exec_nccl.so: between GPUs; host_gather, host_sum
+// and barrier go the way of the others).
 //
 // Collectives and messages take flat arrays in device memory, of ELEMENT_COMPUTE or ELEMENT_FP32:
 // numbers as wide as the back end says, the same on every rank. Parts may be of any size, 0 too.
@@ -19,6 +21,10 @@ enum { COMMUNICATOR_VERSION = 2 };
 struct communicator;
 struct group;
 struct pulse;
+
+// Purpose of a group that host_gather and host_sum are for and nothing else: it takes no memory of
+// the device.
+#define GROUP_OF_NUMBERS "numbers"
 
 enum combine { COMBINE_SUM, COMBINE_MAX };
 
@@ -58,9 +64,18 @@ struct transport {
     void (*progress)(struct communicator *communicator);
     // Ends all that wait, here and on the other ranks, for this reason.
     void (*abort)(struct communicator *communicator, const char *reason);
+    // Memory of the device that data will often be in, so that the transport can make it known to
+    // what moves it; NULL before it is released. Not having that is no failure. NULL: no use.
+    void (*adopt)(struct communicator *communicator, void *memory, int64_t bytes);
 };
 
+// What data goes over. AUTO: NCCL where each rank has a GPU of its own and the plug-in is there on
+// all of them, else HOST under our launcher, else MPI. HOST is the memory that ranks of one host
+// share, and plain connections between hosts: data of GPUs is copied over and back.
+enum transport_kind { TRANSPORT_AUTO, TRANSPORT_HOST, TRANSPORT_MPI, TRANSPORT_NCCL };
+
 struct communicator_request {
+    enum transport_kind kind;
     const struct backend *backend;
     struct device *device;
     int rank, rank_count;
@@ -69,13 +84,24 @@ struct communicator_request {
     int message_count;      // pieces under way on one link that need no second copy; 0: 4
     const char *host_name;  // of the launcher's memory (executor/shared_memory.h): `host` needs it,
                             // `mpi` makes its own
-    struct pulse *pulse;    // NULL: nobody watches; its beat counts the pieces of long exchanges
+    bool has_nodes;         // with host_name: the launcher's memory says where the ranks of other
+    int listener;           // nodes are, and they connect to this socket: `tcp`
+    int local_rank;         // among the ranks of its host
+    // `nccl`: the transport beside it, which it closes; whether ranks share GPUs, which NCCL knows
+    // nothing of and has to be kept from finding out; blocks of threads that a collective may take
+    // from the kernels, 0: NCCL's choice.
+    const struct transport *beside;
+    struct communicator *beside_communicator;
+    bool shares_device;
+    int block_count;
+    const char **note;    // NULL, or where AUTO says why it is not NCCL between GPUs: static
+    struct pulse *pulse;  // NULL: nobody watches; its beat counts the pieces of long exchanges
     void (*idle)(void *context);  // called now and then while `host` waits, for what else must go
     void *idle_context;           // on; NULL: nothing
 };
 
 // executor/communicator_*.c: each returns its table and opens *communicator.
-// communicator_open chooses: one rank alone `self`, under our launcher `host`, else `mpi`.
+// communicator_open chooses by the kind: all ranks alike, or NULL on all of them.
 MUST_CHECK const struct transport *communicator_open(const struct communicator_request *request,
                                                      struct communicator **communicator,
                                                      struct err *err);
@@ -85,9 +111,15 @@ MUST_CHECK const struct transport *communicator_self(const struct communicator_r
 MUST_CHECK const struct transport *communicator_host(const struct communicator_request *request,
                                                      struct communicator **communicator,
                                                      struct err *err);
+MUST_CHECK const struct transport *communicator_tcp(const struct communicator_request *request,
+                                                    struct communicator **communicator,
+                                                    struct err *err);
 MUST_CHECK const struct transport *communicator_mpi(const struct communicator_request *request,
                                                     struct communicator **communicator,
                                                     struct err *err);
+MUST_CHECK const struct transport *communicator_nccl(const struct communicator_request *request,
+                                                     struct communicator **communicator,
+                                                     struct err *err);
 MUST_CHECK const struct transport *communicator_mock(const struct communicator_request *request,
                                                      struct communicator **communicator,
                                                      struct err *err);

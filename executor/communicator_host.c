@@ -70,7 +70,7 @@ unsigned char *host_half(struct group *group, int member)
 
 static void host_close(struct communicator *communicator)
 {
-    free(communicator->staging);
+    host_view_free(communicator);
     // What was sent is to arrive, unless there is nobody left to take it.
     if (communicator->has_attached) host_drain(communicator);
     host_free_pieces(&communicator->early);

@@ -153,6 +153,7 @@ const char *host_view_open(struct communicator *communicator, enum stream stream
                            struct host_view *view);
 const char *host_view_close(struct communicator *communicator, enum stream stream,
                             struct host_view *view);
+void host_view_free(struct communicator *communicator);
 // Every operation of a group begins and ends so, with any number of rounds between; a round's
 // barrier is host_meet, or host_meet_first in the first, which checks that all are about the same.
 const char *host_begin(struct group *group, enum host_operation operation, uint64_t signature);

@@ -4,6 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Copies go at full speed where the device can reach the host's memory by itself.
+static const char *staging_reserve(struct communicator *communicator, int64_t bytes)
+{
+    const struct backend *backend = communicator->backend;
+    if (bytes <= communicator->staging_bytes) return NULL;
+    host_view_free(communicator);
+    if (backend->allocate_host) {
+        const char *failure =
+            backend->allocate_host(communicator->device, bytes, &communicator->staging);
+        if (failure) return failure;
+    } else {
+        communicator->staging = memory_get((size_t)bytes);
+    }
+    communicator->staging_bytes = bytes;
+    return NULL;
+}
+
+void host_view_free(struct communicator *communicator)
+{
+    const struct backend *backend = communicator->backend;
+    if (communicator->staging && backend->allocate_host)
+        backend->release_host(communicator->device, communicator->staging);
+    else
+        free(communicator->staging);
+    communicator->staging = NULL;
+    communicator->staging_bytes = 0;
+}
+
 static const char *copy(struct communicator *communicator, enum stream stream, enum copy_kind kind,
                         void *to, const void *from, int64_t bytes)
 {
@@ -22,11 +50,8 @@ const char *host_view_open(struct communicator *communicator, enum stream stream
     int64_t to_first = view->device_to == view->device_from ? 0 : (view->from_bytes + 63) / 64 * 64;
     int64_t bytes = to_first + view->to_bytes;
     bytes = bytes > view->from_bytes ? bytes : view->from_bytes;
-    if (bytes > communicator->staging_bytes) {
-        free(communicator->staging);
-        communicator->staging = memory_get((size_t)bytes);
-        communicator->staging_bytes = bytes;
-    }
+    const char *failure = staging_reserve(communicator, bytes);
+    if (failure) return failure;
     view->from = communicator->staging;
     view->to = (char *)communicator->staging + to_first;
     return copy(communicator, stream, COPY_TO_HOST, communicator->staging, view->device_from,

@@ -16,6 +16,13 @@ struct communicator_services {
     void (*memory_close)(struct shared_memory *memory);
 };
 
+// Opens the transport of a plug-in. What is said when it is not there, and beside the reason when
+// it does not open.
+MUST_CHECK const struct transport *
+communicator_plugin_open(const char *file, const char *missing, const char *broken,
+                         const struct communicator_request *request,
+                         struct communicator **communicator, struct err *err);
+
 struct communicator_plugin {
     const struct transport *(*open)(const struct communicator_services *services,
                                     const struct communicator_request *request,

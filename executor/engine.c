@@ -173,6 +173,14 @@ static bool reserve(struct engine *engine, int64_t bytes, char **memory)
     return true;
 }
 
+// The arena is where nearly all is that ranks exchange.
+static void adopt_memory(struct engine *engine, void *memory)
+{
+    const struct transport *transport = engine->transport;
+    int64_t bytes = memory ? engine->script->arena_bytes * engine->widen : 0;
+    if (transport->adopt) transport->adopt(engine->request->communicator, memory, bytes);
+}
+
 static bool open_memory(struct engine *engine)
 {
     const struct script *script = engine->script;
@@ -180,6 +188,7 @@ static bool open_memory(struct engine *engine)
     if (!reserve(engine, script->arena_bytes * engine->widen + 2 * guard, &engine->memory))
         return false;
     engine->memory += guard;
+    adopt_memory(engine, engine->memory);
     engine->staging_bytes = staging_wanted(engine);
     return reserve(engine, engine->staging_bytes, &engine->staging[0]) &&
            reserve(engine, engine->staging_bytes, &engine->staging[1]);
@@ -191,7 +200,8 @@ static bool open_world(struct engine *engine)
     int *ranks = ARENA_NEW(engine->arena, int, count);
     for (int r = 0; r < count; r++)
         ranks[r] = r;
-    return engine_ok(engine, -1, engine_rank_group(engine, ranks, count, "world", &engine->world));
+    return engine_ok(engine, -1,
+                     engine_rank_group(engine, ranks, count, GROUP_OF_NUMBERS, &engine->world));
 }
 
 static bool open_engine(struct engine *engine)
@@ -211,6 +221,7 @@ static bool open_engine(struct engine *engine)
 static void close_engine(struct engine *engine)
 {
     const struct backend *backend = engine->backend;
+    adopt_memory(engine, NULL);
     state_close(engine);
     data_close(engine);
     if (engine->memory)
@@ -286,6 +297,7 @@ static bool run_step(struct engine *engine, struct run_result *result)
     result->step_s[engine->step] = (double)slowest_ns * 1e-9;
     result->loss[engine->step] = loss;
     result->gradient_norm[engine->step] = engine->norm;
+    result->loss_scale[engine->step] = engine->scale.of_step;
     result->step_count++;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);
     return poison_check(engine, loss) && measure_step(engine, result->step_s[engine->step]);
@@ -343,16 +355,17 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
         .compute_bytes = request->backend->compute_bytes,
         .rank = request->rank,
         .stage = request->script->stage,
-        .gradient_scale = 1,
         .err = err,
     };
     int steps = request->options->steps;
+    scale_open(&engine);
     engine.plan_bytes = engine.program->workload.precision == PRECISION_FP32 ? 4 : 2;
     engine.widen = engine.compute_bytes / engine.plan_bytes;
     assert(engine.widen > 0 && "the back end computes narrower than the plan");
     *result = (struct run_result){.step_s = ARENA_NEW(arena, double, steps),
                                   .loss = ARENA_NEW(arena, double, steps),
-                                  .gradient_norm = ARENA_NEW(arena, double, steps)};
+                                  .gradient_norm = ARENA_NEW(arena, double, steps),
+                                  .loss_scale = ARENA_NEW(arena, double, steps)};
     bool done = open_engine(&engine);
     for (; done && engine.step < steps; engine.step++)
         done = run_step(&engine, result);

@@ -34,6 +34,13 @@ struct prepared {
     unsigned writes;  // 1 << output: the first to touch a gradient, see engine_gradients.c
 };
 
+// Of the loss's gradient, and with it of all others: see engine_scale.c.
+struct scale {
+    double now, of_step;  // of the next step, and of the gradients that there are
+    bool skips;           // the gradients of this step had no room: nothing is updated
+    int good_steps;
+};
+
 struct value_end {  // --poison: memory that is dead behind a task
     int task;
     int64_t offset, bytes;
@@ -64,9 +71,11 @@ struct engine {
     struct data *data;
     struct offloaded *offloaded;
     struct experts *experts;
-    int step;         // from 0
-    double loss_sum;  // of this rank's tokens
-    double norm, gradient_scale;
+    int step;                     // from 0
+    double loss_sum;              // of this rank's tokens
+    double norm, gradient_scale;  // gradient_scale: what updates take out and clip
+    struct scale scale;
+    int update_count;  // steps that were not left out, this one among them
     struct value_end *ends;
     int end_count, next_end;
     struct measure *measure;
@@ -169,6 +178,9 @@ MUST_CHECK bool call_part(struct engine *engine, int task, int part, struct kern
 struct state_part update_part_of(struct engine *engine, int parameter);
 MUST_CHECK bool update_run(struct engine *engine, int task);
 int64_t update_staging(const struct engine *engine, int task);
+// engine_scale.c: at the start, and when the norm of the scaled gradients is known.
+void scale_open(struct engine *engine);
+void scale_settle(struct engine *engine, double scaled_norm);
 // engine_data.c
 MUST_CHECK bool data_open(struct engine *engine);
 void data_close(struct engine *engine);

@@ -50,6 +50,8 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
     double *values = ARENA_NEW(engine->scratch, double, part.count);
     const char *from = array + part.at * engine_element_bytes(engine, element);
     if (!numbers_read(engine, -1, element, from, part.count, values)) return false;
+    for (int64_t i = 0; i < part.count && array == engine->state.gradients; i++)
+        values[i] /= engine->scale.of_step;
     put_values(dumping, values, part.count);
     return true;
 }

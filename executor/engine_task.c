@@ -60,7 +60,8 @@ static bool seed(struct engine *engine, int task)
     for (int i = 0; i < of->output_count; i++) {
         struct held held =
             held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
-        double value = (i > 0 ? PREDICTION_WEIGHT : 1) / engine_step_tokens(engine);
+        double weight = (i > 0 ? PREDICTION_WEIGHT : 1) * engine->scale.now;
+        double value = weight / engine_step_tokens(engine);
         double *values = ARENA_NEW(engine->scratch, double, held.elements);
         for (int64_t e = 0; e < held.elements; e++)
             values[e] = value;

@@ -138,9 +138,7 @@ static bool take_norm(struct engine *engine, int task)
         if (!engine_ok(engine, task, fault)) return false;
     }
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
-    engine->norm = sqrt(sum);
-    double most = engine->request->options->clip_norm;
-    engine->gradient_scale = most > 0 && engine->norm > most ? most / engine->norm : 1;
+    scale_settle(engine, sqrt(sum));
     return true;
 }
 
@@ -173,7 +171,7 @@ static struct update_call update_of(struct engine *engine, int parameter)
         .weight_decay = decays ? options->weight_decay : 0,
         .momentum = options->momentum,
         .trust_ratio = 1,
-        .step = engine->step + 1,
+        .step = engine->update_count,
     };
 }
 
@@ -228,6 +226,7 @@ static bool find_trust(struct engine *engine, int task, int parameter, struct up
 static bool update(struct engine *engine, int task)
 {
     const struct script_unit *unit = &engine->script->units[engine->script->tasks[task].unit];
+    if (engine->scale.skips) return true;
     for (int i = 0; i < unit->parameter_count; i++) {
         int p = unit->first_parameter + i;
         if (is_shared(engine, p)) continue;

@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 // Starting the ranks of a job and ending them together. `meshwright run` under no launcher starts
-// `mpirun` with itself and watches over it; under mpirun or srun it is one of the ranks.
+// `mpirun` with itself and watches over it; under mpirun or srun it is one of the ranks. Without
+// mpirun it starts the ranks of its host by itself, and launchers on several nodes meet by a
+// rendezvous (executor/rendezvous.h).
 
 struct launch_place {
     bool is_launched;  // one of several ranks: ours, mpirun's (OMPI_COMM_WORLD_*, PMI_*), srun's
@@ -13,6 +15,9 @@ struct launch_place {
     const char *memory_name;  // shared with our launcher: the pulses, and for the transport `host`
                               // (all ranks are on this host); NULL under a foreign launcher
     bool is_spawned;          // a child of our launcher, with no mpirun between
+    int local_rank;           // among those of its host; `rank` where nobody says
+    bool has_nodes;           // ranks are on several nodes, met by a rendezvous
+    int listener;             // has_nodes: where the ranks of other nodes connect to
 };
 struct launch_place launch_place_find(void);
 
@@ -30,6 +35,7 @@ struct pulse {
     // itself), or its process ended otherwise than well (says who waited for it).
     _Atomic int fail_event, end_event;
     _Atomic int has_ended, end_status;  // as waitpid gives it
+    _Atomic int is_stopped;             // of another node's rank: its launcher says so
 };
 struct pulse_page;
 MUST_CHECK struct pulse_page *pulse_page_create(int rank_count, struct err *err);
@@ -54,15 +60,21 @@ bool pulse_page_is_ending(const struct pulse_page *page);
 MUST_CHECK bool launch_enter(const struct launch_place *place, struct pulse_page **page,
                              int *exit_code, struct err *err);
 
+struct rendezvous_request;
 struct launch_request {
-    int rank_count;
+    int rank_count;     // of the job
     char *const *argv;  // of this command; the ranks run it again, argv[0] replaced by this binary
     int argc;
     double stuck_s;  // a rank that stands still so long while others wait for it has failed
     bool spawns;     // the ranks are children of this process: no mpirun, this host only
+    // NULL: one node. Else each node runs a launcher, all with the same plan; each starts its share
+    // of the ranks, and node 0 judges how they all fare. Implies `spawns`.
+    const struct rendezvous_request *rendezvous;
+    double silent_s;  // a node whose launcher says nothing for so long is gone; 0: 8 s
 };
 bool launch_finds_mpirun(void);
-// Runs the job and returns its exit code: that of rank 0 when all end well (PULSE_DONE). When a
+// Runs the job and returns its exit code, on every node: that of rank 0 when all end well
+// (PULSE_DONE). When a
 // rank dies, says no more, or fails: ends every process of the job within 30 s, and sets ERR_SYSTEM
 // with one line: rank, operator and step ("rank 3 was killed (signal 9) in step 7, at B2.0 1
 // attn.out"). Ends the job likewise on SIGINT, SIGTERM and SIGHUP. The job dies with this process

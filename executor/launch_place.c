@@ -26,12 +26,12 @@ struct launch_place launch_place_find(void)
 {
     // A batch script of Slurm has SLURM_PROCID too, but no step: only srun's tasks have both.
     static const struct {
-        const char *rank, *count;
+        const char *rank, *count, *local;
     } NAMES[] = {
-        {LAUNCH_RANK, LAUNCH_RANK_COUNT},
-        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-        {"PMI_RANK", "PMI_SIZE"},
-        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+        {LAUNCH_RANK, LAUNCH_RANK_COUNT, LAUNCH_LOCAL_RANK},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
     };
     for (int i = 0; i < (int)(sizeof NAMES / sizeof *NAMES); i++) {
         struct launch_place place = {0};
@@ -41,6 +41,8 @@ struct launch_place launch_place_find(void)
         place.is_launched = true;
         place.is_spawned = i == 0;
         place.memory_name = getenv(LAUNCH_MEMORY);
+        if (!read_number(NAMES[i].local, &place.local_rank)) place.local_rank = place.rank;
+        place.has_nodes = i == 0 && read_number(LAUNCH_LISTENER, &place.listener);
         return place;
     }
     return (struct launch_place){.rank_count = 1};

@@ -61,6 +61,7 @@ struct command {
     const sigset_t *mask;
     pid_t group;       // 0: one of its own
     int death_signal;  // when the launcher dies
+    int kept;          // a file that stays open over the start; -1
 };
 
 // In the child: becomes the command, or writes why not.
@@ -71,6 +72,7 @@ static void become(const struct command *command, pid_t launcher, int report)
     // A process in a group of its own that reads the terminal would be stopped.
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    if (command->kept >= 0) fcntl(command->kept, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, command->mask, NULL);
     if (getppid() == launcher) execve(command->path, command->argv, command->environment);
     int reason = errno;
@@ -127,8 +129,13 @@ static bool start_mpirun(const struct launch_request *request, struct command *c
     return !err->kind;
 }
 
-static bool start_ranks(const struct launch_request *request, struct command *command,
-                        char *rank_variable, size_t variable_bytes, char *binary,
+// What differs from rank to rank in its environment.
+struct rank_variables {
+    char rank[64], local[64], listener[64];
+};
+
+static bool start_ranks(const struct launch_request *request, const struct rendezvous *met,
+                        struct command *command, struct rank_variables *variables, char *binary,
                         struct launch_started *started, struct err *err)
 {
     char **argv = memory_get((size_t)(request->argc + 1) * sizeof *argv);
@@ -138,37 +145,47 @@ static bool start_ranks(const struct launch_request *request, struct command *co
     command->path = binary;
     command->argv = argv;
     command->death_signal = SIGKILL;
-    for (int rank = 0; rank < request->rank_count && !err->kind; rank++) {
-        snprintf(rank_variable, variable_bytes, "%s=%d", LAUNCH_RANK, rank);
+    for (int i = 0; i < started->child_count && !err->kind; i++) {
+        snprintf(variables->rank, sizeof variables->rank, "%s=%d", LAUNCH_RANK,
+                 started->first_rank + i);
+        snprintf(variables->local, sizeof variables->local, "%s=%d", LAUNCH_LOCAL_RANK, i);
+        if (met) command->kept = met->listeners[i];
+        // Not a number where there is none, and then nobody looks for other nodes.
+        snprintf(variables->listener, sizeof variables->listener,
+                 met ? "%s=%d" : "%s=", LAUNCH_LISTENER, command->kept);
         command->group = started->group;
-        started->children[rank] = start(command, err);
-        if (rank == 0) started->group = started->children[rank];
+        started->children[i] = start(command, err);
+        if (i == 0) started->group = started->children[i];
     }
     free(argv);
     return !err->kind;
 }
 
-bool launch_start(const struct launch_request *request, const char *memory_name,
-                  const sigset_t *mask, struct launch_started *started, struct err *err)
+bool launch_start(const struct launch_request *request, const struct rendezvous *met,
+                  const char *memory_name, const sigset_t *mask, struct launch_started *started,
+                  struct err *err)
 {
-    char binary[PATH_MAX] = "", memory[128], rank[64], rank_count[64];
-    *started = (struct launch_started){.mpirun = -1};
-    started->children = memory_get((size_t)request->rank_count * sizeof *started->children);
-    memset(started->children, 0, (size_t)request->rank_count * sizeof *started->children);
+    char binary[PATH_MAX] = "", memory[128], rank_count[64];
+    struct rank_variables variables = {LAUNCH_RANK "=", LAUNCH_LOCAL_RANK "=", LAUNCH_LISTENER "="};
+    *started = (struct launch_started){.mpirun = -1,
+                                       .first_rank = met ? met->first_rank : 0,
+                                       .child_count = met ? met->own_count : request->rank_count};
+    size_t bytes = ((size_t)started->child_count + 1) * sizeof *started->children;
+    started->children = memory_get(bytes);
+    memset(started->children, 0, bytes);
     if (readlink("/proc/self/exe", binary, sizeof binary - 1) < 0)
         return err_set(err, ERR_SYSTEM, "/proc/self/exe: %s", strerror(errno));
-    snprintf(rank, sizeof rank, "%s=", LAUNCH_RANK);
     snprintf(memory, sizeof memory, "%s=%s", LAUNCH_MEMORY, memory_name);
     snprintf(rank_count, sizeof rank_count, "%s=%d", LAUNCH_RANK_COUNT, request->rank_count);
     // Ranks share the cores: threads of their own would spin against each other.
     char *added[ADDED_MAX] = {
-        memory, "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
-        rank,   rank_count};
-    char **environment = environment_make(added, request->spawns ? 6 : 4);
-    struct command command = {.environment = environment, .mask = mask};
-    bool is_well = request->spawns
-                       ? start_ranks(request, &command, rank, sizeof rank, binary, started, err)
-                       : start_mpirun(request, &command, binary, started, err);
+        memory,         "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
+        variables.rank, variables.local,     variables.listener,       rank_count};
+    bool spawns = request->spawns || met;
+    char **environment = environment_make(added, spawns ? ADDED_MAX : 4);
+    struct command command = {.environment = environment, .mask = mask, .kept = -1};
+    bool is_well = spawns ? start_ranks(request, met, &command, &variables, binary, started, err)
+                          : start_mpirun(request, &command, binary, started, err);
     free(environment);
     return is_well;
 }

@@ -89,7 +89,7 @@ static bool check_events(struct launch_watch *watch, struct err *err)
 
 // While a rank starts it reads and plans, which takes as long as others leave it the cores: what it
 // computes counts as moving.
-static int64_t movement(const struct pulse *pulse)
+int64_t launch_watch_movement(const struct pulse *pulse)
 {
     int64_t beat = atomic_load(&pulse->beat);
     int pid = atomic_load(&pulse->pid);
@@ -103,17 +103,18 @@ static void count_stillness(struct launch_watch *watch, double now_s)
     if (passed_s > LOOK_LONGEST_S) passed_s = LOOK_LONGEST_S;
     watch->looked_s = now_s;
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        int64_t beat = movement(pulse_of(watch->page, rank));
+        int64_t beat = launch_watch_movement(pulse_of(watch->page, rank));
         watch->still_s[rank] = beat == watch->beats[rank] ? watch->still_s[rank] + passed_s : 0;
         watch->beats[rank] = beat;
     }
 }
 
 // Whether the rank stands still because it was stopped rather than busy or waiting.
-static bool is_stopped(const struct pulse *pulse)
+bool launch_watch_is_stopped(const struct pulse *pulse)
 {
     int pid = atomic_load(&pulse->pid);
     char state = pid ? launch_process_state(pid) : '\0';
+    if (atomic_load(&pulse->is_stopped)) return true;
     return state == 'T' || state == 't';
 }
 
@@ -123,7 +124,7 @@ static bool is_likelier(struct launch_watch *watch, int rank, int than)
 {
     if (than < 0) return true;
     struct pulse *a = pulse_of(watch->page, rank), *b = pulse_of(watch->page, than);
-    if (is_stopped(a) != is_stopped(b)) return is_stopped(a);
+    if (launch_watch_is_stopped(a) != launch_watch_is_stopped(b)) return launch_watch_is_stopped(a);
     if (is_waiting(a) != is_waiting(b)) return !is_waiting(a);
     if (!is_waiting(a)) return watch->still_s[rank] > watch->still_s[than];
     int a_step = atomic_load(&a->step), b_step = atomic_load(&b->step);
@@ -136,7 +137,7 @@ static bool report_stuck(struct launch_watch *watch, int rank, struct err *err)
     char place[160];
     describe_place(pulse, place, sizeof place);
     double still_s = watch->still_s[rank];
-    if (is_stopped(pulse))
+    if (launch_watch_is_stopped(pulse))
         return err_set(err, ERR_SYSTEM, "rank %d was stopped for %.0f s%s", rank, still_s, place);
     if (is_waiting(pulse))
         return err_set(err, ERR_SYSTEM,
@@ -162,7 +163,7 @@ static bool check_stuck(struct launch_watch *watch, struct err *err)
     }
     if (likeliest < 0) return true;
     const struct pulse *pulse = pulse_of(watch->page, likeliest);
-    bool is_other = !is_waiting(pulse) || is_stopped(pulse);
+    bool is_other = !is_waiting(pulse) || launch_watch_is_stopped(pulse);
     if (somebody_moves && !(somebody_waits && is_other)) return true;
     return report_stuck(watch, likeliest, err);
 }

@@ -1,9 +1,10 @@
-#include "executor/launch.h"
+#include "executor/launch_parts.h"
 #include "executor/shared_memory.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 struct shared_page {
@@ -22,7 +23,7 @@ static struct pulse_page *map_page(const char *name, int rank_count, struct err 
 {
     int64_t bytes =
         (int64_t)sizeof(struct shared_page) + rank_count * (int64_t)sizeof(struct pulse);
-    assert(SHARED_PULSES + bytes <= SHARED_TRANSPORT);
+    assert(SHARED_PULSES + bytes <= SHARED_TABLE);
     void *shared = shared_memory_map(name, SHARED_PULSES, bytes, err);
     if (!shared) return NULL;
     struct pulse_page *page = memory_get(sizeof *page);
@@ -88,6 +89,44 @@ void pulse_end(struct pulse_page *page, int rank, int status, bool was_told)
     if (!is_well && !was_told) atomic_store(&pulse->end_event, next_event(page));
     atomic_store(&pulse->end_status, status);
     atomic_store(&pulse->has_ended, 1);
+}
+
+void pulse_read(struct pulse_page *page, int rank, struct pulse_news *news)
+{
+    const struct pulse *pulse = pulse_of(page, rank);
+    *news = (struct pulse_news){
+        .rank = rank,
+        .beat = atomic_load(&pulse->beat),
+        .state = atomic_load(&pulse->state),
+        .step = atomic_load(&pulse->step),
+        .task = atomic_load(&pulse->task),
+        .fail_event = atomic_load(&pulse->fail_event),
+        .end_event = atomic_load(&pulse->end_event),
+        .has_ended = atomic_load(&pulse->has_ended),
+        .end_status = atomic_load(&pulse->end_status),
+    };
+    memcpy(news->task_name, pulse->task_name, sizeof news->task_name);
+    memcpy(news->reason, pulse->reason, sizeof news->reason);
+}
+
+void pulse_write(struct pulse_page *page, const struct pulse_news *news)
+{
+    struct pulse *pulse = pulse_of(page, news->rank);
+    memcpy(pulse->task_name, news->task_name, sizeof pulse->task_name);
+    memcpy(pulse->reason, news->reason, sizeof pulse->reason);
+    pulse->task_name[sizeof pulse->task_name - 1] = '\0';
+    pulse->reason[sizeof pulse->reason - 1] = '\0';
+    atomic_store(&pulse->step, news->step);
+    atomic_store(&pulse->task, news->task);
+    atomic_store(&pulse->state, news->state);
+    atomic_store(&pulse->is_stopped, news->is_stopped);
+    atomic_store(&pulse->beat, news->beat);
+    if (news->fail_event && !atomic_load(&pulse->fail_event))
+        atomic_store(&pulse->fail_event, next_event(page));
+    if (news->end_event && !atomic_load(&pulse->end_event))
+        atomic_store(&pulse->end_event, next_event(page));
+    atomic_store(&pulse->end_status, news->end_status);
+    atomic_store(&pulse->has_ended, news->has_ended);
 }
 
 void pulse_page_end_job(struct pulse_page *page)

@@ -15,6 +15,7 @@ struct run_options {
     enum run_data data;
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
     double clip_norm;       // 0 = gradients are not clipped
+    double loss_scale;      // of the first step, in fp16 alone; 0 = 65536
     bool poison;            // fills what is not alive with NaN and checks guards round the arena
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
@@ -49,9 +50,10 @@ struct run_kind {  // one kind of task
 
 struct run_result {
     int step_count;
-    double *step_s;  // of the slowest rank
-    double *loss;    // mean over the tokens of the step
-    double *gradient_norm;
+    double *step_s;         // of the slowest rank
+    double *loss;           // mean over the tokens of the step
+    double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was changed
+    double *loss_scale;  // by which gradients were multiplied while they were made; 1 but in fp16
     int64_t peak_bytes;  // arena and state of the rank with most; staging is a workspace
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written

@@ -15,8 +15,9 @@ struct shared_memory {
     char name[SHARED_NAME_BYTES];  // for other processes, while this one lives and has it open
 };
 
-// Regions of the file: the pulses of the ranks, then what the transport `host` needs.
-enum { SHARED_PULSES = 0, SHARED_TRANSPORT = 16 << 20 };
+// Regions of the file: the pulses of the ranks, where they are (struct rendezvous_table, when there
+// are several nodes), then what the transport `host` needs.
+enum { SHARED_PULSES = 0, SHARED_TABLE = 12 << 20, SHARED_TRANSPORT = 16 << 20 };
 
 MUST_CHECK bool shared_memory_create(struct shared_memory *memory, struct err *err);
 void shared_memory_close(struct shared_memory *memory);  // mappings stay

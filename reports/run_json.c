@@ -1,12 +1,19 @@
 #include "core/json_write.h"
 #include "reports/run_compare.h"
 
+#include <math.h>
+
+// JSON has no word for what is not finite.
 static void put_numbers(struct json_writer *writer, const char *key, const double *values,
                         int count)
 {
     json_open_flat(writer, key, '[');
-    for (int i = 0; i < count; i++)
-        json_put_f64(writer, NULL, values[i]);
+    for (int i = 0; i < count; i++) {
+        if (isfinite(values[i]))
+            json_put_f64(writer, NULL, values[i]);
+        else
+            json_put_null(writer, NULL);
+    }
     json_close(writer, ']');
 }
 
@@ -73,6 +80,8 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     put_numbers(&writer, "step_s", result->step_s, result->step_count);
     put_numbers(&writer, "loss", result->loss, result->step_count);
     put_numbers(&writer, "gradient_norm", result->gradient_norm, result->step_count);
+    if (compare->request->workload.precision == PRECISION_FP16)
+        put_numbers(&writer, "loss_scale", result->loss_scale, result->step_count);
     json_put_i64(&writer, "peak_bytes", result->peak_bytes);
     json_open(&writer, "memory", '{');
     json_put_i64(&writer, "arena_bytes", result->arena_bytes);

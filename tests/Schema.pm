@@ -19,6 +19,7 @@ my %TYPES = (
     string => sub { defined $_[0] && !ref $_[0] && !is_number($_[0]) },
     number => sub { is_number($_[0]) },
     integer => sub { is_number($_[0], 1) },
+    null    => sub { !defined $_[0] },
 );
 
 my %KNOWN = map { $_ => 1 } qw($schema title description type properties required items
@@ -28,8 +29,9 @@ my %KNOWN = map { $_ => 1 } qw($schema title description type properties require
 sub breach {
     my ($value, $schema, $at) = @_;
     for (keys %$schema) { return "$at: the schema says $_, which is not looked at" if !$KNOWN{$_} }
-    my $type = $schema->{type};
-    return "$at: no $type" if $type && !$TYPES{$type}->($value);
+    my @types = map { ref $_ ? @$_ : $_ } grep { $_ } $schema->{type};
+    return "$at: no @types" if @types && !grep { $TYPES{$_}->($value) } @types;
+    return '' if !defined $value;
     return "$at: not $schema->{const}" if exists $schema->{const} && $value ne $schema->{const};
     my $names = $schema->{enum};
     return "$at: $value is none of those" if $names && !grep { $_ eq $value } @$names;

@@ -1,5 +1,6 @@
 #include "tests/emulated.h"
 
+#include "executor/communicator_plugin.h"
 #include "executor/plugin.h"
 #include "tests/test.h"
 
@@ -22,4 +23,17 @@ const struct backend *emulated_backend(enum precision precision)
     memcpy(&table, &symbol, sizeof table);
     assert_non_null(table);
     return table()->at(precision);
+}
+
+const struct transport *nccl_emulated(const struct communicator_request *request,
+                                      struct communicator **communicator, struct err *err)
+{
+    struct communicator_request beside = *request, above;
+    // What is beside would find out by itself whether it is NCCL.
+    beside.kind = TRANSPORT_HOST;
+    above = beside;
+    above.beside = communicator_open(&beside, &above.beside_communicator, err);
+    if (!above.beside) return NULL;
+    return communicator_plugin_open("exec_nccl_emulated.so", "make test", "", &above, communicator,
+                                    err);
 }

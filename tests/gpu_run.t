@@ -51,8 +51,8 @@ my $some = 'kernels_bf16,one_gpu_bf16,gpt2_124m,memcheck';
 my ($status, $out, $errors, $text) = run($emulated, "--stages $some");
 my %stage = stages_of($text);
 check('some stages pass in the emulation', $status == 0, "$status $out $errors");
-check('the result is of its schema', Schema::breach($json->decode($text || '{}'), $schema, '$') eq '',
-      Schema::breach($json->decode($text || '{}'), $schema, '$') . "\n$text");
+my $breach = Schema::breach($json->decode($text || '{}'), $schema, '$');
+check('the result is of its schema', $breach eq '', "$breach\n$text");
 check('it has the stages that were asked for, by their worth',
       join(',', map { $_->{name} } @{ $json->decode($text || '{}')->{stages} // [] })
           eq 'kernels_bf16,one_gpu_bf16,gpt2_124m,memcheck', $text);
@@ -104,7 +104,7 @@ if (-e '/dev/nvidiactl') {
 # What is committed was measured, and is of the schema.
 for my $path (grep { !/schema/ } glob 'executor/results/*.json') {
     my $result = eval { $json->decode(text_of($path)) };
-    my $breach = $result ? Schema::breach($result, $schema, '$') : 'no JSON';
+    $breach = $result ? Schema::breach($result, $schema, '$') : 'no JSON';
     check("$path is of its schema", $breach eq '', $breach);
     check("$path was measured", $result && !$result->{emulated});
 }

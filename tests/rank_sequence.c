@@ -8,9 +8,13 @@
 // Data is drawn by (operation, rank, index),
 // so that every rank knows what the others hold and sums it up by itself, in rank order.
 
+// Operations of whole numbers are counted from here.
+#define WHOLE (UINT64_C(1) << 40)
+
 static double value(uint64_t operation, int rank, int64_t i)
 {
     struct draw draw = {operation * 1000003 + (uint64_t)rank * 7919 + (uint64_t)i * 31};
+    if (operation >= WHOLE) return (double)(draw_bits(&draw) >> 40 & 31) - 16;
     return (double)(int64_t)(draw_bits(&draw) >> 40) / 3e5 - 20;
 }
 
@@ -316,7 +320,7 @@ bool sequence_run(const struct transport *transport, struct communicator *commun
             .arena = &arena,
             .element = draw_int(&draw, 0, 1) ? ELEMENT_COMPUTE : ELEMENT_FP32,
             .rank = rank,
-            .operation = (uint64_t)o,
+            .operation = (uint64_t)o + (sequence->is_whole ? WHOLE : 0),
         };
         trial.number = number_of(&backend, trial.element);
         trial_counts(&trial, &draw, sequence->longest);

@@ -11,6 +11,7 @@ struct sequence {
     enum precision compute;  // of ELEMENT_COMPUTE: 16 bits, or PRECISION_FP32: as wide as reals
     int longest;             // part of a member
     uint64_t seed;
+    bool is_whole;  // small whole numbers, whose sums are the same in any order
 };
 
 // A body of struct rank_job; the context is the sequence.

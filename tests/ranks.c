@@ -1,8 +1,10 @@
 #include "tests/ranks.h"
+#include "executor/rendezvous.h"
 #include "executor/shared_memory.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +27,30 @@ static const char *fill(struct device *device, enum stream stream, void *memory,
     return NULL;
 }
 
+static const char *allocate(struct device *device, int64_t bytes, void **memory)
+{
+    (void)device;
+    *memory = malloc((size_t)bytes + 1);
+    return *memory ? NULL : "no memory";
+}
+
+static void release(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static void *native_stream(struct device *device, enum stream stream)
+{
+    (void)device, (void)stream;
+    return NULL;
+}
+
+static int device_count(void)
+{
+    return RANK_MAX;
+}
+
 static const char *synchronize(struct device *device, enum stream stream)
 {
     (void)device, (void)stream;
@@ -39,6 +65,10 @@ struct backend rank_backend(int real_bytes, bool is_host)
         .real_bytes = real_bytes,
         .compute_bytes = real_bytes,
         .is_host = is_host,
+        .allocate = allocate,
+        .release = release,
+        .native_stream = is_host ? NULL : native_stream,
+        .device_count = is_host ? NULL : device_count,
         .copy = copy,
         .fill = fill,
         .synchronize = synchronize,
@@ -65,24 +95,82 @@ static bool run_rank(const struct rank_job *job, struct communicator_request req
     return is_well;
 }
 
+// Memory that the ranks of a node share, and where all ranks listen.
+struct nodes {
+    struct shared_memory memories[RANK_MAX];
+    int listeners[RANK_MAX];
+    int count;
+};
+
+static bool show_table(const struct rank_job *job, const struct nodes *nodes, int node)
+{
+    struct err err = {0};
+    size_t bytes =
+        sizeof(struct rendezvous_table) + (size_t)job->rank_count * sizeof(struct rendezvous_seat);
+    struct rendezvous_table *table =
+        shared_memory_map(nodes->memories[node].name, SHARED_TABLE, (int64_t)bytes, &err);
+    RANK_CHECK(table, "%s", err.text);
+    table->key = 77;
+    table->node_count = nodes->count;
+    table->rank_count = job->rank_count;
+    for (int rank = 0; rank < job->rank_count; rank++) {
+        struct rendezvous_seat *seat = &table->seats[rank];
+        socket_address(nodes->listeners[rank], false, seat->address);
+        seat->port = socket_port(nodes->listeners[rank]);
+        seat->node = rank / job->ranks_a_node;
+    }
+    shared_memory_unmap(table, (int64_t)bytes);
+    return true;
+}
+
+static bool nodes_open(const struct rank_job *job, struct nodes *nodes)
+{
+    struct err err = {0};
+    int each = job->ranks_a_node ? job->ranks_a_node : job->rank_count;
+    *nodes = (struct nodes){.count = (job->rank_count + each - 1) / each};
+    for (int rank = 0; rank < job->rank_count && job->ranks_a_node; rank++) {
+        nodes->listeners[rank] = socket_listen("127.0.0.1", 0, &err);
+        RANK_CHECK(nodes->listeners[rank] >= 0, "%s", err.text);
+    }
+    for (int node = 0; node < nodes->count; node++) {
+        RANK_CHECK(shared_memory_create(&nodes->memories[node], &err), "%s", err.text);
+        if (job->ranks_a_node && !show_table(job, nodes, node)) return false;
+    }
+    return true;
+}
+
+static void nodes_close(const struct rank_job *job, struct nodes *nodes)
+{
+    for (int node = 0; node < nodes->count; node++)
+        shared_memory_close(&nodes->memories[node]);
+    for (int rank = 0; rank < job->rank_count && job->ranks_a_node; rank++)
+        close(nodes->listeners[rank]);
+}
+
+static void be_rank(const struct rank_job *job, const struct nodes *nodes, int rank)
+{
+    struct communicator_request request = job->request;
+    int node = job->ranks_a_node ? rank / job->ranks_a_node : 0;
+    request.host_name = nodes->memories[node].name;
+    request.has_nodes = job->ranks_a_node > 0;
+    request.listener = nodes->listeners[rank];
+    request.rank = rank;
+    request.rank_count = job->rank_count;
+    bool is_well = run_rank(job, request);
+    fflush(stderr);
+    _exit(is_well ? 0 : 1);
+}
+
 bool rank_job_run(const struct rank_job *job)
 {
-    struct shared_memory memory;
-    struct err err = {0};
+    struct nodes nodes;
     pid_t pids[RANK_MAX];
     assert(job->rank_count <= RANK_MAX);
-    RANK_CHECK(shared_memory_create(&memory, &err), "%s", err.text);
+    if (!nodes_open(job, &nodes)) return false;
     fflush(stdout);
     for (int rank = 0; rank < job->rank_count; rank++) {
         pids[rank] = fork();
-        if (pids[rank] != 0) continue;
-        struct communicator_request request = job->request;
-        request.host_name = memory.name;
-        request.rank = rank;
-        request.rank_count = job->rank_count;
-        bool is_well = run_rank(job, request);
-        fflush(stderr);
-        _exit(is_well ? 0 : 1);
+        if (pids[rank] == 0) be_rank(job, &nodes, rank);
     }
     bool all_well = true;
     for (int rank = 0; rank < job->rank_count; rank++) {
@@ -91,6 +179,6 @@ bool rank_job_run(const struct rank_job *job)
         if (status != 0) fprintf(stderr, "# rank %d ended with status %#x\n", rank, status);
         all_well &= status == 0;
     }
-    shared_memory_close(&memory);
+    nodes_close(job, &nodes);
     return all_well;
 }

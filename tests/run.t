@@ -104,6 +104,25 @@ check('spans have their times', !@odd);
 check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/again.json"),
       $errors);
 
+# A back end that computes in one width says so; nothing is scaled where it is not fp16.
+{
+    (my $half = $work) =~ s/fp32/fp16/;
+    my @planned = meshwright("plan $folder/tiny.json $half --gpus 1 -o $folder/half.json");
+    die $planned[2] if $planned[0];
+    ($status, $out, $errors) =
+        meshwright("run $folder/half.json --backend cpu --steps 2 --json -o $folder/h.json");
+    check('a plan in 16 bits runs in fp32 on the CPU', $status == 0 && $errors =~
+          /^meshwright run: the plan's fp16 is computed in 32-bit numbers, and memory counted so$/m,
+          $errors);
+    my $run = $status ? {} : $json->decode($out);
+    $found = Schema::breach($run, $schema, '$');
+    check('its run.json has the scale of its losses',
+          $found eq '' && "@{ $run->{loss_scale} // [] }" eq '1 1', $found);
+    check('of plans in fp32 it has none', !$json->decode(text_of("$folder/run.json"))->{loss_scale});
+    check('a norm that is not finite is null',
+          Schema::breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
+}
+
 # R9: what ranks moved is what was priced, and they held what was planned.
 for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 --cp-kind ring',
                  '--tp 2 --dp 2 --sp on --zero 2') {

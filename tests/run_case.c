@@ -173,9 +173,10 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
                                                  .message_count = job->messages + 1,
                                                  .host_name = job->segment};
     struct communicator *communicator;
-    const struct transport *transport = job->rank_count == 1
-                                            ? communicator_self(&request, &communicator, err)
-                                            : communicator_host(&request, &communicator, err);
+    const struct transport *transport =
+        job->of->over_nccl     ? nccl_emulated(&request, &communicator, err)
+        : job->rank_count == 1 ? communicator_self(&request, &communicator, err)
+                               : communicator_host(&request, &communicator, err);
     if (!transport) return false;
     const struct run_options options = {
         .steps = job->of->steps,
@@ -187,6 +188,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
         .weight_decay = 0.1,
         .momentum = 0.9,
         .clip_norm = job->of->clip_norm,
+        .loss_scale = job->of->loss_scale,
         .poison = job->of->poison,
         .dump_path = arena_print(arena, "%s/dump", job->folder),
     };
@@ -219,6 +221,7 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         outcome->step_count = result.step_count;
         memcpy(outcome->loss, result.loss, (size_t)result.step_count * sizeof(double));
         memcpy(outcome->norm, result.gradient_norm, (size_t)result.step_count * sizeof(double));
+        memcpy(outcome->loss_scale, result.loss_scale, (size_t)result.step_count * sizeof(double));
         outcome->peak_bytes = result.peak_bytes;
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
         outcome->kind_count = result.kind_count;
@@ -256,6 +259,7 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     outcome->step_count = told->step_count;
     memcpy(outcome->loss, told->loss, sizeof told->loss);
     memcpy(outcome->norm, told->norm, sizeof told->norm);
+    memcpy(outcome->loss_scale, told->loss_scale, sizeof told->loss_scale);
     outcome->peak_bytes = told->peak_bytes;
     outcome->kind_count = told->kind_count;
     memcpy(outcome->kinds, told->kinds, sizeof told->kinds);

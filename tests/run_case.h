@@ -23,11 +23,12 @@ struct run_case {
     enum precision
         precision;  // of the plan; only the back end "cuda" computes in another than fp32
     int steps;
-    double clip_norm, learning_rate;
+    double clip_norm, learning_rate, loss_scale;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
-    bool roam;  // memory planned in full, else greedily
+    bool over_nccl;  // data goes over the transport nccl on its emulation: back end "cuda"
+    bool roam;       // memory planned in full, else greedily
     enum run_break broken;
     int broken_number;  // of those that can be broken, from 0; wraps round
 };
@@ -50,7 +51,7 @@ struct run_outcome {
     bool done;
     char error[1024];  // of the first rank that failed
     int step_count;
-    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX];
+    double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX], loss_scale[RUN_STEP_MAX];
     int64_t peak_bytes;
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;

@@ -244,6 +244,29 @@ static double event_seconds(struct device *device, struct event *from, struct ev
     return 1e-3 * (double)milliseconds;
 }
 
+static int device_count(void)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+static void *native_stream(struct device *device, enum stream stream)
+{
+    return own_of(device)->streams[stream];
+}
+
+static const char *allocate_host(struct device *device, int64_t bytes, void **memory)
+{
+    (void)device;
+    return cuda_fault(cudaHostAlloc(memory, (size_t)bytes + 1, cudaHostAllocDefault));
+}
+
+static void release_host(struct device *device, void *memory)
+{
+    (void)device;
+    cudaFreeHost(memory);
+}
+
 static const struct backend *at_precision(enum precision precision);
 
 #define BACKEND_AT(opens, bytes, precision)                                                     \
@@ -256,6 +279,8 @@ static const struct backend *at_precision(enum precision precision);
         .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,       \
         .delay = delay, .event_new = event_new, .event_free = event_free,                       \
         .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds, \
+        .device_count = device_count, .native_stream = native_stream,                           \
+        .allocate_host = allocate_host, .release_host = release_host,                           \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);

@@ -29,18 +29,19 @@ static const char *start_pass(struct group *group, const struct piece *out, cons
         requests[member] = requests[group->count + member] = MPI_REQUEST_NULL;
         if (member == group->me || failure) continue;
         if (pass == 0 || pass * PASS_BYTES < in[member].bytes)
-            failure = mpi_check(group->communicator,
-                                MPI_Irecv((char *)in[member].data + pass * PASS_BYTES,
-                                          pass_bytes(in[member].bytes, pass), MPI_BYTE, member,
-                                          EXCHANGE_TAG, group->comm, &requests[member]),
-                                what);
-        if (!failure && (pass == 0 || pass * PASS_BYTES < out[member].bytes))
             failure =
                 mpi_check(group->communicator,
-                          MPI_Isend((char *)out[member].data + pass * PASS_BYTES,
-                                    pass_bytes(out[member].bytes, pass), MPI_BYTE, member,
-                                    EXCHANGE_TAG, group->comm, &requests[group->count + member]),
+                          MPI_Irecv((char *)in[member].data + pass * PASS_BYTES,
+                                    pass_bytes(in[member].bytes, pass), MPI_BYTE, member,
+                                    EXCHANGE_TAG, *(MPI_Comm *)group->of_wire, &requests[member]),
                           what);
+        if (!failure && (pass == 0 || pass * PASS_BYTES < out[member].bytes))
+            failure = mpi_check(group->communicator,
+                                MPI_Isend((char *)out[member].data + pass * PASS_BYTES,
+                                          pass_bytes(out[member].bytes, pass), MPI_BYTE, member,
+                                          EXCHANGE_TAG, *(MPI_Comm *)group->of_wire,
+                                          &requests[group->count + member]),
+                                what);
     }
     return failure;
 }
@@ -53,9 +54,9 @@ static const char *check_pass(struct group *group, const struct piece *in, int64
         if (member == group->me || (pass > 0 && wanted == 0)) continue;
         MPI_Get_count(&statuses[member], MPI_BYTE, &came);
         if (came != wanted)
-            return mpi_fail(group->communicator,
-                            "group %s: %s: member %d sent %d bytes where member %d expects %d",
-                            group->purpose, what, member, came, group->me, wanted);
+            return between_fail(group->communicator,
+                                "group %s: %s: member %d sent %d bytes where member %d expects %d",
+                                group->purpose, what, member, came, group->me, wanted);
     }
     return NULL;
 }
@@ -67,10 +68,7 @@ const char *mpi_exchange(struct group *group, const struct piece *out, const str
     MPI_Request *requests = malloc(count * sizeof *requests);
     MPI_Status *statuses = malloc(count * sizeof *statuses);
     const char *failure = NULL;
-    if (!requests || !statuses) failure = mpi_fail(group->communicator, "out of memory");
-    int me = group->me;
-    if (!failure && in[me].bytes && in[me].data != out[me].data)
-        memmove(in[me].data, out[me].data, (size_t)in[me].bytes);
+    if (!requests || !statuses) failure = between_fail(group->communicator, "out of memory");
     int64_t in_passes = pass_count(group, in), out_passes = pass_count(group, out);
     int64_t passes = in_passes > out_passes ? in_passes : out_passes;
     for (int64_t pass = 0; pass < passes && !failure; pass++) {
@@ -86,7 +84,7 @@ const char *mpi_exchange(struct group *group, const struct piece *out, const str
 // Frees letters that have arrived, or all of them: what is still under way then is nobody's.
 void mpi_free_letters(struct communicator *communicator, bool all)
 {
-    for (struct letter **at = &communicator->letters; *at;) {
+    for (struct letter **at = &mpi_of(communicator)->letters; *at;) {
         struct letter *letter = *at;
         int is_done = 0;
         bool has_failed = MPI_Test(&letter->request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
@@ -103,53 +101,30 @@ static const char *send_letter(struct communicator *communicator, int rank, int 
                                const unsigned char *data, int bytes)
 {
     struct letter *letter = malloc(sizeof *letter + (size_t)bytes);
-    if (!letter) return mpi_fail(communicator, "out of memory for a message to rank %d", rank);
+    if (!letter) return between_fail(communicator, "out of memory for a message to rank %d", rank);
     memcpy(letter->bytes, data, (size_t)bytes);
-    int code = MPI_Isend(letter->bytes, bytes, MPI_BYTE, rank, channel, communicator->messages,
-                         &letter->request);
+    int code = MPI_Isend(letter->bytes, bytes, MPI_BYTE, rank, channel,
+                         mpi_of(communicator)->messages, &letter->request);
     if (code != MPI_SUCCESS) {
         free(letter);
         return mpi_check(communicator, code, "send");
     }
-    letter->next = communicator->letters;
-    communicator->letters = letter;
+    letter->next = mpi_of(communicator)->letters;
+    mpi_of(communicator)->letters = letter;
     return NULL;
 }
 
-static bool is_near(const struct communicator *communicator, int rank)
+const char *mpi_post(struct communicator *communicator, int rank, int channel, const void *data,
+                     int64_t bytes)
 {
-    return communicator->host && rank >= 0 && rank < communicator->rank_count &&
-           communicator->host_of[rank] == communicator->host_of[communicator->rank];
-}
-
-static const char *check_peer(struct communicator *communicator, int rank)
-{
-    if (rank >= 0 && rank < communicator->rank_count && rank != communicator->rank) return NULL;
-    return mpi_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
-}
-
-const char *mpi_send(struct communicator *communicator, enum stream stream, enum element element,
-                     int rank, int channel, const void *data, int64_t count)
-{
-    const char *failure = check_peer(communicator, rank);
-    if (failure) return failure;
-    if (is_near(communicator, rank))
-        return mpi_relay(communicator, communicator->host->send(
-                                           communicator->inside, stream, element,
-                                           communicator->place_of[rank], channel, data, count));
-    int64_t bytes = count * number_bytes(number_of(communicator->backend, element)), first = 0;
-    void *copied = NULL;
-    mpi_idle(communicator);
-    failure = mpi_from_device(communicator, stream, data, bytes, &copied);
-    const unsigned char *from = copied ? copied : data;
+    int64_t first = 0;
+    const char *failure = NULL;
     do {
-        if (failure) break;
         int64_t rest = bytes - first;
         int piece = rest < PASS_BYTES ? (int)rest : PASS_BYTES;
-        failure = send_letter(communicator, rank, channel, from + first, piece);
+        failure = send_letter(communicator, rank, channel, bytes_at(data, first), piece);
         first += piece;
-    } while (first < bytes);
-    free(copied);
+    } while (first < bytes && !failure);
     return failure;
 }
 
@@ -158,37 +133,27 @@ static const char *receive_letter(struct communicator *communicator, int rank, i
 {
     MPI_Request request;
     MPI_Status status;
-    int came = 0,
-        code = MPI_Irecv(data, bytes, MPI_BYTE, rank, channel, communicator->messages, &request);
+    int came = 0, code = MPI_Irecv(data, bytes, MPI_BYTE, rank, channel,
+                                   mpi_of(communicator)->messages, &request);
     const char *failure = mpi_check(communicator, code, "receive");
     if (!failure) failure = mpi_wait(communicator, &request, 1, &status, "receive");
     if (failure) return failure;
     MPI_Get_count(&status, MPI_BYTE, &came);
     if (came == bytes) return NULL;
-    return mpi_fail(communicator, "rank %d sent %d bytes where rank %d expects %d", rank, came,
-                    communicator->rank, bytes);
+    return between_fail(communicator, "rank %d sent %d bytes where rank %d expects %d", rank, came,
+                        communicator->rank, bytes);
 }
 
-const char *mpi_receive(struct communicator *communicator, enum stream stream, enum element element,
-                        int rank, int channel, void *data, int64_t count)
+const char *mpi_take(struct communicator *communicator, int rank, int channel, void *data,
+                     int64_t bytes)
 {
-    const char *failure = check_peer(communicator, rank);
-    if (failure) return failure;
-    if (is_near(communicator, rank))
-        return mpi_relay(communicator, communicator->host->receive(
-                                           communicator->inside, stream, element,
-                                           communicator->place_of[rank], channel, data, count));
-    int64_t bytes = count * number_bytes(number_of(communicator->backend, element)), first = 0;
-    void *room = communicator->backend->is_host ? NULL : malloc((size_t)bytes + 1);
-    unsigned char *to = communicator->backend->is_host ? data : room;
-    if (!to && bytes) return mpi_fail(communicator, "out of memory for a message");
+    int64_t first = 0;
+    const char *failure = NULL;
     do {
         int64_t rest = bytes - first;
         int piece = rest < PASS_BYTES ? (int)rest : PASS_BYTES;
-        failure = receive_letter(communicator, rank, channel, to + first, piece);
+        failure = receive_letter(communicator, rank, channel, bytes_at(data, first), piece);
         first += piece;
     } while (first < bytes && !failure);
-    if (!failure) failure = mpi_to_device(communicator, stream, data, to, bytes);
-    free(room);
     return failure;
 }

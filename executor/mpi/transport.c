@@ -7,63 +7,55 @@
 // hosts can be tested and measured on one.
 static const char RANKS_A_HOST[] = "MESHWRIGHT_RANKS_PER_HOST";
 
-static const char *mpi_group(struct communicator *communicator, const int *ranks, int count,
-                             const char *purpose, struct group **made)
+static const char *open_group(struct group *group)
 {
-    struct group *group = calloc(1, sizeof *group);
-    int *places = malloc((size_t)count * sizeof *places);
-    char *own_purpose = strdup(purpose);
-    const char *failure = NULL;
-    if (!group || !places || !own_purpose) {
-        free(group);
-        free(places);
-        free(own_purpose);
-        return mpi_fail(communicator, "out of memory for a group");
+    struct communicator *communicator = group->communicator;
+    MPI_Group all, some;
+    MPI_Comm *comm = malloc(sizeof *comm);
+    if (!comm) return between_fail(communicator, "out of memory for a group");
+    MPI_Comm_group(mpi_of(communicator)->messages, &all);
+    MPI_Group_incl(all, group->count, group->ranks, &some);
+    int code = MPI_Comm_create_group(mpi_of(communicator)->messages, some, 0, comm);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    if (code == MPI_SUCCESS) {
+        MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+        group->of_wire = comm;
+        return NULL;
     }
-    *group = (struct group){.communicator = communicator,
-                            .next = communicator->groups,
-                            .comm = MPI_COMM_NULL,
-                            .purpose = own_purpose,
-                            .count = count};
-    communicator->groups = group;
-    bool is_inside = true;
-    for (int i = 0; i < count; i++) {
-        places[i] = communicator->place_of[ranks[i]];
-        is_inside &= communicator->host_of[ranks[i]] == communicator->host_of[communicator->rank];
-        if (ranks[i] == communicator->rank) group->me = i;
-    }
-    if (communicator->host && is_inside) {
-        failure =
-            communicator->host->group(communicator->inside, places, count, purpose, &group->inside);
-    } else {
-        MPI_Group all, some;
-        MPI_Comm_group(communicator->messages, &all);
-        MPI_Group_incl(all, count, ranks, &some);
-        failure = mpi_check(communicator,
-                            MPI_Comm_create_group(communicator->messages, some, 0, &group->comm),
-                            "a group of ranks");
-        MPI_Group_free(&some);
-        MPI_Group_free(&all);
-        if (!failure) MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN);
-    }
-    free(places);
-    *made = group;
-    return failure;
+    free(comm);
+    return mpi_check(communicator, code, "a group of ranks");
 }
+
+static void close_group(struct group *group)
+{
+    MPI_Comm *comm = group->of_wire;
+    MPI_Comm_free(comm);
+    free(comm);
+}
+
+static const struct wire MPI_WIRE = {
+    .group_open = open_group,
+    .group_close = close_group,
+    .exchange = mpi_exchange,
+    .post = mpi_post,
+    .take = mpi_take,
+    .idle = mpi_idle,
+};
 
 static const char *mpi_barrier(struct communicator *communicator)
 {
     MPI_Request request;
     MPI_Status status;
     const char *failure =
-        mpi_check(communicator, MPI_Ibarrier(communicator->messages, &request), "barrier");
+        mpi_check(communicator, MPI_Ibarrier(mpi_of(communicator)->messages, &request), "barrier");
     return failure ? failure : mpi_wait(communicator, &request, 1, &status, "barrier");
 }
 
 // Letters that are still under way must leave before the communicators are taken down.
 static void send_letters(struct communicator *communicator)
 {
-    while (communicator->letters && !communicator->has_failed)
+    while (mpi_of(communicator)->letters && !communicator->has_failed)
         mpi_idle(communicator);
     mpi_free_letters(communicator, true);
 }
@@ -73,25 +65,12 @@ static void mpi_close(struct communicator *communicator)
     send_letters(communicator);
     // After a failure others may still wait, in this host or another: MPI ends them all.
     if (communicator->has_failed) MPI_Abort(MPI_COMM_WORLD, ERR_SYSTEM);
-    if (communicator->host) communicator->host->close(communicator->inside);
-    for (struct group *group = communicator->groups; group;) {
-        struct group *next = group->next;
-        if (group->comm != MPI_COMM_NULL) MPI_Comm_free(&group->comm);
-        free(group->purpose);
-        free(group);
-        group = next;
-    }
-    MPI_Comm_free(&communicator->messages);
-    MPI_Comm_free(&communicator->control);
+    struct mpi_wire *wire = mpi_of(communicator);
+    between_free(communicator);
+    MPI_Comm_free(&wire->messages);
+    MPI_Comm_free(&wire->control);
     MPI_Finalize();
-    free(communicator->host_of);
-    free(communicator->place_of);
-    free(communicator);
-}
-
-static void mpi_progress(struct communicator *communicator)
-{
-    mpi_idle(communicator);
+    free(wire);
 }
 
 static const struct transport MPI_TRANSPORT = {
@@ -99,17 +78,17 @@ static const struct transport MPI_TRANSPORT = {
     .name = "mpi",
     .is_deterministic = true,
     .close = mpi_close,
-    .group = mpi_group,
-    .all_reduce = mpi_all_reduce,
-    .all_gather = mpi_all_gather,
-    .reduce_scatter = mpi_reduce_scatter,
-    .all_to_all = mpi_all_to_all,
-    .host_gather = mpi_host_gather,
-    .host_sum = mpi_host_sum,
-    .send = mpi_send,
-    .receive = mpi_receive,
+    .group = between_group,
+    .all_reduce = between_all_reduce,
+    .all_gather = between_all_gather,
+    .reduce_scatter = between_reduce_scatter,
+    .all_to_all = between_all_to_all,
+    .host_gather = between_host_gather,
+    .host_sum = between_host_sum,
+    .send = between_send,
+    .receive = between_receive,
     .barrier = mpi_barrier,
-    .progress = mpi_progress,
+    .progress = between_progress,
     .abort = mpi_abort,
 };
 
@@ -132,6 +111,11 @@ static MPI_Comm find_hosts(struct communicator *communicator)
     return part;
 }
 
+static void idle(void *context)
+{
+    mpi_idle(context);
+}
+
 // The first rank of the host makes the memory and keeps it until all have it.
 static bool open_host(struct communicator *communicator, MPI_Comm part,
                       const struct communicator_request *request, struct err *err)
@@ -142,21 +126,22 @@ static bool open_host(struct communicator *communicator, MPI_Comm part,
     MPI_Comm_rank(part, &inside.rank);
     MPI_Comm_size(part, &inside.rank_count);
     if (inside.rank_count > 1) {
-        if (inside.rank == 0) is_well = communicator->services->memory_create(&memory, err);
+        if (inside.rank == 0) is_well = mpi_of(communicator)->services->memory_create(&memory, err);
         MPI_Bcast(memory.name, sizeof memory.name, MPI_CHAR, 0, part);
         inside.host_name = memory.name;
-        inside.idle = mpi_idle;
+        inside.idle = idle;
         inside.idle_context = communicator;
         if (is_well) {
             communicator->host =
-                communicator->services->open_host(&inside, &communicator->inside, err);
+                mpi_of(communicator)->services->open_host(&inside, &communicator->inside, err);
             is_well = communicator->host != NULL;
         }
     }
     MPI_Allreduce(&is_well, &all_well, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (inside.rank == 0) communicator->services->memory_close(&memory);
+    if (inside.rank == 0) mpi_of(communicator)->services->memory_close(&memory);
     if (is_well && !all_well)
-        communicator->services->fail(err, ERR_SYSTEM, "another rank cannot open its memory");
+        mpi_of(communicator)
+            ->services->fail(err, ERR_SYSTEM, "another rank cannot open its memory");
     return all_well;
 }
 
@@ -165,19 +150,20 @@ static bool start_mpi(struct communicator *communicator, const struct communicat
 {
     int provided, size;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
-        return communicator->services->fail(err, ERR_SYSTEM, "MPI does not start");
+        return mpi_of(communicator)->services->fail(err, ERR_SYSTEM, "MPI does not start");
     MPI_Comm_rank(MPI_COMM_WORLD, &communicator->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != request->rank_count || communicator->rank != request->rank)
-        return communicator->services->fail(
-            err, ERR_SYSTEM,
-            "MPI says rank %d of %d where rank %d of %d was started: mpirun and exec_mpi.so are of "
-            "different MPIs",
-            communicator->rank, size, request->rank, request->rank_count);
-    MPI_Comm_dup(MPI_COMM_WORLD, &communicator->messages);
-    MPI_Comm_dup(MPI_COMM_WORLD, &communicator->control);
-    MPI_Comm_set_errhandler(communicator->messages, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(communicator->control, MPI_ERRORS_RETURN);
+        return mpi_of(communicator)
+            ->services->fail(err, ERR_SYSTEM,
+                             "MPI says rank %d of %d where rank %d of %d was started: mpirun and "
+                             "exec_mpi.so are of "
+                             "different MPIs",
+                             communicator->rank, size, request->rank, request->rank_count);
+    MPI_Comm_dup(MPI_COMM_WORLD, &mpi_of(communicator)->messages);
+    MPI_Comm_dup(MPI_COMM_WORLD, &mpi_of(communicator)->control);
+    MPI_Comm_set_errhandler(mpi_of(communicator)->messages, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(mpi_of(communicator)->control, MPI_ERRORS_RETURN);
     return true;
 }
 
@@ -185,22 +171,14 @@ static const struct transport *open_mpi(const struct communicator_services *serv
                                         const struct communicator_request *request,
                                         struct communicator **opened, struct err *err)
 {
-    struct communicator *communicator = calloc(1, sizeof *communicator);
-    size_t count = (size_t)request->rank_count;
-    int *host_of = malloc(count * sizeof *host_of), *place_of = malloc(count * sizeof *place_of);
-    if (!communicator || !host_of || !place_of) {
+    struct communicator *communicator = between_new(&MPI_WIRE, request);
+    struct mpi_wire *wire = calloc(1, sizeof *wire);
+    if (!communicator || !wire) {
         services->fail(err, ERR_SYSTEM, "out of memory");
         goto fail;
     }
-    *communicator = (struct communicator){
-        .services = services,
-        .backend = request->backend,
-        .device = request->device,
-        .pulse = request->pulse,
-        .rank_count = request->rank_count,
-        .host_of = host_of,
-        .place_of = place_of,
-    };
+    communicator->of_wire = wire;
+    wire->services = services;
     if (!start_mpi(communicator, request, err)) goto fail;
     MPI_Comm part = find_hosts(communicator);
     bool is_well = open_host(communicator, part, request, err);
@@ -210,9 +188,8 @@ static const struct transport *open_mpi(const struct communicator_services *serv
         return &MPI_TRANSPORT;
     }
 fail:
-    free(communicator);
-    free(host_of);
-    free(place_of);
+    free(wire);
+    if (communicator) between_free(communicator);
     return NULL;
 }
 

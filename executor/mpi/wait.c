@@ -2,29 +2,10 @@
 #include "executor/mpi/transport.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 
 // Ranks are often more than cores: a look at the control messages, then others run.
 enum { CONTROL_TAG = 1 };
-
-const char *mpi_fail(struct communicator *communicator, const char *format, ...)
-{
-    // Who has aborted is the better reason than what came of it.
-    if (!communicator->has_failed) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(communicator->text, sizeof communicator->text, format, args);
-        va_end(args);
-    }
-    communicator->has_failed = true;
-    return communicator->text;
-}
-
-const char *mpi_relay(struct communicator *communicator, const char *failure)
-{
-    return failure ? mpi_fail(communicator, "%s", failure) : NULL;
-}
 
 const char *mpi_check(struct communicator *communicator, int code, const char *what)
 {
@@ -32,23 +13,23 @@ const char *mpi_check(struct communicator *communicator, int code, const char *w
     int length = 0;
     if (code == MPI_SUCCESS) return NULL;
     MPI_Error_string(code, text, &length);
-    return mpi_fail(communicator, "%s: %.*s", what, length, text);
+    return between_fail(communicator, "%s: %.*s", what, length, text);
 }
 
-void mpi_idle(void *context)
+void mpi_idle(struct communicator *communicator)
 {
-    struct communicator *communicator = context;
     MPI_Status status;
     int is_there = 0;
     mpi_free_letters(communicator, false);
     if (communicator->host) communicator->host->progress(communicator->inside);
     if (communicator->has_aborted) return;
-    int code = MPI_Iprobe(MPI_ANY_SOURCE, CONTROL_TAG, communicator->control, &is_there, &status);
+    int code =
+        MPI_Iprobe(MPI_ANY_SOURCE, CONTROL_TAG, mpi_of(communicator)->control, &is_there, &status);
     if (code != MPI_SUCCESS || !is_there) return;
-    char text[MPI_TEXT_BYTES] = "";
-    MPI_Recv(text, MPI_TEXT_BYTES - 1, MPI_CHAR, status.MPI_SOURCE, CONTROL_TAG,
-             communicator->control, MPI_STATUS_IGNORE);
-    mpi_fail(communicator, "%s", text);
+    char text[BETWEEN_TEXT_BYTES] = "";
+    MPI_Recv(text, BETWEEN_TEXT_BYTES - 1, MPI_CHAR, status.MPI_SOURCE, CONTROL_TAG,
+             mpi_of(communicator)->control, MPI_STATUS_IGNORE);
+    between_fail(communicator, "%s", text);
     communicator->has_aborted = true;
     if (communicator->host) communicator->host->abort(communicator->inside, text);
 }
@@ -79,14 +60,14 @@ void mpi_abort(struct communicator *communicator, const char *reason)
 {
     if (communicator->has_aborted) return;  // the first reason stays
     communicator->has_aborted = true;
-    mpi_fail(communicator, "%s", reason);
+    between_fail(communicator, "%s", reason);
     if (communicator->host) communicator->host->abort(communicator->inside, communicator->text);
     for (int rank = 0; rank < communicator->rank_count; rank++) {
         MPI_Request request;
         if (rank == communicator->rank) continue;
         // Short enough to be under way at once; who aborts is not to wait for anybody.
         MPI_Isend(communicator->text, (int)strlen(communicator->text), MPI_CHAR, rank, CONTROL_TAG,
-                  communicator->control, &request);
+                  mpi_of(communicator)->control, &request);
         MPI_Request_free(&request);
     }
 }

@@ -21,7 +21,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToHost,
     cudaMemcpyDeviceToDevice
 };
-enum { cudaStreamNonBlocking = 1, cudaHostAllocMapped = 2 };
+enum { cudaStreamNonBlocking = 1, cudaHostAllocDefault = 0, cudaHostAllocMapped = 2 };
 
 struct cudaDeviceProp {
     char name[256];

@@ -1,4 +1,4 @@
-#include "executor/mpi/transport.h"
+#include "executor/communicator_between.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -19,30 +19,6 @@ static int64_t sum_counts(const int64_t *counts, int count)
     for (int member = 0; member < count; member++)
         sum += counts[member];
     return sum;
-}
-
-const char *mpi_from_device(struct communicator *communicator, enum stream stream,
-                            const void *device, int64_t bytes, void **host)
-{
-    const struct backend *backend = communicator->backend;
-    *host = NULL;
-    if (backend->is_host) return NULL;
-    *host = malloc((size_t)bytes + 1);
-    if (!*host) return mpi_fail(communicator, "out of memory for an exchange");
-    const char *failure =
-        bytes ? backend->copy(communicator->device, stream, COPY_TO_HOST, *host, device, bytes)
-              : NULL;
-    return failure ? failure : backend->synchronize(communicator->device, stream);
-}
-
-const char *mpi_to_device(struct communicator *communicator, enum stream stream, void *device,
-                          const void *host, int64_t bytes)
-{
-    const struct backend *backend = communicator->backend;
-    if (backend->is_host || bytes == 0) return NULL;
-    const char *failure =
-        backend->copy(communicator->device, stream, COPY_FROM_HOST, device, host, bytes);
-    return failure ? failure : backend->synchronize(communicator->device, stream);
 }
 
 // What an operation works with: parts of each member, and rooms for what they send.
@@ -72,7 +48,7 @@ static const char *work_make(struct group *group, int64_t room_bytes, struct wor
     if (work->out && work->in && work->sources && work->room) return NULL;
     work_free(work);
     *work = (struct work){0};
-    const char *failure = mpi_fail(group->communicator, "out of memory for an exchange");
+    const char *failure = between_fail(group->communicator, "out of memory for an exchange");
     assert(failure);
     return failure;
 }
@@ -89,7 +65,7 @@ static const char *sum_pieces(struct group *group, struct work *work, enum numbe
     }
     work->sources[group->me] = own;
     work->out[group->me] = work->in[group->me] = (struct piece){0};
-    const char *failure = mpi_exchange(group, work->out, work->in, what);
+    const char *failure = between_exchange(group, work->out, work->in, what);
     if (!failure)
         numbers_combine(number, combine, to, work->sources, group->count,
                         bytes / number_bytes(number));
@@ -119,7 +95,7 @@ static const char *reduce_round(struct group *group, struct work *work, enum num
         work->in[member] = (struct piece){bytes_at(data, first * size), (end - first) * size};
         work->out[member] = own;
     }
-    return mpi_exchange(group, work->out, work->in, what);
+    return between_exchange(group, work->out, work->in, what);
 }
 
 static const char *all_reduce(struct group *group, enum number number, enum combine combine,
@@ -142,29 +118,30 @@ static const char *all_reduce(struct group *group, enum number number, enum comb
     return failure;
 }
 
-const char *mpi_all_reduce(struct group *group, enum stream stream, enum element element,
-                           void *data, int64_t count, enum combine combine)
+const char *between_all_reduce(struct group *group, enum stream stream, enum element element,
+                               void *data, int64_t count, enum combine combine)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator, communicator->host->all_reduce(
-                                           group->inside, stream, element, data, count, combine));
+        return between_relay(
+            communicator,
+            communicator->host->all_reduce(group->inside, stream, element, data, count, combine));
     enum number number = number_of(communicator->backend, element);
     int64_t bytes = count * number_bytes(number);
     void *copied;
-    const char *failure = mpi_from_device(communicator, stream, data, bytes, &copied);
+    const char *failure = between_from_device(communicator, stream, data, bytes, &copied);
     void *host = copied ? copied : data;
     if (!failure) failure = all_reduce(group, number, combine, host, count, "all-reduce");
-    if (!failure) failure = mpi_to_device(communicator, stream, data, host, bytes);
+    if (!failure) failure = between_to_device(communicator, stream, data, host, bytes);
     free(copied);
     return failure;
 }
 
-const char *mpi_host_sum(struct group *group, double *values, int count)
+const char *between_host_sum(struct group *group, double *values, int count)
 {
     if (group->inside)
-        return mpi_relay(group->communicator,
-                         group->communicator->host->host_sum(group->inside, values, count));
+        return between_relay(group->communicator,
+                             group->communicator->host->host_sum(group->inside, values, count));
     return all_reduce(group, NUMBER_DOUBLE, COMBINE_SUM, values, count, "sum");
 }
 
@@ -179,41 +156,41 @@ static const char *all_gather(struct group *group, const void *mine, void *all,
         work.in[member] = (struct piece){bytes_at(all, part * size), counts[member] * size};
         part += counts[member];
     }
-    if (!failure) failure = mpi_exchange(group, work.out, work.in, what);
+    if (!failure) failure = between_exchange(group, work.out, work.in, what);
     work_free(&work);
     return failure;
 }
 
-const char *mpi_all_gather(struct group *group, enum stream stream, enum element element,
-                           const void *mine, void *all, const int64_t *counts)
+const char *between_all_gather(struct group *group, enum stream stream, enum element element,
+                               const void *mine, void *all, const int64_t *counts)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator, communicator->host->all_gather(group->inside, stream,
-                                                                      element, mine, all, counts));
+        return between_relay(communicator, communicator->host->all_gather(
+                                               group->inside, stream, element, mine, all, counts));
     int64_t size = number_bytes(number_of(communicator->backend, element));
     int64_t bytes = sum_counts(counts, group->count) * size;
     void *copied, *room = communicator->backend->is_host ? NULL : malloc((size_t)bytes + 1);
     const char *failure =
-        mpi_from_device(communicator, stream, mine, counts[group->me] * size, &copied);
+        between_from_device(communicator, stream, mine, counts[group->me] * size, &copied);
     if (!failure && copied && !room)
-        failure = mpi_fail(communicator, "out of memory for an exchange");
+        failure = between_fail(communicator, "out of memory for an exchange");
     if (!failure)
         failure = all_gather(group, copied ? copied : mine, room ? room : all, counts, size,
                              "all-gather");
-    if (!failure) failure = mpi_to_device(communicator, stream, all, room, bytes);
+    if (!failure) failure = between_to_device(communicator, stream, all, room, bytes);
     free(copied);
     free(room);
     return failure;
 }
 
-const char *mpi_host_gather(struct group *group, const int64_t *mine, int64_t *all, int count)
+const char *between_host_gather(struct group *group, const int64_t *mine, int64_t *all, int count)
 {
     if (group->inside)
-        return mpi_relay(group->communicator,
-                         group->communicator->host->host_gather(group->inside, mine, all, count));
+        return between_relay(group->communicator, group->communicator->host->host_gather(
+                                                      group->inside, mine, all, count));
     int64_t *counts = malloc((size_t)group->count * sizeof *counts);
-    if (!counts) return mpi_fail(group->communicator, "out of memory for an exchange");
+    if (!counts) return between_fail(group->communicator, "out of memory for an exchange");
     for (int member = 0; member < group->count; member++)
         counts[member] = count;
     const char *failure = all_gather(group, mine, all, counts, (int64_t)sizeof *mine, "gather");
@@ -247,22 +224,22 @@ static const char *reduce_scatter(struct group *group, enum number number, const
     return failure;
 }
 
-const char *mpi_reduce_scatter(struct group *group, enum stream stream, enum element element,
-                               const void *all, void *mine, const int64_t *counts)
+const char *between_reduce_scatter(struct group *group, enum stream stream, enum element element,
+                                   const void *all, void *mine, const int64_t *counts)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator, communicator->host->reduce_scatter(
-                                           group->inside, stream, element, all, mine, counts));
+        return between_relay(communicator, communicator->host->reduce_scatter(
+                                               group->inside, stream, element, all, mine, counts));
     enum number number = number_of(communicator->backend, element);
     int64_t size = number_bytes(number);
     int64_t bytes = sum_counts(counts, group->count) * size, my_bytes = counts[group->me] * size;
     void *copied;
-    const char *failure = mpi_from_device(communicator, stream, all, bytes, &copied);
+    const char *failure = between_from_device(communicator, stream, all, bytes, &copied);
     void *to = copied ? malloc((size_t)my_bytes + 1) : mine;
-    if (!failure && !to) failure = mpi_fail(communicator, "out of memory for an exchange");
+    if (!failure && !to) failure = between_fail(communicator, "out of memory for an exchange");
     if (!failure) failure = reduce_scatter(group, number, copied ? copied : all, to, counts);
-    if (!failure) failure = mpi_to_device(communicator, stream, mine, to, my_bytes);
+    if (!failure) failure = between_to_device(communicator, stream, mine, to, my_bytes);
     if (copied) free(to);
     free(copied);
     return failure;
@@ -280,28 +257,29 @@ static const char *all_to_all(struct group *group, int64_t size, const void *fro
         out += sent[member];
         in += received[member];
     }
-    if (!failure) failure = mpi_exchange(group, work.out, work.in, "all-to-all");
+    if (!failure) failure = between_exchange(group, work.out, work.in, "all-to-all");
     work_free(&work);
     return failure;
 }
 
-const char *mpi_all_to_all(struct group *group, enum stream stream, enum element element,
-                           const void *from, const int64_t *sent, void *to, const int64_t *received)
+const char *between_all_to_all(struct group *group, enum stream stream, enum element element,
+                               const void *from, const int64_t *sent, void *to,
+                               const int64_t *received)
 {
     struct communicator *communicator = group->communicator;
     if (group->inside)
-        return mpi_relay(communicator,
-                         communicator->host->all_to_all(group->inside, stream, element, from, sent,
-                                                        to, received));
+        return between_relay(communicator,
+                             communicator->host->all_to_all(group->inside, stream, element, from,
+                                                            sent, to, received));
     int64_t size = number_bytes(number_of(communicator->backend, element));
     int64_t bytes = sum_counts(received, group->count) * size;
     void *copied;
-    const char *failure =
-        mpi_from_device(communicator, stream, from, sum_counts(sent, group->count) * size, &copied);
+    const char *failure = between_from_device(communicator, stream, from,
+                                              sum_counts(sent, group->count) * size, &copied);
     void *room = copied ? malloc((size_t)bytes + 1) : to;
-    if (!failure && !room) failure = mpi_fail(communicator, "out of memory for an exchange");
+    if (!failure && !room) failure = between_fail(communicator, "out of memory for an exchange");
     if (!failure) failure = all_to_all(group, size, copied ? copied : from, sent, room, received);
-    if (!failure) failure = mpi_to_device(communicator, stream, to, room, bytes);
+    if (!failure) failure = between_to_device(communicator, stream, to, room, bytes);
     if (copied) free(room);
     free(copied);
     return failure;

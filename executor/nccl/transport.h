@@ -1,0 +1,118 @@
+#pragma once
+#include "executor/communicator_plugin.h"
+#include "executor/communicator_sum.h"
+
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+// Inside of the transport `nccl`: data between GPUs. Every group has an NCCL communicator of its
+// own, made where the group is made, in the same order on all ranks, and every direction of a
+// channel between two ranks another (executor/nccl/link.c). Sums are added in NCCL's order: not
+// that of the ranks, and sums of 16 bits may be rounded on their way.
+//
+// Communicators do not block: calls return before they are done, and whoever waits looks at the
+// communicator's state in between. One thread beside the rank's (executor/nccl/watch.c) looks as
+// well, because the rank may wait for the device, where a failure would never be seen: it aborts
+// all communicators, which ends the kernels that wait. No two threads are in a communicator at once
+// (`lock`), and nobody waits while holding it.
+
+enum { NCCL_TEXT_BYTES = 512, STATE_PAUSE_NS = 50000 };
+
+struct link;
+
+struct communicator {
+    const struct communicator_services *services;
+    const struct backend *backend;
+    struct device *device;
+    struct pulse *pulse;
+    int rank, rank_count, device_ordinal;
+    int block_count;                 // limit of a collective, 0: none
+    int64_t message_bytes;           // of a link's slots at first
+    int message_count;               // slots of a link
+    const struct transport *beside;  // for numbers of the host, and to meet
+    struct communicator *beside_communicator;
+    pthread_mutex_t lock;
+    pthread_t watcher;
+    bool has_lock, has_watcher;
+    _Atomic int is_closing, has_failed;
+    struct group *groups;  // newest first
+    struct link *links;
+    void *adopted;
+    int64_t adopted_bytes;
+    char text[NCCL_TEXT_BYTES];  // of the first failure
+};
+
+struct group {
+    struct communicator *communicator;
+    struct group *next;
+    struct group *beside;  // the same ranks in the other transport
+    ncclComm_t comm;       // NULL: one rank alone, or aborted
+    char *purpose;
+    int count, me;
+    void *registration;  // of adopted memory; NULL: there is none, or NCCL has no use for it
+};
+
+// executor/nccl/watch.c
+// Keeps the first failure, and aborts all communicators. Returns what is kept.
+const char *nccl_fail(struct communicator *communicator, const char *format, ...) PRINTF_LIKE(2, 3);
+// Of a call on a communicator: NULL, or NCCL's own words.
+const char *nccl_check(struct communicator *communicator, ncclResult_t result, const char *what,
+                       const char *purpose);
+// Until what was asked of *comm has been taken by the device.
+const char *nccl_settle(struct communicator *communicator, const ncclComm_t *comm, const char *what,
+                        const char *purpose);
+// Begins to make a communicator; nccl_settle waits until it is there.
+const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,
+                            int me, const char *purpose, ncclComm_t *comm);
+const char *nccl_watch_start(struct communicator *communicator);
+void nccl_watch_end(struct communicator *communicator);
+// Finishes what is under way and takes all communicators down, or aborts them after a failure.
+void nccl_comms_close(struct communicator *communicator);
+void nccl_pause(void);
+
+// executor/nccl/collective.c
+ncclDataType_t nccl_type(const struct backend *backend, enum element element);
+cudaStream_t nccl_stream(const struct communicator *communicator, enum stream stream);
+const char *nccl_all_reduce(struct group *group, enum stream stream, enum element element,
+                            void *data, int64_t count, enum combine combine);
+const char *nccl_all_gather(struct group *group, enum stream stream, enum element element,
+                            const void *mine, void *all, const int64_t *counts);
+const char *nccl_reduce_scatter(struct group *group, enum stream stream, enum element element,
+                                const void *all, void *mine, const int64_t *counts);
+const char *nccl_all_to_all(struct group *group, enum stream stream, enum element element,
+                            const void *from, const int64_t *sent, void *to,
+                            const int64_t *received);
+
+// executor/nccl/link.c
+struct link_slot {
+    enum slot_state { SLOT_FREE, SLOT_WAITING, SLOT_LAUNCHING, SLOT_UNDER_WAY } state;
+    void *memory;
+    int64_t memory_bytes;
+    bool is_nccls;  // memory of ncclMemAlloc
+    ncclDataType_t type;
+    int64_t count;
+    cudaEvent_t copied;
+    cudaEvent_t sent;
+};
+
+// One direction of a channel between two ranks. What is sent is copied into a slot and leaves from
+// there on a stream of its own, so that the rank's streams never wait for the receiver.
+struct link {
+    struct link *next;
+    int peer, channel;
+    bool sends, is_ready;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    struct link_slot *slots;  // [message_count], used in turn
+    int next_slot, next_out;
+};
+const char *nccl_send(struct communicator *communicator, enum stream stream, enum element element,
+                      int rank, int channel, const void *data, int64_t count);
+const char *nccl_receive(struct communicator *communicator, enum stream stream,
+                         enum element element, int rank, int channel, void *data, int64_t count);
+// Sends what waits and can go; `lock` is held.
+void nccl_links_pump(struct communicator *communicator);
+// Whether everything has left; `lock` is held.
+bool nccl_links_are_idle(const struct communicator *communicator);
+void nccl_links_free(struct communicator *communicator);

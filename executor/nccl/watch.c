@@ -1,0 +1,224 @@
+#include "executor/nccl/transport.h"
+
+#include "executor/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+// How often the watcher looks, and how long taking down may take before it is an abort.
+enum { WATCH_NS = 2000000, CLOSE_PAUSES = 100000 };
+
+static void sleep_ns(long ns)
+{
+    const struct timespec pause = {0, ns};
+    nanosleep(&pause, NULL);
+}
+
+void nccl_pause(void)
+{
+    sleep_ns(STATE_PAUSE_NS);
+}
+
+static void abort_comm(ncclComm_t *comm)
+{
+    if (*comm) ncclCommAbort(*comm);
+    *comm = NULL;
+}
+
+// Kernels that wait for other ranks end; what they were to bring is lost. `lock` is held.
+static void abort_all(struct communicator *communicator)
+{
+    for (struct group *group = communicator->groups; group; group = group->next)
+        abort_comm(&group->comm);
+    for (struct link *link = communicator->links; link; link = link->next)
+        abort_comm(&link->comm);
+}
+
+static void keep_failure(struct communicator *communicator, const char *format, va_list args)
+{
+    if (atomic_load(&communicator->has_failed)) return;
+    vsnprintf(communicator->text, sizeof communicator->text, format, args);
+    atomic_store(&communicator->has_failed, 1);
+    abort_all(communicator);
+}
+
+const char *nccl_fail(struct communicator *communicator, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&communicator->lock);
+    keep_failure(communicator, format, args);
+    pthread_mutex_unlock(&communicator->lock);
+    va_end(args);
+    return communicator->text;
+}
+
+// The same where `lock` is held.
+static void fail_locked(struct communicator *communicator, const char *format, ...)
+    PRINTF_LIKE(2, 3);
+static void fail_locked(struct communicator *communicator, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    keep_failure(communicator, format, args);
+    va_end(args);
+}
+
+// NCCL's last words are of any communicator of the process, and empty where nothing was logged.
+static const char *last_words(char *text, size_t bytes)
+{
+    const char *words = ncclGetLastError(NULL);
+    snprintf(text, bytes, words && *words ? ": %.300s" : "%s", words ? words : "");
+    for (char *at = text; *at; at++) {
+        if (*at == '\n') *at = ' ';
+    }
+    return text;
+}
+
+const char *nccl_check(struct communicator *communicator, ncclResult_t result, const char *what,
+                       const char *purpose)
+{
+    char words[320];
+    if (atomic_load(&communicator->has_failed)) return communicator->text;
+    if (result == ncclSuccess || result == ncclInProgress) return NULL;
+    return nccl_fail(communicator, "rank %d: NCCL, %s of group '%s': %s%s", communicator->rank,
+                     what, purpose, ncclGetErrorString(result), last_words(words, sizeof words));
+}
+
+const char *nccl_settle(struct communicator *communicator, const ncclComm_t *comm, const char *what,
+                        const char *purpose)
+{
+    for (;;) {
+        ncclResult_t state = ncclSuccess, result = ncclSuccess;
+        pthread_mutex_lock(&communicator->lock);
+        if (*comm) result = ncclCommGetAsyncError(*comm, &state);
+        pthread_mutex_unlock(&communicator->lock);
+        const char *failure = nccl_check(communicator, result, what, purpose);
+        if (!failure) failure = nccl_check(communicator, state, what, purpose);
+        if (failure || state != ncclInProgress) return failure;
+        if (communicator->beside->progress)
+            communicator->beside->progress(communicator->beside_communicator);
+        nccl_pause();
+    }
+}
+
+const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,
+                            int me, const char *purpose, ncclComm_t *comm)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.commName = purpose;
+    if (communicator->block_count > 0) {
+        config.minCTAs = 1;
+        config.maxCTAs = communicator->block_count;
+    }
+    ncclComm_t made = NULL;
+    pthread_mutex_lock(&communicator->lock);
+    ncclResult_t result = ncclCommInitRankConfig(&made, count, *id, me, &config);
+    *comm = made;
+    pthread_mutex_unlock(&communicator->lock);
+    return nccl_check(communicator, result, "making the communicator", purpose);
+}
+
+// `lock` is held.
+static void look_at(struct communicator *communicator, ncclComm_t comm, const char *purpose)
+{
+    ncclResult_t state = ncclSuccess;
+    char words[320];
+    if (!comm || atomic_load(&communicator->has_failed)) return;
+    ncclResult_t result = ncclCommGetAsyncError(comm, &state);
+    if (result == ncclSuccess) result = state;
+    if (result == ncclSuccess || result == ncclInProgress) return;
+    fail_locked(communicator, "rank %d: NCCL, group '%s': %s%s", communicator->rank, purpose,
+                ncclGetErrorString(result), last_words(words, sizeof words));
+}
+
+static void *watch(void *context)
+{
+    struct communicator *communicator = context;
+    cudaSetDevice(communicator->device_ordinal);
+    while (!atomic_load(&communicator->is_closing)) {
+        pthread_mutex_lock(&communicator->lock);
+        nccl_links_pump(communicator);
+        for (const struct group *group = communicator->groups; group; group = group->next)
+            look_at(communicator, group->comm, group->purpose);
+        for (const struct link *link = communicator->links; link; link = link->next) {
+            char name[64];
+            snprintf(name, sizeof name, "rank %d, channel %d", link->peer, link->channel);
+            look_at(communicator, link->comm, name);
+        }
+        pthread_mutex_unlock(&communicator->lock);
+        sleep_ns(WATCH_NS);
+    }
+    return NULL;
+}
+
+const char *nccl_watch_start(struct communicator *communicator)
+{
+    int code = pthread_create(&communicator->watcher, NULL, watch, communicator);
+    communicator->has_watcher = code == 0;
+    return code ? nccl_fail(communicator, "no thread to watch NCCL: %s", strerror(code)) : NULL;
+}
+
+void nccl_watch_end(struct communicator *communicator)
+{
+    atomic_store(&communicator->is_closing, 1);
+    if (communicator->has_watcher) pthread_join(communicator->watcher, NULL);
+    communicator->has_watcher = false;
+}
+
+// All at once: ranks may have made theirs in another order than they come to here.
+static bool finish_comm(ncclComm_t comm, bool begins)
+{
+    ncclResult_t state = ncclSuccess;
+    if (!comm) return true;
+    if (begins) ncclCommFinalize(comm);
+    return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress;
+}
+
+static bool finish_all(struct communicator *communicator, bool begins)
+{
+    bool is_done = true;
+    for (const struct group *group = communicator->groups; group; group = group->next)
+        is_done &= finish_comm(group->comm, begins);
+    for (const struct link *link = communicator->links; link; link = link->next)
+        is_done &= finish_comm(link->comm, begins);
+    return is_done;
+}
+
+static void destroy_comm(ncclComm_t *comm)
+{
+    if (*comm) ncclCommDestroy(*comm);
+    *comm = NULL;
+}
+
+static bool wait_until_idle(struct communicator *communicator)
+{
+    for (int i = 0; i < CLOSE_PAUSES && !atomic_load(&communicator->has_failed); i++) {
+        pthread_mutex_lock(&communicator->lock);
+        nccl_links_pump(communicator);
+        bool is_idle = nccl_links_are_idle(communicator);
+        pthread_mutex_unlock(&communicator->lock);
+        if (is_idle) return true;
+        nccl_pause();
+    }
+    return false;
+}
+
+void nccl_comms_close(struct communicator *communicator)
+{
+    bool is_done = wait_until_idle(communicator);
+    nccl_watch_end(communicator);
+    if (is_done) is_done = finish_all(communicator, true);
+    for (int i = 0; i < CLOSE_PAUSES && !is_done && !atomic_load(&communicator->has_failed); i++) {
+        nccl_pause();
+        is_done = finish_all(communicator, false);
+    }
+    for (struct group *group = communicator->groups; group && is_done; group = group->next) {
+        destroy_comm(&group->comm);
+    }
+    for (struct link *link = communicator->links; link && is_done; link = link->next)
+        destroy_comm(&link->comm);
+    if (!is_done) abort_all(communicator);
+}

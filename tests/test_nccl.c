@@ -1,0 +1,278 @@
+#include "executor/communicator_plugin.h"
+#include "executor/plugin.h"
+#include "tests/draw.h"
+#include "tests/emulated.h"
+#include "tests/rank_sequence.h"
+#include "tests/test.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+// The transport `nccl` on an emulation of NCCL that is here without a GPU (tests/gpu): our calls,
+// their groups and their order, unequal parts, what waits and what fails. Nothing of NCCL itself.
+
+static const enum precision COMPUTES[] = {PRECISION_FP32, PRECISION_BF16, PRECISION_FP16};
+
+static struct rank_job job_of(const struct backend *backend, int rank_count)
+{
+    return (struct rank_job){
+        .rank_count = rank_count,
+        .request = {.backend = backend, .message_count = 2},
+        .open = nccl_emulated,
+    };
+}
+
+static bool sequence_passes(struct sequence *sequence, int ranks_a_node)
+{
+    struct backend backend = rank_backend_at(sequence->real_bytes, sequence->compute, false);
+    struct rank_job job = job_of(&backend, sequence->rank_count);
+    job.ranks_a_node = ranks_a_node;
+    job.body = sequence_run;
+    job.context = sequence;
+    sequence->is_whole = true;
+    return rank_job_run(&job);
+}
+
+static void operations_equal_plain_sums_on_one_to_eight_ranks(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("nccl", 41);
+    for (int ranks = 1; ranks <= SEQUENCE_RANK_MAX; ranks += ranks < 4 ? 1 : 4) {
+        struct sequence sequence = {.real_bytes = 4,
+                                    .rank_count = ranks,
+                                    .group_count = ranks < 8 ? 5 : 2,
+                                    .operation_count = ranks < 8 ? 80 : 30,
+                                    .compute = COMPUTES[ranks % 3],
+                                    .longest = 700,
+                                    .seed = draw_bits(&draw)};
+        assert_true(sequence_passes(&sequence, 0));
+    }
+}
+
+// Ids and numbers of the host go between nodes as well.
+static void ranks_of_several_nodes_meet_by_their_connections(void **state)
+{
+    (void)state;
+    struct sequence sequence = {.real_bytes = 4,
+                                .rank_count = 4,
+                                .group_count = 4,
+                                .operation_count = 60,
+                                .compute = PRECISION_BF16,
+                                .longest = 400,
+                                .seed = 9};
+    assert_true(sequence_passes(&sequence, 2));
+}
+
+enum { MESSAGES = 9, MESSAGE_REALS = 3000 };
+
+// Both send all of theirs before either receives: more than there are slots would wait for each
+// other for ever, as many as that must not. What was sent is overwritten at once.
+static bool send_first(const struct transport *transport, struct communicator *communicator,
+                       int rank, void *context)
+{
+    float data[MESSAGE_REALS];
+    (void)context;
+    for (int message = 0; message < 2; message++) {
+        for (int i = 0; i < MESSAGE_REALS; i++)
+            data[i] = (float)(rank * 100 + message * 10 + i);
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_FP32, 1 - rank, message, data,
+                                MESSAGE_REALS));
+        RANK_OK(transport->send(communicator, STREAM_PP, ELEMENT_FP32, 1 - rank, message, data, 5));
+        memset(data, 0x55, sizeof data);
+    }
+    // Channels may be received in another order than they were sent in.
+    for (int message = 1; message >= 0; message--) {
+        RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_FP32, 1 - rank, message, data,
+                                   MESSAGE_REALS));
+        for (int i = 0; i < MESSAGE_REALS; i++)
+            RANK_CHECK(data[i] == (float)((1 - rank) * 100 + message * 10 + i), "%d is %g", i,
+                       (double)data[i]);
+        RANK_OK(
+            transport->receive(communicator, STREAM_PP, ELEMENT_FP32, 1 - rank, message, data, 5));
+        RANK_CHECK(data[4] == (float)((1 - rank) * 100 + message * 10 + 4), "the second message");
+    }
+    return true;
+}
+
+static void sending_does_not_wait_for_the_receiver(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 2);
+    job.body = send_first;
+    assert_true(rank_job_run(&job));
+}
+
+// The slots take turns: a sender that is far ahead waits for them.
+static bool send_many(const struct transport *transport, struct communicator *communicator,
+                      int rank, void *context)
+{
+    float data[MESSAGE_REALS];
+    (void)context;
+    for (int message = 0; message < MESSAGES; message++) {
+        for (int i = 0; i < MESSAGE_REALS && rank == 0; i++)
+            data[i] = (float)(message * 10000 + i);
+        if (rank == 0)
+            RANK_OK(
+                transport->send(communicator, STREAM_PP, ELEMENT_FP32, 1, 7, data, MESSAGE_REALS));
+        else
+            RANK_OK(transport->receive(communicator, STREAM_PP, ELEMENT_FP32, 0, 7, data,
+                                       MESSAGE_REALS));
+        for (int i = 0; i < MESSAGE_REALS; i++)
+            RANK_CHECK(data[i] == (float)(message * 10000 + i), "message %d, %d", message, i);
+    }
+    return true;
+}
+
+static void slots_take_turns(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 2);
+    job.body = send_many;
+    assert_true(rank_job_run(&job));
+}
+
+static bool adopt_memory(const struct transport *transport, struct communicator *communicator,
+                         int rank, void *context)
+{
+    static float memory[64];
+    struct group *before, *after;
+    (void)context;
+    RANK_OK(transport->group(communicator, (int[]){0, 1, 2}, 3, "before", &before));
+    transport->adopt(communicator, memory, sizeof memory);
+    RANK_OK(transport->group(communicator, (int[]){0, 1, 2}, 3, "after", &after));
+    memory[0] = (float)rank;
+    RANK_OK(transport->all_reduce(before, STREAM_DP, ELEMENT_FP32, memory, 1, COMBINE_SUM));
+    RANK_OK(transport->all_reduce(after, STREAM_DP, ELEMENT_FP32, memory, 1, COMBINE_MAX));
+    RANK_CHECK(memory[0] == 3, "%g", (double)memory[0]);
+    return true;
+}
+
+static void memory_that_cannot_be_registered_is_used_as_it_is(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 3);
+    job.body = adopt_memory;
+    assert_true(rank_job_run(&job));
+}
+
+// Rank 1 is another operation ahead: NCCL would hang or mix data up, the emulation says so.
+static bool disagree(const struct transport *transport, struct communicator *communicator, int rank,
+                     void *context)
+{
+    float data[8] = {0};
+    struct group *group;
+    (void)context;
+    RANK_OK(transport->group(communicator, (int[]){0, 1}, 2, "tp", &group));
+    const char *failure =
+        transport->all_reduce(group, STREAM_TP, ELEMENT_FP32, data, rank == 0 ? 8 : 4, COMBINE_SUM);
+    RANK_CHECK(failure && strstr(failure, "group 'tp'"), "%s", failure ? failure : "nothing");
+    const char *later = transport->barrier(communicator);
+    RANK_CHECK(later && strcmp(later, failure) == 0, "%s", later ? later : "nothing");
+    return true;
+}
+
+static void a_failure_is_told_with_the_rank_and_the_group(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 2);
+    job.body = disagree;
+    assert_true(rank_job_run(&job));
+}
+
+// The device is waited for, not NCCL: only the watcher can find out that rank 1 is gone.
+static bool lose_a_rank(const struct transport *transport, struct communicator *communicator,
+                        int rank, void *context)
+{
+    float data = 1;
+    struct group *group;
+    (void)context;
+    RANK_OK(transport->group(communicator, (int[]){0, 1}, 2, "dp", &group));
+    if (rank == 1) _exit(0);
+    const char *failure = NULL;
+    for (int i = 0; i < 500 && !failure; i++) {
+        usleep(10000);
+        failure = transport->send(communicator, STREAM_PP, ELEMENT_FP32, 1, 0, &data, 0);
+    }
+    RANK_CHECK(failure && strcmp(failure, "rank 0: NCCL, group 'dp': remote process exited or "
+                                          "there was a network error") == 0,
+               "%s", failure ? failure : "nothing");
+    return true;
+}
+
+static void the_watcher_finds_a_rank_that_is_gone(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 2);
+    job.body = lose_a_rank;
+    assert_true(rank_job_run(&job));
+}
+
+static bool give_up(const struct transport *transport, struct communicator *communicator, int rank,
+                    void *context)
+{
+    float data = 1;
+    struct group *group;
+    (void)context;
+    const char *failure = transport->group(communicator, (int[]){0, 1, 2}, 3, "dp", &group);
+    if (rank == 1) {
+        transport->abort(communicator, "rank 1 has no memory");
+        return true;
+    }
+    if (!failure)
+        failure = transport->all_reduce(group, STREAM_DP, ELEMENT_FP32, &data, 1, COMBINE_SUM);
+    RANK_CHECK(failure, "the others go on");
+    return true;
+}
+
+static void an_abort_ends_ranks_that_wait(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 3);
+    job.body = give_up;
+    assert_true(rank_job_run(&job));
+}
+
+// The plug-in of the machine: opens with no GPU, and what needs none works.
+static void the_real_library_opens_without_a_device(void **state)
+{
+    (void)state;
+    bool is_there;
+    void *library = plugin_open("exec_nccl.so", RTLD_NOW | RTLD_LOCAL, &is_there);
+    if (!is_there) {
+        printf("# no exec_nccl.so: no nvcc or no nccl.h here\n");
+        return;
+    }
+    if (!library) fail_msg("%s", dlerror());
+    assert_non_null(dlsym(library, COMMUNICATOR_PLUGIN_SYMBOL));
+    int (*get_id)(void *id);
+    void *symbol = dlsym(library, "ncclGetUniqueId");
+    assert_non_null(symbol);
+    memcpy(&get_id, &symbol, sizeof get_id);
+    char id[128] = {0}, none[128] = {0};
+    assert_int_equal(get_id(id), 0);
+    assert_memory_not_equal(id, none, sizeof id);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_equal_plain_sums_on_one_to_eight_ranks),
+        cmocka_unit_test(ranks_of_several_nodes_meet_by_their_connections),
+        cmocka_unit_test(sending_does_not_wait_for_the_receiver),
+        cmocka_unit_test(slots_take_turns),
+        cmocka_unit_test(memory_that_cannot_be_registered_is_used_as_it_is),
+        cmocka_unit_test(a_failure_is_told_with_the_rank_and_the_group),
+        cmocka_unit_test(the_watcher_finds_a_rank_that_is_gone),
+        cmocka_unit_test(an_abort_ends_ranks_that_wait),
+        cmocka_unit_test(the_real_library_opens_without_a_device),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
