@@ -121,9 +121,14 @@ struct backend {
                          double factor);
     const char *(*synchronize)(struct device *device, enum stream stream);
     // Occupies so many multiprocessors (all of them, where there are fewer) for so long: what runs
-    // elsewhere in the place of communication. NULL: a host, which may sleep.
+    // elsewhere in the place of communication. With delay_until up to so long after the origin, a
+    // moment that delay_origin marks once the stream is there, and waits for. NULL: a host, which
+    // may sleep.
     const char *(*delay)(struct device *device, enum stream stream, double seconds,
                          int multiprocessors);
+    const char *(*delay_origin)(struct device *device, enum stream stream);
+    const char *(*delay_until)(struct device *device, enum stream stream, double seconds,
+                               int multiprocessors);
     // Marks on streams; seconds between two that have passed.
     struct event *(*event_new)(struct device *device);
     void (*event_free)(struct device *device, struct event *event);

@@ -111,6 +111,7 @@ static void close_device(struct device *device)
     for (int i = 0; i < ROTATION_MAX; i++)
         cudaFree(own->rotations[i].table);
     cudaFreeHost(own->fault);
+    cudaFree(own->origin_ns);
     free(own);
 }
 
@@ -196,20 +197,6 @@ static const char *synchronize(struct device *device, enum stream stream)
     return *own->fault ? "an id that its table does not have" : NULL;
 }
 
-static const char *delay(struct device *device, enum stream stream, double seconds,
-                         int multiprocessors)
-{
-    struct cuda_device *own = own_of(device);
-    int count = 0;
-    const char *fault =
-        cuda_fault(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, own->ordinal));
-    if (fault || seconds <= 0 || multiprocessors < 1) return fault;
-    const struct delay_args args = {.ns = (int64_t)(seconds * 1e9),
-                                    .blocks = multiprocessors < count ? multiprocessors : count};
-    kernel_delay(own->streams[stream], &args);
-    return cuda_fault(cudaGetLastError());
-}
-
 static struct event *event_new(struct device *device)
 {
     (void)device;
@@ -269,18 +256,19 @@ static void release_host(struct device *device, void *memory)
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes, precision)                                                     \
-    {                                                                                           \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),  \
-        .compute = (precision), .at = at_precision, .probe = probe, .open = (opens),            \
-        .close = close_device, .allocate = allocate, .release = release, .copy = copy,          \
-        .fill = fill, .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run,                \
-        .update = cuda_update, .round = cuda_round, .widen = cuda_widen,                        \
-        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,       \
-        .delay = delay, .event_new = event_new, .event_free = event_free,                       \
-        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds, \
-        .device_count = device_count, .native_stream = native_stream,                           \
-        .allocate_host = allocate_host, .release_host = release_host,                           \
+#define BACKEND_AT(opens, bytes, precision)                                                      \
+    {                                                                                            \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),   \
+        .compute = (precision), .at = at_precision, .probe = probe, .open = (opens),             \
+        .close = close_device, .allocate = allocate, .release = release, .copy = copy,           \
+        .fill = fill, .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run,                 \
+        .update = cuda_update, .round = cuda_round, .widen = cuda_widen,                         \
+        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,        \
+        .delay = cuda_delay, .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until, \
+        .event_new = event_new, .event_free = event_free, .event_record = event_record,          \
+        .event_wait = event_wait, .event_seconds = event_seconds, .device_count = device_count,  \
+        .native_stream = native_stream, .allocate_host = allocate_host,                          \
+        .release_host = release_host,                                                            \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);

@@ -54,7 +54,8 @@ struct cuda_device {
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
     struct rotation rotations[ROTATION_MAX];
     int next_rotation;
-    int *fault;  // the host's memory, written by kernels
+    int *fault;          // the host's memory, written by kernels
+    int64_t *origin_ns;  // on the device: what delay_until counts from
     struct gemm_cache *gemm;
     struct sdpa_cache *sdpa;
 };
@@ -189,4 +190,10 @@ const char *cuda_round(struct device *device, enum stream stream, void *rounded,
                        int64_t count);
 const char *cuda_widen(struct device *device, enum stream stream, void *reals, const void *rounded,
                        int64_t count);
+// delay.c
+const char *cuda_delay(struct device *device, enum stream stream, double seconds,
+                       int multiprocessors);
+const char *cuda_delay_origin(struct device *device, enum stream stream);
+const char *cuda_delay_until(struct device *device, enum stream stream, double seconds,
+                             int multiprocessors);
 const char *cuda_box(struct device *device, enum stream stream, const struct box_copy *copy);

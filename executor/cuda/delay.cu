@@ -18,8 +18,9 @@ DEVICE int64_t now_ns(void)
 
 BLOCK_KERNEL(delay, struct delay_args, a)
 {
-    if (threadIdx.x == 0) {
-        int64_t end = now_ns() + a.ns;
+    if (threadIdx.x == 0 && a.marks) *a.origin_ns = now_ns();
+    if (threadIdx.x == 0 && !a.marks) {
+        int64_t end = (a.origin_ns ? *a.origin_ns : now_ns()) + a.ns;
         while (now_ns() < end) {
         }
     }
