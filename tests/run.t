@@ -177,5 +177,5 @@ refuses('optimizer states stay', 3, 'meshwright run: .*p.json: --offload optimiz
 ($status, $out, $errors) = meshwright('run --help');
 check('--help names every option', $status == 0 && !(grep { $out !~ /^  \Q$_\E /m }
       qw(PLAN --backend --steps --seed --data -o --trace --json --learning-rate --weight-decay
-         --clip --spawn --poison --dump)), $out);
+         --clip --spawn --transport --rendezvous --node-rank --node-count --poison --dump)), $out);
 print "1..$number\n";
