@@ -28,14 +28,20 @@ struct group {
     int count, me;
 };
 
-// On the host, in the place of a device.
-static void sleep_until(double when_s)
+// On the host, in the place of a device. Sleep ends late by more than a short exchange takes: the
+// end of it is waited for awake.
+static void wait_until(double when_s)
 {
     enum { NS = 1000000000 };
-    int64_t ns = (int64_t)((when_s - clock_s()) * NS);
-    if (ns <= 0) return;
-    struct timespec left = {.tv_sec = ns / NS, .tv_nsec = ns % NS};
-    while (nanosleep(&left, &left) != 0) {
+    static const double AWAKE_S = 3e-4;
+    double asleep_s = when_s - clock_s() - AWAKE_S;
+    if (asleep_s > 0) {
+        int64_t ns = (int64_t)(asleep_s * NS);
+        struct timespec left = {.tv_sec = ns / NS, .tv_nsec = ns % NS};
+        while (nanosleep(&left, &left) != 0) {
+        }
+    }
+    while (clock_s() < when_s) {
     }
 }
 
@@ -46,7 +52,7 @@ static const char *pass(struct communicator *communicator, enum stream stream, d
     if (backend->delay)
         return backend->delay(communicator->device, stream, seconds,
                               communicator->delays->multiprocessors);
-    sleep_until(clock_s() + seconds);
+    wait_until(clock_s() + seconds);
     return NULL;
 }
 
@@ -89,7 +95,7 @@ static const char *delay_message(struct communicator *communicator, enum stream 
     double arrival_s = delays->arrival_s[communicator->received_count++];
     if (backend->delay_until)
         return backend->delay_until(communicator->device, stream, arrival_s, 1);
-    sleep_until(communicator->began_s + arrival_s);
+    wait_until(communicator->began_s + arrival_s);
     return NULL;
 }
 

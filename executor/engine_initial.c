@@ -1,6 +1,8 @@
 #include "executor/engine.h"
 
+#include "executor/calibrate.h"
 #include "executor/random.h"
+#include "executor/spread.h"
 
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
 // 2019, GPT-2), ones for what norms scale by, zeros for what is added. Drawn by (seed, name, index
@@ -83,7 +85,27 @@ static bool round_weights(struct engine *engine, int parameter, const double *va
     return done && engine_ok(engine, -1, fault);
 }
 
-static bool fill(struct engine *engine, int parameter)
+struct drawing {
+    const struct filling *filling;
+    double *values;
+    int64_t first;
+};
+
+static void draw(void *context, int64_t first, int64_t end)
+{
+    const struct drawing *drawing = context;
+    for (int64_t i = first; i < end; i++)
+        drawing->values[i] = value_at(drawing->filling, drawing->first + i);
+}
+
+// The ranks share the cores, if they are on one host.
+static int thread_count(const struct engine *engine)
+{
+    int cores = binding_core_count(), ranks = engine->program->mesh.rank_count;
+    return cores > ranks ? cores / ranks : 1;
+}
+
+static bool fill(struct engine *engine, int parameter, int threads)
 {
     const struct script_parameter *of = &engine->script->parameters[parameter];
     const struct block *block = engine->program->blocks[of->block]->block;
@@ -106,8 +128,8 @@ static bool fill(struct engine *engine, int parameter)
     }
     struct arena scratch = {0};
     double *values = ARENA_NEW(&scratch, double, part.count);
-    for (int64_t i = 0; i < part.count; i++)
-        values[i] = value_at(&filling, part.first + i);
+    struct drawing drawing = {&filling, values, part.first};
+    spread(part.count, threads, draw, &drawing);
     char *to = engine->state.weights + part.at * engine->compute_bytes;
     bool done = engine->state.masters
                     ? round_weights(engine, parameter, values)
@@ -118,9 +140,10 @@ static bool fill(struct engine *engine, int parameter)
 
 bool initial_weights(struct engine *engine)
 {
+    int threads = thread_count(engine);
     for (int p = 0; p < engine->script->parameter_count; p++) {
         if (engine->script->parameters[p].same_as >= 0) continue;
-        if (!fill(engine, p)) return false;
+        if (!fill(engine, p, threads)) return false;
     }
     return true;
 }

@@ -47,7 +47,7 @@ sub stages_of {
 my $emulated = 'MESHWRIGHT_GPU_EMULATED=1';
 
 # The result is whole and of its schema.
-my $some = 'kernels_bf16,one_gpu_bf16,gpt2_124m,memcheck';
+my $some = 'kernels_bf16,one_gpu_bf16,gpt2_124m,memcheck,replay';
 my ($status, $out, $errors, $text) = run($emulated, "--stages $some");
 my %stage = stages_of($text);
 check('some stages pass in the emulation', $status == 0, "$status $out $errors");
@@ -55,7 +55,7 @@ my $breach = Schema::breach($json->decode($text || '{}'), $schema, '$');
 check('the result is of its schema', $breach eq '', "$breach\n$text");
 check('it has the stages that were asked for, by their worth',
       join(',', map { $_->{name} } @{ $json->decode($text || '{}')->{stages} // [] })
-          eq 'kernels_bf16,one_gpu_bf16,gpt2_124m,memcheck', $text);
+          eq $some, $text);
 check('and says that it is no measurement', $json->decode($text || '{}')->{emulated}, $text);
 check('kernels near the CPU are a pass with its cases', $stage{kernels_bf16}{status} eq 'pass'
       && @{ $stage{kernels_bf16}{values}{cases} } > 5, $text);
@@ -65,7 +65,8 @@ check('tokens a second are those of the step', $stage{gpt2_124m}{values}{tokens_
       && abs($stage{gpt2_124m}{values}{tokens_per_s} * $stage{gpt2_124m}{values}{step_s} / 128 - 1)
           < 1e-4, $text);
 check('a row a stage, aligned', $out =~ /^stage +result +measured +goal/
-      && 4 == (() = $out =~ /^(?:[kg]\w+_\w+|one_gpu_bf16|memcheck) +(?:pass|skipped) /mg), $out);
+      && 5 == (() = $out =~ /^(?:[kg]\w+_\w+|one_gpu_bf16|memcheck|replay) +(?:pass|skipped) /mg),
+      $out);
 
 # What fails is a row, and the others stay.
 ($status, $out, $errors, $text) = run("$emulated MESHWRIGHT_KEEP_CORETYPE=1 TMPDIR=$folder",

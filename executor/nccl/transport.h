@@ -60,7 +60,7 @@ const char *nccl_fail(struct communicator *communicator, const char *format, ...
 const char *nccl_check(struct communicator *communicator, ncclResult_t result, const char *what,
                        const char *purpose);
 // Until what was asked of *comm has been taken by the device.
-const char *nccl_settle(struct communicator *communicator, const ncclComm_t *comm, const char *what,
+const char *nccl_settle(struct communicator *communicator, ncclComm_t const *comm, const char *what,
                         const char *purpose);
 // Begins to make a communicator; nccl_settle waits until it is there.
 const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,

@@ -86,7 +86,7 @@ const char *nccl_check(struct communicator *communicator, ncclResult_t result, c
                      what, purpose, ncclGetErrorString(result), last_words(words, sizeof words));
 }
 
-const char *nccl_settle(struct communicator *communicator, const ncclComm_t *comm, const char *what,
+const char *nccl_settle(struct communicator *communicator, ncclComm_t const *comm, const char *what,
                         const char *purpose)
 {
     for (;;) {
