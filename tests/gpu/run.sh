@@ -67,6 +67,7 @@ if [ -n "$emulated" ]; then
     TINY=tiny
 fi
 export WORK TESTS COMPARE MESHWRIGHT TINY
+PATH=$PATH:/usr/local/cuda/bin # for compute-sanitizer
 # Files of `calibrate` are of this run.
 XDG_CACHE_HOME=$WORK/cache
 export XDG_CACHE_HOME

@@ -76,9 +76,9 @@ class Model(torch.nn.Module):
             self.cos = self.sin = None
 
     def forward(self, ids, labels):
-        x = self.tokens(ids)
+        x = self.tokens(ids).bfloat16()  # what layers hand on is of 16 bits, as ours is
         if not IS_LLAMA:
-            x = x + self.positions.weight
+            x = x + self.positions.weight.bfloat16()
         for layer in self.layers:
             x = layer(x, self.cos, self.sin)
         logits = self.head(self.norm(x))
