@@ -180,7 +180,7 @@ int run_command(int argc, char **argv, struct err *err)
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
         {"--backend", OPTION_CHOICE, &arguments.backend, "what the ranks compute with",
-         "auto|cpu|cpu-fp64|cuda", 0, 0},
+         "auto|cpu|cpu-fp64|cpu-half|cuda", 0, 0},
         {"--steps", OPTION_INT, &arguments.steps, "steps to train", NULL, 1, 1e9},
         {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
         {"--data", OPTION_CHOICE, &arguments.data, "tokens by a rule, or bytes of a small text",

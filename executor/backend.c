@@ -7,11 +7,13 @@
 
 struct plugin {
     const char *name, *file, *package;  // package: what a Debian system lacks when it does not open
+    const char *table;                  // symbol of the function that returns it
 };
 static const struct plugin PLUGINS[] = {
-    {"cpu", "exec_cpu.so", "libopenblas0"},
-    {"cpu-fp64", "exec_cpu64.so", "libopenblas0"},
-    {"cuda", "exec_cuda.so", "CUDA"},
+    {"cpu", "exec_cpu.so", "libopenblas0", "meshwright_backend"},
+    {"cpu-fp64", "exec_cpu64.so", "libopenblas0", "meshwright_backend"},
+    {"cpu-half", "exec_cpu.so", "libopenblas0", "meshwright_backend_half"},
+    {"cuda", "exec_cuda.so", "CUDA", "meshwright_backend"},
 };
 
 static const struct plugin *find_plugin(const char *name)
@@ -54,7 +56,7 @@ static const struct backend *open_plugin(const struct plugin *plugin, struct err
         return NULL;
     }
     const struct backend *(*table)(void);
-    void *symbol = dlsym(library, "meshwright_backend");
+    void *symbol = dlsym(library, plugin->table);
     memcpy(&table, &symbol, sizeof table);
     const struct backend *backend = symbol ? table() : NULL;
     struct backend_device_facts facts;
@@ -74,7 +76,8 @@ const struct backend *backend_open(const char *name, struct err *err)
 {
     const struct plugin *plugin = find_plugin(name);
     if (!plugin) {
-        err_set(err, ERR_USAGE, "no back end \"%.60s\": there are cpu, cpu-fp64 and cuda", name);
+        err_set(err, ERR_USAGE, "no back end \"%.60s\": there are cpu, cpu-fp64, cpu-half and cuda",
+                name);
         return NULL;
     }
     return open_plugin(plugin, err);

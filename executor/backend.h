@@ -6,16 +6,17 @@
 // A device back end: memory, copies, kernels, streams and events of one device. A plug-in
 // (exec_cpu.so, exec_cpu64.so, exec_cuda.so beside the binary or in PREFIX/lib/meshwright) opened
 // at run time; it exports `const struct backend *meshwright_backend(void)` and needs no symbol of
-// the binary. Functions that can fail return NULL, or a text that says why (static, or of the
-// device and good until its next call).
+// the binary. exec_cpu.so has a second table, `meshwright_backend_half`, for plans in 16 bits.
+// Functions that can fail return NULL, or a text that says why (static, or of the device and good
+// until its next call).
 //
 // Streams are ordered by themselves; between them events. The CPU runs everything where it is asked
 // to, in order.
 //
-// Two kinds of reals. ELEMENT_FP32 is real_bytes wide and ELEMENT_COMPUTE compute_bytes. Back ends
-// of the host have one width for both. A back end with `at` computes in the precision of the plan:
-// `backend->at(precision)` is the table to go on with, whose devices hold ELEMENT_COMPUTE as bf16,
-// fp16 or fp32 and ELEMENT_FP32 always as fp32. Who runs a plan on it
+// Two kinds of reals. ELEMENT_FP32 is real_bytes wide and ELEMENT_COMPUTE compute_bytes. The
+// CPU's have one width for both, but for cpu-half. A back end with `at` computes in the precision
+// of the plan: `backend->at(precision)` is the table to go on with, whose devices hold
+// ELEMENT_COMPUTE as bf16, fp16 or fp32 and ELEMENT_FP32 always as fp32. Who runs a plan on it
 // - asks for activations, their gradients and the weights that kernels read as the tensor says,
 //   which is ELEMENT_COMPUTE but for losses, log-sum-exps and the weights of experts, and for
 //   gradients of parameters, where they are kept, as ELEMENT_FP32 whatever the tensor says: kernels
@@ -85,7 +86,7 @@ struct backend_device_facts {
 
 struct backend {
     int version;
-    const char *name;        // "cpu", "cpu-fp64", "cuda"
+    const char *name;        // "cpu", "cpu-fp64", "cpu-half", "cuda"
     int real_bytes;          // of ELEMENT_FP32
     int compute_bytes;       // of ELEMENT_COMPUTE
     enum precision compute;  // what ELEMENT_COMPUTE is where it has 2 bytes: bf16 or fp16
@@ -145,9 +146,9 @@ struct backend {
     void (*release_host)(struct device *device, void *memory);
 };
 
-// executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cuda"); ERR_SYSTEM, one line,
-// when the plug-in is not there, does not open, is of another version, or has no device. Sets
-// OPENBLAS_CORETYPE for what it loads, unless MESHWRIGHT_KEEP_CORETYPE is set, and
+// executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cpu-half", "cuda"); ERR_SYSTEM,
+// one line, when the plug-in is not there, does not open, is of another version, or has no device.
+// Sets OPENBLAS_CORETYPE for what it loads, unless MESHWRIGHT_KEEP_CORETYPE is set, and
 // OPENBLAS_NUM_THREADS to 1 unless it is set.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
 // The table that runs plans of this precision: the back end itself where it has one width for all;

@@ -64,13 +64,14 @@ static void combine_narrow(enum number number, enum combine combine, const void 
                            int source_count, int64_t first, int64_t count, void *to)
 {
     float sum[BLOCK], term[BLOCK];
-    bool is_bf16 = number == NUMBER_BF16;
-    for (int i = 0; i < source_count; i++) {
-        const uint16_t *from = (const uint16_t *)sources[i] + first;
-        (is_bf16 ? bf16_widen_all : fp16_widen_all)(i ? term : sum, from, count);
-        if (i) (combine == COMBINE_SUM ? add_floats : max_floats)(sum, term, count);
+    void (*widen)(float *restrict, const uint16_t *restrict, int64_t) =
+        number == NUMBER_BF16 ? bf16_widen_all : fp16_widen_all;
+    widen(sum, (const uint16_t *)sources[0] + first, count);
+    for (int i = 1; i < source_count; i++) {
+        widen(term, (const uint16_t *)sources[i] + first, count);
+        (combine == COMBINE_SUM ? add_floats : max_floats)(sum, term, count);
     }
-    (is_bf16 ? bf16_round_all : fp16_round_all)((uint16_t *)to + first, sum, count);
+    (number == NUMBER_BF16 ? bf16_round_all : fp16_round_all)((uint16_t *)to + first, sum, count);
 }
 
 void numbers_combine(enum number number, enum combine combine, void *to, const void *const *sources,

@@ -60,29 +60,29 @@ static double value_at(const struct filling *filling, int64_t element)
     return DEVIATION * random_normal(random_at(filling->key, (uint64_t)flat));
 }
 
-// Masters from reals that are on the device, and from them what kernels read.
-static bool round_weights(struct engine *engine, int parameter, const double *values)
+// Elements [first, first + count) of a parameter's part here. Where kernels read rounded weights
+// they are made on the device from reals, which become masters where this rank has those: it
+// updates no more than it keeps.
+static bool put(struct engine *engine, int parameter, int64_t first, int64_t count,
+                const double *values, char *reals)
 {
     const struct backend *backend = engine->backend;
     const struct state *state = &engine->state;
     struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
     struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
-    char *weights = state->weights + part.at * engine->compute_bytes;
-    char *masters = state->masters + own.at * engine->real_bytes;
-    void *reals = NULL;
-    const char *fault =
-        backend->allocate(engine->device, part.count * engine->real_bytes + 1, &reals);
-    if (!engine_ok(engine, -1, fault)) return false;
-    bool done = numbers_write(engine, -1, ELEMENT_FP32, reals, part.count, values);
-    if (done) fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, part.count);
-    // A rank updates no more than it keeps.
-    const char *from = (char *)reals + (own.first - part.first) * engine->real_bytes;
-    if (done && !fault && own.count > 0)
-        fault = backend->copy(engine->device, STREAM_COMPUTE, COPY_DEVICE, masters, from,
-                              own.count * engine->real_bytes);
-    if (done && !fault) fault = backend->synchronize(engine->device, STREAM_COMPUTE);
-    backend->release(engine->device, reals);
-    return done && engine_ok(engine, -1, fault);
+    char *weights = state->weights + (part.at + first) * engine->compute_bytes;
+    if (!reals) return numbers_write(engine, -1, ELEMENT_COMPUTE, weights, count, values);
+    if (!numbers_write(engine, -1, ELEMENT_FP32, reals, count, values)) return false;
+    const char *fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, count);
+    int64_t begin = part.first + first, end = begin + count, own_end = own.first + own.count;
+    int64_t from = begin > own.first ? begin : own.first, to = end < own_end ? end : own_end;
+    if (!fault && from < to)
+        fault = backend->copy(engine->device, STREAM_COMPUTE, COPY_DEVICE,
+                              state->masters + (own.at + from - own.first) * engine->real_bytes,
+                              reals + (from - begin) * engine->real_bytes,
+                              (to - from) * engine->real_bytes);
+    if (!fault) fault = backend->synchronize(engine->device, STREAM_COMPUTE);
+    return engine_ok(engine, -1, fault);
 }
 
 struct drawing {
@@ -105,13 +105,14 @@ static int thread_count(const struct engine *engine)
     return cores > ranks ? cores / ranks : 1;
 }
 
-static bool fill(struct engine *engine, int parameter, int threads)
+enum { PIECE = 1 << 20 };  // elements at a time
+
+static bool fill(struct engine *engine, int parameter, int threads, double *values, char *reals)
 {
     const struct script_parameter *of = &engine->script->parameters[parameter];
     const struct block *block = engine->program->blocks[of->block]->block;
     const struct parameter *known = state_parameter(engine, parameter);
     struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
-    if (part.count == 0) return true;
     struct filling filling = {
         .engine = engine,
         .key = random_key(engine->request->options->seed, 1),
@@ -126,24 +127,31 @@ static bool fill(struct engine *engine, int parameter, int threads)
         filling.key =
             random_key(random_key_text(filling.key, filling.tensor->name), (uint64_t)of->sequence);
     }
-    struct arena scratch = {0};
-    double *values = ARENA_NEW(&scratch, double, part.count);
-    struct drawing drawing = {&filling, values, part.first};
-    spread(part.count, threads, draw, &drawing);
-    char *to = engine->state.weights + part.at * engine->compute_bytes;
-    bool done = engine->state.masters
-                    ? round_weights(engine, parameter, values)
-                    : numbers_write(engine, -1, ELEMENT_COMPUTE, to, part.count, values);
-    arena_free(&scratch);
-    return done;
+    for (int64_t first = 0; first < part.count; first += PIECE) {
+        int64_t count = part.count - first < PIECE ? part.count - first : PIECE;
+        struct drawing drawing = {&filling, values, part.first + first};
+        spread(count, threads, draw, &drawing);
+        if (!put(engine, parameter, first, count, values, reals)) return false;
+    }
+    return true;
 }
 
 bool initial_weights(struct engine *engine)
 {
     int threads = thread_count(engine);
-    for (int p = 0; p < engine->script->parameter_count; p++) {
-        if (engine->script->parameters[p].same_as >= 0) continue;
-        if (!fill(engine, p, threads)) return false;
+    struct arena scratch = {0};
+    double *values = ARENA_NEW(&scratch, double, PIECE);
+    void *reals = NULL;
+    bool done = true;
+    if (engine->state.masters) {
+        int64_t bytes = PIECE * engine->real_bytes;
+        done = engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes, &reals));
     }
-    return true;
+    for (int p = 0; p < engine->script->parameter_count && done; p++) {
+        if (engine->script->parameters[p].same_as < 0)
+            done = fill(engine, p, threads, values, reals);
+    }
+    if (reals) engine->backend->release(engine->device, reals);
+    arena_free(&scratch);
+    return done;
 }

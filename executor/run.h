@@ -16,7 +16,8 @@ struct run_options {
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
     double clip_norm;       // 0 = gradients are not clipped
     double loss_scale;      // of the first step, in fp16 alone; 0 = 65536
-    bool poison;            // fills what is not alive with NaN and checks guards round the arena
+    bool poison;            // fills what is not alive with NaN and checks guards round the arena;
+                            // NaN of gradients without room in fp16 is taken for it
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
 };

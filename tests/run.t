@@ -118,18 +118,24 @@ check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/ag
     $found = Schema::breach($run, $schema, '$');
     check('its run.json has the scale of its losses',
           $found eq '' && "@{ $run->{loss_scale} // [] }" eq '1 1', $found);
-    check('of plans in fp32 it has none', !$json->decode(text_of("$folder/run.json"))->{loss_scale});
+    my $wide = $json->decode(text_of("$folder/run.json"));
+    check('of plans in fp32 it has none', !$wide->{loss_scale});
     check('a norm that is not finite is null',
           Schema::breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
 }
 
 # R9: what ranks moved is what was priced, and they held what was planned.
-for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 --cp-kind ring',
-                 '--tp 2 --dp 2 --sp on --zero 2') {
-    my ($status, $out, $errors) =
-        meshwright('run', plan('tiny', "--gpus 4 $choices"),
-                   "--spawn --steps 1 --json -o $folder/r.json");
-    check("$choices runs", $status == 0, $errors) or next;
+sub keeps_to_the_plan {
+    my ($choices, $precision, $backend) = @_;
+    my $name = "$choices in $precision";
+    (my $workload = $work) =~ s/fp32/$precision/;
+    my ($status, $out, $errors) = meshwright("plan $folder/tiny.json $workload --gpus 4 $choices",
+                                             "-o $folder/p.json");
+    die "plan $choices: $errors" if $status;
+    ($status, $out, $errors) = meshwright("run $folder/p.json --backend $backend",
+                                          "--spawn --steps 1 --json -o $folder/r.json");
+    check("$name runs", $status == 0, $errors) or return;
+    check("$name is computed in it", $errors !~ /is computed in/, $errors);
     my $run = $json->decode($out);
     my $wrong = '';
     for my $kind (@{ $run->{kinds} }) {
@@ -138,10 +144,15 @@ for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 
         next if abs($priced - $moved) <= 0.01 * $priced + 16;
         $wrong .= "$kind->{kind}: $moved bytes, priced $priced\n";
     }
-    check("$choices moves the bytes that are priced", $wrong eq '', $wrong);
+    check("$name moves the bytes that are priced", $wrong eq '', $wrong);
     my ($planned, $held) = ($run->{compare}{predicted_peak_bytes}, $run->{peak_bytes});
-    check("$choices holds what is planned", abs($held - $planned) <= 0.01 * $planned,
+    check("$name holds what is planned", abs($held - $planned) <= 0.01 * $planned,
           "$held, $planned");
+}
+for my $choices ('--tp 2 --pp 2', '--dp 4 --zero 1', '--dp 4 --zero 3', '--cp 4 --cp-kind ring',
+                 '--tp 2 --dp 2 --sp on --zero 2') {
+    keeps_to_the_plan($choices, 'fp32', 'auto');
+    keeps_to_the_plan($choices, 'bf16', 'cpu-half');
 }
 
 # One line and the right status for what cannot be.

@@ -132,6 +132,7 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     if (done)
         job->backend = is_cuda ? emulated_backend(of->precision) : backend_open(of->backend, why);
     if (!done || !job->backend) return false;
+    job->backend = backend_at(job->backend, of->precision);
     outcome->real_bytes = job->backend->real_bytes;
     outcome->compute_bytes = job->backend->compute_bytes;
     return true;

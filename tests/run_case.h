@@ -21,7 +21,7 @@ struct run_case {
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
     enum precision
-        precision;  // of the plan; only the back end "cuda" computes in another than fp32
+        precision;  // of the plan; "cuda" and "cpu-half" compute in it
     int steps;
     double clip_norm, learning_rate, loss_scale;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.

@@ -279,7 +279,8 @@ static void a_back_end_is_found_by_name_or_said_to_be_missing(void **state)
     const char *note = NULL;
     assert_null(backend_open("gpu", &err));
     assert_int_equal(err.kind, ERR_USAGE);
-    assert_string_equal(err.text, "no back end \"gpu\": there are cpu, cpu-fp64 and cuda");
+    assert_string_equal(err.text,
+                        "no back end \"gpu\": there are cpu, cpu-fp64, cpu-half and cuda");
     err = (struct err){0};
     const struct backend *backend = backend_choose(*state, "cpu", &note, &err);
     assert_string_equal(err.text, "");

@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Plans in bf16 and fp16, whatever they are made of, against one rank that does it all in double
-// precision: the kernels of CUDA, on the host.
+// precision: the kernels of CUDA, on the host, and those of the CPU between roundings.
 
 #define EXPERTS                                                                 \
     "\"vocab_size\": 40, \"hidden_size\": 16, \"num_hidden_layers\": 2, "       \
@@ -109,9 +109,11 @@ static const struct tolerance TOLERANCES[] = {
 enum { BF16, FP16, FP32 };
 
 static void check(struct arena *arena, const struct half_case *from,
-                  const struct run_outcome *expected, const struct tolerance *tolerance)
+                  const struct run_outcome *expected, const char *backend,
+                  const struct tolerance *tolerance)
 {
     struct run_case of = case_of(from);
+    of.backend = backend;
     of.precision = tolerance->precision;
     const struct run_outcome *found = run(arena, &of);
     const char *worst, *fault = run_outcome_rounding(arena, found, of.precision);
@@ -139,30 +141,38 @@ static const struct run_outcome *expected_of(struct arena *arena, const struct h
     return run(arena, &serial);
 }
 
-static void check_all(struct arena *arena, const struct tolerance *tolerance, int every)
+static void check_all(struct arena *arena, const char *backend, const struct tolerance *tolerance,
+                      int every)
 {
     const struct run_outcome *expected = NULL;
     for (int c = 0; c < CASE_COUNT; c++) {
         bool is_same = c > 0 && CASES[c].config == CASES[c - 1].config &&
                        CASES[c].dropout == CASES[c - 1].dropout;
         if (!is_same) expected = expected_of(arena, &CASES[c]);
-        if (c % every == 0) check(arena, &CASES[c], expected, tolerance);
+        if (c % every == 0) check(arena, &CASES[c], expected, backend, tolerance);
     }
 }
 
 static void every_technique_computes_in_bf16_what_one_rank_does(void **state)
 {
-    check_all(*state, &TOLERANCES[BF16], 1);
+    check_all(*state, "cuda", &TOLERANCES[BF16], 1);
 }
 
 static void every_second_one_in_fp16(void **state)
 {
-    check_all(*state, &TOLERANCES[FP16], 2);
+    check_all(*state, "cuda", &TOLERANCES[FP16], 2);
+}
+
+static void the_cpu_computes_in_16_bits_too(void **state)
+{
+    check_all(*state, "cpu-half", &TOLERANCES[BF16], 1);
+    check_all(*state, "cpu-half", &TOLERANCES[FP16], 1);
 }
 
 static void in_fp32_there_are_a_hundred_times_the_digits(void **state)
 {
-    check_all(*state, &TOLERANCES[FP32], 3);
+    check_all(*state, "cuda", &TOLERANCES[FP32], 3);
+    check_all(*state, "cpu-half", &TOLERANCES[FP32], 3);
 }
 
 static void weights_stay_those_of_the_optimizer_rounded(void **state)
@@ -269,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_technique_computes_in_bf16_what_one_rank_does),
         cmocka_unit_test(every_second_one_in_fp16),
+        cmocka_unit_test(the_cpu_computes_in_16_bits_too),
         cmocka_unit_test(in_fp32_there_are_a_hundred_times_the_digits),
         cmocka_unit_test(weights_stay_those_of_the_optimizer_rounded),
         cmocka_unit_test(gradients_that_fp16_cannot_hold_are_there_when_scaled),

@@ -10,6 +10,7 @@
 // The table that the plug-in exports, and what needs no kernel.
 
 const struct backend *meshwright_backend(void);
+const struct backend *meshwright_backend_half(void);  // of exec_cpu.so alone
 char *openblas_get_config(void);
 
 const char CPU_NO_MEMORY[] = "no memory left on this host";
@@ -161,33 +162,64 @@ static double event_seconds(struct device *device, struct event *from, struct ev
            1e-9 * (double)(to->time.tv_nsec - from->time.tv_nsec);
 }
 
+static const char *open_bf16(int ordinal, struct device **device)
+{
+    const char *fault = open_device(ordinal, device);
+    if (!fault) ((struct cpu_device *)(void *)*device)->compute = PRECISION_BF16;
+    return fault;
+}
+
+static const char *open_fp16(int ordinal, struct device **device)
+{
+    const char *fault = open_device(ordinal, device);
+    if (!fault) ((struct cpu_device *)(void *)*device)->compute = PRECISION_FP16;
+    return fault;
+}
+
+// What tables with one width of numbers and with two share.
+#define COMMON                                                                                   \
+    .version = BACKEND_VERSION, .is_host = true, .real_bytes = sizeof(REAL), .probe = probe,     \
+    .close = close_device, .allocate = allocate, .release = release, .copy = copy, .fill = fill, \
+    .can_run = cpu_can_run, .scale = cpu_scale, .sum_squares = cpu_sum_squares,                  \
+    .synchronize = synchronize, .event_new = event_new, .event_free = event_free,                \
+    .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds
+
+#define HALF(precision, opens)                                                                 \
+    {                                                                                          \
+        COMMON, .name = "cpu-half", .compute_bytes = 2, .compute = (precision), .at = half_at, \
+                .open = (opens), .box = cpu_half_box, .run = cpu_half_run,                     \
+                .update = cpu_half_update, .round = cpu_half_round, .widen = cpu_half_widen    \
+    }
+
 __attribute__((visibility("default"))) const struct backend *meshwright_backend(void)
 {
-    static const struct backend BACKEND = {
-        .version = BACKEND_VERSION,
-        .name = sizeof(REAL) == 4 ? "cpu" : "cpu-fp64",
-        .is_host = true,
-        .real_bytes = sizeof(REAL),
-        .compute_bytes = sizeof(REAL),
-        .probe = probe,
-        .open = open_device,
-        .close = close_device,
-        .allocate = allocate,
-        .release = release,
-        .copy = copy,
-        .fill = fill,
-        .box = cpu_box,
-        .can_run = cpu_can_run,
-        .run = cpu_run,
-        .update = cpu_update,
-        .sum_squares = cpu_sum_squares,
-        .scale = cpu_scale,
-        .synchronize = synchronize,
-        .event_new = event_new,
-        .event_free = event_free,
-        .event_record = event_record,
-        .event_wait = event_wait,
-        .event_seconds = event_seconds,
-    };
+    static const struct backend BACKEND = {COMMON,
+                                           .name = sizeof(REAL) == 4 ? "cpu" : "cpu-fp64",
+                                           .compute_bytes = sizeof(REAL),
+                                           .open = open_device,
+                                           .box = cpu_box,
+                                           .run = cpu_run,
+                                           .update = cpu_update};
     return &BACKEND;
+}
+
+static const struct backend *half_at(enum precision precision)
+{
+    static const struct backend AT_BF16 = HALF(PRECISION_BF16, open_bf16);
+    static const struct backend AT_FP16 = HALF(PRECISION_FP16, open_fp16);
+    switch (precision) {
+    case PRECISION_FP32:
+        return meshwright_backend();
+    case PRECISION_BF16:
+        return &AT_BF16;
+    case PRECISION_FP16:
+        return &AT_FP16;
+    default:
+        return NULL;
+    }
+}
+
+__attribute__((visibility("default"))) const struct backend *meshwright_backend_half(void)
+{
+    return half_at(PRECISION_BF16);
 }

@@ -1,5 +1,6 @@
 #include "executor/cpu/cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Copies between boxes of arrays: what messages and changes of layout are packed and unpacked with.
@@ -26,14 +27,24 @@ FAST static void combine_reals(enum box_combine combine, int64_t count, REAL *to
     }
 }
 
-static void copy_run(const struct box_copy *copy, char *to, const char *from)
+struct boxing {
+    struct box_copy copy;
+    int64_t bytes;             // of an element
+    box_combine_one *combine;  // NULL: reals
+};
+
+static void copy_run(const struct boxing *boxing, char *to, const char *from)
 {
+    const struct box_copy *copy = &boxing->copy;
     int last = copy->rank - 1;
-    int64_t bytes = size_of(copy->element), count = copy->sizes[last];
+    int64_t bytes = boxing->bytes, count = copy->sizes[last];
     int64_t to_step = copy->to_strides[last], from_step = copy->from_strides[last];
-    if (copy->combine != BOX_SET) {
+    if (copy->combine != BOX_SET && !boxing->combine) {
         combine_reals(copy->combine, count, (REAL *)(void *)to, to_step,
                       (const REAL *)(const void *)from, from_step);
+    } else if (copy->combine != BOX_SET) {
+        for (int64_t i = 0; i < count; i++)
+            boxing->combine(copy->combine, to + i * to_step * bytes, from + i * from_step * bytes);
     } else if (to_step == 1 && from_step == 1) {
         memcpy(to, from, (size_t)(count * bytes));
     } else {
@@ -42,16 +53,17 @@ static void copy_run(const struct box_copy *copy, char *to, const char *from)
     }
 }
 
-static void copy_dim(const struct box_copy *copy, int dim, char *to, const char *from)
+static void copy_dim(const struct boxing *boxing, int dim, char *to, const char *from)
 {
+    const struct box_copy *copy = &boxing->copy;
+    assert(dim < TENSOR_RANK_MAX);
     if (dim == copy->rank - 1) {
-        copy_run(copy, to, from);
+        copy_run(boxing, to, from);
         return;
     }
-    int64_t bytes = size_of(copy->element);
     for (int64_t i = 0; i < copy->sizes[dim]; i++) {
-        copy_dim(copy, dim + 1, to + i * copy->to_strides[dim] * bytes,
-                 from + i * copy->from_strides[dim] * bytes);
+        copy_dim(boxing, dim + 1, to + i * copy->to_strides[dim] * boxing->bytes,
+                 from + i * copy->from_strides[dim] * boxing->bytes);
     }
 }
 
@@ -73,16 +85,21 @@ static struct box_copy joined(const struct box_copy *copy)
     return result;
 }
 
-const char *cpu_box(struct device *device, enum stream stream, const struct box_copy *copy)
+const char *cpu_box_of(const struct box_copy *copy, int64_t element_bytes, box_combine_one *combine)
 {
-    (void)device;
-    (void)stream;
     bool is_real = copy->element == ELEMENT_COMPUTE || copy->element == ELEMENT_FP32;
     if (copy->combine != BOX_SET && !is_real) return "only reals are combined";
     for (int i = 0; i < copy->rank; i++) {
         if (copy->sizes[i] <= 0) return NULL;
     }
-    struct box_copy flat = joined(copy);
-    copy_dim(&flat, 0, copy->to, copy->from);
+    struct boxing boxing = {joined(copy), element_bytes, combine};
+    copy_dim(&boxing, 0, copy->to, copy->from);
     return NULL;
+}
+
+const char *cpu_box(struct device *device, enum stream stream, const struct box_copy *copy)
+{
+    (void)device;
+    (void)stream;
+    return cpu_box_of(copy, size_of(copy->element), NULL);
 }

@@ -35,7 +35,8 @@ enum scratch {
     SCRATCH_ROWS,  // of the kernel itself
     SCRATCH_SCORES,
     SCRATCH_SUM,  // results that are added to what is there; outputs up to OP_OUTPUT_MAX
-    SCRATCH_COUNT = SCRATCH_SUM + OP_OUTPUT_MAX
+    SCRATCH_WIDE = SCRATCH_SUM + OP_OUTPUT_MAX,  // of operands in 16 bits: see half.c
+    SCRATCH_COUNT = SCRATCH_WIDE + OP_INPUT_MAX + OP_OUTPUT_MAX
 };
 
 struct rotation {  // cosines and sines of one rope, kept for the next call
@@ -48,6 +49,7 @@ enum { ROTATION_MAX = 4 };
 
 // Behind the `struct device` of the table: that name is another's elsewhere (topologies/device.h).
 struct cpu_device {
+    enum precision compute;  // of ELEMENT_COMPUTE where that has 16 bits
     void *scratch[SCRATCH_COUNT];
     int64_t scratch_bytes[SCRATCH_COUNT];
     struct rotation rotations[ROTATION_MAX];
@@ -89,6 +91,8 @@ const char *cpu_combine_backward(struct cpu_device *device, const struct kernel_
 // executor/cpu/run.c: the call as a whole, checks and `adds` included.
 const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call);
 const char *cpu_can_run(const struct kernel_call *call);
+// Elements of an array, or of its rows that exist.
+int64_t cpu_held_elements(const struct kernel_call *call, const struct kernel_array *array);
 // executor/cpu/update.c
 const char *cpu_update(struct device *device, enum stream stream, const struct update_call *call);
 const char *cpu_sum_squares(struct device *device, enum stream stream, const void *reals,
@@ -97,6 +101,19 @@ const char *cpu_scale(struct device *device, enum stream stream, void *reals, in
                       double factor);
 // executor/cpu/box.c
 const char *cpu_box(struct device *device, enum stream stream, const struct box_copy *copy);
+// The same of elements of any width, one of which `combine` combines.
+typedef void box_combine_one(enum box_combine combine, void *to, const void *from);
+const char *cpu_box_of(const struct box_copy *copy, int64_t element_bytes,
+                       box_combine_one *combine);
+// executor/cpu/half.c: the same with an ELEMENT_COMPUTE of 16 bits.
+const char *cpu_half_run(struct device *device, enum stream stream, const struct kernel_call *call);
+const char *cpu_half_update(struct device *device, enum stream stream,
+                            const struct update_call *call);
+const char *cpu_half_round(struct device *device, enum stream stream, void *rounded,
+                           const void *reals, int64_t count);
+const char *cpu_half_widen(struct device *device, enum stream stream, void *reals,
+                           const void *rounded, int64_t count);
+const char *cpu_half_box(struct device *device, enum stream stream, const struct box_copy *copy);
 
 // C (rows x columns) = alpha * A . B + beta * C, all row-major; `is_a_turned`: A is stored as
 // inner x rows, likewise B as columns x inner.

@@ -75,8 +75,7 @@ FAST static void add_to(int64_t count, const REAL *x, REAL *y)
     VECTOR for (int64_t i = 0; i < count; i++) y[i] += x[i];
 }
 
-// Of an array, or of its rows that exist.
-static int64_t held_elements(const struct kernel_call *call, const struct kernel_array *array)
+int64_t cpu_held_elements(const struct kernel_call *call, const struct kernel_array *array)
 {
     if (!call->routing || !array_is_ragged(array)) return array_elements(array);
     int64_t rows = call->routing->rows_of[call->routing->expert_count];
@@ -92,14 +91,15 @@ static const char *run_added(struct cpu_device *device, const struct kernel_call
     own.adds &= kernel->adds;
     for (int i = 0; i < call->output_count; i++) {
         if (!(foreign >> i & 1)) continue;
-        int64_t bytes = held_elements(call, &call->outputs[i]) * (int64_t)sizeof(REAL);
+        int64_t bytes = cpu_held_elements(call, &call->outputs[i]) * (int64_t)sizeof(REAL);
         own.outputs[i].data = cpu_scratch(device, (enum scratch)(SCRATCH_SUM + i), bytes);
         if (!own.outputs[i].data) return CPU_NO_MEMORY;
     }
     const char *fault = kernel->run(device, &own);
     for (int i = 0; i < call->output_count && !fault; i++) {
         if (!(foreign >> i & 1)) continue;
-        add_to(held_elements(call, &call->outputs[i]), own.outputs[i].data, call->outputs[i].data);
+        add_to(cpu_held_elements(call, &call->outputs[i]), own.outputs[i].data,
+               call->outputs[i].data);
     }
     return fault;
 }
