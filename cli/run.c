@@ -23,17 +23,14 @@ static double stuck_s(const struct run_job *job)
 }
 
 // What all nodes must have been given alike, besides the plan.
-static uint64_t options_key(const struct run_arguments *arguments)
+static uint64_t options_key(struct arena *arena, const struct run_arguments *arguments)
 {
-    const double numbers[] = {(double)arguments->steps, (double)arguments->seed,
-                              arguments->learning_rate, arguments->weight_decay,
-                              arguments->clip_norm,     arguments->poison,
-                              arguments->dump != NULL};
-    const char *const words[] = {arguments->backend, arguments->data, arguments->transport};
-    uint64_t key = hash_bytes(HASH_START, numbers, sizeof numbers);
-    for (int i = 0; i < 3; i++)
-        key = hash_bytes(key, words[i], strlen(words[i]) + 1);
-    return key;
+    const char *text =
+        arena_print(arena, "%s %s %s %d %lld %.17g %.17g %.17g %d %d", arguments->backend,
+                    arguments->data, arguments->transport, arguments->steps,
+                    (long long)arguments->seed, arguments->learning_rate, arguments->weight_decay,
+                    arguments->clip_norm, arguments->poison, arguments->dump != NULL);
+    return hash_bytes(HASH_START, text, strlen(text));
 }
 
 static bool read_rendezvous(struct arena *arena, const struct run_job *job,
@@ -48,7 +45,7 @@ static bool read_rendezvous(struct arena *arena, const struct run_job *job,
         .node_count = arguments->node_count,
         .rank_count = job->rank_count,
         .plan_key = hash_bytes(HASH_START, job->text, strlen(job->text)),
-        .options_key = options_key(arguments),
+        .options_key = options_key(arena, arguments),
         .timeout_s = RENDEZVOUS_S,
     };
     if (!socket_split(arguments->rendezvous, host, RENDEZVOUS_HOST_BYTES, &request->port, &found))

@@ -62,7 +62,8 @@ struct communicator *between_new(const struct wire *wire,
 void between_free(struct communicator *communicator);
 
 // Keeps the first failure: who has aborted is the better reason than what came of it.
-const char *between_fail(struct communicator *communicator, const char *format, ...)
+__attribute__((returns_nonnull)) const char *between_fail(struct communicator *communicator,
+                                                          const char *format, ...)
     PRINTF_LIKE(2, 3);
 // What `host` says is kept as a failure of this transport.
 const char *between_relay(struct communicator *communicator, const char *failure);

@@ -61,21 +61,30 @@ static const char *check_pass(struct group *group, const struct piece *in, int64
     return NULL;
 }
 
+static const char *run_passes(struct group *group, const struct piece *out, const struct piece *in,
+                              MPI_Request *requests, MPI_Status *statuses, const char *what)
+{
+    int64_t in_passes = pass_count(group, in), out_passes = pass_count(group, out);
+    int64_t passes = in_passes > out_passes ? in_passes : out_passes;
+    const char *failure = NULL;
+    for (int64_t pass = 0; pass < passes && !failure; pass++) {
+        failure = start_pass(group, out, in, pass, requests, what);
+        if (!failure)
+            failure = mpi_wait(group->communicator, requests, 2 * group->count, statuses, what);
+        if (!failure) failure = check_pass(group, in, pass, statuses, what);
+    }
+    return failure;
+}
+
 const char *mpi_exchange(struct group *group, const struct piece *out, const struct piece *in,
                          const char *what)
 {
     size_t count = (size_t)group->count * 2;
     MPI_Request *requests = malloc(count * sizeof *requests);
     MPI_Status *statuses = malloc(count * sizeof *statuses);
-    const char *failure = NULL;
-    if (!requests || !statuses) failure = between_fail(group->communicator, "out of memory");
-    int64_t in_passes = pass_count(group, in), out_passes = pass_count(group, out);
-    int64_t passes = in_passes > out_passes ? in_passes : out_passes;
-    for (int64_t pass = 0; pass < passes && !failure; pass++) {
-        failure = start_pass(group, out, in, pass, requests, what);
-        if (!failure) failure = mpi_wait(group->communicator, requests, (int)count, statuses, what);
-        if (!failure) failure = check_pass(group, in, pass, statuses, what);
-    }
+    const char *failure = requests && statuses
+                              ? run_passes(group, out, in, requests, statuses, what)
+                              : between_fail(group->communicator, "out of memory");
     free(requests);
     free(statuses);
     return failure;

@@ -72,15 +72,16 @@ static const char *open_slots(struct communicator *communicator, struct link *li
     return failure;
 }
 
-static const char *link_make(struct communicator *communicator, int peer, int channel, bool sends,
-                             struct link **made)
+// NULL after a failure, which the communicator keeps.
+static struct link *link_make(struct communicator *communicator, int peer, int channel, bool sends)
 {
     struct link *link = calloc(1, sizeof *link);
     struct link_slot *slots = calloc((size_t)communicator->message_count, sizeof *slots);
     if (!link || !slots) {
         free(link);
         free(slots);
-        return nccl_fail(communicator, "out of memory for a link to rank %d", peer);
+        nccl_fail(communicator, "out of memory for a link to rank %d", peer);
+        return NULL;
     }
     *link = (struct link){.peer = peer, .channel = channel, .sends = sends, .slots = slots};
     // Known from here on, so that whatever fails is taken down with the others.
@@ -97,18 +98,16 @@ static const char *link_make(struct communicator *communicator, int peer, int ch
     if (!failure) failure = pass_id(communicator, link, &id);
     if (!failure)
         failure = nccl_comm_begin(communicator, &id, 2, sends ? 0 : 1, "messages", &link->comm);
-    *made = link;
-    return failure;
+    return failure ? NULL : link;
 }
 
-static const char *link_of(struct communicator *communicator, int rank, int channel, bool sends,
-                           struct link **link)
+static struct link *link_of(struct communicator *communicator, int rank, int channel, bool sends)
 {
     if (rank < 0 || rank >= communicator->rank_count || rank == communicator->rank)
-        return nccl_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
-    if (atomic_load(&communicator->has_failed)) return communicator->text;
-    *link = find_link(communicator, rank, channel, sends);
-    return *link ? NULL : link_make(communicator, rank, channel, sends, link);
+        nccl_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
+    if (atomic_load(&communicator->has_failed)) return NULL;
+    struct link *link = find_link(communicator, rank, channel, sends);
+    return link ? link : link_make(communicator, rank, channel, sends);
 }
 
 static void slot_release(struct communicator *communicator, struct link_slot *slot)
@@ -157,8 +156,10 @@ static void pump_link(struct communicator *communicator, struct link *link)
         cudaStreamWaitEvent(link->stream, slot->copied, 0);
         ncclResult_t result =
             ncclSend(slot->memory, (size_t)slot->count, slot->type, 1, link->comm, link->stream);
-        if (result != ncclSuccess && result != ncclInProgress) return;
         slot->state = SLOT_LAUNCHING;
+        if (result != ncclSuccess && result != ncclInProgress)
+            nccl_fail_locked(communicator, "rank %d: NCCL, a message to rank %d: %s",
+                             communicator->rank, link->peer, ncclGetErrorString(result));
     }
 }
 
@@ -210,12 +211,12 @@ static const char *slot_take(struct communicator *communicator, struct link *lin
 const char *nccl_send(struct communicator *communicator, enum stream stream, enum element element,
                       int rank, int channel, const void *data, int64_t count)
 {
-    struct link *link = NULL;
+    struct link *link = link_of(communicator, rank, channel, true);
     struct link_slot *slot = NULL;
     int64_t bytes = count * number_bytes(number_of(communicator->backend, element));
-    const char *failure = link_of(communicator, rank, channel, true, &link);
-    if (failure || count == 0) return failure;
-    failure = slot_take(communicator, link, &slot);
+    if (!link) return communicator->text;
+    if (count == 0) return NULL;
+    const char *failure = slot_take(communicator, link, &slot);
     if (!failure) failure = slot_reserve(communicator, slot, bytes);
     if (failure) return failure;
     failure = communicator->backend->copy(communicator->device, stream, COPY_DEVICE, slot->memory,
@@ -236,10 +237,11 @@ const char *nccl_send(struct communicator *communicator, enum stream stream, enu
 const char *nccl_receive(struct communicator *communicator, enum stream stream,
                          enum element element, int rank, int channel, void *data, int64_t count)
 {
-    struct link *link = NULL;
-    const char *failure = link_of(communicator, rank, channel, false, &link);
-    if (failure || count == 0) return failure;
-    failure = nccl_settle(communicator, &link->comm, "making the communicator", "messages");
+    struct link *link = link_of(communicator, rank, channel, false);
+    if (!link) return communicator->text;
+    if (count == 0) return NULL;
+    const char *failure =
+        nccl_settle(communicator, &link->comm, "making the communicator", "messages");
     if (failure) return failure;
     ncclResult_t result = ncclSuccess;
     pthread_mutex_lock(&communicator->lock);

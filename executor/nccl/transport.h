@@ -55,7 +55,10 @@ struct group {
 
 // executor/nccl/watch.c
 // Keeps the first failure, and aborts all communicators. Returns what is kept.
-const char *nccl_fail(struct communicator *communicator, const char *format, ...) PRINTF_LIKE(2, 3);
+__attribute__((returns_nonnull)) const char *nccl_fail(struct communicator *communicator,
+                                                       const char *format, ...) PRINTF_LIKE(2, 3);
+// The same where `lock` is held.
+void nccl_fail_locked(struct communicator *communicator, const char *format, ...) PRINTF_LIKE(2, 3);
 // Of a call on a communicator: NULL, or NCCL's own words.
 const char *nccl_check(struct communicator *communicator, ncclResult_t result, const char *what,
                        const char *purpose);

@@ -54,10 +54,7 @@ const char *nccl_fail(struct communicator *communicator, const char *format, ...
     return communicator->text;
 }
 
-// The same where `lock` is held.
-static void fail_locked(struct communicator *communicator, const char *format, ...)
-    PRINTF_LIKE(2, 3);
-static void fail_locked(struct communicator *communicator, const char *format, ...)
+void nccl_fail_locked(struct communicator *communicator, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -130,8 +127,8 @@ static void look_at(struct communicator *communicator, ncclComm_t comm, const ch
     ncclResult_t result = ncclCommGetAsyncError(comm, &state);
     if (result == ncclSuccess) result = state;
     if (result == ncclSuccess || result == ncclInProgress) return;
-    fail_locked(communicator, "rank %d: NCCL, group '%s': %s%s", communicator->rank, purpose,
-                ncclGetErrorString(result), last_words(words, sizeof words));
+    nccl_fail_locked(communicator, "rank %d: NCCL, group '%s': %s%s", communicator->rank, purpose,
+                     ncclGetErrorString(result), last_words(words, sizeof words));
 }
 
 static void *watch(void *context)

@@ -84,7 +84,7 @@ bool box_exchange(ncclComm_t comm, struct transfer *transfers, int count);
 // Whether the communicator is to give up, with its state set.
 bool box_has_failed(ncclComm_t comm);
 // tests/gpu/emulate_nccl_work.c
-void *nccl_work(void *comm);
+void *nccl_work(void *context);  // the communicator
 int64_t nccl_type_bytes(ncclDataType_t type);
 // tests/gpu/emulate_stream.c: streams that this transport has made.
 bool stream_is_own(cudaStream_t stream);

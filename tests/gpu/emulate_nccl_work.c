@@ -1,6 +1,7 @@
 #include "executor/half.h"
 #include "tests/gpu/emulate_nccl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,7 @@ int64_t nccl_type_bytes(ncclDataType_t type)
 
 static double get(const void *data, ncclDataType_t type, int64_t i)
 {
+    assert(data);
     switch (type) {
     case ncclFloat64:
         return ((const double *)data)[i];
@@ -123,11 +125,11 @@ static bool run_collective(const struct nccl_call *call)
     bool sums = call->kind != CALL_BROADCAST && !is_gather && takes;
     unsigned char **parts = calloc((size_t)comm->count, sizeof *parts);
     unsigned char *room = malloc((size_t)(comm->count * bytes) + 1);
-    for (int rank = 0; rank < comm->count; rank++)
+    for (int rank = 0; rank < comm->count && parts && room; rank++)
         parts[rank] = is_gather                      ? shift(call->to, rank * bytes)
                       : call->kind == CALL_BROADCAST ? call->to
                                                      : room + rank * bytes;
-    bool is_well = exchange(call, gives, takes, parts);
+    bool is_well = parts && room && exchange(call, gives, takes, parts);
     bool is_scattered = call->kind == CALL_REDUCE_SCATTER;
     const void *own = shift(call->from, is_scattered ? comm->rank * bytes : 0);
     if (is_well && is_gather) memmove(parts[comm->rank], own, (size_t)bytes);
