@@ -67,7 +67,8 @@ static const char *delay_collective(struct group *group, enum stream stream,
 {
     const struct communicator_delays *delays = group->communicator->delays;
     if (!delays) return NULL;
-    double s = delays->exchange_s(delays->context, collective, group->ranks, group->count, bytes);
+    double s =
+        delays->exchange_s(delays->context, (int)collective, group->ranks, group->count, bytes);
     return pass(group->communicator, stream, s);
 }
 

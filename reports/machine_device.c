@@ -267,8 +267,8 @@ static void put_rows(struct arena *arena, struct device *device, const struct pr
                      size_t count, const char *measured)
 {
     for (size_t i = 0; i < count; i++) {
-        bool is_there = device->exponential_per_s > 0 || strcmp(rows[i].key, "exponential_per_s");
-        if (!is_there) continue;
+        bool is_known = strcmp(rows[i].key, "exponential_per_s") != 0;
+        if (!is_known && device->exponential_per_s <= 0) continue;
         struct provenance *made = &device->provenance[device->provenance_count++];
         *made = rows[i];
         made->source = arena_print(arena, "%s%s", rows[i].source, measured);
