@@ -99,10 +99,10 @@ bool local_key_find(struct arena *arena, const char *backend, int rank_count, st
 const char *local_path(struct arena *arena, const struct local_key *key)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool is_host = strcmp(key->backend, "cpu") == 0;
-    const char *file =
-        arena_print(arena, "meshwright/local-%s%s%d.json", is_host ? "" : key->backend,
-                    is_host ? "" : "-", key->rank_count);
+    const char *backend = key->backend ? key->backend : "cpu";
+    bool is_host = strcmp(backend, "cpu") == 0;
+    const char *file = arena_print(arena, "meshwright/local-%s%s%d.json", is_host ? "" : backend,
+                                   is_host ? "" : "-", key->rank_count);
     // The specification has relative ones ignored.
     if (cache && cache[0] == '/') return arena_print(arena, "%s/%s", cache, file);
     if (!home || home[0] != '/') return NULL;
