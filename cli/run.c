@@ -149,6 +149,8 @@ static int run(struct arena *arena, const struct run_arguments *arguments, int a
     struct launch_place place = launch_place_find();
     struct pulse_page *page = NULL;
     int status = 0;
+    // One process a node, by whatever launcher: this one starts the ranks of its node.
+    if (arguments->rendezvous && !place.is_spawned) place = (struct launch_place){.rank_count = 1};
     if (place.is_launched && !launch_enter(&place, &page, &status, err))
         return err->kind ? exit_status(err) : status;
     status = run_placed(arena, arguments, &place, page, argc, argv, err);

@@ -27,22 +27,23 @@ DEFINE_COMBINE(max_floats, float, LARGER)
 DEFINE_COMBINE(max_doubles, double, LARGER)
 // NOLINTEND(bugprone-macro-parentheses)
 
-#define DEFINE_WIDEN(name, widen)                                                            \
-    static void name##_all(float *restrict to, const uint16_t *restrict from, int64_t count) \
-    {                                                                                        \
-        for (int64_t i = 0; i < count; i++)                                                  \
-            to[i] = widen(from[i]);                                                          \
+// NOLINTBEGIN(bugprone-macro-parentheses)
+#define DEFINE_CONVERT(name, to_type, from_type, convert)                                 \
+    static void name(to_type *restrict to, const from_type *restrict from, int64_t count) \
+    {                                                                                     \
+        if (count == BLOCK) {                                                             \
+            for (int i = 0; i < BLOCK; i++)                                               \
+                to[i] = convert(from[i]);                                                 \
+        } else {                                                                          \
+            for (int64_t i = 0; i < count; i++)                                           \
+                to[i] = convert(from[i]);                                                 \
+        }                                                                                 \
     }
-#define DEFINE_ROUND(name, round)                                                            \
-    static void name##_all(uint16_t *restrict to, const float *restrict from, int64_t count) \
-    {                                                                                        \
-        for (int64_t i = 0; i < count; i++)                                                  \
-            to[i] = round(from[i]);                                                          \
-    }
-DEFINE_WIDEN(bf16_widen, bf16_widen)
-DEFINE_WIDEN(fp16_widen, fp16_widen)
-DEFINE_ROUND(bf16_round, bf16_round)
-DEFINE_ROUND(fp16_round, fp16_round)
+DEFINE_CONVERT(bf16_widen_all, float, uint16_t, bf16_widen)
+DEFINE_CONVERT(fp16_widen_all, float, uint16_t, fp16_widen)
+DEFINE_CONVERT(bf16_round_all, uint16_t, float, bf16_round)
+DEFINE_CONVERT(fp16_round_all, uint16_t, float, fp16_round)
+// NOLINTEND(bugprone-macro-parentheses)
 
 static void combine_wide(enum number number, enum combine combine, const void *const *sources,
                          int source_count, int64_t first, int64_t count, void *to)

@@ -100,10 +100,10 @@ static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *be
     job->nodes.page = job->page;
     bool has_met = !request->rendezvous || launch_nodes_open(&job->nodes, request, err);
     const struct rendezvous *met = request->rendezvous ? &job->nodes.met : NULL;
-    bool is_well =
-        has_met &&
-        launch_start(request, met, pulse_page_name(job->page), before, &job->started, err) &&
-        watch_job(job, signals, err);
+    bool is_well = has_met && launch_start(request, met, pulse_page_name(job->page), before,
+                                           &job->started, err);
+    if (met) rendezvous_close_listeners(&job->nodes.met);
+    is_well = is_well && watch_job(job, signals, err);
     if (is_well)
         *exit_code = job->nodes.met.node > 0
                          ? job->nodes.exit_code

@@ -329,11 +329,17 @@ bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous
     return request->node == 0 ? be_host(request, met, err) : be_guest(request, met, err);
 }
 
-void rendezvous_close(struct rendezvous *met)
+void rendezvous_close_listeners(struct rendezvous *met)
 {
     for (int i = 0; met->listeners && i < met->own_count; i++) {
         if (met->listeners[i] >= 0) close(met->listeners[i]);
+        met->listeners[i] = -1;
     }
+}
+
+void rendezvous_close(struct rendezvous *met)
+{
+    rendezvous_close_listeners(met);
     for (int node = 0; met->links && node < met->node_count; node++) {
         if (met->links[node] >= 0) close(met->links[node]);
     }

@@ -48,6 +48,8 @@ int rendezvous_first_rank(int rank_count, int node_count, int node);
 MUST_CHECK bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous *met,
                                 struct err *err);
 void rendezvous_close(struct rendezvous *met);
+// Leaves listening to the ranks, once those have been started.
+void rendezvous_close_listeners(struct rendezvous *met);
 
 // Whole messages between launchers: a kind and bytes. `who` for the text.
 struct frame {

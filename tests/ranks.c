@@ -46,11 +46,6 @@ static void *native_stream(struct device *device, enum stream stream)
     return NULL;
 }
 
-static int device_count(void)
-{
-    return RANK_MAX;
-}
-
 static const char *synchronize(struct device *device, enum stream stream)
 {
     (void)device, (void)stream;
@@ -68,7 +63,6 @@ struct backend rank_backend(int real_bytes, bool is_host)
         .allocate = allocate,
         .release = release,
         .native_stream = is_host ? NULL : native_stream,
-        .device_count = is_host ? NULL : device_count,
         .copy = copy,
         .fill = fill,
         .synchronize = synchronize,

@@ -4,7 +4,8 @@
 # tests/test_launch_nodes.c.
 build=$(cd "${BUILD:-build}" && pwd)
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+gpu=$(mktemp -d "$build/tests/gpu.XXXXXX") # data is found from within the tree
+trap 'rm -rf "$folder" "$gpu"' EXIT
 number=0
 
 check() {
@@ -15,10 +16,10 @@ check() {
 }
 
 cat >"$folder/tiny.json" <<'MODEL'
-{"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 4, "n_positions": 32,
- "vocab_size": 512}
+{"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 8,
+ "vocab_size": 256}
 MODEL
-work="dgx-a100-80g --precision fp32 --seq-len 32 --global-batch 8 --micro-batch 1 --stack meshwright"
+work="dgx-a100-80g --precision fp32 --seq-len 8 --global-batch 4 --micro-batch 1 --stack meshwright"
 
 # plan NAME CHOICES...
 plan() {
@@ -70,6 +71,13 @@ check "the way of the data is told" says 0.out ', 4 ranks over tcp$'
 check "node 1 has nothing to say" test ! -s "$folder/1.out"
 check "and writes no file" test ! -e "$folder/1.run"
 
+# One process a node under srun: those are launchers, not ranks.
+port=$(free_port)
+SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 node 1 whole --steps 1 &
+SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 node 0 whole --steps 1
+wait
+check "one process a node may be srun's" ended 0 0
+
 port=$(free_port)
 node 1 other --steps 3 &
 node 0 whole --steps 3
@@ -100,6 +108,26 @@ if [ ! -e /dev/nvidia0 ] && [ -e "$build/exec_cuda.so" ]; then
     check "and on node 1, alike" cmp -s "$folder/0.err" "$folder/1.err"
     check "with exit 4" ended 1 4
 fi
+
+# CUDA's back end and NCCL as they are emulated for tests, under the names of the real ones: one
+# device, which all ranks share.
+cp "$build/meshwright" "$gpu"
+for name in cuda nccl; do
+    ln -s "$build/exec_${name}_emulated.so" "$gpu/exec_$name.so"
+done
+# device TRANSPORT
+device() {
+    "$gpu/meshwright" run "$folder/whole.json" --spawn --backend cuda --transport "$1" \
+        --steps 3 -o "$folder/run" >"$folder/$1.out" 2>"$folder/$1.err"
+}
+check "ranks that share a device run" device auto
+check "over the host's memory" says auto.out ', 4 ranks over host$'
+check "which is said" says auto.err \
+    "^meshwright run: ranks share a GPU: what they exchange goes through the host's memory$"
+check "NCCL, when asked for, is used" device nccl
+check "for their data" says nccl.out ', 4 ranks over nccl$'
+check "with the losses of the host's memory" \
+    diff <(losses "$folder/nccl.out") <(losses "$folder/auto.out")
 
 # refuses NAME PATTERN OPTIONS...
 refuses() {

@@ -261,6 +261,42 @@ static void the_real_library_opens_without_a_device(void **state)
     assert_memory_not_equal(id, none, sizeof id);
 }
 
+static bool find_no_driver(const struct transport *transport, struct communicator *communicator,
+                           int rank, void *context)
+{
+    struct group *group;
+    char start[80];
+    (void)context;
+    const char *failure = transport->group(communicator, (int[]){0, 1}, 2, "tp", &group);
+    snprintf(start, sizeof start, "rank %d: NCCL, making the communicator of group 'tp': ", rank);
+    RANK_CHECK(failure && strncmp(failure, start, strlen(start)) == 0 && !strchr(failure, '\n'),
+               "%s", failure ? failure : "nothing");
+    return true;
+}
+
+static int two_devices(void)
+{
+    return 2;
+}
+
+// NCCL itself as far as it goes here: ids are made and passed, and it says why it goes no further.
+static void nccl_without_a_driver_is_told_in_one_line(void **state)
+{
+    (void)state;
+    bool is_there, has_gpu = access("/dev/nvidiactl", F_OK) == 0;
+    void *library = plugin_open("exec_nccl.so", RTLD_NOW | RTLD_LOCAL, &is_there);
+    if (!library || has_gpu) {
+        printf("# no exec_nccl.so, or a GPU here\n");
+        return;
+    }
+    struct backend backend = rank_backend(4, false);
+    backend.device_count = two_devices;
+    struct rank_job job = job_of(&backend, 2);
+    job.open = communicator_open;
+    job.body = find_no_driver;
+    assert_true(rank_job_run(&job));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +309,7 @@ int main(void)
         cmocka_unit_test(the_watcher_finds_a_rank_that_is_gone),
         cmocka_unit_test(an_abort_ends_ranks_that_wait),
         cmocka_unit_test(the_real_library_opens_without_a_device),
+        cmocka_unit_test(nccl_without_a_driver_is_told_in_one_line),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -198,7 +198,7 @@ static const struct transport NCCL_TRANSPORT = {
 // their ids differ; between hosts it goes over connections, which here need not leave the machine.
 // From NCCL's source (init.cc, misc/utils.cc of 2.28); it must be said before NCCL is first called.
 // What the user has set stays, but for the id.
-static void hide_sharing(int rank)
+static void hide_sharing(int rank, bool is_one_host)
 {
     static const char *const NAMES[][2] = {
         {"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_IB_DISABLE", "1"}, {"NCCL_MNNVL_ENABLE", "0"},
@@ -207,7 +207,7 @@ static void hide_sharing(int rank)
     char id[32];
     snprintf(id, sizeof id, "r%d", rank);
     setenv("NCCL_HOSTID", id, 1);
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+    for (size_t i = is_one_host ? 0 : 1; i < sizeof NAMES / sizeof *NAMES; i++)
         setenv(NAMES[i][0], NAMES[i][1], 0);
 }
 
@@ -220,7 +220,8 @@ static const struct transport *open_nccl(const struct communicator_services *ser
         services->fail(err, ERR_SYSTEM, "out of memory");
         return NULL;
     }
-    if (request->shares_device) hide_sharing(request->rank);
+    if (request->shares_device)
+        hide_sharing(request->rank, strcmp(request->beside->name, "host") == 0);
     int blocks = request->block_count;
     *communicator = (struct communicator){
         .services = services,

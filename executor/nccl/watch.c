@@ -2,12 +2,13 @@
 
 #include "executor/launch.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 // How often the watcher looks, and how long taking down may take before it is an abort.
-enum { WATCH_NS = 2000000, CLOSE_PAUSES = 100000 };
+enum { WATCH_NS = 2000000, CLOSE_PAUSES = 100000, YIELD_COUNT = 50 };
 
 static void sleep_ns(long ns)
 {
@@ -86,7 +87,7 @@ const char *nccl_check(struct communicator *communicator, ncclResult_t result, c
 const char *nccl_settle(struct communicator *communicator, ncclComm_t const *comm, const char *what,
                         const char *purpose)
 {
-    for (;;) {
+    for (int look = 0;; look++) {
         ncclResult_t state = ncclSuccess, result = ncclSuccess;
         pthread_mutex_lock(&communicator->lock);
         if (*comm) result = ncclCommGetAsyncError(*comm, &state);
@@ -96,7 +97,11 @@ const char *nccl_settle(struct communicator *communicator, ncclComm_t const *com
         if (failure || state != ncclInProgress) return failure;
         if (communicator->beside->progress)
             communicator->beside->progress(communicator->beside_communicator);
-        nccl_pause();
+        // A call is mostly taken within less than a sleep.
+        if (look < YIELD_COUNT)
+            sched_yield();
+        else
+            nccl_pause();
     }
 }
 

@@ -186,10 +186,7 @@ static ncclResult_t hand_over(ncclComm_t comm, struct pending *pending)
         }
         *at = call->next;
         call->next = NULL;
-        if (stream_is_own(call->stream))
-            atomic_fetch_add(&call->stream->issued, 1);
-        else
-            atomic_fetch_add(&comm->has_work, 1);
+        atomic_fetch_add(&comm->has_work, 1);
         append(&first, &last, call);
     }
     last->ends_group = true;

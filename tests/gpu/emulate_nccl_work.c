@@ -169,6 +169,16 @@ static bool run_group(struct nccl_call *first, int count)
     return is_well;
 }
 
+// Only now a stream knows of its calls: an event that was recorded before does not wait for them.
+static void launch(ncclComm_t comm, const struct nccl_call *first)
+{
+    for (const struct nccl_call *call = first; call; call = call->next) {
+        if (!stream_is_own(call->stream)) continue;
+        atomic_fetch_add(&call->stream->issued, 1);
+        atomic_fetch_sub(&comm->has_work, 1);
+    }
+}
+
 // The calls up to the end of a group, taken out of the list; NULL: there is none.
 static struct nccl_call *take_group(ncclComm_t comm, int *count)
 {
@@ -187,6 +197,7 @@ static struct nccl_call *take_group(ncclComm_t comm, int *count)
         first = NULL;
     }
     pthread_mutex_unlock(&comm->lock);
+    launch(comm, first);
     return first;
 }
 
