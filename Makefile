@@ -176,7 +176,7 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
 # of cuBLASLt and cuDNN alone is not in it.
 EMULATED_SOURCES = $(filter-out executor/cuda/gemm.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
-                   tests/gpu/emulate.c tests/gpu/emulate_runtime.c
+                   tests/gpu/emulate.c tests/gpu/emulate_runtime.c tests/gpu/emulate_streams.c
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \

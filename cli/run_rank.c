@@ -138,7 +138,9 @@ static void say_difference(const struct rank *rank)
                 "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
                 "counted so\n",
                 precision_name(precision), 8 * rank->backend->compute_bytes);
-    if (!is_wider && precision != rank->backend->compute)
+    bool is_as_planned = precision == rank->backend->compute ||
+                         (precision == PRECISION_FP8 && rank->backend->is_narrow);
+    if (!is_wider && !is_as_planned)
         fprintf(stderr, "meshwright run: the plan's %s is computed in %s\n",
                 precision_name(precision), precision_name(rank->backend->compute));
 }

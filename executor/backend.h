@@ -27,16 +27,22 @@
 //   are gathered (ZeRO) only the rounded ones travel. Box copies do not convert;
 // - counts messages and collectives of activations in compute_bytes, those of gradients in
 //   real_bytes;
-// - calls synchronize before it reads what a stream writes: nothing but COPY_TO_HOST,
-//   COPY_FROM_HOST, sum_squares and OP_DISPATCH with a routing waits by itself. What the device
+// - calls synchronize before it reads what a stream writes, or with is_asynchronous marks one
+//   stream with an event and has another wait for it: nothing but COPY_TO_HOST, COPY_FROM_HOST,
+//   sum_squares and OP_DISPATCH with a routing waits by itself. An event may be recorded again as
+//   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 5 };
+enum { BACKEND_VERSION = 6 };
 
 struct device;  // a back end's own
 struct event;
+struct capture;
 
-enum copy_kind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST };
+// TO_HOST and FROM_HOST are done when they return, whatever the host's memory is. TO_PINNED and
+// FROM_PINNED, where there is allocate_host, take their turn on the stream: the host's end is of
+// allocate_host and must be left alone until the stream has passed.
+enum copy_kind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST, COPY_TO_PINNED, COPY_FROM_PINNED };
 
 // to[box] = from[box], or += and max= ; boxes of equal sizes, strides in elements.
 enum box_combine { BOX_SET, BOX_ADD, BOX_MAX };
@@ -91,6 +97,11 @@ struct backend {
     int compute_bytes;       // of ELEMENT_COMPUTE
     enum precision compute;  // what ELEMENT_COMPUTE is where it has 2 bytes: bf16 or fp16
     bool is_host;  // the device's memory is the host's: others may read and write it directly
+    // Calls return before their work is done, and streams run beside each other; else everything
+    // has been done when its call returns.
+    bool is_asynchronous;
+    // Products of layers with their parameters are in 8 bits (at(PRECISION_FP8)).
+    bool is_narrow;
     // The same back end computing in this precision, NULL: it does not. No such function: it has
     // one precision for every plan.
     const struct backend *(*at)(enum precision precision);
@@ -99,6 +110,9 @@ struct backend {
     void (*close)(struct device *device);
     const char *(*allocate)(struct device *device, int64_t bytes, void **memory);
     void (*release)(struct device *device, void *memory);
+    // Memory of the host for COPY_TO_PINNED and COPY_FROM_PINNED. NULL: there are no such copies.
+    const char *(*allocate_host)(struct device *device, int64_t bytes, void **memory);
+    void (*release_host)(struct device *device, void *memory);
     const char *(*copy)(struct device *device, enum stream stream, enum copy_kind kind, void *to,
                         const void *from, int64_t bytes);
     const char *(*fill)(struct device *device, enum stream stream, void *memory, int byte,
@@ -107,6 +121,12 @@ struct backend {
     // Whether the kernel exists for such shapes; NULL, or the rule that is broken. No data needed.
     const char *(*can_run)(const struct kernel_call *call);
     const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
+    // Calls in a row that it runs as one: how many from the first on, at least 2, or 0; `written`:
+    // 1 << call whose result is there after it, the last's always. Each reads what the one before
+    // it makes. NULL: it joins none.
+    int (*joins)(const struct kernel_call *calls, int count, unsigned *written);
+    const char *(*run_joined)(struct device *device, enum stream stream,
+                              const struct kernel_call *calls, int count);
     const char *(*update)(struct device *device, enum stream stream,
                           const struct update_call *call);
     // rounded[i] = reals[i] as ELEMENT_COMPUTE, and back; NULL where both are one.
@@ -138,12 +158,19 @@ struct backend {
     double (*event_seconds)(struct device *device, struct event *from, struct event *to);
     // Of devices with memory of their own; NULL where that is the host's. How many there are here:
     // ranks beyond them share them in turn, by the ordinal given to `open`. What other libraries
-    // know the stream by (cudaStream_t). Memory of the host that copies go to and from at full
-    // speed.
+    // know the stream by (cudaStream_t).
     int (*device_count)(void);
     void *(*native_stream)(struct device *device, enum stream stream);
-    const char *(*allocate_host)(struct device *device, int64_t bytes, void **memory);
-    void (*release_host)(struct device *device, void *memory);
+    // What is put on the stream between begin and end is recorded instead of run, once, and put
+    // there by each replay, with the arrays and numbers of the recorded calls; keys of random
+    // numbers are read where `key_at` of a call says. In between neither events nor waits nor
+    // copies from and to the host. A replay puts nothing and says `is_stale` when the device's own
+    // memory has moved since: record again. end frees what it cannot record. NULL: no such thing.
+    const char *(*capture_begin)(struct device *device, enum stream stream);
+    const char *(*capture_end)(struct device *device, enum stream stream, struct capture **capture);
+    const char *(*replay)(struct device *device, enum stream stream, struct capture *capture,
+                          bool *is_stale);
+    void (*capture_free)(struct device *device, struct capture *capture);
 };
 
 // executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cpu-half", "cuda"); ERR_SYSTEM,

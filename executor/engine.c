@@ -151,11 +151,12 @@ static void find_owners(struct engine *engine)
     }
 }
 
-static int64_t staging_wanted(const struct engine *engine)
+static int64_t staging_wanted(const struct engine *engine, enum stream stream)
 {
     int64_t most = 0;
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *task = &engine->script->tasks[t];
+        if (engine->backend->is_asynchronous && task->stream != stream) continue;
         int64_t wanted = task->kind == SCRIPT_INSTR             ? exchange_staging(engine, t)
                          : task->kind == SCRIPT_GRADIENT_REDUCE ? update_staging(engine, t)
                                                                 : 0;
@@ -189,9 +190,21 @@ static bool open_memory(struct engine *engine)
         return false;
     engine->memory += guard;
     adopt_memory(engine, engine->memory);
-    engine->staging_bytes = staging_wanted(engine);
-    return reserve(engine, engine->staging_bytes, &engine->staging[0]) &&
-           reserve(engine, engine->staging_bytes, &engine->staging[1]);
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        if (s > 0 && !engine->backend->is_asynchronous) continue;
+        int64_t bytes = staging_wanted(engine, (enum stream)s);
+        engine->staging_bytes += 2 * bytes;
+        for (int i = 0; i < 2 && (s == 0 || bytes > 0); i++) {
+            if (!reserve(engine, bytes, &engine->staging[s][i])) return false;
+        }
+    }
+    return true;
+}
+
+// Streams that run beside each other have their own.
+char *engine_staging(const struct engine *engine, enum stream stream, int which)
+{
+    return engine->staging[engine->backend->is_asynchronous ? stream : STREAM_COMPUTE][which];
 }
 
 static bool open_world(struct engine *engine)
@@ -214,20 +227,26 @@ static bool open_engine(struct engine *engine)
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
-    measure_open(engine);
-    return true;
+    if (!streams_open(engine)) return false;
+    joins_prepare(engine);
+    return segments_open(engine) && measure_open(engine);
 }
 
 static void close_engine(struct engine *engine)
 {
     const struct backend *backend = engine->backend;
     adopt_memory(engine, NULL);
+    measure_close(engine);
+    segments_close(engine);
+    streams_close(engine);
+    host_memory_close(engine);
     state_close(engine);
     data_close(engine);
     if (engine->memory)
         backend->release(engine->device, engine->memory - poison_guard_bytes(engine));
-    for (int i = 0; i < 2; i++) {
-        if (engine->staging[i]) backend->release(engine->device, engine->staging[i]);
+    for (int i = 0; i < 2 * STREAM_COUNT; i++) {
+        char *staging = engine->staging[i / 2][i % 2];
+        if (staging) backend->release(engine->device, staging);
     }
 }
 
@@ -261,26 +280,31 @@ static void beat(const struct engine *engine, int task, enum pulse_state state)
 
 static bool run_tasks(struct engine *engine)
 {
-    for (int t = 0; t < engine->script->task_count; t++) {
+    for (int t = 0, count; t < engine->script->task_count; t += count) {
         struct arena_mark mark = arena_mark(engine->scratch);
         beat(engine, t, waits(engine, t) ? PULSE_WAITING : PULSE_WORKING);
-        measure_begin(engine, t);
-        bool done = task_run(engine, t);
-        measure_end(engine, t);
+        count = segments_run(engine, t);
+        if (count < 0) return false;
+        if (count > 0) continue;
+        count = 1;
+        bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&
+                    measure_end(engine, t) && streams_end(engine, t);
         arena_reset(engine->scratch, mark);
         if (!done) return false;
         if (engine->request->options->poison && !poison_after(engine, t)) return false;
     }
-    return engine_ok(engine, -1, engine->backend->synchronize(engine->device, STREAM_COMPUTE));
+    return streams_settle(engine);
 }
 
 static bool run_step(struct engine *engine, struct run_result *result)
 {
     engine->loss_sum = 0;
-    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine)) return false;
+    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
+        !segments_start(engine) || !streams_settle(engine))
+        return false;
     const char *fault = engine->transport->barrier(engine->request->communicator);
     if (!engine_ok(engine, -1, fault)) return false;
-    measure_start_step(engine);
+    if (!measure_start_step(engine)) return false;
     double began_s = clock_s();
     if (!run_tasks(engine)) return false;
     int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9), slowest_ns = 0;
@@ -292,6 +316,7 @@ static bool run_step(struct engine *engine, struct run_result *result)
     for (int r = 0; r < ranks; r++)
         if (all_ns[r] > slowest_ns) slowest_ns = all_ns[r];
     arena_reset(engine->scratch, mark);
+    task_add_losses(engine);
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
     result->step_s[engine->step] = (double)slowest_ns * 1e-9;
@@ -323,7 +348,10 @@ static void fill_memory(struct engine *engine, struct run_result *result)
     result->state_bytes =
         state->weight_count * engine->compute_bytes +
         (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
-    result->staging_bytes = 2 * engine->staging_bytes;
+    result->staging_bytes = engine->staging_bytes;
+    result->replay_count = segments_replayed(engine);
+    for (int t = 0; t < script->task_count; t++)
+        result->joined_count += engine->prepared[t].is_joined;
 }
 
 static bool find_peak(struct engine *engine, struct run_result *result)

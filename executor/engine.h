@@ -32,6 +32,9 @@ struct prepared {
     int source;       // of a reader of streamed keys: see engine_ring.c
     int rows;         // of a task on rows of experts: see engine_experts.c; -1
     unsigned writes;  // 1 << output: the first to touch a gradient, see engine_gradients.c
+    int joined;       // tasks from this one on that run as one; 0
+    bool is_joined;   // with one before it
+    char *host;       // of what it copies from or to the host without waiting; NULL: not yet
 };
 
 // Of the loss's gradient, and with it of all others: see engine_scale.c.
@@ -59,9 +62,13 @@ struct engine {
     int64_t plan_bytes;  // of an element in the plan's precision
     int64_t widen;       // bytes here for a byte of the plan
     int rank, stage;
-    char *memory;  // the arena; between guards
-    char *staging[2];
-    int64_t staging_bytes;
+    char *memory;                    // the arena; between guards
+    char *staging[STREAM_COUNT][2];  // see engine_staging
+    int64_t staging_bytes;           // of all
+    struct streams *streams;
+    struct segments *segments;
+    bool is_capturing;
+    struct host_memory *host_memory;
     struct state state;
     struct member_group **groups;
     int group_count;
@@ -104,13 +111,56 @@ MUST_CHECK bool numbers_write(struct engine *engine, int task, enum element elem
 struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose);
 const char *engine_rank_group(struct engine *engine, const int *ranks, int count,
                               const char *purpose, struct group **group);
+// Room for what an exchange on this stream packs and unpacks, one for what leaves (0) and one for
+// what comes (1).
+char *engine_staging(const struct engine *engine, enum stream stream, int which);
 int engine_rank_at_stage(const struct engine *engine, int stage);
 // Position in the graph's sequence of a task's block.
 int engine_sequence(const struct engine *engine, const struct script_task *task);
 
 double engine_step_tokens(const struct engine *engine);
+// engine_streams.c: what a task waits for on other streams, and what it tells them. Nothing where
+// calls of the back end return when all is done.
+MUST_CHECK bool streams_open(struct engine *engine);
+void streams_close(struct engine *engine);
+MUST_CHECK bool streams_begin(struct engine *engine, int task);
+MUST_CHECK bool streams_end(struct engine *engine, int task);
+bool streams_is_awaited(const struct engine *engine, int task);
+// Inside a task that works on two streams: a mark on one, and what another goes on behind. `join`:
+// what is put on `behind` from now on comes behind what is on `stream`.
+enum stream_mark { MARK_JOIN, MARK_RING, MARK_RING_NEXT, MARK_COUNT };
+MUST_CHECK bool streams_mark(struct engine *engine, int task, enum stream_mark mark,
+                             enum stream stream);
+MUST_CHECK bool streams_follow(struct engine *engine, int task, enum stream_mark mark,
+                               enum stream stream);
+MUST_CHECK bool streams_join(struct engine *engine, int task, enum stream behind,
+                             enum stream stream);
+// Waits until all streams are done.
+MUST_CHECK bool streams_settle(struct engine *engine);
+// engine_host.c: memory of the host, for the run; NULL and the engine's err set when there is none.
+// What is copied from and to it is there when streams_settle returns, if not at once.
+char *host_memory(struct engine *engine, int64_t bytes);
+void host_memory_close(struct engine *engine);
+const char *host_copy(struct engine *engine, enum stream stream, enum copy_kind kind, void *to,
+                      const void *from, int64_t bytes);
+// engine_segments.c: operators in a row that are recorded and replayed as one. segments_run: how
+// many tasks from this one on it ran, 0 if none, -1 on a fault.
+MUST_CHECK bool segments_open(struct engine *engine);
+void segments_close(struct engine *engine);
+MUST_CHECK bool segments_start(struct engine *engine);  // of a step
+int segments_run(struct engine *engine, int task);
+int64_t segments_replayed(const struct engine *engine);
+const uint64_t *segments_key_at(const struct engine *engine, int task);
+// Whether a task puts work on the compute stream and no more; and does so right behind the one
+// before it, with nothing to wait for or to tell in between.
+bool segments_is_plain(const struct engine *engine, int task);
+bool segments_goes_on(const struct engine *engine, int task);
+// engine_joins.c: operators that the back end runs as one, where the first of them stands.
+void joins_prepare(struct engine *engine);
+MUST_CHECK bool joins_run(struct engine *engine, int task);
 // engine_task.c
 MUST_CHECK bool task_run(struct engine *engine, int task);
+void task_add_losses(struct engine *engine);  // of the step, when all streams are done
 // engine_offload.c: what leaves for the host and comes back.
 MUST_CHECK bool offload_run(struct engine *engine, int task);
 // engine_dump.c
@@ -172,8 +222,11 @@ MUST_CHECK bool ring_run(struct engine *engine, int task);
 MUST_CHECK bool ring_settle(struct engine *engine, int task);
 // engine_call.c
 MUST_CHECK bool call_make(struct engine *engine, int task, struct kernel_call *call);
+uint64_t call_key(const struct engine *engine, int task);  // of random numbers
 MUST_CHECK bool call_run(struct engine *engine, int task);
-MUST_CHECK bool call_part(struct engine *engine, int task, int part, struct kernel_array *inner);
+// On the stream of the exchange that the part belongs to.
+MUST_CHECK bool call_part(struct engine *engine, int task, enum stream stream, int part,
+                          struct kernel_array *inner);
 // engine_update.c: once a step.
 struct state_part update_part_of(struct engine *engine, int parameter);
 MUST_CHECK bool update_run(struct engine *engine, int task);
@@ -193,10 +246,12 @@ MUST_CHECK bool poison_start(struct engine *engine);
 MUST_CHECK bool poison_after(struct engine *engine, int task);
 MUST_CHECK bool poison_check(struct engine *engine, double loss);  // at the end of a step
 // engine_measure.c
-void measure_open(struct engine *engine);
-void measure_start_step(struct engine *engine);
-void measure_begin(struct engine *engine, int task);
-void measure_end(struct engine *engine, int task);
+MUST_CHECK bool measure_open(struct engine *engine);
+void measure_close(struct engine *engine);
+MUST_CHECK bool measure_start_step(struct engine *engine);
+MUST_CHECK bool measure_begin(struct engine *engine, int task);
+MUST_CHECK bool measure_end(struct engine *engine, int task);
+bool measure_is_fine(const struct engine *engine);  // every task of this step is timed
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);

@@ -42,6 +42,32 @@ static const char *drawn_by(const struct block *block, const struct op *op)
     return forward->kind == OP_ATTENTION ? "attention.softmax_dropout" : forward->name;
 }
 
+uint64_t call_key(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct op *op = &block->block->ops[block->instrs[of->instr].op];
+    uint64_t key = random_key(engine->request->options->seed, 2);
+    key = random_key(key, (uint64_t)engine->step);
+    key = random_key(key, (uint64_t)engine_sequence(engine, of));
+    return random_key_text(key, drawn_by(block->block, op));
+}
+
+// Heads and tables are not of layers: their products stay as wide as their values.
+static void know_product(const struct engine *engine, const struct script_task *of,
+                         struct kernel_call *call)
+{
+    const struct block_program *block = engine_block(engine, of);
+    const struct op *op = call->op;
+    if (op->kind != OP_CONTRACT || block->block->role != BLOCK_LAYER) return;
+    call->is_linear = tensor_of(block, op->outputs[0])->role == TENSOR_PARAMETER_GRADIENT;
+    for (int i = 0; i < op->input_count; i++) {
+        enum tensor_role role = tensor_of(block, op->inputs[i])->role;
+        call->is_linear = call->is_linear || role == TENSOR_PARAMETER;
+        if (role == TENSOR_GRADIENT) call->gradients |= 1u << i;
+    }
+}
+
 bool call_make(struct engine *engine, int task, struct kernel_call *call)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -68,11 +94,10 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
+    know_product(engine, of, call);
     if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
-    uint64_t key = random_key(engine->request->options->seed, 2);
-    key = random_key(key, (uint64_t)engine->step);
-    key = random_key(key, (uint64_t)engine_sequence(engine, of));
-    call->key = random_key_text(key, drawn_by(block->block, op));
+    call->key = call_key(engine, task);
+    call->key_at = segments_key_at(engine, task);
     return experts_show(engine, task, call);
 }
 
@@ -84,12 +109,12 @@ bool call_run(struct engine *engine, int task)
     return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
 }
 
-bool call_part(struct engine *engine, int task, int part, struct kernel_array *inner)
+bool call_part(struct engine *engine, int task, enum stream stream, int part,
+               struct kernel_array *inner)
 {
     struct kernel_call call;
-    const struct script_task *of = &engine->script->tasks[task];
     if (!call_make(engine, task, &call)) return false;
     call.part = part;
     call.inner = *inner;
-    return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
+    return engine_ok(engine, task, engine->backend->run(engine->device, stream, &call));
 }

@@ -66,7 +66,7 @@ static bool gather(struct exchange *x)
     for (int j = 0; j < x->group->count; j++)
         counts[j] = held(x, x->input, j).elements;
     bool direct = is_in_rows(x, &x->after, x->input);
-    char *all = direct ? x->to : engine->staging[0];
+    char *all = direct ? x->to : engine_staging(engine, x->of->stream, 0);
     const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->element,
                                                       x->from, all, counts);
     if (!engine_ok(engine, x->task, fault)) return false;
@@ -83,7 +83,7 @@ static bool scatter(struct exchange *x)
     struct engine *engine = x->engine;
     int64_t *counts = ARENA_NEW(engine->scratch, int64_t, x->group->count);
     bool direct = is_in_rows(x, &x->before, x->output);
-    char *all = direct ? x->from : engine->staging[0], *at = all;
+    char *all = direct ? x->from : engine_staging(engine, x->of->stream, 0), *at = all;
     for (int j = 0; j < x->group->count; j++) {
         struct held part = held(x, x->output, j);
         counts[j] = part.elements;
@@ -100,7 +100,8 @@ static bool exchange_all(struct exchange *x)
     struct engine *engine = x->engine;
     int64_t *sent = ARENA_NEW(engine->scratch, int64_t, x->group->count);
     int64_t *received = ARENA_NEW(engine->scratch, int64_t, x->group->count);
-    char *at = engine->staging[0];
+    char *leaves = engine_staging(engine, x->of->stream, 0), *at = leaves;
+    char *comes = engine_staging(engine, x->of->stream, 1);
     for (int j = 0; j < x->group->count; j++) {
         struct held theirs = held(x, x->output, j);
         struct held part = held_overlap(&x->before, &theirs);
@@ -110,11 +111,10 @@ static bool exchange_all(struct exchange *x)
         struct held source = held(x, x->input, j);
         received[j] = held_overlap(&source, &x->after).elements;
     }
-    const char *fault =
-        engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
-                                      engine->staging[0], sent, engine->staging[1], received);
+    const char *fault = engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
+                                                      leaves, sent, comes, received);
     if (!engine_ok(engine, x->task, fault)) return false;
-    at = engine->staging[1];
+    at = comes;
     for (int j = 0; j < x->group->count; j++) {
         struct held source = held(x, x->input, j);
         struct held part = held_overlap(&source, &x->after);
@@ -198,9 +198,10 @@ static const char *widened(struct engine *engine, int task, const char *room, in
                            const char **fault)
 {
     if (!engine->state.masters) return room;
-    *fault = engine->backend->widen(engine->device, engine->script->tasks[task].stream,
-                                    engine->staging[1], room, count);
-    return engine->staging[1];
+    enum stream stream = engine->script->tasks[task].stream;
+    char *wide = engine_staging(engine, stream, 1);
+    *fault = engine->backend->widen(engine->device, stream, wide, room, count);
+    return wide;
 }
 
 // Whole gradients in their room into the shards of the state.
@@ -215,15 +216,15 @@ static bool scatter_units(struct engine *engine, int task)
         struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
         if (!group) return false;
         int64_t *counts = state_counts(engine, u, group);
+        char *sum = engine_staging(engine, of->stream, 0);
         const char *fault = NULL, *whole = widened(engine, task, room, unit->elements, &fault);
         if (!fault)
             fault = engine->transport->reduce_scatter(group->group, of->stream, ELEMENT_FP32, whole,
-                                                      engine->staging[0], counts);
+                                                      sum, counts);
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, unit->elements * engine->real_bytes);
         char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
-        if (!add_numbers(engine, task, ELEMENT_FP32, to, engine->staging[0], counts[group->index]))
-            return false;
+        if (!add_numbers(engine, task, ELEMENT_FP32, to, sum, counts[group->index])) return false;
         room += unit->elements * engine->compute_bytes;
     }
     return true;

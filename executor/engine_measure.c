@@ -6,6 +6,11 @@
 
 // What each task took, by kind and as a trace. Kinds are numbered alike on all ranks, so that they
 // can be added up: tasks of the schedule and of the step, operators, collectives by axis.
+//
+// Where streams run beside the host, times are those of events on them. An event on either side of
+// every operator would cost more than a small one takes: that is done in one step (the fine one,
+// whose operators are all that is known of operators), in the others only what the trace shows is
+// timed: slots, exchanges, messages, work of the step.
 
 enum {
     FIRST_OPERATOR = TASK_NUMBER_KINDS,
@@ -21,7 +26,9 @@ struct measure {
     double *starts, *ends;  // [task] seconds since the step began
     int64_t *bytes;         // [task]
     struct tally kinds[KIND_COUNT];
-    int measured_steps;
+    int measured_steps, fine_steps;
+    struct event *start, **began, **ended;  // [task]; NULL: the host's clock is right
+    bool *is_shown;                         // [task]: timed in every step
     double step_began_s;
     double best_s;
     double *best_starts, *best_ends;  // of the fastest step after the first
@@ -45,7 +52,26 @@ static int inner_kind(const struct engine *engine, int task)
     return FIRST_COLLECTIVE + (int)instr->parent * COLLECTIVE_COUNT + (int)collective;
 }
 
-void measure_open(struct engine *engine)
+static bool is_beside(const struct engine *engine)
+{
+    return engine->backend->is_asynchronous;
+}
+
+// The first step touches memory for the first time.
+bool measure_is_fine(const struct engine *engine)
+{
+    int fine = engine->request->options->steps > 1 ? 1 : 0;
+    return !is_beside(engine) || engine->step == fine;
+}
+
+static bool is_timed(const struct engine *engine, int task)
+{
+    return measure_is_fine(engine) || engine->measure->is_shown[task];
+}
+
+static bool open_events(struct engine *engine);
+
+bool measure_open(struct engine *engine)
 {
     int tasks = engine->script->task_count;
     struct measure *measure = engine->measure = ARENA_NEW(engine->arena, struct measure, 1);
@@ -54,24 +80,55 @@ void measure_open(struct engine *engine)
     measure->bytes = ARENA_NEW(engine->arena, int64_t, tasks);
     measure->best_starts = ARENA_NEW(engine->arena, double, tasks);
     measure->best_ends = ARENA_NEW(engine->arena, double, tasks);
+    return !is_beside(engine) || open_events(engine);
 }
 
-void measure_start_step(struct engine *engine)
+void measure_close(struct engine *engine)
+{
+    struct measure *measure = engine->measure;
+    const struct backend *backend = engine->backend;
+    if (!measure || !measure->began) return;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        if (measure->began[t]) backend->event_free(engine->device, measure->began[t]);
+        if (measure->ended[t]) backend->event_free(engine->device, measure->ended[t]);
+    }
+    if (measure->start) backend->event_free(engine->device, measure->start);
+}
+
+bool measure_start_step(struct engine *engine)
 {
     struct measure *measure = engine->measure;
     for (int t = 0; t < engine->script->task_count; t++)
         measure->bytes[t] = 0;
     measure->step_began_s = clock_s();
+    if (!is_beside(engine)) return true;
+    const char *fault =
+        engine->backend->event_record(engine->device, STREAM_COMPUTE, measure->start);
+    // No stream begins before it.
+    return engine_ok(engine, -1, fault) && streams_settle(engine);
 }
 
-void measure_begin(struct engine *engine, int task)
+static bool record(struct engine *engine, int task, struct event *event)
 {
-    engine->measure->starts[task] = clock_s() - engine->measure->step_began_s;
+    if (!is_timed(engine, task)) return true;
+    enum stream stream = engine->script->tasks[task].stream;
+    return engine_ok(engine, task, engine->backend->event_record(engine->device, stream, event));
 }
 
-void measure_end(struct engine *engine, int task)
+bool measure_begin(struct engine *engine, int task)
 {
-    engine->measure->ends[task] = clock_s() - engine->measure->step_began_s;
+    struct measure *measure = engine->measure;
+    if (is_beside(engine)) return record(engine, task, measure->began[task]);
+    measure->starts[task] = clock_s() - measure->step_began_s;
+    return true;
+}
+
+bool measure_end(struct engine *engine, int task)
+{
+    struct measure *measure = engine->measure;
+    if (is_beside(engine)) return record(engine, task, measure->ended[task]);
+    measure->ends[task] = clock_s() - measure->step_began_s;
+    return true;
 }
 
 void measure_bytes(struct engine *engine, int task, int64_t bytes)
@@ -115,6 +172,45 @@ static bool begins_slot(const struct engine *engine, int task)
     return true;
 }
 
+static bool open_events(struct engine *engine)
+{
+    struct measure *measure = engine->measure;
+    const struct backend *backend = engine->backend;
+    int tasks = engine->script->task_count;
+    measure->began = ARENA_NEW(engine->arena, struct event *, tasks + 1);
+    measure->ended = ARENA_NEW(engine->arena, struct event *, tasks + 1);
+    measure->is_shown = ARENA_NEW(engine->arena, bool, tasks + 1);
+    measure->start = backend->event_new(engine->device);
+    bool has_all = measure->start != NULL;
+    for (int t = 0; t < tasks && has_all; t++) {
+        measure->began[t] = backend->event_new(engine->device);
+        measure->ended[t] = backend->event_new(engine->device);
+        has_all = measure->began[t] && measure->ended[t];
+        const struct instr *instr = instr_of(engine, t);
+        bool is_exchange =
+            instr && instr->collective != COLLECTIVE_NONE && instr->collective != COLLECTIVE_SLICE;
+        bool is_copy = engine->script->tasks[t].stream != STREAM_COMPUTE;
+        measure->is_shown[t] |= is_exchange || is_copy || has_own_kind(engine, t);
+        if (!begins_slot(engine, t)) continue;
+        measure->is_shown[t] = measure->is_shown[end_of_slot(engine, t)] = true;
+    }
+    return has_all || engine_ok(engine, -1, "no event left on the device");
+}
+
+// Of a step whose streams are done.
+static void read_events(struct engine *engine)
+{
+    struct measure *measure = engine->measure;
+    const struct backend *backend = engine->backend;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        if (!is_timed(engine, t)) continue;
+        measure->starts[t] =
+            backend->event_seconds(engine->device, measure->start, measure->began[t]);
+        measure->ends[t] =
+            backend->event_seconds(engine->device, measure->start, measure->ended[t]);
+    }
+}
+
 static void add(struct measure *measure, int kind, double count, double seconds, double bytes)
 {
     measure->kinds[kind].count += count;
@@ -128,7 +224,8 @@ static void add_step(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         double seconds = measure->ends[t] - measure->starts[t];
         int inner = inner_kind(engine, t);
-        if (inner >= 0) add(measure, inner, 1, seconds, (double)measure->bytes[t]);
+        if (inner >= 0 && is_timed(engine, t))
+            add(measure, inner, 1, seconds, (double)measure->bytes[t]);
         if (has_own_kind(engine, t)) {
             add(measure, script_task_id(engine->script, t).kind, 1, seconds,
                 (double)measure->bytes[t]);
@@ -138,6 +235,7 @@ static void add_step(struct engine *engine)
         }
     }
     measure->measured_steps++;
+    measure->fine_steps += measure_is_fine(engine);
 }
 
 bool measure_step(struct engine *engine, double step_s)
@@ -146,6 +244,7 @@ bool measure_step(struct engine *engine, double step_s)
     // The first step touches memory for the first time.
     bool counts = engine->step > 0 || engine->request->options->steps == 1;
     if (!counts) return true;
+    if (is_beside(engine)) read_events(engine);
     add_step(engine);
     if (measure->measured_steps > 1 && step_s >= measure->best_s) return true;
     measure->best_s = step_s;
@@ -171,8 +270,10 @@ static bool sum_kinds(struct engine *engine, struct run_result *result)
 {
     struct measure *measure = engine->measure;
     double *values = ARENA_NEW(engine->arena, double, 3 * KIND_COUNT);
-    int steps = measure->measured_steps > 0 ? measure->measured_steps : 1;
     for (int k = 0; k < KIND_COUNT; k++) {
+        bool is_operator = k >= FIRST_OPERATOR && k < FIRST_COLLECTIVE;
+        int steps = is_operator ? measure->fine_steps : measure->measured_steps;
+        if (steps == 0) steps = 1;
         values[3 * k] = measure->kinds[k].count / steps;
         values[3 * k + 1] = measure->kinds[k].seconds / steps;
         values[3 * k + 2] = measure->kinds[k].bytes / steps;

@@ -28,7 +28,7 @@ static struct offloaded *find(struct engine *engine, const struct script_task *t
     *made =
         (struct offloaded){engine->offloaded, task->chunk, task->position, task->micro_batch, NULL};
     int64_t bytes = bytes_of(engine, task->inputs, task->input_count);
-    made->memory = ARENA_NEW(engine->arena, char, bytes);
+    made->memory = host_memory(engine, bytes);
     return engine->offloaded = made;
 }
 
@@ -39,14 +39,14 @@ bool offload_run(struct engine *engine, int task)
     const struct script_operand *operands = leaves ? of->inputs : of->outputs;
     int count = leaves ? of->input_count : of->output_count;
     char *host = find(engine, of)->memory;
+    if (!host) return false;
     measure_bytes(engine, task, bytes_of(engine, operands, count));
     for (int i = 0; i < count; i++) {
         char *device = engine_address(engine, of, &operands[i]);
         int64_t bytes = operands[i].bytes * engine->widen;
-        const char *fault = leaves ? engine->backend->copy(engine->device, of->stream, COPY_TO_HOST,
-                                                           host, device, bytes)
-                                   : engine->backend->copy(engine->device, of->stream,
-                                                           COPY_FROM_HOST, device, host, bytes);
+        const char *fault =
+            leaves ? host_copy(engine, of->stream, COPY_TO_HOST, host, device, bytes)
+                   : host_copy(engine, of->stream, COPY_FROM_HOST, device, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
         host += bytes;
     }

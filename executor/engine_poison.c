@@ -179,7 +179,7 @@ static bool results_are_numbers(struct engine *engine, int task)
 
 bool poison_after(struct engine *engine, int task)
 {
-    if (!results_are_numbers(engine, task)) return false;
+    if (!streams_settle(engine) || !results_are_numbers(engine, task)) return false;
     while (engine->next_end < engine->end_count && engine->ends[engine->next_end].task == task) {
         const struct value_end *end = &engine->ends[engine->next_end++];
         const char *fault = engine->backend->fill(engine->device, STREAM_COMPUTE,
@@ -187,7 +187,7 @@ bool poison_after(struct engine *engine, int task)
                                                   DEAD_BYTE, end->bytes * engine->widen);
         if (!engine_ok(engine, task, fault)) return false;
     }
-    return true;
+    return streams_settle(engine);
 }
 
 static bool is_whole(struct engine *engine, const char *guard)

@@ -235,13 +235,37 @@ static bool clear_gradients(struct ring *ring)
     return true;
 }
 
-// One's own block comes first, so that something has been seen when others merge.
+// The exchanges go on behind what has been put on the stream of the work, or the other way round.
+static bool let_pass(struct ring *ring)
+{
+    return streams_join(ring->engine, ring->task, STREAM_CP, ring->of->stream);
+}
+static bool let_work(struct ring *ring)
+{
+    return streams_join(ring->engine, ring->task, ring->of->stream, STREAM_CP);
+}
+
+// Which of the two marks says that the work on the block in a slot is done.
+static enum stream_mark mark_of(int step)
+{
+    return step % 2 ? MARK_RING_NEXT : MARK_RING;
+}
+
+// One's own block comes first, so that something has been seen when others merge. A block passes
+// while the one before it is worked on: it takes the place of the one before that.
 static bool run_forward(struct ring *ring)
 {
-    if (!work(ring, ring->group->index, 0)) return false;
+    struct engine *engine = ring->engine;
+    int task = ring->task;
+    enum stream compute = ring->of->stream;
+    if (!let_pass(ring) || !work(ring, ring->group->index, 0) ||
+        !streams_mark(engine, task, mark_of(0), compute))
+        return false;
     for (int s = 1; s <= ring->steps; s++) {
+        if (s > 1 && !streams_follow(engine, task, mark_of(s), STREAM_CP)) return false;
         if (!pass_keys(ring, s, (s - 1) % 2, s % 2)) return false;
-        if (!work(ring, member_behind(ring, s), s % 2)) return false;
+        if (!let_work(ring) || !work(ring, member_behind(ring, s), s % 2)) return false;
+        if (!streams_mark(engine, task, mark_of(s), compute)) return false;
     }
     return true;
 }
@@ -252,15 +276,16 @@ static bool run_backward(struct ring *ring)
     int count = ring->group->count, me = ring->group->index;
     if (!clear_gradients(ring)) return false;
     for (int s = 1; s <= ring->steps; s++) {
-        if (!pass_keys(ring, s, s > 1, 1)) return false;
+        if (!let_pass(ring) || !pass_keys(ring, s, s > 1, 1)) return false;
         if (s > 1 && !pass_gradients(ring, s - 1, s, (me + 1) % count, member_behind(ring, 1)))
             return false;
-        if (!work(ring, member_behind(ring, s), 1)) return false;
+        if (!let_work(ring) || !work(ring, member_behind(ring, s), 1)) return false;
     }
+    if (ring->steps > 0 && !let_pass(ring)) return false;
     if (ring->steps > 0 && !pass_gradients(ring, ring->steps, 0, member_behind(ring, ring->steps),
                                            (me + ring->steps) % count))
         return false;
-    return work(ring, me, 0);
+    return let_work(ring) && work(ring, me, 0);
 }
 
 bool ring_run(struct engine *engine, int task)

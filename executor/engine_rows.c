@@ -62,13 +62,14 @@ static bool gather(struct exchange *x)
 {
     struct engine *engine = x->engine;
     int64_t *counts = ARENA_NEW(engine->scratch, int64_t, x->group->count);
-    const char *at = engine->staging[0];
+    const char *at = engine_staging(engine, x->of->stream, 0);
     for (int m = 0; m < x->group->count; m++) {
         struct held part = held(x, x->instr->inputs[0], m);
         counts[m] = reals_in(x, &part);
     }
-    const char *fault = engine->transport->all_gather(
-        x->group->group, x->of->stream, ELEMENT_COMPUTE, x->from, engine->staging[0], counts);
+    const char *fault =
+        engine->transport->all_gather(x->group->group, x->of->stream, ELEMENT_COMPUTE, x->from,
+                                      engine_staging(engine, x->of->stream, 0), counts);
     if (!engine_ok(engine, x->task, fault)) return false;
     for (int m = 0; m < x->group->count; m++) {
         struct held part = held(x, x->instr->inputs[0], m);
@@ -82,17 +83,17 @@ static bool scatter(struct exchange *x)
 {
     struct engine *engine = x->engine;
     int64_t *counts = ARENA_NEW(engine->scratch, int64_t, x->group->count);
-    char *at = engine->staging[0];
+    char *at = engine_staging(engine, x->of->stream, 0);
     for (int m = 0; m < x->group->count; m++) {
         struct held part = held(x, x->instr->outputs[0], m);
         counts[m] = reals_in(x, &part);
         if (!copy_rows(x, &x->before, x->from, &part, at)) return false;
         at += counts[m] * engine->compute_bytes;
     }
-    return engine_ok(engine, x->task,
-                     engine->transport->reduce_scatter(x->group->group, x->of->stream,
-                                                       ELEMENT_COMPUTE, engine->staging[0], x->to,
-                                                       counts));
+    return engine_ok(
+        engine, x->task,
+        engine->transport->reduce_scatter(x->group->group, x->of->stream, ELEMENT_COMPUTE,
+                                          engine_staging(engine, x->of->stream, 0), x->to, counts));
 }
 
 static bool exchange_all(struct exchange *x)
@@ -101,7 +102,7 @@ static bool exchange_all(struct exchange *x)
     int64_t *sent = ARENA_NEW(engine->scratch, int64_t, x->group->count);
     int64_t *received = ARENA_NEW(engine->scratch, int64_t, x->group->count);
     struct held *sources = ARENA_NEW(engine->scratch, struct held, x->group->count);
-    char *at = engine->staging[0];
+    char *at = engine_staging(engine, x->of->stream, 0);
     for (int m = 0; m < x->group->count; m++) {
         struct held theirs = held(x, x->instr->outputs[0], m);
         struct held source = held(x, x->instr->inputs[0], m);
@@ -112,11 +113,11 @@ static bool exchange_all(struct exchange *x)
         if (!copy_rows(x, &x->before, x->from, &part, at)) return false;
         at += sent[m] * engine->compute_bytes;
     }
-    const char *fault =
-        engine->transport->all_to_all(x->group->group, x->of->stream, ELEMENT_COMPUTE,
-                                      engine->staging[0], sent, engine->staging[1], received);
+    const char *fault = engine->transport->all_to_all(
+        x->group->group, x->of->stream, ELEMENT_COMPUTE, engine_staging(engine, x->of->stream, 0),
+        sent, engine_staging(engine, x->of->stream, 1), received);
     if (!engine_ok(engine, x->task, fault)) return false;
-    at = engine->staging[1];
+    at = engine_staging(engine, x->of->stream, 1);
     for (int m = 0; m < x->group->count; m++) {
         if (!copy_rows(x, &sources[m], at, &x->after, x->to)) return false;
         at += received[m] * engine->compute_bytes;

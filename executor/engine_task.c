@@ -1,4 +1,5 @@
 #include "executor/engine.h"
+#include "executor/number.h"
 
 // One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
 
@@ -17,7 +18,7 @@ static bool run_inner(struct engine *engine, int task)
     if (!call_make(engine, owner, &call)) return false;
     struct kernel_array inner = call.outputs[0];
     inner.data = engine_address(engine, of, &of->inputs[0]);
-    if (!call_part(engine, owner, 2 * instr->inner - 1, &inner)) return false;
+    if (!call_part(engine, owner, of->stream, 2 * instr->inner - 1, &inner)) return false;
     struct member_group *group = engine_group(engine, instr->axes, "inner");
     if (!group) return false;
     int64_t rows = 1;
@@ -27,13 +28,16 @@ static bool run_inner(struct engine *engine, int task)
     enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
     const char *fault = engine->transport->all_reduce(group->group, of->stream, inner.element,
                                                       inner.data, rows, combine);
-    return engine_ok(engine, task, fault) && call_part(engine, owner, 2 * instr->inner, &inner);
+    return engine_ok(engine, task, fault) &&
+           call_part(engine, owner, of->stream, 2 * instr->inner, &inner);
 }
 
 static bool run_instr(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct instr *instr = instr_of(engine, of);
+    if (engine->prepared[task].is_joined) return true;
+    if (engine->prepared[task].joined > 0) return joins_run(engine, task);
     if (experts_gather(engine, task)) return experts_exchange_choices(engine, task);
     if (instr->inner > 0) return run_inner(engine, task);
     if (ring_is(engine, task)) return ring_run(engine, task);
@@ -53,21 +57,41 @@ double engine_step_tokens(const struct engine *engine)
     return (double)workload->global_batch * (double)workload->seq_len;
 }
 
+// The host's end of what a task copies in every step, for all of its operands. They are of reals.
+static char *host_room(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    int64_t elements = 0;
+    if (engine->prepared[task].host) return engine->prepared[task].host;
+    for (int i = 0; i < of->input_count + of->output_count; i++) {
+        const struct script_operand *operand =
+            i < of->input_count ? &of->inputs[i] : &of->outputs[i - of->input_count];
+        elements += held_of_buffer(engine->program, block, operand->buffer, engine->rank).elements;
+    }
+    return engine->prepared[task].host = host_memory(engine, elements * engine->real_bytes);
+}
+
 static bool seed(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
+    char *host = host_room(engine, task);
+    if (!host) return false;
     for (int i = 0; i < of->output_count; i++) {
         struct held held =
             held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
         double weight = (i > 0 ? PREDICTION_WEIGHT : 1) * engine->scale.now;
         double value = weight / engine_step_tokens(engine);
-        double *values = ARENA_NEW(engine->scratch, double, held.elements);
-        for (int64_t e = 0; e < held.elements; e++)
-            values[e] = value;
-        char *to = engine_address(engine, of, &of->outputs[i]);
         enum element element = engine_element(engine, of, &of->outputs[i]);
-        if (!numbers_write(engine, task, element, to, held.elements, values)) return false;
+        enum number number = number_of(engine->backend, element);
+        int64_t bytes = held.elements * number_bytes(number);
+        for (int64_t e = 0; e < held.elements; e++)
+            number_put(number, host, e, value);
+        char *to = engine_address(engine, of, &of->outputs[i]);
+        const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, host, bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        host += bytes;
     }
     return true;
 }
@@ -83,7 +107,8 @@ static bool counts_tokens(const struct engine *engine, const struct layout *layo
     return true;
 }
 
-// The first of the losses is that of the next token.
+// The first of the losses is that of the next token. They are looked at when the step is over, so
+// that the host goes on meanwhile.
 static bool take_loss(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -91,13 +116,27 @@ static bool take_loss(struct engine *engine, int task)
     const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
     if (!counts_tokens(engine, &buffer->layout)) return true;
     struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
-    double *losses = ARENA_NEW(engine->scratch, double, held.elements);
     enum element element = engine_element(engine, of, &of->inputs[0]);
-    const char *from = engine_address(engine, of, &of->inputs[0]);
-    if (!numbers_read(engine, task, element, from, held.elements, losses)) return false;
-    for (int64_t e = 0; e < held.elements; e++)
-        engine->loss_sum += losses[e];
-    return true;
+    char *host = host_room(engine, task);
+    if (!host) return false;
+    return engine_ok(engine, task,
+                     host_copy(engine, of->stream, COPY_TO_HOST, host,
+                               engine_address(engine, of, &of->inputs[0]),
+                               held.elements * engine_element_bytes(engine, element)));
+}
+
+void task_add_losses(struct engine *engine)
+{
+    for (int t = 0; t < engine->script->task_count; t++) {
+        const struct script_task *of = &engine->script->tasks[t];
+        const char *host = engine->prepared[t].host;
+        if (of->kind != SCRIPT_LOSS || !host) continue;
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          of->inputs[0].buffer, engine->rank);
+        enum number number = number_of(engine->backend, engine_element(engine, of, &of->inputs[0]));
+        for (int64_t e = 0; e < held.elements; e++)
+            engine->loss_sum += number_get(number, host, e);
+    }
 }
 
 static bool make_room(struct engine *engine, int task)

@@ -36,12 +36,12 @@ static bool reduce(struct engine *engine, int task)
         if (!group) return false;
         char *all = gradient_at(engine, engine->state.gradient_at[of->unit]);
         const char *fault = engine->transport->reduce_scatter(
-            group->group, of->stream, ELEMENT_FP32, all, engine->staging[0],
+            group->group, of->stream, ELEMENT_FP32, all, engine_staging(engine, of->stream, 0),
             state_counts(engine, of->unit, group));
         if (!engine_ok(engine, task, fault)) return false;
-        fault =
-            engine->backend->copy(engine->device, of->stream, COPY_DEVICE, gradient_at(engine, at),
-                                  engine->staging[0], own.count * engine->real_bytes);
+        fault = engine->backend->copy(
+            engine->device, of->stream, COPY_DEVICE, gradient_at(engine, at),
+            engine_staging(engine, of->stream, 0), own.count * engine->real_bytes);
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, unit->elements * engine->real_bytes);
     }
@@ -133,8 +133,9 @@ static bool take_norm(struct engine *engine, int task)
     for (int p = 0; p < engine->script->parameter_count; p++) {
         if (is_shared(engine, p) || !counts(engine, p)) continue;
         struct state_part part = update_part_of(engine, p);
-        const char *fault = engine->backend->sum_squares(
-            engine->device, STREAM_COMPUTE, gradient_at(engine, part.at), part.count, &sum);
+        const char *fault =
+            engine->backend->sum_squares(engine->device, engine->script->tasks[task].stream,
+                                         gradient_at(engine, part.at), part.count, &sum);
         if (!engine_ok(engine, task, fault)) return false;
     }
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;

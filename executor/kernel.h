@@ -44,10 +44,15 @@ struct kernel_call {
     // outputs.
     int part;
     struct kernel_array inner;
-    uint64_t key;        // of random numbers: seed, step, layer, operator; see executor/random.h
-    int64_t vocab;       // columns of logits past this one do not exist (padding)
-    int64_t head_count;  // of the whole, for the slopes of alibi
+    uint64_t key;  // of random numbers: seed, step, layer, operator; see executor/random.h
+    const uint64_t *key_at;  // NULL, or where the device finds the key in its memory when it runs
+    int64_t vocab;           // columns of logits past this one do not exist (padding)
+    int64_t head_count;      // of the whole, for the slopes of alibi
     const struct kernel_routing *routing;  // NULL: nothing is ragged
+    // OP_CONTRACT: whether it multiplies by a parameter of a layer, or is its gradient, which runs
+    // of 8 bits do in these; and 1 << input that is a gradient.
+    bool is_linear;
+    unsigned gradients;
     // Ring attention: keys and values of one rank are here at a time. Forward merges into out and
     // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.
     bool merges;

@@ -16,6 +16,8 @@ struct run_options {
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
     double clip_norm;       // 0 = gradients are not clipped
     double loss_scale;      // of the first step, in fp16 alone; 0 = 65536
+    bool operators_apart;   // no operator runs as one with the next (comparisons)
+    bool launches_each;     // no operators are recorded and replayed as one (comparisons)
     bool poison;            // fills what is not alive with NaN and checks guards round the arena;
                             // NaN of gradients without room in fp16 is taken for it
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
@@ -58,6 +60,8 @@ struct run_result {
     int64_t peak_bytes;  // arena and state of the rank with most; staging is a workspace
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
+    int64_t replay_count;  // of this rank: runs of operators that were replayed as one launch
+    int64_t joined_count;  // operators a step that ran as one with the one before them
     struct run_kind *kinds;
     int kind_count;
     struct trace trace;  // of the fastest step after the first, all ranks

@@ -71,6 +71,10 @@ struct script_task {
     // state are one a unit, each with the unit's first parameter. A scattering has further inputs:
     // gradients that were made before there was room, to be added to it.
     int unit, unit_count, parameter;
+    // Tasks on other streams that have to end before this one begins, ascending; what stands before
+    // it on its own stream has ended by then. As few as say all.
+    int *waits;
+    int wait_count;
 };
 
 // A parameter of the stage. Parameters with one tie on one stage are one: the later ones point to
@@ -121,6 +125,13 @@ void script_add_state(struct arena *arena, struct script *script);
 // then the norm, updates and gathers. Of one unit small and tied reductions come first, while every
 // rank still has the gradients as it keeps them (whole but for ZeRO 2 and 3).
 void script_add_step(struct arena *arena, struct script *script);
+
+// plan/script_waits.c: fills the waits of all tasks. Streams run beside each other, each in the
+// order of the script: a task has to wait for the last write of what it reads, and for the last
+// write and the reads since of what it writes, in the arena, in the state, and on the host for what
+// is offloaded. What other waits imply is left out. One step: the next begins when all streams are
+// done.
+void script_add_waits(struct arena *arena, struct script *script);
 
 // What a task moves over mesh axes, in the order in which it does, as the simulator counts it: the
 // gathered result of an all-gather, the input of a reduction. Elements of the run's precision in

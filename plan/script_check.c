@@ -161,6 +161,7 @@ static bool advance(const struct checking *checking, struct check_stage *stage)
                           "no neighbour",
                           task->peer_chunk, task->peer_stage);
     bool is_step = task->kind >= SCRIPT_SMALL_REDUCE;
+    if (!check_begin(checking, stage)) return false;
     bool is_right = is_step ? check_step_task(checking, stage) : check_flow_task(checking, stage);
     if (!is_right) return false;
     if (task->kind == SCRIPT_RECEIVE && !receive(checking, stage)) return false;

@@ -15,6 +15,8 @@
 // - State: every parameter is in one unit, no two overlap; every gradient is added to once for each
 //   micro-batch and reader, reduced exactly once a step over every axis it is partial over (each
 //   micro-batch where rooms are scattered), and updated once.
+// - Streams: who uses bytes or a parameter behind another does so on the same stream, or waits for
+//   it, directly or through others.
 // One line naming stage, task and value; ERR_INPUT, for a script comes from a plan file.
 MUST_CHECK bool script_check(struct arena *scratch, const struct script *const *scripts,
                              int stage_count, struct err *err);

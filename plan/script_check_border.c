@@ -45,6 +45,7 @@ bool check_copy_out(const struct check_flow *flow)
         return check_fail(flow->checking, flow->stage, "moves %d tensors, wanted %d once",
                           task->input_count, wanted);
     flow->work->moved_out = ARENA_NEW(flow->checking->arena, int, wanted);
+    flow->work->left_with = flow->stage->next;
     for (int i = 0; i < wanted; i++) {
         const struct script_operand *operand = &task->inputs[i];
         bool is_again = false;
@@ -66,6 +67,7 @@ bool check_copy_in(const struct check_flow *flow)
     const struct script_task *task = flow->task;
     if (!flow->work->moved_out)
         return check_fail(flow->checking, flow->stage, "nothing has been moved out");
+    if (!check_follows(flow->checking, flow->stage, flow->work->left_with)) return false;
     for (int i = 0; i < task->output_count; i++) {
         const struct script_operand *operand = &task->outputs[i];
         int value, *moved = &flow->work->moved[operand->buffer];

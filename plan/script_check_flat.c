@@ -41,7 +41,7 @@ static void place(const struct checking *checking, const struct check_stage *sta
     }
 }
 
-static bool check_state_operands(const struct checking *checking, const struct check_stage *stage,
+static bool check_state_operands(const struct checking *checking, struct check_stage *stage,
                                  const struct script_operand *operands, int count,
                                  enum script_place where)
 {
@@ -52,7 +52,13 @@ static bool check_state_operands(const struct checking *checking, const struct c
         is_right = operands[i].place == where && operands[i].parameter == unit->first_parameter &&
                    operands[i].adds == (where == PLACE_GRADIENT);
     }
-    return is_right || check_fail(checking, stage, "has not its units in the state");
+    if (!is_right) return check_fail(checking, stage, "has not its units in the state");
+    bool is_weight = where == PLACE_WEIGHT;
+    struct check_use *uses = is_weight ? stage->weight_uses : stage->gradient_uses;
+    for (int u = task->unit; u < task->unit + task->unit_count; u++) {
+        if (!check_use_unit(checking, stage, uses, u, !is_weight)) return false;
+    }
+    return true;
 }
 
 static bool make(const struct checking *checking, struct check_stage *stage, int64_t bytes,
@@ -120,7 +126,10 @@ static bool scatter(const struct checking *checking, struct check_stage *stage, 
     if (task->input_count != 1 + taken || task->inputs[0].bytes != bytes)
         return check_fail(checking, stage, "does not take its room of %lld bytes and %d more",
                           (long long)bytes, taken);
-    if (!check_read(checking, stage, &task->inputs[0], work->room[first].value - 1, NULL))
+    int64_t at = task->inputs[0].offset;
+    // What waited is added to what the room has.
+    if (!check_read(checking, stage, &task->inputs[0], work->room[first].value - 1, NULL) ||
+        !check_use_bytes(checking, stage, at, at + bytes, true))
         return false;
     for (int i = 1; i < task->input_count; i++) {
         int index = script->parameters[task->inputs[i].parameter].index;

@@ -38,10 +38,11 @@ bool check_write(const struct checking *checking, struct check_stage *stage,
     *value = stage->value_count++;
     stage->values[*value] = (struct check_value){stage->next, operand->offset, operand->bytes};
     check_map_write(&stage->map, operand->offset, operand->offset + operand->bytes, *value);
-    return true;
+    return check_use_bytes(checking, stage, operand->offset, operand->offset + operand->bytes,
+                           true);
 }
 
-bool check_read(const struct checking *checking, const struct check_stage *stage,
+bool check_read(const struct checking *checking, struct check_stage *stage,
                 const struct script_operand *operand, int value, const struct check_part *part)
 {
     const struct script *script = stage->script;
@@ -60,7 +61,8 @@ bool check_read(const struct checking *checking, const struct check_stage *stage
                           script_task_name(checking->arena, script, of->task), (long long)offset,
                           (long long)bytes);
     int other = check_map_other(&stage->map, offset, offset + bytes, value);
-    if (other == CHECK_MAP_SAME) return true;
+    if (other == CHECK_MAP_SAME)
+        return check_use_bytes(checking, stage, offset, offset + bytes, false);
     const char *who = other == CHECK_MAP_NOTHING
                           ? "nobody"
                           : script_task_name(checking->arena, script, stage->values[other].task);
@@ -222,11 +224,20 @@ static bool read_external(const struct check_flow *flow, const struct instr *ins
         return check_fail(flow->checking, flow->stage, "%s is read in another layout than stored",
                           name);
     if (!flow->checking->program->storage[parameter->kind].weight_axes) {
-        if (operand->place == PLACE_WEIGHT) return true;
+        if (operand->place == PLACE_WEIGHT)
+            return check_use_parameter(flow->checking, flow->stage, flow->stage->weight_uses,
+                                       operand->parameter, false);
         return check_fail(flow->checking, flow->stage, "%s is not read from the state", name);
     }
     const struct check_part *part = &flow->work->gathered[instr->phase != PHASE_FORWARD][index];
     return check_read(flow->checking, flow->stage, operand, part->value - 1, part);
+}
+
+// What is read is written too: added to, or passed on in place.
+static bool use_again(const struct check_flow *flow, const struct script_operand *operand)
+{
+    return check_use_bytes(flow->checking, flow->stage, operand->offset,
+                           operand->offset + operand->bytes, true);
 }
 
 static bool read_input(const struct check_flow *flow, int at)
@@ -249,7 +260,10 @@ static bool read_input(const struct check_flow *flow, int at)
     }
     int value =
         version < 0 ? -1 : check_read_value(flow, buffer, version, instr->phase != PHASE_FORWARD);
-    return check_read(flow->checking, flow->stage, operand, value, NULL);
+    if (!check_read(flow->checking, flow->stage, operand, value, NULL)) return false;
+    bool is_attention =
+        !instr->collective && (instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD);
+    return !is_attention || !flow->block->is_streamed[buffer] || use_again(flow, operand);
 }
 
 static bool write_gradient(const struct check_flow *flow, const struct instr *instr,
@@ -268,7 +282,9 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
     if (!flow->checking->program->storage[kind].gradient_axes) {
         if (operand->place != PLACE_GRADIENT || !operand->adds)
             return check_fail(flow->checking, flow->stage, "%s is not added to the state", name);
-        return check_added(flow->checking, flow->stage,
+        return check_use_parameter(flow->checking, flow->stage, flow->stage->gradient_uses,
+                                   parameter, true) &&
+               check_added(flow->checking, flow->stage,
                            flow->stage->script->parameters[parameter].unit);
     }
     bool is_parted = !schedule_row(flow->checking->program->parallel.schedule)->backward_fused;
@@ -283,7 +299,8 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
     if (!operand->adds)
         return check_fail(flow->checking, flow->stage, "%s is not added to its room", name);
     const struct check_part *part = &flow->work->room[index];
-    return check_read(flow->checking, flow->stage, operand, part->value - 1, part);
+    return check_read(flow->checking, flow->stage, operand, part->value - 1, part) &&
+           use_again(flow, operand);
 }
 
 static bool write_output(const struct check_flow *flow, int at)
@@ -322,6 +339,7 @@ static bool check_around(const struct check_flow *flow)
         const struct check_value *of = &flow->stage->values[value];
         struct script_operand operand = {PLACE_ARENA, buffer, of->offset, of->bytes, -1, false};
         if (!check_read(flow->checking, flow->stage, &operand, value, NULL)) return false;
+        if (is_output && !use_again(flow, &operand)) return false;
     }
     return true;
 }

@@ -345,10 +345,34 @@ static const char *take(const struct checking *checking, struct check_stage *sta
     }
 }
 
+// What it reads and writes of the state, behind whoever did before.
+static bool use_state(const struct checking *checking, struct check_stage *stage)
+{
+    const struct script_task *task = check_task(stage);
+    struct check_use *gradients = stage->gradient_uses, *weights = stage->weight_uses;
+    switch (task->kind) {
+    case SCRIPT_SMALL_REDUCE:
+        return check_use_parameter(checking, stage, gradients, task->parameter, true);
+    case SCRIPT_UPDATE:
+        return check_use_unit(checking, stage, gradients, task->unit, false) &&
+               check_use_unit(checking, stage, weights, task->unit, true);
+    case SCRIPT_PARAMETER_GATHER:
+        return check_use_unit(checking, stage, weights, task->unit, true);
+    case SCRIPT_NORM:
+        for (int u = 0; u < stage->script->unit_count; u++) {
+            if (!check_use_unit(checking, stage, gradients, u, false)) return false;
+        }
+        return true;
+    default:
+        return check_use_unit(checking, stage, gradients, task->unit, true);
+    }
+}
+
 bool check_step_task(const struct checking *checking, struct check_stage *stage)
 {
     const char *why = take(checking, stage);
-    return !why || check_fail(checking, stage, "%s", why);
+    if (why) return check_fail(checking, stage, "%s", why);
+    return use_state(checking, stage);
 }
 
 static int64_t instr_count(const struct checking *checking, const struct check_stage *stage)

@@ -51,12 +51,24 @@ struct check_part {
     int64_t offset, bytes;
 };
 
+// Who has used bytes [first, end) of the arena, or a parameter of the state: 1 + task, 0: nobody.
+struct check_use {
+    int64_t first, end;
+    int writer, readers[STREAM_COUNT];  // readers since the writer, the last of each stream
+};
+struct check_uses {
+    struct arena *arena;
+    struct check_use *uses;  // ascending, apart
+    int count, capacity;
+};
+
 // One block at work on one micro-batch.
 struct check_work {
     bool *is_done;   // [instr]
     int *versions;   // values, see version_first; 0: not yet, else 1 + value
     int *moved;      // [buffer]: 1 + the value that came back
     int *moved_out;  // buffers in the order in which they left; NULL: none has left
+    int left_with;   // task
     struct check_part *gathered[2], *room;  // [parameter]: forward and backward
     int *added;                             // [parameter]: gradient writes so far
     int *waiting;                           // [parameter]: 1 + value that was made before the room
@@ -86,6 +98,12 @@ struct check_stage {
     bool *is_tied, *is_reduced, *is_updated, *is_gathered;  // [unit]
     bool has_norm;
     int loss_count;
+    // Streams: of every task that has begun, what had ended by then on each stream, and what has
+    // with it: 1 + task.
+    int (*clocks)[STREAM_COUNT];
+    int last[STREAM_COUNT];
+    struct check_uses uses;
+    struct check_use *weight_uses, *gradient_uses;  // [parameter]
 };
 
 struct checking {
@@ -147,6 +165,18 @@ bool check_border_task(const struct check_flow *flow, bool is_in);
 bool check_copy_out(const struct check_flow *flow);
 bool check_copy_in(const struct check_flow *flow);
 
+// plan/script_check_streams.c: whatever uses a place in turn does so on one stream, or waits. The
+// next task begins; then it uses bytes of the arena, or the weight or gradient of a parameter or
+// unit. check_follows: whether the next task begins behind the end of another.
+bool check_begin(const struct checking *checking, struct check_stage *stage);
+bool check_use_bytes(const struct checking *checking, struct check_stage *stage, int64_t first,
+                     int64_t end, bool writes);
+bool check_use_parameter(const struct checking *checking, struct check_stage *stage,
+                         struct check_use *uses, int parameter, bool writes);
+bool check_use_unit(const struct checking *checking, struct check_stage *stage,
+                    struct check_use *uses, int unit, bool writes);
+bool check_follows(const struct checking *checking, const struct check_stage *stage, int other);
+
 // plan/script_check_flow.c: the next task of a stage that is none of the step.
 bool check_flow_task(const struct checking *checking, struct check_stage *stage);
 // plan/script_check_flat.c: gathering, scattering, rooms.
@@ -158,7 +188,7 @@ struct check_work *check_work_of(const struct check_stage *stage, const struct s
 bool check_write(const struct checking *checking, struct check_stage *stage,
                  const struct script_operand *operand, int *value);
 // `value` -1: was not written. `part` of it, or NULL: all.
-bool check_read(const struct checking *checking, const struct check_stage *stage,
+bool check_read(const struct checking *checking, struct check_stage *stage,
                 const struct script_operand *operand, int value, const struct check_part *part);
 // The parameter of the script that is `index` of the block that the next task works on.
 int check_parameter(const struct check_stage *stage, const struct script_task *task, int index);

@@ -227,9 +227,9 @@ static void settle_peak(const struct calibration *calibration, const struct devi
     double *ratios[] = {&efficiency->gemm_ratio[precision], &efficiency->attention_forward_ratio,
                         &efficiency->attention_backward_ratio};
     size_t count = has_attention ? sizeof ratios / sizeof *ratios : 1;
-    if (like) peak = fmax(peak, like->peak_flop_per_s[precision]);
     for (size_t i = 0; i < count; i++)
         peak = fmax(peak, *ratios[i] * room);
+    if (like && like->peak_flop_per_s[precision] > 0) peak = like->peak_flop_per_s[precision];
     for (size_t i = 0; i < count; i++)
         *ratios[i] = clamp(*ratios[i] * room / peak, DEVICE_RATIO_LOW, 1);
     device->peak_flop_per_s[precision] = peak;

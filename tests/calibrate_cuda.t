@@ -49,7 +49,7 @@ for my $turn ('first', 'second') {
     check("the $turn time files are written", $status == 0
         && 3 == grep { -s "$folder/files/$_.json" } qw(device cluster stack), "$status $errors");
     check("the $turn time every precision has its rows",
-        3 == grep { $out =~ /^contract, weight, $_ /m } qw(fp32 fp16 bf16), $out);
+        4 == grep { $out =~ /^contract, weight, $_ /m } qw(fp32 fp16 bf16 fp8), $out);
 }
 check('nothing is left beside them', 3 == (() = glob "$folder/files/* $folder/files/.??*"));
 
@@ -57,8 +57,8 @@ my $device = eval { $json->decode(text_of("$folder/files/device.json")) } // {};
 my %kind   = map { $_->{key} => $_ } @{ $device->{provenance} // [] };
 check('rates are measured and say where', $kind{efficiency}{kind} eq 'measured'
     && $kind{efficiency}{source} =~ /emulation on the host/, text_of("$folder/files/device.json"));
-check('a device of three precisions', $device->{kind} eq 'gpu'
-    && join(' ', sort keys %{ $device->{peak_flop_per_s} }) eq 'bf16 fp16 fp32',
+check('a device of all precisions that the back end has', $device->{kind} eq 'gpu'
+    && join(' ', sort keys %{ $device->{peak_flop_per_s} }) eq 'bf16 fp16 fp32 fp8',
     join ' ', %{ $device->{peak_flop_per_s} });
 my $stack = eval { $json->decode(text_of("$folder/files/stack.json")) } // {};
 my %of    = map { $_->{key} => $_->{kind} } @{ $stack->{provenance} // [] };

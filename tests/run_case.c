@@ -190,6 +190,8 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
         .momentum = 0.9,
         .clip_norm = job->of->clip_norm,
         .loss_scale = job->of->loss_scale,
+        .operators_apart = job->of->operators_apart,
+        .launches_each = job->of->launches_each,
         .poison = job->of->poison,
         .dump_path = arena_print(arena, "%s/dump", job->folder),
     };
@@ -224,6 +226,8 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         memcpy(outcome->norm, result.gradient_norm, (size_t)result.step_count * sizeof(double));
         memcpy(outcome->loss_scale, result.loss_scale, (size_t)result.step_count * sizeof(double));
         outcome->peak_bytes = result.peak_bytes;
+        outcome->replay_count = result.replay_count;
+        outcome->joined_count = result.joined_count;
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
         outcome->kind_count = result.kind_count;
         memcpy(outcome->kinds, result.kinds, (size_t)result.kind_count * sizeof *result.kinds);
@@ -262,6 +266,8 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     memcpy(outcome->norm, told->norm, sizeof told->norm);
     memcpy(outcome->loss_scale, told->loss_scale, sizeof told->loss_scale);
     outcome->peak_bytes = told->peak_bytes;
+    outcome->replay_count = told->replay_count;
+    outcome->joined_count = told->joined_count;
     outcome->kind_count = told->kind_count;
     memcpy(outcome->kinds, told->kinds, sizeof told->kinds);
     munmap(shared, sizeof *shared);

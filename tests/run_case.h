@@ -20,15 +20,16 @@ struct run_case {
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
-    enum precision
-        precision;  // of the plan; "cuda" and "cpu-half" compute in it
+    enum precision precision;  // of the plan; "cuda" and "cpu-half" compute in it
     int steps;
     double clip_norm, learning_rate, loss_scale;
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
     bool over_nccl;  // data goes over the transport nccl on its emulation: back end "cuda"
-    bool roam;       // memory planned in full, else greedily
+    bool operators_apart,
+        launches_each;  // nothing runs as one with the next; nothing is recorded and replayed
+    bool roam;          // memory planned in full, else greedily
     enum run_break broken;
     int broken_number;  // of those that can be broken, from 0; wraps round
 };
@@ -52,7 +53,7 @@ struct run_outcome {
     char error[1024];  // of the first rank that failed
     int step_count;
     double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX], loss_scale[RUN_STEP_MAX];
-    int64_t peak_bytes;
+    int64_t peak_bytes, replay_count, joined_count;  // the last two of rank 0
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
     struct run_tensor *tensors;

@@ -1,5 +1,6 @@
 #include "plan/script_check.h"
 #include "tests/script_case.h"
+#include "tests/script_change.h"
 #include "tests/test.h"
 
 // Whatever is broken in right scripts is found. Every kind of fault is put into scripts of random
@@ -32,21 +33,12 @@ static int pick(struct victim *victim, bool (*fits)(const struct victim *victim,
 
 static void drop(struct script *script, int task)
 {
-    for (int i = task; i + 1 < script->task_count; i++)
-        script->tasks[i] = script->tasks[i + 1];
-    script->task_count--;
+    script_change_drop(script, task);
 }
 
 static void insert(struct victim *victim, int at, struct script_task task)
 {
-    struct script *script = victim->script;
-    struct script_task *tasks =
-        ARENA_NEW(victim->of->arena, struct script_task, script->task_count + 1);
-    for (int i = 0; i < script->task_count; i++)
-        tasks[i + (i >= at)] = script->tasks[i];
-    tasks[at] = task;
-    script->tasks = tasks;
-    script->task_count++;
+    script_change_insert(victim->of->arena, victim->script, at, task);
 }
 
 static void move(struct victim *victim, int from, int to)

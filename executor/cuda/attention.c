@@ -146,6 +146,7 @@ static struct attend_args args_of(const struct attend *a, const struct heads *at
         .dropout_heads = q->whole[2],
         .dropout_ratio = a->op->dropout_ratio,
         .key = call->key,
+        .key_at = call->key_at,
         .sink = a->has_sink ? reals_at(a->sink, at->first) : (struct reals){0},
         .lse = reals_at(lse, at->sequence * a->queries * a->heads + at->first),
         .lse_stride = a->heads,

@@ -21,7 +21,7 @@ DEVICE float kept(const struct attend_args *a, int64_t head, int64_t query, int6
     if (a->dropout_ratio <= 0) return 1;
     int64_t at = a->sequence * a->dropout_heads + a->first_head + head;
     at = (at * a->whole_queries + a->first_query + query) * a->whole_keys + a->first_key + key;
-    if (!random_keeps(a->key, (uint64_t)at, a->dropout_ratio)) return 0;
+    if (!random_keeps(key_of(a->key, a->key_at), (uint64_t)at, a->dropout_ratio)) return 0;
     return (float)(1 / (1 - a->dropout_ratio));
 }
 

@@ -33,6 +33,8 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     void **memory = &device->scratch[stream][scratch];
     int64_t *held = &device->scratch_bytes[stream][scratch];
     if (*memory && bytes <= *held) return *memory;
+    if (device->is_capturing) return NULL;
+    device->scratch_age++;
     int64_t rounded = (bytes / GRAIN + 1) * GRAIN;
     cudaFree(*memory);
     *memory = NULL;
@@ -116,7 +118,7 @@ static void close_device(struct device *device)
 }
 
 // Ranks beyond the devices of a host share them in turn.
-static const char *open_at(int ordinal, enum number compute, struct device **device)
+static const char *open_at(int ordinal, enum number compute, bool is_narrow, struct device **device)
 {
     int count = 0;
     void *fault_flag = NULL;
@@ -128,6 +130,7 @@ static const char *open_at(int ordinal, enum number compute, struct device **dev
     if (!own) return "no memory left on this host";
     own->ordinal = ordinal % count;
     own->compute = compute;
+    own->is_narrow = is_narrow;
     for (int s = 0; s < STREAM_COUNT && !fault; s++)
         fault = cuda_fault(cudaStreamCreateWithFlags(&own->streams[s], cudaStreamNonBlocking));
     if (!fault) fault = cuda_fault(cudaHostAlloc(&fault_flag, sizeof(int), cudaHostAllocMapped));
@@ -144,15 +147,21 @@ static const char *open_at(int ordinal, enum number compute, struct device **dev
 
 static const char *open_fp32(int ordinal, struct device **device)
 {
-    return open_at(ordinal, NUMBER_FP32, device);
+    return open_at(ordinal, NUMBER_FP32, false, device);
 }
 static const char *open_bf16(int ordinal, struct device **device)
 {
-    return open_at(ordinal, NUMBER_BF16, device);
+    return open_at(ordinal, NUMBER_BF16, false, device);
 }
 static const char *open_fp16(int ordinal, struct device **device)
 {
-    return open_at(ordinal, NUMBER_FP16, device);
+    return open_at(ordinal, NUMBER_FP16, false, device);
+}
+
+// Tensors between the products are of bf16.
+static const char *open_fp8(int ordinal, struct device **device)
+{
+    return open_at(ordinal, NUMBER_BF16, true, device);
 }
 
 static const char *allocate(struct device *device, int64_t bytes, void **memory)
@@ -167,17 +176,31 @@ static void release(struct device *device, void *memory)
     cudaFree(memory);
 }
 
+static const char *allocate_host(struct device *device, int64_t bytes, void **memory)
+{
+    (void)device;
+    return cuda_fault(cudaHostAlloc(memory, (size_t)bytes + 1, cudaHostAllocDefault));
+}
+
+static void release_host(struct device *device, void *memory)
+{
+    (void)device;
+    cudaFreeHost(memory);
+}
+
 // Memory of the host may be any: from and to it a copy has been done when this returns.
 static const char *copy(struct device *device, enum stream stream, enum copy_kind kind, void *to,
                         const void *from, int64_t bytes)
 {
     cudaStream_t on = own_of(device)->streams[stream];
-    enum cudaMemcpyKind direction = kind == COPY_DEVICE    ? cudaMemcpyDeviceToDevice
-                                    : kind == COPY_TO_HOST ? cudaMemcpyDeviceToHost
-                                                           : cudaMemcpyHostToDevice;
+    bool leaves = kind == COPY_TO_HOST || kind == COPY_TO_PINNED;
+    enum cudaMemcpyKind direction = kind == COPY_DEVICE ? cudaMemcpyDeviceToDevice
+                                    : leaves            ? cudaMemcpyDeviceToHost
+                                                        : cudaMemcpyHostToDevice;
     if (bytes <= 0) return NULL;
     const char *fault = cuda_fault(cudaMemcpyAsync(to, from, (size_t)bytes, direction, on));
-    if (fault || kind == COPY_DEVICE) return fault;
+    bool waits = kind == COPY_TO_HOST || kind == COPY_FROM_HOST;
+    if (fault || !waits) return fault;
     return cuda_fault(cudaStreamSynchronize(on));
 }
 
@@ -242,38 +265,29 @@ static void *native_stream(struct device *device, enum stream stream)
     return own_of(device)->streams[stream];
 }
 
-static const char *allocate_host(struct device *device, int64_t bytes, void **memory)
-{
-    (void)device;
-    return cuda_fault(cudaHostAlloc(memory, (size_t)bytes + 1, cudaHostAllocDefault));
-}
-
-static void release_host(struct device *device, void *memory)
-{
-    (void)device;
-    cudaFreeHost(memory);
-}
-
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes, precision)                                                      \
-    {                                                                                            \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),   \
-        .compute = (precision), .at = at_precision, .probe = probe, .open = (opens),             \
-        .close = close_device, .allocate = allocate, .release = release, .copy = copy,           \
-        .fill = fill, .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run,                 \
-        .update = cuda_update, .round = cuda_round, .widen = cuda_widen,                         \
-        .sum_squares = cuda_sum_squares, .scale = cuda_scale, .synchronize = synchronize,        \
-        .delay = cuda_delay, .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until, \
-        .event_new = event_new, .event_free = event_free, .event_record = event_record,          \
-        .event_wait = event_wait, .event_seconds = event_seconds, .device_count = device_count,  \
-        .native_stream = native_stream, .allocate_host = allocate_host,                          \
-        .release_host = release_host,                                                            \
+#define BACKEND_AT(opens, bytes, precision, narrow)                                                \
+    {                                                                                              \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
+        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                    \
+        .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
+        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
+        .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill,  \
+        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
+        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
+        .scale = cuda_scale, .synchronize = synchronize, .delay = cuda_delay,                      \
+        .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until,                        \
+        .device_count = device_count, .native_stream = native_stream, .event_new = event_new,      \
+        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
+        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
+        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
     }
 
-static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32);
-static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2, PRECISION_BF16);
-static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2, PRECISION_FP16);
+static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);
+static const struct backend AT_BF16 = BACKEND_AT(open_bf16, 2, PRECISION_BF16, false);
+static const struct backend AT_FP16 = BACKEND_AT(open_fp16, 2, PRECISION_FP16, false);
+static const struct backend AT_FP8 = BACKEND_AT(open_fp8, 2, PRECISION_BF16, true);
 
 static const struct backend *at_precision(enum precision precision)
 {
@@ -284,6 +298,8 @@ static const struct backend *at_precision(enum precision precision)
         return &AT_BF16;
     case PRECISION_FP16:
         return &AT_FP16;
+    case PRECISION_FP8:
+        return &AT_FP8;
     default:
         return NULL;
     }

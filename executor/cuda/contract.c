@@ -79,6 +79,10 @@ static const char *multiply(const struct multiply *by)
     struct matrix a, b, c = p->c;
     bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
     bool is_direct = fits && is_plain(&c, p->rows, p->columns);
+    bool is_one = is_direct && p->batch == 1 && p->beta == 0 && c.reals.number == by->number;
+    if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another product";
+    gemm.epilogue = p->epilogue, gemm.bias = p->bias;
+    gemm.aux = p->aux, gemm.aux_stride = p->aux_stride;
     if (!is_direct) {
         int64_t bytes = p->batch * p->rows * p->columns * number_bytes(NUMBER_FP32);
         void *room = cuda_scratch(by->device, by->stream, SCRATCH_C, bytes);
@@ -112,6 +116,10 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream, const 
         order.rows = p->columns, order.columns = p->rows;
         order.a = turned(p->b), order.b = turned(p->a), order.c = other;
     }
+    if (order.a.reals.data != p->a.reals.data)
+        order.narrow[0] = p->narrow[1], order.narrow[1] = p->narrow[0];
+    if (order.narrow[0] && cuda_can_narrow(&order))
+        return cuda_multiply_narrow(device, stream, &order);
     int a = p->a.reals.number, b = p->b.reals.number;
     struct multiply by = {device, stream, &order, a == b ? a : NUMBER_FP32};
     return multiply(&by);
@@ -130,6 +138,13 @@ static struct axis_of take_batch(struct axes *loops)
     return batch;
 }
 
+// What an operand is cast to; 0: it stays as it is.
+static int narrow_of(const struct run *run, int input)
+{
+    if (!run->device->is_narrow || !run->call->is_linear) return 0;
+    return run->call->gradients >> input & 1 ? NUMBER_E5M2 : NUMBER_E4M3;
+}
+
 // One product for each step of what is summed in loops: the first writes, the others add.
 static const char *sum_products(const struct run *run, const struct einsum *e, struct axis_of batch,
                                 struct place place)
@@ -144,6 +159,7 @@ static const char *sum_products(const struct run *run, const struct einsum *e, s
             .batch = batch.size,
             .alpha = run->call->op->scalar,
             .beta = beta,
+            .narrow = {narrow_of(run, 0), narrow_of(run, 1)},
             .a = {reals_at(run_input(run, 0), place.a), e->row.a, e->sum.a, batch.a},
             .b = {reals_at(run_input(run, 1), place.b), e->sum.b, e->column.b, batch.b},
             .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
@@ -171,4 +187,20 @@ const char *cuda_contract(const struct run *run)
         fault = sum_products(run, &e, batch, place);
     } while (!fault && einsum_next(&e.loops, index, &place));
     return fault;
+}
+
+const char *cuda_contract_to(const struct run *run, const struct product *end)
+{
+    struct einsum e = einsum_of(run->call);
+    int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
+    if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
+    if (run->device->is_narrow && run->call->is_linear) return "8 bits have no epilogue";
+    struct product product = *end;
+    product.rows = e.row.size, product.columns = e.column.size;
+    product.inner = e.sum.size, product.batch = 1;
+    product.alpha = run->call->op->scalar;
+    product.a = (struct matrix){run_input(run, 0), e.row.a, e.sum.a, 0};
+    product.b = (struct matrix){run_input(run, 1), e.sum.b, e.column.b, 0};
+    product.c = (struct matrix){end->c.reals, e.row.c, e.column.c, 0};
+    return cuda_multiply(run->device, run->stream, &product);
 }

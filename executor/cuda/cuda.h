@@ -49,13 +49,16 @@ struct sdpa_cache;
 struct cuda_device {
     int ordinal;
     enum number compute;  // of ELEMENT_COMPUTE
+    bool is_narrow;       // products of layers with their parameters are in 8 bits
     cudaStream_t streams[STREAM_COUNT];
     void *scratch[STREAM_COUNT][SCRATCH_COUNT];
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
     struct rotation rotations[ROTATION_MAX];
     int next_rotation;
-    int *fault;          // the host's memory, written by kernels
-    int64_t *origin_ns;  // on the device: what delay_until counts from
+    int64_t *origin_ns;   // on the device: what delay_until counts from
+    bool is_capturing;    // its own memory must stay where it is
+    int64_t scratch_age;  // counts when it has not
+    int *fault;           // the host's memory, written by kernels
     struct gemm_cache *gemm;
     struct sdpa_cache *sdpa;
 };
@@ -67,9 +70,13 @@ const char *cuda_fault(cudaError_t error);
 void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch scratch,
                    int64_t bytes);
 
+static inline bool number_is_byte(int number)
+{
+    return number == NUMBER_E4M3 || number == NUMBER_E5M2;
+}
 static inline int64_t number_bytes(int number)
 {
-    return number == NUMBER_FP32 ? 4 : 2;
+    return number == NUMBER_FP32 ? 4 : number_is_byte(number) ? 1 : 2;
 }
 static inline struct reals reals_at(struct reals x, int64_t elements)
 {
@@ -81,6 +88,9 @@ struct reals reals_of(const struct cuda_device *device, const struct kernel_arra
 const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output);
 
+// What is done to the result of one product before it is written, see struct gemm.
+enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU };
+
 // C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
 // cuBLASLt cannot read is packed first.
 struct matrix {
@@ -91,18 +101,38 @@ struct product {
     int64_t rows, columns, inner, batch;
     double alpha, beta;
     struct matrix a, b, c;
+    // Other than GEMM_PLAIN of one product alone, whose C cuBLASLt can write; a fault otherwise.
+    enum gemm_epilogue epilogue;
+    struct reals bias, aux;
+    int64_t aux_stride;
+    int narrow[2];  // NUMBER_E4M3 or NUMBER_E5M2: what a and b are cast to where that can be; else
+                    // 0
 };
+bool cuda_can_narrow(const struct product *product);
+const char *cuda_multiply_narrow(struct cuda_device *device, enum stream stream,
+                                 const struct product *product);
 const char *cuda_multiply(struct cuda_device *device, enum stream stream,
                           const struct product *product);
 
 // gemm.c: row-major matrices, `is_turned`: stored as columns x rows. Strides between rows as
-// stored. a and b are of one number; c of that, or fp32.
+// stored. a and b are of one number; c of that, or fp32. Or a and b are of 8 bits, each with a
+// factor on the device, a is not turned and b is (Hopper multiplies no others), inner and columns
+// are multiples of 16, and c is of 16 bits or fp32.
+//
+// What is done to the result before it is written, of one matrix with beta 0: a bias by column is
+// added; then the tanh form of GELU taken, with what went into it written to `aux`; or it is
+// multiplied by the derivative of that GELU at `aux`. aux is of c's number, its rows of a multiple
+// of 8 numbers.
 struct gemm {
     int64_t rows, columns, inner, batch;
     bool is_a_turned, is_b_turned;
     struct reals a, b, c;
     int64_t a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
     float alpha, beta;
+    enum gemm_epilogue epilogue;
+    struct reals bias, aux;
+    int64_t aux_stride;
+    const float *a_factor, *b_factor;  // of 8 bits: what their numbers are times
 };
 const char *gemm_open(struct cuda_device *device);
 void gemm_close(struct cuda_device *device);
@@ -136,6 +166,8 @@ struct run {
     const struct kernel_call *call;
 };
 const char *cuda_contract(const struct run *run);
+// With an end: its epilogue, and C in place of the call's output.
+const char *cuda_contract_to(const struct run *run, const struct product *end);
 const char *cuda_add(const struct run *run);
 const char *cuda_expand(const struct run *run);
 const char *cuda_reduce(const struct run *run);
@@ -178,9 +210,12 @@ static inline void *run_scratch(const struct run *run, enum scratch scratch, int
     return cuda_scratch(run->device, run->stream, scratch, bytes);
 }
 
-// run.c, update.c, box.c: entries of the table.
+// run.c, update.c, box.c, capture.c: entries of the table.
 const char *cuda_run(struct device *device, enum stream stream, const struct kernel_call *call);
 const char *cuda_can_run(const struct kernel_call *call);
+int cuda_joins(const struct kernel_call *calls, int count, unsigned *written);
+const char *cuda_run_joined(struct device *device, enum stream stream,
+                            const struct kernel_call *calls, int count);
 const char *cuda_update(struct device *device, enum stream stream, const struct update_call *call);
 const char *cuda_sum_squares(struct device *device, enum stream stream, const void *reals,
                              int64_t count, double *sum);
@@ -196,4 +231,9 @@ const char *cuda_delay(struct device *device, enum stream stream, double seconds
 const char *cuda_delay_origin(struct device *device, enum stream stream);
 const char *cuda_delay_until(struct device *device, enum stream stream, double seconds,
                              int multiprocessors);
+const char *cuda_capture_begin(struct device *device, enum stream stream);
+const char *cuda_capture_end(struct device *device, enum stream stream, struct capture **capture);
+const char *cuda_replay(struct device *device, enum stream stream, struct capture *capture,
+                        bool *is_stale);
+void cuda_capture_free(struct device *device, struct capture *capture);
 const char *cuda_box(struct device *device, enum stream stream, const struct box_copy *copy);

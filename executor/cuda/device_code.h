@@ -9,6 +9,7 @@
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(name, type, a) static __global__ void name(const type a)
 #define BLOCK_KERNEL KERNEL
@@ -71,6 +72,20 @@ DEVICE uint16_t float_fp16(float x)
     return __half_as_ushort(__float2half_rn(x));
 #else
     return emulate_to_fp16(x);
+#endif
+}
+
+// The largest finite number of a format of 8 bits, and the nearest to x, never an infinity.
+DEVICE float byte_largest(int number)
+{
+    return number == NUMBER_E4M3 ? 448.0f : 57344.0f;
+}
+DEVICE uint8_t float_byte(int number, float x)
+{
+#if defined(__CUDACC__)
+    return __nv_cvt_float_to_fp8(x, __NV_SATFINITE, number == NUMBER_E4M3 ? __NV_E4M3 : __NV_E5M2);
+#else
+    return emulate_to_byte(x, number == NUMBER_E5M2);
 #endif
 }
 
@@ -176,6 +191,12 @@ DEVICE float block_max(float x)
     for (unsigned i = 1; i < blockDim.x / 32; i++)
         most = fmaxf(most, part[i]);
     return most;
+}
+
+// Recorded launches find what changes from step to step in memory.
+DEVICE uint64_t key_of(uint64_t key, const uint64_t *key_at)
+{
+    return key_at ? *key_at : key;
 }
 
 struct keys {

@@ -86,6 +86,7 @@ const char *cuda_dropout(const struct run *run)
     struct dropout_args args = {.rank = in->rank,
                                 .draws = is_forward,
                                 .key = call->key,
+                                .key_at = call->key_at,
                                 .ratio = call->op->dropout_ratio,
                                 .mask = mask->data,
                                 .x = run_input(run, 0),
@@ -110,11 +111,13 @@ static const float *table_of(const struct run *run, const struct rotation *wante
     for (int i = 0; i < ROTATION_MAX; i++) {
         if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
     }
+    if (device->is_capturing) return NULL;
     struct rotation *rotation = &device->rotations[device->next_rotation];
     device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
     int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(float);
     // Another stream may read the table that gives way.
     if (cudaDeviceSynchronize() != cudaSuccess) return NULL;
+    device->scratch_age++;
     if (bytes > rotation->capacity_bytes) {
         cudaFree(rotation->table);
         *rotation = (struct rotation){0};

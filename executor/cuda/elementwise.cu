@@ -177,7 +177,8 @@ KERNEL(dropout, struct dropout_args, a)
     float factor = (float)(1 / (1 - a.ratio));
     for (int64_t i = INDEX; i < count; i += INDICES) {
         if (a.draws)
-            a.mask[i] = (unsigned char)random_keeps(a.key, (uint64_t)whole_index(&a, i), a.ratio);
+            a.mask[i] = (unsigned char)random_keeps(key_of(a.key, a.key_at),
+                                                    (uint64_t)whole_index(&a, i), a.ratio);
         store(a.y, i, load(a.x, i) * (factor * (float)a.mask[i]));
     }
 }

@@ -4,26 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Products by cuBLASLt: descriptors and the algorithm that its heuristics choose are kept by shape,
-// so that equal calls run equal kernels. A workspace of a fixed size a stream.
+// Products by cuBLASLt: descriptors and the algorithm that its heuristics choose are made once for
+// each kind of call and kept for the run, so that equal calls run equal kernels. Algorithms that
+// add parts of a sum up in an order of their own are left out. A workspace of a fixed size a
+// stream.
 
-enum { WORKSPACE_BYTES = 32 << 20, PLANS = 512 };
+enum { WORKSPACE_BYTES = 32 << 20, BUCKETS = 1024 };
 
 struct gemm_key {
     int64_t rows, columns, inner, batch, a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
-    int number, c_number, is_a_turned, is_b_turned;
-    int a_alignment, b_alignment, c_alignment, is_sum;
+    int64_t aux_stride;
+    int number, b_number, c_number, is_a_turned, is_b_turned;
+    int a_alignment, b_alignment, c_alignment, is_sum, epilogue;
 };
 struct gemm_plan {
+    struct gemm_plan *next;
     struct gemm_key key;
-    bool is_made;
+    bool is_chosen;  // the algorithm, with the pointers of the first call there
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
 };
 struct gemm_cache {
     cublasLtHandle_t handle;
-    struct gemm_plan plans[PLANS];
+    struct gemm_plan *plans[BUCKETS];
 };
 
 static const char *fault_of(cublasStatus_t status)
@@ -49,14 +53,19 @@ static void forget(struct gemm_plan *plan)
     if (plan->a) cublasLtMatrixLayoutDestroy(plan->a);
     if (plan->b) cublasLtMatrixLayoutDestroy(plan->b);
     if (plan->c) cublasLtMatrixLayoutDestroy(plan->c);
-    memset(plan, 0, sizeof *plan);
+    free(plan);
 }
 
 void gemm_close(struct cuda_device *device)
 {
     if (!device->gemm) return;
-    for (int i = 0; i < PLANS; i++)
-        forget(&device->gemm->plans[i]);
+    for (int i = 0; i < BUCKETS; i++) {
+        while (device->gemm->plans[i]) {
+            struct gemm_plan *plan = device->gemm->plans[i];
+            device->gemm->plans[i] = plan->next;
+            forget(plan);
+        }
+    }
     if (device->gemm->handle) cublasLtDestroy(device->gemm->handle);
     free(device->gemm);
     device->gemm = NULL;
@@ -64,8 +73,11 @@ void gemm_close(struct cuda_device *device)
 
 static cudaDataType_t type_of(int number)
 {
-    if (number == NUMBER_FP32) return CUDA_R_32F;
-    return number == NUMBER_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+    static const cudaDataType_t TYPES[] = {
+        [NUMBER_FP32] = CUDA_R_32F,     [NUMBER_BF16] = CUDA_R_16BF,    [NUMBER_FP16] = CUDA_R_16F,
+        [NUMBER_E4M3] = CUDA_R_8F_E4M3, [NUMBER_E5M2] = CUDA_R_8F_E5M2,
+    };
+    return TYPES[number];
 }
 
 // Of an address and of what batches add to it: the kernels that load the most at once want 16.
@@ -82,7 +94,8 @@ static struct gemm_key key_of(const struct gemm *g)
     key.rows = g->rows, key.columns = g->columns, key.inner = g->inner, key.batch = g->batch;
     key.a_stride = g->a_stride, key.b_stride = g->b_stride, key.c_stride = g->c_stride;
     key.a_batch = g->a_batch, key.b_batch = g->b_batch, key.c_batch = g->c_batch;
-    key.number = g->a.number, key.c_number = g->c.number;
+    key.number = g->a.number, key.b_number = g->b.number, key.c_number = g->c.number;
+    key.epilogue = (int)g->epilogue, key.aux_stride = g->aux_stride;
     key.is_a_turned = g->is_a_turned, key.is_b_turned = g->is_b_turned;
     key.a_alignment = alignment_of(g->a.data, g->a_batch * number_bytes(g->a.number));
     key.b_alignment = alignment_of(g->b.data, g->b_batch * number_bytes(g->b.number));
@@ -111,6 +124,7 @@ static cublasStatus_t choose(struct gemm_cache *cache, struct gemm_plan *plan)
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
     uint64_t workspace = WORKSPACE_BYTES;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;  // in one sequence
     uint32_t alignments[3] = {(uint32_t)plan->key.b_alignment, (uint32_t)plan->key.a_alignment,
                               (uint32_t)plan->key.c_alignment};
     int count = 0;
@@ -122,6 +136,7 @@ static cublasStatus_t choose(struct gemm_cache *cache, struct gemm_plan *plan)
         size_t size;
     } wishes[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignments[0], sizeof *alignments},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignments[1], sizeof *alignments},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignments[2], sizeof *alignments},
@@ -141,38 +156,63 @@ static cublasStatus_t choose(struct gemm_cache *cache, struct gemm_plan *plan)
     return status;
 }
 
-// C turned = B turned . A turned, which is what column-major makes of row-major.
-static cublasStatus_t make(struct gemm_cache *cache, struct gemm_plan *plan)
+static cublasStatus_t set(struct gemm_plan *plan, cublasStatus_t before,
+                          cublasLtMatmulDescAttributes_t name, const void *value, size_t size)
+{
+    if (before != CUBLAS_STATUS_SUCCESS) return before;
+    return cublasLtMatmulDescSetAttribute(plan->product, name, value, size);
+}
+
+static cublasStatus_t set_epilogue(struct gemm_plan *plan)
+{
+    static const cublasLtEpilogue_t EPILOGUES[] = {
+        [GEMM_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
+        [GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+        [GEMM_BIAS_GELU] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+        [GEMM_D_GELU] = CUBLASLT_EPILOGUE_DGELU,
+    };
+    cublasLtEpilogue_t epilogue = EPILOGUES[plan->key.epilogue];
+    bool has_aux = plan->key.epilogue == GEMM_BIAS_GELU || plan->key.epilogue == GEMM_D_GELU;
+    cublasStatus_t status =
+        set(plan, CUBLAS_STATUS_SUCCESS, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (!has_aux) return status;
+    return set(plan, status, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &plan->key.aux_stride,
+               sizeof plan->key.aux_stride);
+}
+
+static cublasStatus_t make_product(struct gemm_plan *plan)
 {
     const struct gemm_key *k = &plan->key;
     cublasOperation_t a = k->is_a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t b = k->is_b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasStatus_t status =
+        cublasLtMatmulDescCreate(&plan->product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    status = set(plan, status, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b);
+    status = set(plan, status, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a);
+    return status == CUBLAS_STATUS_SUCCESS ? set_epilogue(plan) : status;
+}
+
+// C turned = B turned . A turned, which is what column-major makes of row-major.
+static cublasStatus_t make(struct gemm_plan *plan)
+{
+    const struct gemm_key *k = &plan->key;
     int64_t a_rows = k->is_a_turned ? k->inner : k->rows, a_columns = k->rows + k->inner - a_rows;
     int64_t b_rows = k->is_b_turned ? k->columns : k->inner;
     int64_t b_columns = k->columns + k->inner - b_rows;
-    cublasStatus_t status =
-        cublasLtMatmulDescCreate(&plan->product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &b,
-                                                sizeof b);
-    }
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSB, &a,
-                                                sizeof a);
-    }
+    cublasStatus_t status = make_product(plan);
     if (status == CUBLAS_STATUS_SUCCESS) {
         status =
             make_layout(&plan->a, k->number, a_rows, a_columns, k->a_stride, k->batch, k->a_batch);
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status =
-            make_layout(&plan->b, k->number, b_rows, b_columns, k->b_stride, k->batch, k->b_batch);
+        status = make_layout(&plan->b, k->b_number, b_rows, b_columns, k->b_stride, k->batch,
+                             k->b_batch);
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = make_layout(&plan->c, k->c_number, k->rows, k->columns, k->c_stride, k->batch,
                              k->c_batch);
     }
-    return status == CUBLAS_STATUS_SUCCESS ? choose(cache, plan) : status;
+    return status;
 }
 
 static uint64_t hash_of(const struct gemm_key *key)
@@ -183,29 +223,45 @@ static uint64_t hash_of(const struct gemm_key *key)
     return hash;
 }
 
-// A few neighbours are tried; where all are taken the first gives way.
 static const char *find(struct gemm_cache *cache, const struct gemm_key *key,
                         struct gemm_plan **plan)
 {
-    enum { TRIES = 8 };
-    uint64_t hash = hash_of(key);
-    struct gemm_plan *room = NULL;
-    for (uint64_t i = 0; i < TRIES; i++) {
-        struct gemm_plan *at = &cache->plans[(hash + i) % PLANS];
-        if (at->is_made && memcmp(&at->key, key, sizeof *key) == 0) {
-            *plan = at;
-            return NULL;
-        }
-        if (!at->is_made && !room) room = at;
+    struct gemm_plan **bucket = &cache->plans[hash_of(key) % BUCKETS];
+    for (*plan = *bucket; *plan; *plan = (*plan)->next) {
+        if (memcmp(&(*plan)->key, key, sizeof *key) == 0) return NULL;
     }
-    if (!room) room = &cache->plans[hash % PLANS];
-    forget(room);
-    room->key = *key;
-    cublasStatus_t status = make(cache, room);
-    room->is_made = status == CUBLAS_STATUS_SUCCESS;
-    if (!room->is_made) forget(room);
-    *plan = room;
-    return fault_of(status);
+    *plan = calloc(1, sizeof **plan);
+    if (!*plan) return "no memory left on this host";
+    (*plan)->key = *key;
+    cublasStatus_t status = make(*plan);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        forget(*plan);
+        return fault_of(status);
+    }
+    (*plan)->next = *bucket;
+    *bucket = *plan;
+    return NULL;
+}
+
+// The operands of our a and b are cuBLASLt's second and first.
+static cublasStatus_t set_pointers(struct gemm_plan *plan, const struct gemm *gemm)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    const struct {
+        cublasLtMatmulDescAttributes_t name;
+        const void *pointer;
+    } pointers[] = {
+        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm->bias.data},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gemm->aux.data},
+        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm->b_factor},
+        {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm->a_factor},
+    };
+    for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++) {
+        if (!pointers[i].pointer) continue;
+        status =
+            set(plan, status, pointers[i].name, &pointers[i].pointer, sizeof pointers[i].pointer);
+    }
+    return status;
 }
 
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *gemm)
@@ -215,7 +271,10 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
     void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, WORKSPACE_BYTES);
     if (!workspace) return CUDA_NO_MEMORY;
     const char *fault = find(device->gemm, &key, &plan);
+    if (!fault) fault = fault_of(set_pointers(plan, gemm));
+    if (!fault && !plan->is_chosen) fault = fault_of(choose(device->gemm, plan));
     if (fault) return fault;
+    plan->is_chosen = true;
     return fault_of(cublasLtMatmul(device->gemm->handle, plan->product, &gemm->alpha, gemm->b.data,
                                    plan->b, gemm->a.data, plan->a, &gemm->beta, gemm->c.data,
                                    plan->c, gemm->c.data, plan->c, &plan->algorithm, workspace,

@@ -14,7 +14,9 @@ extern "C" {
 
 enum { WALK_DIMS = 6, TERM_MAX = 8 };
 
-enum number { NUMBER_FP32, NUMBER_BF16, NUMBER_FP16 };
+// The two of 8 bits (Micikevicius et al. 2022, "FP8 formats for deep learning") are for operands of
+// products alone: kernels read and write the others.
+enum number { NUMBER_FP32, NUMBER_BF16, NUMBER_FP16, NUMBER_E4M3, NUMBER_E5M2 };
 struct reals {
     void *data;
     int number;
@@ -102,6 +104,7 @@ struct dropout_args {
     int64_t sizes[WALK_DIMS], first[WALK_DIMS], whole[WALK_DIMS];
     bool draws;
     uint64_t key;
+    const uint64_t *key_at;  // NULL, or where it is found instead, on the device
     double ratio;
     unsigned char *mask;
     struct reals x, y;
@@ -152,6 +155,7 @@ struct attend_args {
     int64_t whole_queries, whole_keys, dropout_heads;
     double dropout_ratio;
     uint64_t key;
+    const uint64_t *key_at;  // NULL, or where it is found instead, on the device
     float *scores, *d_scores;
     struct reals weights, d_weights;  // [head][query][key]: probabilities, gradients of scores
     struct reals sink, lse, out, d;   // sink by head; lse by lse_stride, out and d by out_stride
@@ -240,6 +244,18 @@ struct update_args {
     struct reals rounded;  // data NULL: the weights have no copy in the run's precision
 };
 void kernel_update(struct CUstream_st *stream, const struct update_args *args);
+
+// out[row][column] = x / factor in 8 bits, factor = its largest magnitude over that of the format.
+// `partial`: NARROW_BLOCKS.
+enum { NARROW_BLOCKS = 1024 };
+struct narrow_args {
+    int64_t rows, columns, row_stride, column_stride;
+    int number;  // NUMBER_E4M3 or NUMBER_E5M2
+    struct reals x;
+    uint8_t *out;
+    float *partial, *factor;
+};
+void kernel_narrow(struct CUstream_st *stream, const struct narrow_args *args);
 
 enum { SQUARE_BLOCKS = 1024 };
 // partial[0] = the sum; room for SQUARE_BLOCKS + 1.

@@ -85,7 +85,8 @@ static enum stream stream_of(const struct instr *instr)
         [AXIS_TP] = STREAM_TP,  [AXIS_CP] = STREAM_CP, [AXIS_EP] = STREAM_EP,
         [AXIS_ETP] = STREAM_EP, [AXIS_DP] = STREAM_DP, [AXIS_PP] = STREAM_PP,
     };
-    if (!instr->collective) return STREAM_COMPUTE;
+    bool is_local = !instr->collective || instr->collective == COLLECTIVE_SLICE;
+    if (is_local) return STREAM_COMPUTE;
     return instr->parameter ? STREAM_DP : STREAMS[instr->parent];
 }
 
@@ -373,5 +374,6 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
     for (; writing.round < rounds; writing.round++)
         put_round(&writing, order);
     script_add_step(arena, script);
+    script_add_waits(arena, script);
     return script;
 }

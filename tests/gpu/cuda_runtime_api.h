@@ -2,20 +2,29 @@
 #include <stddef.h>
 
 // What the CUDA back end uses of CUDA's runtime, for the emulation on the host (tests/gpu): names
-// and meanings are CUDA's. Everything has been done when a call returns.
+// and meanings are CUDA's. Everything has been done when a call returns, unless an order is drawn:
+// see tests/gpu/emulate_streams.h.
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 #define cudaStream_t struct CUstream_st *
 #define cudaEvent_t struct CUevent_st *
+#define cudaGraph_t struct CUgraph_st *
+#define cudaGraphExec_t struct CUgraphExec_st *
 #define cudaError_t enum cudaError
 
 enum cudaError {
     cudaSuccess,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
-    cudaErrorNoDevice = 100
+    cudaErrorNoDevice = 100,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureIsolation = 905
 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToHost,
@@ -58,3 +67,11 @@ cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);

@@ -1,5 +1,7 @@
 #include "tests/gpu/emulate.h"
 
+#include "tests/gpu/emulate_streams.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,28 +158,46 @@ static void run_threads(unsigned threads, bool is_falling)
     }
 }
 
-void emulate_launch(void (*run)(const void *), const void *args, unsigned blocks, unsigned threads,
-                    bool has_barriers)
+struct launch {
+    void (*run)(const void *);
+    unsigned blocks, threads;
+    bool has_barriers;
+    _Alignas(16) unsigned char args[];
+};
+
+static void run_launch(const void *args)
 {
+    const struct launch *launch = args;
     static unsigned launches;
-    assert(threads > 0 && threads <= THREADS_MAX && blocks > 0);
     if (!stacks) stacks = malloc((size_t)THREADS_MAX * STACK_BYTES);
     assert(stacks);
     launches = launches * 1664525u + 1013904223u;  // Numerical Recipes' generator
     bool is_falling = launches >> 31;
-    running = run;
-    running_args = args;
-    has_fibers = has_barriers;
-    gridDim.x = blocks;
-    blockDim.x = threads;
-    for (unsigned n = 0; n < blocks; n++) {
-        blockIdx.x = is_falling ? blocks - 1 - n : n;
-        if (has_barriers) {
-            run_block(threads, is_falling);
+    running = launch->run;
+    running_args = launch->args;
+    has_fibers = launch->has_barriers;
+    gridDim.x = launch->blocks;
+    blockDim.x = launch->threads;
+    for (unsigned n = 0; n < launch->blocks; n++) {
+        blockIdx.x = is_falling ? launch->blocks - 1 - n : n;
+        if (has_fibers) {
+            run_block(launch->threads, is_falling);
         } else {
-            run_threads(threads, is_falling);
+            run_threads(launch->threads, is_falling);
         }
     }
+}
+
+void emulate_launch(struct CUstream_st *stream, void (*run)(const void *), const void *args,
+                    size_t size, unsigned blocks, unsigned threads, bool has_barriers)
+{
+    assert(threads > 0 && threads <= THREADS_MAX && blocks > 0);
+    struct launch *launch = calloc(1, sizeof *launch + size);
+    assert(launch);
+    *launch = (struct launch){run, blocks, threads, has_barriers};
+    memcpy(launch->args, args, size);
+    emulate_put(stream, run_launch, launch, sizeof *launch + size);
+    free(launch);
 }
 
 float emulate_from_bf16(uint16_t bits)
@@ -218,4 +238,30 @@ uint16_t emulate_to_fp16(float x)
         (unsigned)rintf(ldexpf(size, 10 - exponent));  // 1024 .. 2048, less if subnormal
     unsigned bits = units < 1024 ? units : ((unsigned)(exponent + 14) << 10) + units;
     return (uint16_t)(sign | bits);
+}
+
+float emulate_from_byte(uint8_t bits, bool is_e5m2)
+{
+    int width = is_e5m2 ? 2 : 3, bias = is_e5m2 ? 15 : 7;
+    int exponent = (bits & 127) >> width, mantissa = bits & ((1 << width) - 1);
+    int units = exponent ? mantissa + (1 << width) : mantissa;
+    float x = ldexpf((float)units, (exponent ? exponent : 1) - bias - width);
+    if (is_e5m2 && exponent == 31) x = mantissa ? NAN : INFINITY;
+    if (!is_e5m2 && (bits & 127) == 127) x = NAN;
+    return bits >> 7 ? -x : x;
+}
+
+// To the nearest, of two the even one; what is too large becomes the largest.
+uint8_t emulate_to_byte(float x, bool is_e5m2)
+{
+    int width = is_e5m2 ? 2 : 3, bias = is_e5m2 ? 15 : 7;
+    float largest = is_e5m2 ? 57344 : 448, size = fabsf(x);
+    unsigned sign = signbit(x) ? 128 : 0;
+    if (x != x) return (uint8_t)(sign | 127);
+    if (size > largest) size = largest;
+    int exponent = size > 0 ? ilogbf(size) : 1 - bias;
+    if (exponent < 1 - bias) exponent = 1 - bias;
+    unsigned units = (unsigned)rintf(ldexpf(size, width - exponent)), one = 1u << width;
+    unsigned bits = units < one ? units : ((unsigned)(exponent + bias - 1) << width) + units;
+    return (uint8_t)(sign | bits);
 }

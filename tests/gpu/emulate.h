@@ -1,6 +1,7 @@
 #pragma once
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Runs device code on the host: the threads of a block take turns between barriers, blocks one
@@ -38,8 +39,13 @@ uint16_t emulate_to_bf16(float x);
 float emulate_from_fp16(uint16_t bits);
 uint16_t emulate_to_fp16(float x);
 
-void emulate_launch(void (*run)(const void *), const void *args, unsigned blocks, unsigned threads,
-                    bool has_barriers);
+// 8 bits: E4M3, or E5M2.
+float emulate_from_byte(uint8_t bits, bool is_e5m2);
+uint8_t emulate_to_byte(float x, bool is_e5m2);
+
+struct CUstream_st;
+void emulate_launch(struct CUstream_st *stream, void (*run)(const void *), const void *args,
+                    size_t size, unsigned blocks, unsigned threads, bool has_barriers);
 
 #define EMULATED(name, type, a)              \
     static void name##_thread(const type a); \
@@ -55,4 +61,4 @@ void emulate_launch(void (*run)(const void *), const void *args, unsigned blocks
     enum { name##_has_barriers = true }; \
     EMULATED(name, type, a)
 #define LAUNCH(name, a, blocks, threads, stream) \
-    ((void)(stream), emulate_launch(name, &(a), (unsigned)(blocks), threads, name##_has_barriers))
+    emulate_launch(stream, name, &(a), sizeof(a), (unsigned)(blocks), threads, name##_has_barriers)

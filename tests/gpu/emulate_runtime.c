@@ -1,15 +1,20 @@
 #include "executor/cuda/cuda.h"
 
+#include "tests/gpu/emulate_streams.h"
+
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // CUDA's runtime, cuBLASLt's products and cuDNN's attention for the emulation: memory is the
 // host's, products are plain loops, and attention has no engine, so that the other way is taken.
 
-struct CUevent_st {
-    struct timespec time;
-};
+// What cudaHostAlloc gave out: copies from and to it happen when their stream gets there.
+enum { PINNED_MAX = 4096 };
+static struct {
+    char *memory;
+    size_t bytes;
+} pinned[PINNED_MAX];
 
 const char *cudaGetErrorString(cudaError_t error)
 {
@@ -50,95 +55,114 @@ cudaError_t cudaSetDevice(int device)
     (void)device;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize(void)
-{
-    return cudaSuccess;
-}
 // Never zeros: kernels must write before they read.
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
+    if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
     *memory = malloc(bytes);
     if (!*memory) return cudaErrorMemoryAllocation;
     memset(*memory, 0xFF, bytes);
     return cudaSuccess;
 }
+// Waits for whoever may use it, and so does everything with it that was put before.
 cudaError_t cudaFree(void *memory)
 {
+    if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
+    emulate_finish();
     free(memory);
     return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
+    int at = 0;
     (void)flags;
-    return cudaMalloc(memory, bytes);
+    cudaError_t error = cudaMalloc(memory, bytes);
+    if (error != cudaSuccess) return error;
+    while (at < PINNED_MAX && pinned[at].memory)
+        at++;
+    assert(at < PINNED_MAX);
+    pinned[at].memory = *memory;
+    pinned[at].bytes = bytes;
+    return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *memory)
 {
+    for (int i = 0; i < PINNED_MAX; i++) {
+        if (pinned[i].memory == memory) pinned[i].memory = NULL;
+    }
     return cudaFree(memory);
+}
+
+static bool is_pinned(const void *memory)
+{
+    uintptr_t at = (uintptr_t)memory;
+    for (int i = 0; i < PINNED_MAX; i++) {
+        uintptr_t first = (uintptr_t)pinned[i].memory;
+        if (first && at >= first && at < first + pinned[i].bytes) return true;
+    }
+    return false;
+}
+
+struct copy {
+    char *to;
+    const char *from;  // NULL: the bytes follow
+    size_t to_pitch, from_pitch, width, height;
+};
+static void run_copy(const void *args)
+{
+    const struct copy *copy = args;
+    const char *from = copy->from ? copy->from : (const char *)(copy + 1);
+    for (size_t i = 0; i < copy->height; i++)
+        memmove(copy->to + i * copy->to_pitch, from + i * copy->from_pitch, copy->width);
+}
+
+// Of memory that is not pinned CUDA takes the bytes before it returns, and waits for those it
+// brings.
+static cudaError_t put_copy(const struct copy *copy, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    bool brings = kind == cudaMemcpyDeviceToHost && !is_pinned(copy->to);
+    if (kind == cudaMemcpyHostToDevice && !is_pinned(copy->from)) {
+        assert(copy->height == 1);
+        struct copy *own = malloc(sizeof *own + copy->width);
+        assert(own);
+        *own = *copy;
+        own->from = NULL;
+        memcpy(own + 1, copy->from, copy->width);
+        emulate_put(stream, run_copy, own, sizeof *own + copy->width);
+        free(own);
+        return cudaSuccess;
+    }
+    emulate_put(stream, run_copy, copy, sizeof *copy);
+    return brings ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    (void)kind, (void)stream;
-    memmove(to, from, bytes);
-    return cudaSuccess;
+    struct copy copy = {to, from, 0, 0, bytes, 1};
+    return put_copy(&copy, kind, stream);
 }
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                               size_t width, size_t height, enum cudaMemcpyKind kind,
                               cudaStream_t stream)
 {
-    (void)kind, (void)stream;
-    for (size_t i = 0; i < height; i++)
-        memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
-    return cudaSuccess;
+    struct copy copy = {to, from, to_pitch, from_pitch, width, height};
+    return put_copy(&copy, kind, stream);
+}
+
+struct filling {
+    void *memory;
+    int byte;
+    size_t bytes;
+};
+static void run_filling(const void *args)
+{
+    const struct filling *filling = args;
+    memset(filling->memory, filling->byte, filling->bytes);
 }
 cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t stream)
 {
-    (void)stream;
-    memset(memory, byte, bytes);
-    return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
-{
-    (void)flags;
-    *stream = NULL;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    (void)stream;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    (void)stream;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
-{
-    (void)stream, (void)event, (void)flags;
-    return cudaSuccess;
-}
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-    *event = calloc(1, sizeof **event);
-    return *event ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    free(event);
-    return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    (void)stream;
-    clock_gettime(CLOCK_MONOTONIC, &event->time);
-    return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
-{
-    *milliseconds = (float)(1e3 * (double)(to->time.tv_sec - from->time.tv_sec) +
-                            1e-6 * (double)(to->time.tv_nsec - from->time.tv_nsec));
+    struct filling filling = {memory, byte, bytes};
+    emulate_put(stream, run_filling, &filling, sizeof filling);
     return cudaSuccess;
 }
 
@@ -159,6 +183,8 @@ int64_t gemm_library_version(void)
 static double read_real(struct reals x, int64_t at)
 {
     if (x.number == NUMBER_FP32) return (double)((float *)x.data)[at];
+    if (number_is_byte(x.number))
+        return (double)emulate_from_byte(((uint8_t *)x.data)[at], x.number == NUMBER_E5M2);
     uint16_t bits = ((uint16_t *)x.data)[at];
     return (double)(x.number == NUMBER_BF16 ? emulate_from_bf16(bits) : emulate_from_fp16(bits));
 }
@@ -173,6 +199,16 @@ static void write_real(struct reals x, int64_t at, double value)
     }
 }
 
+// Of 8 bits: one transposed and one not, dims that are multiples of 16, not two of E5M2.
+static const char *check_bytes(const struct gemm *g)
+{
+    bool is_type = number_is_byte(g->b.number) && !number_is_byte(g->c.number) &&
+                   (g->a.number == NUMBER_E4M3 || g->b.number == NUMBER_E4M3);
+    bool is_form = !g->is_a_turned && g->is_b_turned && g->batch == 1 && g->inner % 16 == 0 &&
+                   g->columns % 16 == 0 && g->c_stride % 8 == 0 && g->epilogue == GEMM_PLAIN;
+    return is_type && is_form && g->a_factor && g->b_factor ? NULL : "no product of 8 bits";
+}
+
 // What cuBLASLt refuses is refused here too.
 static const char *check(const struct gemm *g)
 {
@@ -182,14 +218,35 @@ static const char *check(const struct gemm *g)
     if (!fits) return "a leading dimension is too small";
     bool is_type =
         g->a.number == g->b.number && (g->c.number == g->a.number || g->c.number == NUMBER_FP32);
+    bool has_aux = g->epilogue == GEMM_BIAS_GELU || g->epilogue == GEMM_D_GELU;
+    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || g->beta != 0)) return "no such epilogue";
+    if (has_aux && (g->aux_stride % 8 || (uintptr_t)g->aux.data % 16)) return "aux is not aligned";
+    if (number_is_byte(g->a.number)) return check_bytes(g);
     return is_type ? NULL : "no product of these types";
 }
 
-const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *g)
+static double gelu_slope(double x, double *value)
 {
-    (void)device, (void)stream;
-    const char *fault = check(g);
-    for (int64_t i = 0; i < g->batch * g->rows * g->columns && !fault; i++) {
+    double inner = 0.7978845608028654 * (x + 0.044715 * x * x * x), t = tanh(inner);
+    *value = 0.5 * x * (1 + t);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+static double finish(const struct gemm *g, int64_t aux, int64_t column, double x)
+{
+    double value = x;
+    if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
+    if (g->epilogue != GEMM_PLAIN) value = x += read_real(g->bias, column);
+    if (g->epilogue != GEMM_BIAS_GELU) return value;
+    write_real(g->aux, aux, x);
+    gelu_slope(x, &value);
+    return value;
+}
+
+static void multiply(const void *args)
+{
+    const struct gemm *g = args;
+    for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
         int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
         int64_t column = i % g->columns, c = batch * g->c_batch + row * g->c_stride + column;
         double sum = 0;
@@ -200,7 +257,15 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
                 read_real(g->a, batch * g->a_batch + a) * read_real(g->b, batch * g->b_batch + b);
         }
         double before = g->beta != 0 ? (double)g->beta * read_real(g->c, c) : 0;
-        write_real(g->c, c, (double)g->alpha * sum + before);
+        if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
+        sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
+        write_real(g->c, c, sum + before);
     }
+}
+
+const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *g)
+{
+    const char *fault = check(g);
+    if (!fault) emulate_put(device->streams[stream], multiply, g, sizeof *g);
     return fault;
 }

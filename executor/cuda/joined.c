@@ -1,0 +1,109 @@
+#include "executor/contraction.h"
+#include "executor/cuda/cuda.h"
+
+// Products with what follows done before their result is written: a bias, then GELU; or the
+// derivative of GELU behind the gradient's product. cuBLASLt has these as epilogues.
+
+enum { AUX_GRAIN = 8 };
+
+// One matrix, whose columns lie one after another.
+static bool is_one_product(const struct kernel_call *call, struct einsum *e)
+{
+    const struct kernel_array *out = &call->outputs[0];
+    bool is_product = call->op->kind == OP_CONTRACT && !call->routing && call->adds == 0 &&
+                      array_elements(out) > 0 && array_elements(&call->inputs[0]) > 0 &&
+                      array_elements(&call->inputs[1]) > 0;
+    if (!is_product) return false;
+    *e = einsum_of(call);
+    bool is_plain = e->column.c == 1 && e->row.size > 1 && e->row.c == e->column.size;
+    return e->loops.count == 0 && e->inner_loops.count == 0 && is_plain;
+}
+
+static bool is_alike(const struct kernel_array *a, const struct kernel_array *b)
+{
+    return a->element == b->element && array_elements(a) == array_elements(b);
+}
+
+// The input of a sum of two that is added to every row; -1: it is no such sum.
+static int bias_of(const struct kernel_call *sum, const struct kernel_array *rows, int64_t columns)
+{
+    if (sum->op->kind != OP_ADD || sum->input_count != 2 || sum->adds) return -1;
+    int at = sum->inputs[0].data == rows->data ? 1 : 0;
+    const struct kernel_array *bias = &sum->inputs[at], *out = &sum->outputs[0];
+    bool fits = sum->inputs[1 - at].data == rows->data && is_alike(rows, out) &&
+                bias->element == out->element && array_elements(bias) == columns &&
+                bias->rank <= out->rank;
+    for (int i = 1; fits && i <= bias->rank; i++) {
+        fits = bias->dims[bias->rank - i] == out->dims[out->rank - i] &&
+               bias->sizes[bias->rank - i] == out->sizes[out->rank - i];
+    }
+    return fits ? at : -1;
+}
+
+static bool is_gelu(const struct kernel_call *call, enum phase phase, int inputs)
+{
+    return call->op->kind == OP_ELEMENTWISE && call->op->function == FUNCTION_GELU_TANH &&
+           (call->op->phase == PHASE_FORWARD) == (phase == PHASE_FORWARD) && call->adds == 0 &&
+           call->input_count == inputs && call->output_count == 1;
+}
+
+static bool is_aux(const struct kernel_array *aux, const struct kernel_array *out, int64_t columns)
+{
+    return is_alike(aux, out) && columns % AUX_GRAIN == 0 && (uintptr_t)aux->data % 16 == 0 &&
+           aux->data != out->data;
+}
+
+int cuda_joins(const struct kernel_call *calls, int count, unsigned *written)
+{
+    struct einsum e;
+    if (count < 2 || !is_one_product(&calls[0], &e)) return 0;
+    const struct kernel_array *product = &calls[0].outputs[0];
+    const struct kernel_array *second = &calls[1].outputs[0];
+    *written = 2;
+    bool is_slope = is_gelu(&calls[1], PHASE_BACKWARD, 2) &&
+                    calls[1].inputs[0].data == product->data && is_alike(product, second) &&
+                    is_aux(&calls[1].inputs[1], second, e.column.size);
+    if (is_slope) return 2;
+    if (bias_of(&calls[1], product, e.column.size) < 0) return 0;
+    bool goes_on = count > 2 && is_gelu(&calls[2], PHASE_FORWARD, 1) &&
+                   calls[2].inputs[0].data == second->data &&
+                   is_alike(second, &calls[2].outputs[0]) &&
+                   is_aux(second, &calls[2].outputs[0], e.column.size);
+    if (!goes_on) return 2;
+    *written = 6;
+    return 3;
+}
+
+static const char *run_one(struct cuda_device *device, enum stream stream,
+                           const struct kernel_call *calls, int count)
+{
+    struct einsum e = einsum_of(&calls[0]);
+    struct product end = {.aux = {NULL, 0}};
+    const struct kernel_call *last = &calls[count - 1];
+    struct run run = {device, stream, device->streams[stream], &calls[0]};
+    end.c.reals = reals_of(device, &last->outputs[0]);
+    end.aux_stride = e.column.size;
+    if (calls[1].op->kind == OP_ELEMENTWISE) {
+        end.epilogue = GEMM_D_GELU;
+        end.aux = reals_of(device, &calls[1].inputs[1]);
+    } else {
+        int bias = bias_of(&calls[1], &calls[0].outputs[0], e.column.size);
+        end.bias = reals_of(device, &calls[1].inputs[bias]);
+        end.epilogue = count == 2 ? GEMM_BIAS : GEMM_BIAS_GELU;
+        if (count == 3) end.aux = reals_of(device, &calls[1].outputs[0]);
+    }
+    return cuda_contract_to(&run, &end);
+}
+
+// What the library has no such kernel for runs one by one.
+const char *cuda_run_joined(struct device *device, enum stream stream,
+                            const struct kernel_call *calls, int count)
+{
+    struct cuda_device *own = (struct cuda_device *)(void *)device;
+    const char *fault = run_one(own, stream, calls, count);
+    if (!fault) return NULL;
+    fault = NULL;
+    for (int i = 0; i < count && !fault; i++)
+        fault = cuda_run(device, stream, &calls[i]);
+    return fault;
+}
