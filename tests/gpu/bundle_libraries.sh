@@ -5,6 +5,7 @@
 set -eu
 folder=$1
 mkdir -p "$folder/lib"
+here=$(cd "$folder" && pwd -P)
 for program in "$folder"/meshwright "$folder"/*.so "$folder"/tests/*; do
     ldd "$program"
 done | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u | while read -r library; do
@@ -12,7 +13,7 @@ done | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u | while read -r libra
     libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | ld-linux*) ;;
     libstdc++.so.* | libgcc_s.so.*) ;;
     libcu*.so.* | libnccl.so.* | libnvrtc*.so.*) ;;
-    *) [ "${library#"$folder"}" != "$library" ] || cp -Lf "$library" "$folder/lib/" ;;
+    *) [ "${library#"$here/"}" != "$library" ] || cp -Lf "$library" "$folder/lib/" ;; # new ones
     esac
 done
 bytes=$(du -sb "$folder" | cut -f 1)
