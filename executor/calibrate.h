@@ -128,6 +128,7 @@ struct calibrate_pattern {
 MUST_CHECK bool calibrate_pattern_make(const struct calibrate_side *side,
                                        struct calibrate_pattern *pattern, struct err *err);
 void calibrate_pattern_free(const struct calibrate_side *side, struct calibrate_pattern *pattern);
+// Of the arrays, and of what kernels need beside them.
 int64_t calibrate_block_bytes(const struct calibrate_side *side,
                               const struct calibrate_block *block);
 MUST_CHECK bool calibrate_arrays(const struct calibrate_side *side,

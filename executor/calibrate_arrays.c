@@ -144,10 +144,25 @@ static int64_t bytes_of(const struct calibrate_side *side, const struct kernel_a
     return array_elements(array) * element_bytes(side->backend, array->element);
 }
 
+// Without an engine for it attention keeps its scores, weights and their gradients.
+static int64_t scores_bytes(const struct calibrate_side *side, const struct calibrate_block *block)
+{
+    enum { MATRICES = 4 };
+    int64_t most = 0;
+    if (side->backend->is_host || side->precision != PRECISION_FP32) return 0;
+    for (int i = 0; i < block->program->instr_count; i++) {
+        const struct instr *instr = &block->program->instrs[i];
+        int64_t bytes = MATRICES * side->backend->real_bytes * instr->batch * instr->heads *
+                        instr->seq * instr->kv_seq;
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 int64_t calibrate_block_bytes(const struct calibrate_side *side,
                               const struct calibrate_block *block)
 {
-    int64_t bytes = 0;
+    int64_t bytes = scores_bytes(side, block);
     for (int t = 0; t < block->program->block->tensor_count; t++) {
         struct kernel_array array = array_of(block, &block->program->block->tensors[t]);
         bytes += bytes_of(side, &array);

@@ -177,10 +177,13 @@ stage_one_gpu_bf16() { one_gpu bf16 1e-2; }
 stage_calibrate() {
     set -- --seconds 60
     [ -z "$TINY" ] || set -- --short --seconds 1
-    "$MESHWRIGHT" calibrate --backend cuda -o "$WORK/calibrated" "$@" >"$WORK/$stage.table" 2>&1
+    "$MESHWRIGHT" calibrate --backend cuda --long -o "$WORK/calibrated" "$@" \
+        >"$WORK/$stage.table" 2>&1
     calibrate_status=$?
     cat "$WORK/$stage.table"
     [ $calibrate_status -eq 0 ] || return 1
+    value kernels "[$(sed '/^$/,$d; s/\\/\\\\/g; s/"/\\"/g; s/.*/"&"/' "$WORK/$stage.table" |
+        paste -sd,)]"
     value device_file "$(cat "$WORK/calibrated/device.json")"
     value cluster_file "$(cat "$WORK/calibrated/cluster.json")"
     value host_op_s "$(number_of "$WORK/calibrated/stack.json" host_op_s)"
