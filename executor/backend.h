@@ -76,6 +76,11 @@ struct update_call {
     int64_t step;        // from 1
 };
 
+struct real_array {
+    const void *reals;
+    int64_t count;
+};
+
 struct backend_device_facts {
     char name[128];       // "Intel Xeon ... (1 core)", "NVIDIA H200"
     char libraries[256];  // "OpenBLAS 0.3.21 SkylakeX"
@@ -129,6 +134,9 @@ struct backend {
                               const struct kernel_call *calls, int count);
     const char *(*update)(struct device *device, enum stream stream,
                           const struct update_call *call);
+    // Updates that differ in their arrays and weight decay alone, in one go; NULL: one by one.
+    const char *(*update_all)(struct device *device, enum stream stream,
+                              const struct update_call *calls, int count);
     // rounded[i] = reals[i] as ELEMENT_COMPUTE, and back; NULL where both are one.
     const char *(*round)(struct device *device, enum stream stream, void *rounded,
                          const void *reals, int64_t count);
@@ -137,6 +145,9 @@ struct backend {
     // *sum += of the squares of `count` reals, in a fixed order; waits.
     const char *(*sum_squares)(struct device *device, enum stream stream, const void *reals,
                                int64_t count, double *sum);
+    // The same of many arrays, one after the other, waiting once; NULL: not at once.
+    const char *(*sum_squares_of)(struct device *device, enum stream stream,
+                                  const struct real_array *arrays, int count, double *sum);
     // reals *= factor.
     const char *(*scale)(struct device *device, enum stream stream, void *reals, int64_t count,
                          double factor);

@@ -127,17 +127,30 @@ static bool counts(const struct engine *engine, int parameter)
     return !is_tied || engine->stage != tied->last_stage;
 }
 
+static const char *sum_squares(struct engine *engine, enum stream stream,
+                               const struct real_array *arrays, int count, double *sum)
+{
+    const struct backend *backend = engine->backend;
+    if (backend->sum_squares_of)
+        return backend->sum_squares_of(engine->device, stream, arrays, count, sum);
+    const char *fault = NULL;
+    for (int i = 0; i < count && !fault; i++)
+        fault = backend->sum_squares(engine->device, stream, arrays[i].reals, arrays[i].count, sum);
+    return fault;
+}
+
 static bool take_norm(struct engine *engine, int task)
 {
     double sum = 0;
-    for (int p = 0; p < engine->script->parameter_count; p++) {
+    int count = 0, parameters = engine->script->parameter_count;
+    struct real_array *arrays = ARENA_NEW(engine->scratch, struct real_array, parameters + 1);
+    for (int p = 0; p < parameters; p++) {
         if (is_shared(engine, p) || !counts(engine, p)) continue;
         struct state_part part = update_part_of(engine, p);
-        const char *fault =
-            engine->backend->sum_squares(engine->device, engine->script->tasks[task].stream,
-                                         gradient_at(engine, part.at), part.count, &sum);
-        if (!engine_ok(engine, task, fault)) return false;
+        arrays[count++] = (struct real_array){gradient_at(engine, part.at), part.count};
     }
+    enum stream stream = engine->script->tasks[task].stream;
+    if (!engine_ok(engine, task, sum_squares(engine, stream, arrays, count, &sum))) return false;
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
     scale_settle(engine, sqrt(sum));
     return true;
@@ -224,20 +237,37 @@ static bool find_trust(struct engine *engine, int task, int parameter, struct up
     return true;
 }
 
+// Where nothing has to be known of a parameter before its weights move, all move in one go.
+static const char *update_all(struct engine *engine, const struct update_call *calls, int count)
+{
+    const struct backend *backend = engine->backend;
+    if (backend->update_all)
+        return backend->update_all(engine->device, STREAM_COMPUTE, calls, count);
+    const char *fault = NULL;
+    for (int i = 0; i < count && !fault; i++)
+        fault = backend->update(engine->device, STREAM_COMPUTE, &calls[i]);
+    return fault;
+}
+
 static bool update(struct engine *engine, int task)
 {
     const struct script_unit *unit = &engine->script->units[engine->script->tasks[task].unit];
+    int count = 0;
+    struct update_call *calls =
+        ARENA_NEW(engine->scratch, struct update_call, unit->parameter_count);
     if (engine->scale.skips) return true;
     for (int i = 0; i < unit->parameter_count; i++) {
         int p = unit->first_parameter + i;
         if (is_shared(engine, p)) continue;
         struct update_call call = update_of(engine, p);
         if (engine->err->kind) return false;
-        if (engine->state.direction && !find_trust(engine, task, p, &call)) return false;
-        const char *fault = engine->backend->update(engine->device, STREAM_COMPUTE, &call);
-        if (!engine_ok(engine, task, fault)) return false;
+        calls[count++] = call;
+        if (!engine->state.direction) continue;
+        if (!find_trust(engine, task, p, &calls[0])) return false;
+        if (!engine_ok(engine, task, update_all(engine, calls, 1))) return false;
+        count = 0;
     }
-    return true;
+    return engine_ok(engine, task, update_all(engine, calls, count));
 }
 
 // ZeRO 1 and 2: every rank has the whole weights and has updated its part of them.

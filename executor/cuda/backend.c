@@ -276,12 +276,13 @@ static const struct backend *at_precision(enum precision precision);
         .allocate_host = allocate_host, .release_host = release_host, .copy = copy, .fill = fill,  \
         .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
         .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
-        .scale = cuda_scale, .synchronize = synchronize, .delay = cuda_delay,                      \
-        .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until,                        \
-        .device_count = device_count, .native_stream = native_stream, .event_new = event_new,      \
-        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
-        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
-        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
+        .update_all = cuda_update_all, .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, \
+        .synchronize = synchronize, .delay = cuda_delay, .delay_origin = cuda_delay_origin,        \
+        .delay_until = cuda_delay_until, .device_count = device_count,                             \
+        .native_stream = native_stream, .event_new = event_new, .event_free = event_free,          \
+        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds,    \
+        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                      \
+        .replay = cuda_replay, .capture_free = cuda_capture_free,                                  \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);

@@ -216,6 +216,10 @@ const char *cuda_can_run(const struct kernel_call *call);
 int cuda_joins(const struct kernel_call *calls, int count, unsigned *written);
 const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count);
+const char *cuda_update_all(struct device *device, enum stream stream,
+                            const struct update_call *calls, int count);
+const char *cuda_sum_squares_of(struct device *device, enum stream stream,
+                                const struct real_array *arrays, int count, double *sum);
 const char *cuda_update(struct device *device, enum stream stream, const struct update_call *call);
 const char *cuda_sum_squares(struct device *device, enum stream stream, const void *reals,
                              int64_t count, double *sum);

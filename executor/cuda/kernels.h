@@ -234,14 +234,22 @@ enum update_rule {
     UPDATE_DESCEND,
     UPDATE_DESCEND_WITH
 };
-struct update_args {
-    int rule;
+// Parameters that are updated in one launch; what they need is small enough for its arguments.
+enum { UPDATE_PARTS = 32, UPDATE_CHUNK = 4096 };
+struct update_array {
     int64_t count;
-    float rate, beta1, beta2, epsilon, decay, scale, momentum;
-    float correction1, correction2;
+    int64_t first_chunk;  // of UPDATE_CHUNK elements, counted through all arrays
+    float decay;
     float *weights, *first_moments, *second_moments, *direction;
     const float *gradients;
     struct reals rounded;  // data NULL: the weights have no copy in the run's precision
+};
+struct update_args {
+    int rule, array_count;
+    int64_t chunk_count;
+    float rate, beta1, beta2, epsilon, scale, momentum;
+    float correction1, correction2;
+    struct update_array arrays[UPDATE_PARTS];
 };
 void kernel_update(struct CUstream_st *stream, const struct update_args *args);
 
@@ -258,8 +266,9 @@ struct narrow_args {
 void kernel_narrow(struct CUstream_st *stream, const struct narrow_args *args);
 
 enum { SQUARE_BLOCKS = 1024 };
-// partial[0] = the sum; room for SQUARE_BLOCKS + 1.
-void kernel_sum_squares(struct CUstream_st *stream, const float *x, int64_t count, double *partial);
+// *sum = the sum; `partial`: room for SQUARE_BLOCKS.
+void kernel_sum_squares(struct CUstream_st *stream, const float *x, int64_t count, double *partial,
+                        double *sum);
 void kernel_scale(struct CUstream_st *stream, struct reals x, int64_t count, float factor);
 
 // Blocks that wait, each on a multiprocessor of its own while there are as many: for `ns`, or with

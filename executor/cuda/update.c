@@ -32,50 +32,96 @@ static const char *rule_of(const struct update_call *call, enum update_rule *rul
     }
 }
 
-const char *cuda_update(struct device *device, enum stream stream, const struct update_call *call)
+// All but the arrays.
+static struct update_args args_of(const struct update_call *call, enum update_rule rule)
 {
-    struct cuda_device *own = (struct cuda_device *)(void *)device;
-    enum update_rule rule;
-    const char *fault = rule_of(call, &rule);
-    if (fault || call->count == 0) return fault;
     double step = (double)call->step, rate = call->learning_rate;
     if (call->part == UPDATE_APPLY) rate *= call->trust_ratio;
-    struct update_args args = {.rule = (int)rule,
-                               .count = call->count,
-                               .rate = (float)rate,
-                               .beta1 = (float)call->beta1,
-                               .beta2 = (float)call->beta2,
-                               .epsilon = (float)call->epsilon,
-                               .decay = (float)call->weight_decay,
-                               .scale = (float)call->gradient_scale,
-                               .momentum = (float)call->momentum,
-                               .correction1 = (float)(1 / (1 - pow(call->beta1, step))),
-                               .correction2 = (float)(1 / (1 - pow(call->beta2, step))),
-                               .weights = call->weights,
-                               .gradients = call->gradients,
-                               .first_moments = call->first_moments,
-                               .second_moments = call->second_moments,
-                               .direction = call->direction,
-                               .rounded = {call->rounded, (int)own->compute}};
-    kernel_update(own->streams[stream], &args);
+    return (struct update_args){.rule = (int)rule,
+                                .rate = (float)rate,
+                                .beta1 = (float)call->beta1,
+                                .beta2 = (float)call->beta2,
+                                .epsilon = (float)call->epsilon,
+                                .scale = (float)call->gradient_scale,
+                                .momentum = (float)call->momentum,
+                                .correction1 = (float)(1 / (1 - pow(call->beta1, step))),
+                                .correction2 = (float)(1 / (1 - pow(call->beta2, step)))};
+}
+
+static void add_array(struct update_args *args, const struct update_call *call, int number)
+{
+    args->arrays[args->array_count++] = (struct update_array){
+        .count = call->count,
+        .first_chunk = args->chunk_count,
+        .decay = (float)call->weight_decay,
+        .weights = call->weights,
+        .gradients = call->gradients,
+        .first_moments = call->first_moments,
+        .second_moments = call->second_moments,
+        .direction = call->direction,
+        .rounded = {call->rounded, number},
+    };
+    args->chunk_count += (call->count + UPDATE_CHUNK - 1) / UPDATE_CHUNK;
+}
+
+const char *cuda_update_all(struct device *device, enum stream stream,
+                            const struct update_call *calls, int count)
+{
+    struct cuda_device *own = (struct cuda_device *)(void *)device;
+    for (int i = 0; i < count;) {
+        enum update_rule rule;
+        const char *fault = rule_of(&calls[i], &rule);
+        if (fault) return fault;
+        struct update_args args = args_of(&calls[i], rule);
+        for (; i < count && args.array_count < UPDATE_PARTS; i++) {
+            if (calls[i].count > 0) add_array(&args, &calls[i], (int)own->compute);
+        }
+        if (args.array_count > 0) kernel_update(own->streams[stream], &args);
+    }
+    return cuda_fault(cudaGetLastError());
+}
+
+const char *cuda_update(struct device *device, enum stream stream, const struct update_call *call)
+{
+    return cuda_update_all(device, stream, call, 1);
+}
+
+// Sums wait on the device until all are there; the host adds them up in the order of the arrays.
+const char *cuda_sum_squares_of(struct device *device, enum stream stream,
+                                const struct real_array *arrays, int count, double *sum)
+{
+    enum { AT_ONCE = 512 };
+    struct cuda_device *own = (struct cuda_device *)(void *)device;
+    double found[AT_ONCE];
+    double *partial = cuda_scratch(own, stream, SCRATCH_PARTIAL,
+                                   (SQUARE_BLOCKS + AT_ONCE) * (int64_t)sizeof *partial);
+    if (!partial) return CUDA_NO_MEMORY;
+    double *sums = partial + SQUARE_BLOCKS;
+    for (int first = 0; first < count; first += AT_ONCE) {
+        int here = count - first < AT_ONCE ? count - first : AT_ONCE;
+        size_t bytes = (size_t)here * sizeof *sums;
+        const char *fault = cuda_fault(cudaMemsetAsync(sums, 0, bytes, own->streams[stream]));
+        if (fault) return fault;
+        for (int i = 0; i < here; i++) {
+            const struct real_array *array = &arrays[first + i];
+            if (array->count == 0) continue;
+            kernel_sum_squares(own->streams[stream], array->reals, array->count, partial, sums + i);
+        }
+        fault = cuda_fault(
+            cudaMemcpyAsync(found, sums, bytes, cudaMemcpyDeviceToHost, own->streams[stream]));
+        if (!fault) fault = cuda_fault(cudaStreamSynchronize(own->streams[stream]));
+        if (fault) return fault;
+        for (int i = 0; i < here; i++)
+            *sum += found[i];
+    }
     return cuda_fault(cudaGetLastError());
 }
 
 const char *cuda_sum_squares(struct device *device, enum stream stream, const void *reals,
                              int64_t count, double *sum)
 {
-    struct cuda_device *own = (struct cuda_device *)(void *)device;
-    double found;
-    double *partial =
-        cuda_scratch(own, stream, SCRATCH_PARTIAL, (SQUARE_BLOCKS + 1) * (int64_t)sizeof *partial);
-    if (!partial) return CUDA_NO_MEMORY;
-    if (count == 0) return NULL;
-    kernel_sum_squares(own->streams[stream], reals, count, partial);
-    const char *fault = cuda_fault(cudaMemcpyAsync(&found, partial, sizeof found,
-                                                   cudaMemcpyDeviceToHost, own->streams[stream]));
-    if (!fault) fault = cuda_fault(cudaStreamSynchronize(own->streams[stream]));
-    if (!fault) *sum += found;
-    return fault;
+    struct real_array array = {reals, count};
+    return cuda_sum_squares_of(device, stream, &array, 1, sum);
 }
 
 const char *cuda_scale(struct device *device, enum stream stream, void *reals, int64_t count,
