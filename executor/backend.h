@@ -33,7 +33,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 6 };
+enum { BACKEND_VERSION = 7 };
 
 struct device;  // a back end's own
 struct event;
@@ -167,11 +167,6 @@ struct backend {
     const char *(*event_record)(struct device *device, enum stream stream, struct event *event);
     const char *(*event_wait)(struct device *device, enum stream stream, struct event *event);
     double (*event_seconds)(struct device *device, struct event *from, struct event *to);
-    // Of devices with memory of their own; NULL where that is the host's. How many there are here:
-    // ranks beyond them share them in turn, by the ordinal given to `open`. What other libraries
-    // know the stream by (cudaStream_t).
-    int (*device_count)(void);
-    void *(*native_stream)(struct device *device, enum stream stream);
     // What is put on the stream between begin and end is recorded instead of run, once, and put
     // there by each replay, with the arrays and numbers of the recorded calls; keys of random
     // numbers are read where `key_at` of a call says. In between neither events nor waits nor
@@ -182,6 +177,11 @@ struct backend {
     const char *(*replay)(struct device *device, enum stream stream, struct capture *capture,
                           bool *is_stale);
     void (*capture_free)(struct device *device, struct capture *capture);
+    // Of devices with memory of their own; NULL where that is the host's. How many there are here:
+    // ranks beyond them share them in turn, by the ordinal given to `open`. What other libraries
+    // know the stream by (cudaStream_t).
+    int (*device_count)(void);
+    void *(*native_stream)(struct device *device, enum stream stream);
 };
 
 // executor/backend.c: opens a back end by name ("cpu", "cpu-fp64", "cpu-half", "cuda"); ERR_SYSTEM,

@@ -5,6 +5,7 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const struct backend *emulated_backend(enum precision precision)
@@ -25,13 +26,35 @@ const struct backend *emulated_backend(enum precision precision)
     return table()->at(precision);
 }
 
+// The back end whose streams the emulated NCCL works on. What is asked of it there is done at once,
+// so all that stands before it on the stream has to be done by then: here, where NCCL gets the
+// stream.
+static const struct backend **drained(void)
+{
+    static const struct backend *backend;
+    return &backend;
+}
+
+static void *drain(struct device *device, enum stream stream)
+{
+    const struct backend *backend = *drained();
+    const char *fault = backend->synchronize(device, stream);
+    if (fault) fprintf(stderr, "# %s\n", fault);
+    return backend->native_stream(device, stream);
+}
+
 const struct transport *nccl_emulated(const struct communicator_request *request,
                                       struct communicator **communicator, struct err *err)
 {
+    static struct backend backend;
     struct communicator_request beside = *request, above;
+    *drained() = request->backend;
+    backend = *request->backend;
+    backend.native_stream = drain;
     // What is beside would find out by itself whether it is NCCL.
     beside.kind = TRANSPORT_HOST;
     above = beside;
+    above.backend = &backend;
     above.beside = communicator_open(&beside, &above.beside_communicator, err);
     if (!above.beside) return NULL;
     return communicator_plugin_open("exec_nccl_emulated.so", "make test", "", &above, communicator,

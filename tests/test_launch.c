@@ -361,11 +361,27 @@ static void a_rank_finds_its_place_under_any_launcher(void **state)
     check_place((const char *[]){"PMI_RANK", "x", "PMI_SIZE", "2", NULL}, false, 0, 1);
 }
 
+// Which device a rank takes follows from its place among those of its host.
+static void a_rank_finds_its_place_on_its_host(void **state)
+{
+    (void)state;
+    setenv("OMPI_COMM_WORLD_RANK", "5", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
+    assert_int_equal(launch_place_find().local_rank, 5);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
+    assert_int_equal(launch_place_find().local_rank, 1);
+    assert_false(launch_place_find().has_nodes);
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && launch_place_find().is_launched) return rank_main(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_finds_its_place_under_any_launcher),
+        cmocka_unit_test(a_rank_finds_its_place_on_its_host),
         cmocka_unit_test(a_job_that_ends_well_has_the_exit_code_of_rank_0),
         cmocka_unit_test(a_rank_that_dies_or_stops_ends_spawned_ranks),
         cmocka_unit_test(a_rank_that_dies_or_stops_ends_mpiruns_ranks),

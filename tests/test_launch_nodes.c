@@ -269,16 +269,22 @@ static void a_rank_that_fails_or_ends_is_told_on_all_nodes(void **state)
 static void a_rank_that_is_stopped_ends_all_nodes(void **state)
 {
     (void)state;
-    struct trial trials[2];
-    struct running running[2];
-    for (int v = 0; v < 2; v++) {
-        trials[v] = trial_of(VICTIMS[v], "stopped", v ? "working" : "waiting");
-        trials[v].stuck_s = STUCK_S;
-        running[v] = begin(&trials[v]);
+    static const struct {
+        const char *victim, *point, *line;
+    } CASES[] = {
+        {"3", "starting", "rank 3 was stopped for 1 s while starting"},
+        {"1", "waiting", "rank 1 was stopped for 1 s in step 2, waiting at F0.0 1 attn.out sum"},
+        {"2", "working", "rank 2 was stopped for 1 s in step 2, at F0.0 1 attn.q"},
+    };
+    struct trial trials[3];
+    struct running running[3];
+    for (int i = 0; i < 3; i++) {
+        trials[i] = trial_of(CASES[i].victim, "stopped", CASES[i].point);
+        trials[i].stuck_s = STUCK_S;
+        running[i] = begin(&trials[i]);
     }
-    check_finish(&running[0],
-                 "rank 1 was stopped for 1 s in step 2, waiting at F0.0 1 attn.out sum");
-    check_finish(&running[1], "rank 2 was stopped for 1 s in step 2, at F0.0 1 attn.q");
+    for (int i = 0; i < 3; i++)
+        check_finish(&running[i], CASES[i].line);
 }
 
 // What the node says whose launcher lives.

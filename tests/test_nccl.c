@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 // The transport `nccl` on an emulation of NCCL that is here without a GPU (tests/gpu): our calls,
@@ -240,6 +241,42 @@ static void an_abort_ends_ranks_that_wait(void **state)
     assert_true(rank_job_run(&job));
 }
 
+// Before NCCL is first called; what the user has set stays.
+static bool find_environment(const struct transport *transport, struct communicator *communicator,
+                             int rank, void *context)
+{
+    char id[16];
+    struct group *group;
+    float data = 1;
+    snprintf(id, sizeof id, "r%d", rank);
+    RANK_CHECK(strcmp(getenv("NCCL_HOSTID"), id) == 0, "%s", getenv("NCCL_HOSTID"));
+    RANK_CHECK(strcmp(getenv("NCCL_MAX_CTAS"), "1") == 0, "%s", getenv("NCCL_MAX_CTAS"));
+    RANK_CHECK(strcmp(getenv("NCCL_NVLS_ENABLE"), "0") == 0, "%s", getenv("NCCL_NVLS_ENABLE"));
+    // Connections between nodes must not be confined to this machine's own.
+    const char *interface = getenv("NCCL_SOCKET_IFNAME"), *wanted = context;
+    RANK_CHECK(interface ? wanted && strcmp(interface, wanted) == 0 : !wanted, "%s", interface);
+    RANK_OK(transport->group(communicator, (int[]){0, 1}, 2, "tp", &group));
+    return !transport->all_reduce(group, STREAM_TP, ELEMENT_FP32, &data, 1, COMBINE_SUM);
+}
+
+static void ranks_on_one_device_say_that_they_are_on_several_hosts(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 2);
+    char loop_back[] = "lo";
+    job.request.shares_device = true;
+    job.body = find_environment;
+    job.context = loop_back;
+    setenv("NCCL_MAX_CTAS", "1", 1);
+    unsetenv("NCCL_SOCKET_IFNAME");
+    assert_true(rank_job_run(&job));
+    job.ranks_a_node = 1;
+    job.context = NULL;
+    assert_true(rank_job_run(&job));
+    unsetenv("NCCL_MAX_CTAS");
+}
+
 // The plug-in of the machine: opens with no GPU, and what needs none works.
 static void the_real_library_opens_without_a_device(void **state)
 {
@@ -308,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_told_with_the_rank_and_the_group),
         cmocka_unit_test(the_watcher_finds_a_rank_that_is_gone),
         cmocka_unit_test(an_abort_ends_ranks_that_wait),
+        cmocka_unit_test(ranks_on_one_device_say_that_they_are_on_several_hosts),
         cmocka_unit_test(the_real_library_opens_without_a_device),
         cmocka_unit_test(nccl_without_a_driver_is_told_in_one_line),
     };

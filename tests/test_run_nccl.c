@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Plans whose ranks exchange over the transport `nccl`, on its emulation and with CUDA's kernels on
@@ -107,6 +108,17 @@ static void plans_over_the_hosts_memory_train_as_one_rank_does(void **state)
         check(&CASES[i], false);
 }
 
+// Work on streams is done late, in an order that is drawn: what NCCL moves has to be waited for.
+static void streams_that_are_late_change_nothing(void **state)
+{
+    (void)state;
+    setenv("MESHWRIGHT_EMULATED_ORDER", "5", 1);
+    check(&CASES[0], true);
+    setenv("MESHWRIGHT_EMULATED_ORDER", "6", 1);
+    check(&CASES[5], true);
+    unsetenv("MESHWRIGHT_EMULATED_ORDER");
+}
+
 // With one rank there is nobody to exchange with.
 static void one_rank_has_the_same_bits_over_nccl(void **state)
 {
@@ -127,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_over_nccl_train_as_one_rank_does),
         cmocka_unit_test(plans_over_the_hosts_memory_train_as_one_rank_does),
+        cmocka_unit_test(streams_that_are_late_change_nothing),
         cmocka_unit_test(one_rank_has_the_same_bits_over_nccl),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
