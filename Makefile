@@ -63,8 +63,8 @@ PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exe
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs gpu_programs install clean deps \
-        check_deps \
+.PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle install clean \
+        deps check_deps \
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
@@ -147,10 +147,34 @@ $(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
 	cp $< $@
 
 # What tests/gpu/run.sh runs on a machine with a GPU.
-gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so \
-              $(addprefix $(BUILD)/tests/,gpu_compare test_cpu_kernels test_cuda_backend)
+GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half
+gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so $(EMULATED) \
+              $(addprefix $(BUILD)/tests/,gpu_compare $(GPU_TESTS)) $(BUILD)/emulated/gpu_compare
 $(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
+$(BUILD)/emulated/gpu_compare: $(BUILD)/tests/gpu_compare
+	@mkdir -p $(@D)
+	ln -f $< $@
+
+# The same in one folder with the libraries that a machine without Debian's packages lacks, so that
+# nothing is built there. An rpath of the old kind holds for what plug-ins need, too.
+BUNDLE = $(BUILD)/gpu_bundle
+BUNDLE_LINK = $(CC) -s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN/../lib'
+BUNDLED = $(BUNDLE)/meshwright $(addprefix $(BUNDLE)/tests/,gpu_compare $(GPU_TESTS)) \
+          $(patsubst $(BUILD)/%,$(BUNDLE)/%,$(filter-out %/exec_mpi.so,$(PLUGINS)))
+gpu_bundle: $(BUNDLED)
+	tests/gpu/bundle_libraries.sh $(BUNDLE)
+$(BUNDLE)/meshwright: $(OBJECTS)
+$(BUNDLE)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a
+$(BUNDLE)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
+	@mkdir -p $(@D)
+	$(BUNDLE_LINK) -o $@ $^ -lcmocka $(LIBRARIES)
+$(BUNDLE)/meshwright $(BUNDLE)/tests/gpu_compare:
+	@mkdir -p $(@D)
+	$(BUNDLE_LINK) -o $@ $^ $(LIBRARIES)
+$(BUNDLE)/%.so: $(BUILD)/%.so
+	@mkdir -p $(@D)
+	strip -g -o $@ $<
 
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
 # of cuBLASLt and cuDNN alone is not in it.
@@ -161,6 +185,14 @@ EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibi
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
                                 $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
+# The binary beside it, which takes the back end in its own folder for the one of CUDA.
+EMULATED = $(addprefix $(BUILD)/emulated/,meshwright exec_cuda.so exec_nccl.so)
+$(BUILD)/emulated/meshwright: $(BUILD)/meshwright
+$(BUILD)/emulated/exec_cuda.so: $(BUILD)/exec_cuda_emulated.so
+$(BUILD)/emulated/exec_nccl.so: $(BUILD)/exec_nccl_emulated.so
+$(EMULATED):
+	@mkdir -p $(@D)
+	ln -f $< $@
 # The same for NCCL: ranks exchange through memory that they share.
 EMULATED_NCCL = $(NCCL_SOURCES) tests/gpu/emulate_nccl.c tests/gpu/emulate_nccl_box.c \
                 tests/gpu/emulate_nccl_work.c tests/gpu/emulate_nccl_stream.c
@@ -222,7 +254,8 @@ demo: deps
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
-               $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(SDPA_SHAPES)
+               $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
+               $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare
 
 test: deps
 	@$(QUIET_MAKE) test_programs

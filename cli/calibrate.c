@@ -47,10 +47,11 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
     struct launch_place place = launch_place_find();
     if (place.is_launched && arguments->into) return calibrate_rank(arena, arguments, &place, err);
     struct local_key key;
-    if (!local_key_find(arena, arguments->ranks, &key, err)) return exit_status(err);
+    if (!local_key_find(arena, arguments->backend, arguments->ranks, &key, err))
+        return exit_status(err);
     char *text = calibrate_job(arguments, arena, &key, err);
     if (!text) return exit_status(err);
-    const char *path = arguments->into ? arguments->into : local_path(arena, key.rank_count);
+    const char *path = arguments->into ? arguments->into : local_path(arena, &key);
     if (!path && !arguments->folder) {
         err_set(err, ERR_SYSTEM, "neither XDG_CACHE_HOME nor HOME names a folder, and no -o");
         return exit_status(err);
@@ -70,10 +71,11 @@ int calibrate_command(int argc, char **argv, struct err *err)
     struct calibrate_arguments arguments = calibrate_arguments_default();
     const struct option options[] = {
         {"--ranks", OPTION_INT, &arguments.ranks,
-         "CPU ranks that measure at once (default: as many as cores)", "N", 1, 4096},
-        {"--backend", OPTION_CHOICE, &arguments.backend, "what is measured", "auto|cpu", 0, 0},
-        {"--seconds", OPTION_F64, &arguments.seconds, "to measure for, at most (default 15)", "S",
-         0.1, 20},
+         "ranks that measure at once (default: as many as cores, or GPUs)", "N", 1, 4096},
+        {"--backend", OPTION_CHOICE, &arguments.backend,
+         "what is measured; auto: GPUs where there are any", "auto|cpu|cuda", 0, 0},
+        {"--seconds", OPTION_F64, &arguments.seconds,
+         "to measure for, at most (default 15, of GPUs 60)", "S", 0.1, 90},
         {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
         {"--short", OPTION_FLAG, &arguments.is_short,
          "small kernels and messages only: quick and not to be trusted", NULL, 0, 0},

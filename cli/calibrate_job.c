@@ -14,7 +14,7 @@
 
 struct calibrate_arguments calibrate_arguments_default(void)
 {
-    return (struct calibrate_arguments){.seconds = 15, .backend = "auto"};
+    return (struct calibrate_arguments){.backend = "auto"};
 }
 
 static void show(void *context, double done_ratio)
@@ -31,24 +31,69 @@ static const char *today(struct arena *arena)
     return arena_copy(arena, text);
 }
 
+static double seconds_of(const struct calibrate_arguments *arguments, const struct local_key *key)
+{
+    static const double HOST_S = 15, GPU_S = 60;
+    if (arguments->seconds > 0) return arguments->seconds;
+    return strcmp(key->backend, "cpu") == 0 ? HOST_S : GPU_S;
+}
+
 // What a rank has open while it measures.
 struct rank {
     const struct backend *backend;
-    struct device *device;
+    struct backend_device_facts facts;
+    struct calibrate_side sides[CALIBRATE_SIDES_MAX];
+    int side_count;
     const struct transport *transport;
     struct communicator *communicator;
 };
 
-static bool open_rank(struct rank *rank, const struct launch_place *place, struct pulse_page *page,
+// By worth: what most plans compute in has most of the time.
+static const struct {
+    enum precision precision;
+    double share;
+} SHARES[] = {
+    {PRECISION_BF16, 0.5}, {PRECISION_FP32, 0.2}, {PRECISION_FP16, 0.15}, {PRECISION_FP8, 0.15}};
+
+static bool open_side(struct rank *rank, int ordinal, enum precision precision, double share,
                       struct err *err)
 {
-    rank->backend = backend_open("cpu", err);
-    if (!rank->backend) return false;
-    const char *fault = rank->backend->open(place->rank, &rank->device);
+    const struct backend *backend =
+        rank->backend->at ? rank->backend->at(precision) : rank->backend;
+    if (!backend) return true;  // it does not compute in this
+    struct calibrate_side *side = &rank->sides[rank->side_count];
+    *side = (struct calibrate_side){.precision = precision, .backend = backend, .share = share};
+    const char *fault = backend->open(ordinal, &side->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %.300s", fault);
+    rank->side_count++;
+    return true;
+}
+
+static bool open_sides(struct rank *rank, int ordinal, struct err *err)
+{
+    double sum = 0;
+    if (!rank->backend->at) return open_side(rank, ordinal, PRECISION_FP32, 1, err);
+    for (size_t i = 0; i < sizeof SHARES / sizeof *SHARES; i++) {
+        if (!open_side(rank, ordinal, SHARES[i].precision, SHARES[i].share, err)) return false;
+    }
+    for (int i = 0; i < rank->side_count; i++)
+        sum += rank->sides[i].share;
+    for (int i = 0; i < rank->side_count; i++)
+        rank->sides[i].share /= sum;
+    return true;
+}
+
+static bool open_rank(struct rank *rank, const char *backend, const struct launch_place *place,
+                      struct pulse_page *page, struct err *err)
+{
+    rank->backend = backend_open(backend, err);
+    if (!rank->backend) return false;
+    const char *fault = rank->backend->probe(&rank->facts);
+    if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %.300s", fault);
+    if (!open_sides(rank, place->rank, err)) return false;
     const struct communicator_request request = {
-        .backend = rank->backend,
-        .device = rank->device,
+        .backend = rank->sides->backend,
+        .device = rank->sides->device,
         .rank = place->rank,
         .rank_count = place->rank_count,
         .host_name = place->memory_name,
@@ -64,23 +109,43 @@ static void close_rank(struct rank *rank, const struct err *err)
 {
     if (rank->transport && err->kind) rank->transport->abort(rank->communicator, err->text);
     if (rank->transport) rank->transport->close(rank->communicator);
-    if (rank->device) rank->backend->close(rank->device);
+    for (int i = 0; i < rank->side_count; i++)
+        rank->sides[i].backend->close(rank->sides[i].device);
+}
+
+static int64_t host_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page_bytes > 0 ? (int64_t)pages * page_bytes : 1;
+}
+
+// Of one GPU, to each of the ranks that share it.
+static int64_t rank_memory_bytes(const struct rank *rank, int rank_count)
+{
+    if (rank->backend->is_host) return 0;
+    int64_t sharing = (rank_count + rank->facts.device_count - 1) / rank->facts.device_count;
+    return rank->facts.memory_bytes / sharing;
 }
 
 static char *make_text(struct arena *arena, const struct calibrate_arguments *arguments,
-                       const struct local_key *key, const struct calibration *calibration,
-                       bool is_bound, struct err *err)
+                       const struct local_key *key, const struct rank *rank,
+                       const struct calibration *calibration, bool is_bound, struct err *err)
 {
+    bool is_host = rank->backend->is_host;
     long cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    const struct machine_facts facts = {.processor = key->processor,
-                                        .libraries = key->libraries,
-                                        .date = today(arena),
-                                        .version = key->version,
-                                        .core_count = key->core_count,
-                                        .is_bound = is_bound,
-                                        .memory_bytes = key->memory_bytes,
-                                        .cache_bytes = cache_bytes > 0 ? cache_bytes : 0};
-    const struct stack *stack = stack_load(arena, CPU_STACK, err);
+    const struct machine_facts facts = {
+        .processor = key->processor,
+        .libraries = key->libraries,
+        .date = today(arena),
+        .version = key->version,
+        .core_count = key->core_count,
+        .is_bound = is_bound,
+        .memory_bytes = is_host ? key->memory_bytes : host_memory_bytes(),
+        .cache_bytes = cache_bytes > 0 ? cache_bytes : 0,
+        .device = is_host ? NULL : &rank->facts,
+        .like = is_host ? NULL : machine_like(arena, &rank->facts),
+    };
+    const struct stack *stack = stack_load(arena, is_host ? CPU_STACK : GPU_STACK, err);
     const struct fabrics *fabrics = stack ? fabrics_load(arena, err) : NULL;
     if (!fabrics) return NULL;
     const struct machine machine = machine_make(arena, calibration, &facts, stack, fabrics);
@@ -89,6 +154,24 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
               stdout);
     }
     return local_text(arena, key, &(struct local){machine.cluster, machine.stack});
+}
+
+static struct calibrate_request request_of(const struct calibrate_arguments *arguments,
+                                           const struct local_key *key, const struct rank *rank,
+                                           const struct launch_place *place)
+{
+    return (struct calibrate_request){
+        .sides = rank->sides,
+        .side_count = rank->side_count,
+        .memory_bytes = rank_memory_bytes(rank, place->rank_count),
+        .transport = rank->transport,
+        .communicator = rank->communicator,
+        .rank = place->rank,
+        .rank_count = place->rank_count,
+        .seconds = seconds_of(arguments, key),
+        .is_short = arguments->is_short,
+        .clock = calibrate_real_clock(),
+    };
 }
 
 // One rank measures; rank 0 has the text of the file, the others none.
@@ -100,26 +183,18 @@ static bool measure(struct arena *arena, const struct calibrate_arguments *argum
     struct calibration calibration;
     struct progress progress = progress_start();
     struct binding binding = binding_make(place->rank, place->rank_count);
-    bool done = open_rank(&rank, place, page, err);
-    const struct calibrate_request request = {
-        .backend = rank.backend,
-        .device = rank.device,
-        .transport = rank.transport,
-        .communicator = rank.communicator,
-        .rank = place->rank,
-        .rank_count = place->rank_count,
-        .seconds = arguments->seconds,
-        .is_short = arguments->is_short,
-        .clock = calibrate_real_clock(),
-        .progress = place->rank == 0 ? show : NULL,
-        .progress_context = &progress,
-    };
-    done = done && calibrate(arena, &request, &calibration, err);
+    bool done = open_rank(&rank, key->backend, place, page, err);
+    if (done) {
+        struct calibrate_request request = request_of(arguments, key, &rank, place);
+        request.progress = place->rank == 0 ? show : NULL;
+        request.progress_context = &progress;
+        done = calibrate(arena, &request, &calibration, err);
+    }
     progress_end(&progress);
     bool is_bound = binding.is_bound;
     binding_undo(&binding);
     if (done && place->rank == 0) {
-        *text = make_text(arena, arguments, key, &calibration, is_bound, err);
+        *text = make_text(arena, arguments, key, &rank, &calibration, is_bound, err);
         done = *text != NULL;
     }
     close_rank(&rank, err);
@@ -137,7 +212,8 @@ static char *launch(struct arena *arena, const struct calibrate_arguments *argum
     argv[argc++] = binary;
     argv[argc++] = command;
     argv[argc++] = arena_print(arena, "--ranks=%d", key->rank_count);
-    argv[argc++] = arena_print(arena, "--seconds=%g", arguments->seconds);
+    argv[argc++] = arena_print(arena, "--backend=%s", key->backend);
+    argv[argc++] = arena_print(arena, "--seconds=%g", seconds_of(arguments, key));
     argv[argc++] = arena_print(arena, "--into=%s", path);
     if (arguments->quiet) argv[argc++] = arena_copy(arena, "--quiet");
     if (arguments->is_long) argv[argc++] = arena_copy(arena, "--long");
@@ -193,7 +269,7 @@ int calibrate_rank(struct arena *arena, const struct calibrate_arguments *argume
     int status = 0;
     char *text = NULL;
     if (!launch_enter(place, &page, &status, err)) return err->kind ? (int)err->kind : status;
-    bool done = local_key_find(arena, place->rank_count, &key, err) &&
+    bool done = local_key_find(arena, arguments->backend, place->rank_count, &key, err) &&
                 measure(arena, arguments, &key, place, page, &text, err);
     if (done && text) done = file_write(arguments->into, text, strlen(text), err);
     if (page && done) atomic_store(&pulse_of(page, place->rank)->state, PULSE_DONE);

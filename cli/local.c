@@ -52,8 +52,10 @@ static bool find_build(struct arena *arena, const struct backend *backend, struc
     Dl_info plugin = {0};
     void *inside = NULL;
     memcpy(&inside, &backend->run, sizeof inside);
-    if (!dladdr(inside, &plugin)) return err_set(err, ERR_SYSTEM, "the back end cpu is in no file");
-    const char *stack = file_find_data(arena, "cost_models/stacks", CPU_STACK, "stack", err);
+    if (!dladdr(inside, &plugin))
+        return err_set(err, ERR_SYSTEM, "the back end %s is in no file", key->backend);
+    const char *name = backend->is_host ? CPU_STACK : GPU_STACK;
+    const char *stack = file_find_data(arena, "cost_models/stacks", name, "stack", err);
     const char *fabrics = file_find_data(arena, "cost_models", "fabrics", "file", err);
     const char *paths[] = {plugin.dli_fname, stack, fabrics};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -63,30 +65,48 @@ static bool find_build(struct arena *arena, const struct backend *backend, struc
     return true;
 }
 
-bool local_key_find(struct arena *arena, int rank_count, struct local_key *key, struct err *err)
+// Where a device was asked for by name there has to be one.
+static const struct backend *choose(const char *name, struct err *err)
 {
-    const struct backend *backend = backend_open("cpu", err);
+    struct err none = {0};
+    const struct backend *cuda = NULL;
+    if (strcmp(name, "auto") != 0) return backend_open(name, err);
+    cuda = backend_open("cuda", &none);
+    return cuda ? cuda : backend_open("cpu", err);
+}
+
+bool local_key_find(struct arena *arena, const char *backend, int rank_count, struct local_key *key,
+                    struct err *err)
+{
+    const struct backend *found = choose(backend, err);
     struct backend_device_facts facts = {0};
-    if (!backend) return false;
-    const char *fault = backend->probe(&facts);
-    if (fault) return err_set(err, ERR_SYSTEM, "the back end cpu: %.300s", fault);
+    if (!found) return false;
+    const char *fault = found->probe(&facts);
+    if (fault) return err_set(err, ERR_SYSTEM, "the back end %.60s: %.300s", found->name, fault);
     *key = (struct local_key){.processor = arena_copy(arena, facts.name),
                               .libraries = arena_copy(arena, facts.libraries),
                               .version = MESHWRIGHT_VERSION,
                               .core_count = binding_core_count(),
-                              .memory_bytes = facts.memory_bytes};
-    key->rank_count = rank_count > 0 ? rank_count : key->core_count;
-    return find_build(arena, backend, key, err);
+                              .memory_bytes = facts.memory_bytes,
+                              .backend = found->name};
+    if (*facts.driver)
+        key->libraries = arena_print(arena, "%s, driver %s", facts.libraries, facts.driver);
+    int most = found->is_host ? key->core_count : facts.device_count;
+    key->rank_count = rank_count > 0 ? rank_count : most;
+    return find_build(arena, found, key, err);
 }
 
-const char *local_path(struct arena *arena, int rank_count)
+const char *local_path(struct arena *arena, const struct local_key *key)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *backend = key->backend ? key->backend : "cpu";
+    bool is_host = strcmp(backend, "cpu") == 0;
+    const char *file = arena_print(arena, "meshwright/local-%s%s%d.json", is_host ? "" : backend,
+                                   is_host ? "" : "-", key->rank_count);
     // The specification has relative ones ignored.
-    if (cache && cache[0] == '/')
-        return arena_print(arena, "%s/meshwright/local-%d.json", cache, rank_count);
+    if (cache && cache[0] == '/') return arena_print(arena, "%s/%s", cache, file);
     if (!home || home[0] != '/') return NULL;
-    return arena_print(arena, "%s/.cache/meshwright/local-%d.json", home, rank_count);
+    return arena_print(arena, "%s/.cache/%s", home, file);
 }
 
 char *local_text(struct arena *arena, const struct local_key *key, const struct local *local)
@@ -209,17 +229,21 @@ static void print_note(void *context, const char *line)
     fprintf(stderr, "meshwright %s: %s\n", (const char *)context, line);
 }
 
+// Somebody waits for a plan.
+static const double LOCAL_S = 15;
+
 bool local_find(struct arena *arena, const char *command, int rank_count, struct local *local,
                 struct err *err)
 {
     struct calibrate_arguments arguments = calibrate_arguments_default();
     arguments.quiet = true;
+    arguments.seconds = LOCAL_S;
     struct local_request request = {.measure = calibrate_job,
                                     .measure_context = &arguments,
                                     .note = print_note,
                                     .note_context = arena_copy(arena, command)};
-    if (!local_key_find(arena, rank_count, &request.key, err)) return false;
-    request.path = local_path(arena, request.key.rank_count);
+    if (!local_key_find(arena, arguments.backend, rank_count, &request.key, err)) return false;
+    request.path = local_path(arena, &request.key);
     return local_load(arena, &request, local, err);
 }
 

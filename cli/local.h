@@ -2,20 +2,22 @@
 #include "cost_models/collective.h"
 #include "cost_models/stack.h"
 
-// CLUSTER `local`: this machine, its CPU ranks. Measured on first use and kept in one file,
-// $XDG_CACHE_HOME/meshwright/local-N.json for N ranks (else in ~/.cache). The file says what was
-// measured; on another processor, number of cores, memory, library or version of this program it
+// CLUSTER `local`: this machine, its GPUs where the back end "cuda" finds any, else its CPU ranks.
+// Measured on first use and kept in one file, $XDG_CACHE_HOME/meshwright/local-N.json for N ranks
+// (else in ~/.cache), local-cuda-N.json of GPUs. The file says what was measured; on another
+// processor, number of cores, memory, library or version of this program it
 // is measured again, and so is one that cannot be read. Written atomically: two processes at once
 // both measure, and the last one's file stays.
 
-static const char CPU_STACK[] = "meshwright-cpu";
+static const char CPU_STACK[] = "meshwright-cpu", GPU_STACK[] = "meshwright";
 
 struct local_key {
     const char *processor, *libraries, *version;
     const char
         *build;  // of what was measured and what it was fitted with: back end, stack, fabrics
     int core_count, rank_count;
-    int64_t memory_bytes;
+    int64_t memory_bytes;  // of the host, or of one GPU
+    const char *backend;   // "cpu" or "cuda"; not in the file, whose name and build say it
 };
 
 struct local {
@@ -34,11 +36,12 @@ struct local_request {
     void *note_context;
 };
 
-// The key of this machine, by the back end "cpu".
-MUST_CHECK bool local_key_find(struct arena *arena, int rank_count, struct local_key *key,
-                               struct err *err);
+// The key of this machine by a back end: "cpu", "cuda" or "auto", cuda where it has a device. So
+// many ranks, or 0: as many as cores or devices.
+MUST_CHECK bool local_key_find(struct arena *arena, const char *backend, int rank_count,
+                               struct local_key *key, struct err *err);
 // Of the cache by the environment; NULL where it names no folder.
-const char *local_path(struct arena *arena, int rank_count);
+const char *local_path(struct arena *arena, const struct local_key *key);
 char *local_text(struct arena *arena, const struct local_key *key, const struct local *local);
 // False and a set `err` when the file is wrong; *is_stale when it is of another key.
 MUST_CHECK bool local_read(struct arena *arena, const char *path, const struct local_key *key,
@@ -54,7 +57,7 @@ MUST_CHECK bool local_load(struct arena *arena, const struct local_request *requ
 // file's text, for struct local_request; `context` is a struct calibrate_arguments.
 struct calibrate_arguments {
     int ranks;
-    double seconds;
+    double seconds;  // 0: by the back end
     const char *backend, *folder, *into;
     bool quiet, is_long, is_short;
 };

@@ -69,6 +69,10 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
     if (arguments->rendezvous && arguments->node_rank >= arguments->node_count)
         return err_set(err, ERR_USAGE, "--node-rank: must be between 0 and %d, found %d",
                        arguments->node_count - 1, arguments->node_rank);
+    if (arguments->replay_rank >= 0 &&
+        (arguments->spawn || arguments->rendezvous || arguments->dump))
+        return err_set(err, ERR_USAGE,
+                       "--replay-rank goes with none of --spawn, --rendezvous and --dump");
     if (is_mpi && (arguments->spawn || arguments->rendezvous))
         return err_set(err, ERR_USAGE, "--transport mpi: ranks without mpirun have no MPI");
     return true;
@@ -99,6 +103,23 @@ static int launch(struct arena *arena, const struct run_job *job,
     return status;
 }
 
+// One rank in this process.
+static int replay(struct arena *arena, const struct run_arguments *arguments,
+                  const struct run_job *job, const struct launch_place *place, struct err *err)
+{
+    const struct launch_place alone = {.rank = arguments->replay_rank,
+                                       .rank_count = job->rank_count};
+    if (place->is_launched) {
+        err_set(err, ERR_USAGE, "--replay-rank: one rank alone, without a launcher");
+    } else if (arguments->replay_rank >= job->rank_count) {
+        err_set(err, ERR_USAGE, "--replay-rank: must be between 0 and %d, found %d",
+                job->rank_count - 1, arguments->replay_rank);
+    } else {
+        return run_rank(arena, arguments, job, &alone, NULL, err);
+    }
+    return exit_status(err);
+}
+
 static int run_placed(struct arena *arena, const struct run_arguments *arguments,
                       const struct launch_place *place, struct pulse_page *page, int argc,
                       char **argv, struct err *err)
@@ -111,6 +132,7 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
         err_set(err, ERR_USAGE, "--rendezvous: the plan has one rank");
         return exit_status(err);
     }
+    if (arguments->replay_rank >= 0) return replay(arena, arguments, &job, place, err);
     if (!place->is_launched && job.rank_count > 1)
         return launch(arena, &job, arguments, argc, argv, err);
     if (place->rank_count != job.rank_count) {
@@ -145,6 +167,7 @@ int run_command(int argc, char **argv, struct err *err)
     struct run_arguments arguments = {.output = "run.json",
                                       .backend = "auto",
                                       .data = "synthetic",
+                                      .replay_rank = -1,
                                       .steps = 10,
                                       .seed = 1,
                                       .learning_rate = 3e-4,
@@ -185,6 +208,8 @@ int run_command(int argc, char **argv, struct err *err)
          NODE_COUNT_MAX - 1},
         {"--node-count", OPTION_INT, &arguments.node_count, "nodes that meet", NULL, 2,
          NODE_COUNT_MAX},
+        {"--replay-rank", OPTION_INT, &arguments.replay_rank,
+         "only this rank, alone: what it exchanges takes the predicted time", "R", 0, 1e6},
         {"--poison", OPTION_FLAG, &arguments.poison,
          "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
         {"--dump", OPTION_TEXT, &arguments.dump,

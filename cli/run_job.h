@@ -11,6 +11,7 @@ struct run_arguments {
     int64_t seed;
     double learning_rate, weight_decay, clip_norm;
     bool poison, json, spawn;
+    int replay_rank;  // alone, the others by the model; -1: all ranks run
     const char *transport, *rendezvous;
     int node_rank, node_count;  // -1, 0: not said
 };

@@ -33,7 +33,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 5 };
+enum { BACKEND_VERSION = 8 };
 
 struct device;  // a back end's own
 struct event;
@@ -85,6 +85,14 @@ struct backend_device_facts {
     char name[128];       // "Intel Xeon ... (1 core)", "NVIDIA H200"
     char libraries[256];  // "OpenBLAS 0.3.21 SkylakeX"
     int64_t memory_bytes;
+    // Of devices, 0 and "" on a host.
+    char driver[64];   // "580.95.05"
+    int device_count;  // of this kind on this host; the facts are those of the first
+    int multiprocessor_count;
+    int capability;            // 90: CUDA's compute capability 9.0
+    double clock_hz;           // at most
+    int64_t cache_bytes;       // last level
+    double exponential_per_s;  // of fp32, all multiprocessors; 0: not known
 };
 
 struct backend {
@@ -147,6 +155,15 @@ struct backend {
     const char *(*scale)(struct device *device, enum stream stream, void *reals, int64_t count,
                          double factor);
     const char *(*synchronize)(struct device *device, enum stream stream);
+    // Occupies so many multiprocessors (all of them, where there are fewer) for so long: what runs
+    // elsewhere in the place of communication. With delay_until up to so long after the origin, a
+    // moment that delay_origin marks once the stream is there, and waits for. NULL: a host, which
+    // may sleep.
+    const char *(*delay)(struct device *device, enum stream stream, double seconds,
+                         int multiprocessors);
+    const char *(*delay_origin)(struct device *device, enum stream stream);
+    const char *(*delay_until)(struct device *device, enum stream stream, double seconds,
+                               int multiprocessors);
     // Marks on streams; seconds between two that have passed.
     struct event *(*event_new)(struct device *device);
     void (*event_free)(struct device *device, struct event *event);

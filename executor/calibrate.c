@@ -85,29 +85,42 @@ static bool has_time(const struct calibrate_request *request, struct group *worl
     return calibrate_mean(request, world, &late, 1, err) && late == 0;
 }
 
-static bool measure_kernels(struct calibrate_kernels *kernels,
-                            const struct calibrate_request *request, struct group *world,
-                            double begun_s, struct calibration *calibration, struct err *err)
+static bool measure_rounds(struct calibrate_kernels *kernels,
+                           const struct calibrate_request *request, struct group *world,
+                           double begun_s, double until_s, int *round_count, struct err *err)
 {
     double (*now)(void *) = request->clock.wall_s, round_s = 0;
-    double until_s = begun_s + request->seconds;
     if (!calibrate_kernels_warm(kernels, world, until_s, err)) return false;
-    while (calibration->round_count < ROUNDS_MOST) {
+    while (*round_count < ROUNDS_MOST) {
         double start_s = now(request->clock.context);
-        bool is_due = calibration->round_count == 0;
+        bool is_due = *round_count == 0;
         if (!is_due && !has_time(request, world, until_s - start_s, round_s, err)) break;
         if (!calibrate_kernels_round(kernels, err)) return false;
-        calibration->round_count++;
+        ++*round_count;
         round_s = fmax(round_s, now(request->clock.context) - start_s);
         show(request, begun_s);
     }
-    return !err->kind && calibrate_kernels_finish(kernels, world, calibration, err);
+    return !err->kind;
+}
+
+static bool measure_side(struct arena *arena, const struct calibrate_request *request,
+                         const struct calibrate_side *side, struct group *world, double begun_s,
+                         double until_s, struct calibration *calibration, struct err *err)
+{
+    int round_count = 0;
+    struct calibrate_kernels *kernels = calibrate_kernels_new(arena, request, side, err);
+    bool done = !err->kind &&
+                measure_rounds(kernels, request, world, begun_s, until_s, &round_count, err) &&
+                calibrate_kernels_finish(kernels, world, calibration, err);
+    calibrate_kernels_free(kernels);
+    if (side == request->sides) calibration->round_count = round_count;
+    return done;
 }
 
 static bool measure_all(struct arena *arena, const struct calibrate_request *request,
                         struct calibration *calibration, struct err *err)
 {
-    double begun_s = request->clock.wall_s(request->clock.context);
+    double begun_s = request->clock.wall_s(request->clock.context), share = 0;
     struct group *world = NULL;
     int *ranks = ARENA_NEW(arena, int, request->rank_count);
     for (int r = 0; r < request->rank_count; r++)
@@ -116,13 +129,17 @@ static bool measure_all(struct arena *arena, const struct calibrate_request *req
                                                   "calibrate", &world);
     if (!calibrate_ok(err, "on all ranks", fault)) return false;
     double until_s = begun_s + COLLECTIVE_SHARE * request->seconds;
-    bool done = calibrate_collectives(arena, request, world, until_s, calibration, err);
-    if (!done) return false;
-    struct calibrate_kernels *kernels = calibrate_kernels_new(arena, request, err);
-    done = !err->kind && measure_kernels(kernels, request, world, begun_s, calibration, err);
-    calibrate_kernels_free(kernels);
+    if (!calibrate_collectives(arena, request, world, until_s, calibration, err)) return false;
+    // What collectives and the sides before leave is there for the next.
+    for (int i = 0; i < request->side_count; i++) {
+        const struct calibrate_side *side = &request->sides[i];
+        share += side->share;
+        until_s = begun_s + share * request->seconds;
+        if (!measure_side(arena, request, side, world, begun_s, until_s, calibration, err))
+            return false;
+    }
     calibration->taken_s = request->clock.wall_s(request->clock.context) - begun_s;
-    return done;
+    return true;
 }
 
 bool calibrate(struct arena *arena, const struct calibrate_request *request,

@@ -2,9 +2,15 @@
 
 // Each collective by size over all ranks, and messages between neighbours there and back.
 
-// The first two are measured in any case: they tell latency and bandwidth apart.
-static const int64_t SIZES[] = {4 << 10, 1 << 20, 64 << 10, 16 << 20};
-enum { SIZE_COUNT = sizeof SIZES / sizeof *SIZES, SIZES_LEAST = 2, REPEATS = 9 };
+// The first two are measured in any case: they tell latency and bandwidth apart. The last is for
+// devices, whose links want more to be busy.
+static const int64_t SIZES[] = {4 << 10, 1 << 20, 64 << 10, 16 << 20, 256 << 20};
+enum {
+    SIZES_DEVICE = sizeof SIZES / sizeof *SIZES,
+    SIZES_HOST = SIZES_DEVICE - 1,
+    SIZES_LEAST = 2,
+    REPEATS = 9
+};
 static const int64_t MESSAGE_MOST = 1 << 20;  // of what is under way: struct communicator_request
 
 static const enum collective KINDS[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER,
@@ -40,7 +46,7 @@ static const char *bounce(const struct exchange *exchange)
     return fault;
 }
 
-static const char *exchange_once(const struct exchange *exchange)
+static const char *begin(const struct exchange *exchange)
 {
     const struct transport *transport = exchange->request->transport;
     const int64_t *counts = exchange->counts;
@@ -60,6 +66,17 @@ static const char *exchange_once(const struct exchange *exchange)
     default:
         return bounce(exchange);
     }
+}
+
+// A device goes on with it when the call has returned.
+static const char *exchange_once(const struct exchange *exchange)
+{
+    static const enum stream STREAMS[] = {STREAM_DP, STREAM_EP, STREAM_PP};
+    const struct calibrate_side *side = exchange->request->sides;
+    const char *fault = begin(exchange);
+    for (size_t i = 0; i < sizeof STREAMS / sizeof *STREAMS && !fault; i++)
+        fault = side->backend->synchronize(side->device, STREAMS[i]);
+    return fault;
 }
 
 // The best of some: ranks wait for each other, and for whatever else the cores are given to.
@@ -90,7 +107,8 @@ static bool goes_on(const struct calibrate_request *request, struct group *world
 static bool measure_size(struct exchange *exchange, int64_t bytes, struct calibration *calibration,
                          struct err *err)
 {
-    int ranks = exchange->request->rank_count, real_bytes = exchange->request->backend->real_bytes;
+    int ranks = exchange->request->rank_count;
+    int real_bytes = exchange->request->sides->backend->real_bytes;
     int64_t each = bytes / real_bytes / ranks;
     for (int r = 0; r < ranks; r++)
         exchange->counts[r] = each;
@@ -111,17 +129,21 @@ bool calibrate_collectives(struct arena *arena, const struct calibrate_request *
                            struct err *err)
 {
     if (request->rank_count < 2) return true;
-    int sizes = request->is_short ? SIZES_LEAST : SIZE_COUNT;
+    int sizes = request->is_short                     ? SIZES_LEAST
+                : calibrate_has_marks(request->sides) ? SIZES_DEVICE
+                                                      : SIZES_HOST;
     calibration->collectives = ARENA_NEW(arena, struct calibrate_collective, sizes * KIND_COUNT);
     struct exchange exchange = {.request = request,
                                 .world = world,
                                 .counts = ARENA_NEW(arena, int64_t, request->rank_count)};
+    const struct backend *backend = request->sides->backend;
+    struct device *device = request->sides->device;
     void *memory = NULL;
     int64_t most = 0;
     for (int i = 0; i < sizes; i++)
         if (SIZES[i] > most) most = SIZES[i];
-    const char *fault = request->backend->allocate(request->device, 2 * most, &memory);
-    if (!fault) fault = request->backend->fill(request->device, STREAM_DP, memory, 0, 2 * most);
+    const char *fault = backend->allocate(device, 2 * most, &memory);
+    if (!fault) fault = backend->fill(device, STREAM_DP, memory, 0, 2 * most);
     if (!calibrate_ok(err, "memory to measure in", fault)) return false;
     exchange.from = memory;
     exchange.to = exchange.from + most;
@@ -129,6 +151,6 @@ bool calibrate_collectives(struct arena *arena, const struct calibrate_request *
         if (i >= SIZES_LEAST && !goes_on(request, world, until_s, err)) break;
         (void)(measure_size(&exchange, SIZES[i], calibration, err));
     }
-    request->backend->release(request->device, memory);
+    backend->release(device, memory);
     return !err->kind;
 }

@@ -74,6 +74,20 @@ struct transport {
 // share, and plain connections between hosts: data of GPUs is copied over and back.
 enum transport_kind { TRANSPORT_AUTO, TRANSPORT_HOST, TRANSPORT_MPI, TRANSPORT_NCCL };
 
+// What `mock` waits in the place of exchanges, on their streams: what somebody who knows the other
+// ranks and the links says that they take.
+struct communicator_delays {
+    // Seconds of an exchange (enum collective) over these ranks (a message: over one, the other
+    // end) of so many bytes (as in struct instr).
+    double (*exchange_s)(void *context, int collective, const int *ranks, int count, int64_t bytes);
+    void *context;
+    // Of the n-th message that a step receives from another stage, when it is there, from the
+    // step's begin, which is the barrier.
+    const double *arrival_s;
+    int arrival_count;
+    int multiprocessors;  // that an exchange occupies meanwhile, on a device
+};
+
 struct communicator_request {
     enum transport_kind kind;
     const struct backend *backend;
@@ -95,6 +109,7 @@ struct communicator_request {
     struct communicator *beside_communicator;
     bool shares_device;
     int block_count;
+    const struct communicator_delays *delays;  // `mock`; NULL: everything is there at once
     const char **note;    // NULL, or where AUTO says why it is not NCCL between GPUs: static
     struct pulse *pulse;  // NULL: nobody watches; its beat counts the pieces of long exchanges
     void (*idle)(void *context);  // called now and then while `host` waits, for what else must go

@@ -1,6 +1,8 @@
 #include "executor/engine.h"
 
+#include "executor/calibrate.h"
 #include "executor/random.h"
+#include "executor/spread.h"
 
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
 // 2019, GPT-2), ones for what norms scale by, zeros for what is added. Drawn by (seed, name, index
@@ -83,9 +85,29 @@ static bool put(struct engine *engine, int parameter, int64_t first, int64_t cou
     return engine_ok(engine, -1, fault);
 }
 
+struct drawing {
+    const struct filling *filling;
+    double *values;
+    int64_t first;
+};
+
+static void draw(void *context, int64_t first, int64_t end)
+{
+    const struct drawing *drawing = context;
+    for (int64_t i = first; i < end; i++)
+        drawing->values[i] = value_at(drawing->filling, drawing->first + i);
+}
+
+// The ranks share the cores, if they are on one host.
+static int thread_count(const struct engine *engine)
+{
+    int cores = binding_core_count(), ranks = engine->program->mesh.rank_count;
+    return cores > ranks ? cores / ranks : 1;
+}
+
 enum { PIECE = 1 << 20 };  // elements at a time
 
-static bool fill(struct engine *engine, int parameter, double *values, char *reals)
+static bool fill(struct engine *engine, int parameter, int threads, double *values, char *reals)
 {
     const struct script_parameter *of = &engine->script->parameters[parameter];
     const struct block *block = engine->program->blocks[of->block]->block;
@@ -107,8 +129,8 @@ static bool fill(struct engine *engine, int parameter, double *values, char *rea
     }
     for (int64_t first = 0; first < part.count; first += PIECE) {
         int64_t count = part.count - first < PIECE ? part.count - first : PIECE;
-        for (int64_t i = 0; i < count; i++)
-            values[i] = value_at(&filling, part.first + first + i);
+        struct drawing drawing = {&filling, values, part.first + first};
+        spread(count, threads, draw, &drawing);
         if (!put(engine, parameter, first, count, values, reals)) return false;
     }
     return true;
@@ -116,6 +138,7 @@ static bool fill(struct engine *engine, int parameter, double *values, char *rea
 
 bool initial_weights(struct engine *engine)
 {
+    int threads = thread_count(engine);
     struct arena scratch = {0};
     double *values = ARENA_NEW(&scratch, double, PIECE);
     void *reals = NULL;
@@ -125,7 +148,8 @@ bool initial_weights(struct engine *engine)
         done = engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes, &reals));
     }
     for (int p = 0; p < engine->script->parameter_count && done; p++) {
-        if (engine->script->parameters[p].same_as < 0) done = fill(engine, p, values, reals);
+        if (engine->script->parameters[p].same_as < 0)
+            done = fill(engine, p, threads, values, reals);
     }
     if (reals) engine->backend->release(engine->device, reals);
     arena_free(&scratch);

@@ -1,266 +1,62 @@
 #include "reports/machine.h"
+
+#include "reports/machine_parts.h"
 #include "topologies/provenance.h"
 
 #include <math.h>
 #include <string.h>
-
-enum kernel_class { CLASS_GEMM, CLASS_ATTENTION, CLASS_MEMORY };
-
-static enum kernel_class class_of(const struct calibrate_kernel *row)
-{
-    switch (row->instr->kind) {
-    case OP_CONTRACT:
-        return CLASS_GEMM;
-    case OP_ATTENTION:
-    case OP_ATTENTION_BACKWARD:
-        return CLASS_ATTENTION;
-    default:
-        return CLASS_MEMORY;
-    }
-}
-
-static double price_s(const struct device *device, const struct stack *stack,
-                      const struct calibrate_kernel *row)
-{
-    const struct compute_context context = {
-        .device = device, .stack = stack, .precision = PRECISION_FP32};
-    return compute_price(&context, row->program, row->instr).s;
-}
-
-double machine_kernel_s(const struct machine *machine, const struct calibrate_kernel *row)
-{
-    return price_s(machine->device, machine->stack, row);
-}
-
-// Rows that a constant is fitted to: those of a class, and of one operator where `kind` is one.
-struct rows {
-    const struct calibration *calibration;
-    enum kernel_class class;
-    int kind;  // enum op_kind; -1: all of the class
-};
-
-static bool is_in(const struct rows *rows, const struct calibrate_kernel *row)
-{
-    bool is_kind = rows->kind < 0 || rows->kind == (int)row->instr->kind;
-    return is_kind && class_of(row) == rows->class && row->s > 0;
-}
-
-// The factor on a rate, or on bytes, at which the rows take as long in sum as measured. Long rows
-// weigh more: they are most of a step.
-static double sum_ratio(const struct rows *rows, const struct device *device,
-                        const struct stack *stack)
-{
-    double measured_s = 0, predicted_s = 0;
-    for (int i = 0; i < rows->calibration->kernel_count; i++) {
-        const struct calibrate_kernel *row = &rows->calibration->kernels[i];
-        if (!is_in(rows, row)) continue;
-        measured_s += row->s;
-        predicted_s += price_s(device, stack, row);
-    }
-    return predicted_s > 0 && measured_s > 0 ? measured_s / predicted_s : 1;
-}
-
-// Squared logarithm of predicted over measured, a row weighed by the root of its time: a step is
-// made of long rows, and short ones shall not be forgotten.
-static double misfit(const struct rows *rows, const struct device *device,
-                     const struct stack *stack)
-{
-    double sum = 0, weights = 0;
-    for (int i = 0; i < rows->calibration->kernel_count; i++) {
-        const struct calibrate_kernel *row = &rows->calibration->kernels[i];
-        if (!is_in(rows, row)) continue;
-        double error = log(price_s(device, stack, row) / row->s), weight = sqrt(row->s);
-        sum += weight * error * error;
-        weights += weight;
-    }
-    return weights > 0 ? sum / weights : 0;
-}
 
 static double clamp(double value, double low, double high)
 {
     return fmin(fmax(value, low), high);
 }
 
-// A rate that scales the rows' time, by rounds: next to it stand gaps and memory, which do not.
-enum { SCALE_ROUNDS = 12 };
-static void fit_rate(double *rate, double low, double high, const struct rows *rows,
-                     const struct device *device, const struct stack *stack)
+double machine_kernel_s(const struct machine *machine, const struct calibrate_kernel *row)
 {
-    for (int i = 0; i < SCALE_ROUNDS; i++)
-        *rate = clamp(*rate / sum_ratio(rows, device, stack), low, high);
+    return machine_price_s(machine->device, machine->stack, row);
 }
 
-// While it is fitted a rate has room above: what a processor could do at most is not known.
-static const double ROOM = 16;
-
-static double best_flop_per_s(const struct calibration *calibration)
+// Cores, or devices, that the ranks share.
+static int unit_count(const struct machine_facts *facts)
 {
-    double best = 1;
-    for (int i = 0; i < calibration->kernel_count; i++) {
-        const struct calibrate_kernel *row = &calibration->kernels[i];
-        if (class_of(row) == CLASS_GEMM && row->s > 0) best = fmax(best, row->instr->flop / row->s);
-    }
-    return best;
+    return facts->device ? facts->device->device_count : facts->core_count;
 }
 
-// How much a short sum over k costs beside its length, and the rate of long ones.
-static void fit_gemm(const struct calibration *calibration, struct device *device,
-                     const struct stack *stack)
-{
-    static const double RAMPS[] = {0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
-    const struct rows rows = {calibration, CLASS_GEMM, -1};
-    struct device_efficiency *efficiency = &device->efficiency, best = *efficiency;
-    double least = INFINITY;
-    for (size_t i = 0; i < sizeof RAMPS / sizeof *RAMPS; i++) {
-        efficiency->gemm_k_ramp = RAMPS[i];
-        fit_rate(&efficiency->gemm_ratio[PRECISION_FP32], DEVICE_RATIO_LOW, 1, &rows, device,
-                 stack);
-        double found = misfit(&rows, device, stack);
-        if (found >= least) continue;
-        least = found;
-        best = *efficiency;
-    }
-    *efficiency = best;
-}
-
-static void fit_attention(const struct calibration *calibration, struct device *device,
-                          const struct stack *stack)
-{
-    static const double HALVES[] = {0, 8, 16, 32, 64, 96, 128, 192, 256};
-    const struct rows forward = {calibration, CLASS_ATTENTION, OP_ATTENTION};
-    const struct rows backward = {calibration, CLASS_ATTENTION, OP_ATTENTION_BACKWARD};
-    struct device_efficiency *efficiency = &device->efficiency, best = *efficiency;
-    double least = INFINITY;
-    for (size_t i = 0; i < sizeof HALVES / sizeof *HALVES; i++) {
-        efficiency->attention_half_seq = HALVES[i];
-        fit_rate(&efficiency->attention_forward_ratio, DEVICE_RATIO_LOW, 1, &forward, device,
-                 stack);
-        fit_rate(&efficiency->attention_backward_ratio, DEVICE_RATIO_LOW, 1, &backward, device,
-                 stack);
-        double found = misfit(&forward, device, stack) + misfit(&backward, device, stack);
-        if (found >= least) continue;
-        least = found;
-        best = *efficiency;
-    }
-    *efficiency = best;
-}
-
-// The update walks through memory; what other operators cost beside that is the stack's scale.
-static void set_memory(const struct calibration *calibration, struct device *device,
-                       const struct stack *stack)
-{
-    device->memory_bandwidth_bytes_per_s = fmax(calibration->copy_bytes_per_s, 1);
-    device->efficiency.memory_ratio = 1;
-    const struct compute_context context = {
-        .device = device, .stack = stack, .precision = PRECISION_FP32};
-    double bytes = update_bytes(&context, OPTIMIZER_ADAMW, (double)calibration->update_elements);
-    if (calibration->update_s <= 0) return;
-    double rate = bytes / calibration->update_s;
-    device->memory_bandwidth_bytes_per_s = fmax(device->memory_bandwidth_bytes_per_s, rate);
-    device->efficiency.memory_ratio =
-        clamp(rate / device->memory_bandwidth_bytes_per_s, DEVICE_RATIO_LOW, 1);
-}
-
-static const double SCALE_LOW = 0.05, SCALE_HIGH = 4;  // of a stack
-
-static void fit_elements(const struct calibration *calibration, const struct device *device,
-                         struct stack *stack)
-{
-    const struct rows rows = {calibration, CLASS_MEMORY, -1};
-    for (int i = 0; i < SCALE_ROUNDS; i++) {
-        double ratio = sum_ratio(&rows, device, stack);
-        stack->element_wise_scale = clamp(stack->element_wise_scale * ratio, SCALE_LOW, SCALE_HIGH);
-    }
-}
-
-// The peak is the fastest that anything ran; the ratios are of that.
-static void settle_peak(const struct calibration *calibration, struct device *device)
-{
-    struct device_efficiency *efficiency = &device->efficiency;
-    double room = device->peak_flop_per_s[PRECISION_FP32];
-    double peak = best_flop_per_s(calibration);
-    double *ratios[] = {&efficiency->gemm_ratio[PRECISION_FP32],
-                        &efficiency->attention_forward_ratio,
-                        &efficiency->attention_backward_ratio};
-    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
-        peak = fmax(peak, *ratios[i] * room);
-    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
-        *ratios[i] = clamp(*ratios[i] * room / peak, DEVICE_RATIO_LOW, 1);
-    device->peak_flop_per_s[PRECISION_FP32] = peak;
-}
-
-// Ranks that take turns on a core have a share of it each.
-static void share_cores(struct device *device, const struct calibration *calibration,
+// Ranks that take turns on a core or a device have a share of it each.
+static void share_units(struct device *device, const struct calibration *calibration,
                         const struct machine_facts *facts)
 {
-    if (calibration->rank_count <= facts->core_count) return;
-    double share = (double)facts->core_count / calibration->rank_count;
-    device->peak_flop_per_s[PRECISION_FP32] *= share;
+    if (calibration->rank_count <= unit_count(facts)) return;
+    double share = (double)unit_count(facts) / calibration->rank_count;
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        device->peak_flop_per_s[p] *= share;
     device->memory_bandwidth_bytes_per_s *= share;
+    device->exponential_per_s *= share;
     device->launch_latency_s /= share;
+    // That of a host is shared already.
+    if (facts->device) device->memory_bytes = (int64_t)((double)device->memory_bytes * share);
+}
+
+static const char *counted(struct arena *arena, int count, const char *what)
+{
+    return arena_print(arena, "%d %s%s", count, what, count == 1 ? "" : "s");
 }
 
 static const char *origin(struct arena *arena, const struct calibration *calibration,
                           const struct machine_facts *facts)
 {
-    return arena_print(arena, "%s, %s, meshwright %s, %d rank%s on %d core%s%s, median of %d",
-                       facts->date, facts->processor, facts->version, calibration->rank_count,
-                       calibration->rank_count == 1 ? "" : "s", facts->core_count,
-                       facts->core_count == 1 ? "" : "s",
-                       facts->is_bound ? ", each bound to its own" : ", not bound",
-                       calibration->round_count);
-}
-
-static void put_provenance(struct arena *arena, struct device *device, const char *measured)
-{
-    const struct provenance rows[] = {
-        {"peak_flop_per_s", PROVENANCE_MEASURED, "the fastest matrix product; ", 0, 0},
-        {"memory_bytes", PROVENANCE_MEASURED, "memory of the host over its ranks; ", 0, 0},
-        {"memory_bandwidth_bytes_per_s", PROVENANCE_MEASURED, "copy, read and written; ", 0, 0},
-        {"multiprocessor_count", PROVENANCE_MEASURED, "a rank has one thread; ", 0, 0},
-        {"cache_bytes", PROVENANCE_MEASURED, "last level, as the system says; ", 0, 0},
-        {"launch_latency_s", PROVENANCE_MEASURED, "a sum of eight numbers; ", 0, 0},
-        {"efficiency", PROVENANCE_MEASURED, "fitted to operators of layers, forward and backward; ",
-         0, 0},
-        {"efficiency.gemm_tile_exponent", PROVENANCE_ESTIMATED, "0: no tiles share anything; ", 0,
-         0},
-        {"efficiency.gemm_wave_smooth_ratio", PROVENANCE_ESTIMATED, "1: tiles in turn; ", 0, 0},
-        {"efficiency.gemm_memory_ratio", PROVENANCE_ESTIMATED, "as memory_ratio; ", 0, 0},
-    };
-    int count = sizeof rows / sizeof *rows;
-    device->provenance = ARENA_NEW(arena, struct provenance, count);
-    device->provenance_count = count;
-    for (int i = 0; i < count; i++) {
-        device->provenance[i] = rows[i];
-        device->provenance[i].source = arena_print(arena, "%s%s", rows[i].source, measured);
+    const struct backend_device_facts *gpu = facts->device;
+    const char *ranks = counted(arena, calibration->rank_count, "rank");
+    if (gpu) {
+        return arena_print(arena, "%s, %s, driver %s, %s, meshwright %s, %s on %s, median of %d",
+                           facts->date, gpu->name, *gpu->driver ? gpu->driver : "unknown",
+                           facts->libraries, facts->version, ranks,
+                           counted(arena, gpu->device_count, "device"), calibration->round_count);
     }
-}
-
-static struct device *make_device(struct arena *arena, const struct calibration *calibration,
-                                  const struct machine_facts *facts, struct stack *stack)
-{
-    struct device *device = ARENA_NEW(arena, struct device, 1);
-    *device = (struct device){
-        .name = "local-cpu",
-        .kind = "cpu",
-        .memory_bytes = facts->memory_bytes / calibration->rank_count,
-        .multiprocessor_count = 1,
-        .cache_bytes = facts->cache_bytes,
-        .launch_latency_s = calibration->call_s,
-        .efficiency = {.gemm_wave_smooth_ratio = 1,
-                       .attention_forward_ratio = 0.5 / ROOM,
-                       .attention_backward_ratio = 0.5 / ROOM},
-    };
-    device->peak_flop_per_s[PRECISION_FP32] = ROOM * best_flop_per_s(calibration);
-    device->efficiency.gemm_ratio[PRECISION_FP32] = 1 / ROOM;
-    set_memory(calibration, device, stack);
-    device->efficiency.gemm_memory_ratio = device->efficiency.memory_ratio;
-    fit_gemm(calibration, device, stack);
-    fit_attention(calibration, device, stack);
-    fit_elements(calibration, device, stack);
-    settle_peak(calibration, device);
-    put_provenance(arena, device, origin(arena, calibration, facts));
-    return device;
+    return arena_print(
+        arena, "%s, %s, meshwright %s, %s on %s%s, median of %d", facts->date, facts->processor,
+        facts->version, ranks, counted(arena, facts->core_count, "core"),
+        facts->is_bound ? ", each bound to its own" : ", not bound", calibration->round_count);
 }
 
 static struct stack *make_stack(struct arena *arena, const struct stack *base)
@@ -272,16 +68,57 @@ static struct stack *make_stack(struct arena *arena, const struct stack *base)
     return stack;
 }
 
-static void note_stack(struct arena *arena, struct stack *stack, const char *measured)
+// Constants of the stack that stand for what was measured: of a host the scale of its element-wise
+// operators alone, because its own stack knows the rest.
+struct stack_constant {
+    const char *key, *source;
+    double *at;
+    double value;
+};
+
+static void set_constant(struct arena *arena, struct stack *stack,
+                         const struct stack_constant *constant, const char *measured)
 {
+    *constant->at = constant->value;
     for (int i = 0; i < stack->provenance_count; i++) {
         struct provenance *entry = &stack->provenance[i];
-        if (strcmp(entry->key, "element_wise_scale") != 0) continue;
-        entry->kind = PROVENANCE_MEASURED;
-        entry->source = arena_print(
-            arena, "operators of layers beside the update, which walks through memory; %s",
-            measured);
+        if (strcmp(entry->key, constant->key) != 0) continue;
+        *entry =
+            (struct provenance){.key = entry->key,
+                                .kind = PROVENANCE_MEASURED,
+                                .source = arena_print(arena, "%s; %s", constant->source, measured)};
     }
+}
+
+static void set_element_scale(struct arena *arena, struct stack *stack, const char *measured)
+{
+    const struct stack_constant scale = {
+        "element_wise_scale", "operators of layers beside the update, which walks through memory",
+        &stack->element_wise_scale, stack->element_wise_scale};
+    set_constant(arena, stack, &scale, measured);
+}
+
+// Before the device is fitted: its rates are those of the executor's own kernels, one call each.
+static void set_device_stack(struct arena *arena, const struct calibration *calibration,
+                             struct stack *stack, const char *measured)
+{
+    static const char OWN[] =
+        "1: the rates that calibration writes into the device are those of our own kernels";
+    static const char HOST[] = "0: the host's calls are host_op_s, data are made in memory";
+    const struct stack_constant constants[] = {
+        {"gemm_scale", OWN, &stack->gemm_scale, 1},
+        {"attention_forward_scale", OWN, &stack->attention_forward_scale, 1},
+        {"attention_backward_scale", OWN, &stack->attention_backward_scale, 1},
+        {"host_op_s", "calls of a sum of eight numbers that the device does not do meanwhile",
+         &stack->host_op_s, calibration->host_call_s},
+        {"host_task_s", HOST, &stack->host_task_s, 0},
+        {"step_overhead_s", HOST, &stack->step_overhead_s, 0},
+        {"copy_ratio", "1: the host's pcie_bytes_per_s is what copies reach", &stack->copy_ratio,
+         1},
+    };
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        set_constant(arena, stack, &constants[i], measured);
+    stack->merge_contractions = false;  // the executor calls one product after the other
 }
 
 // Ranks of one node over one link each; `lone` ones have nobody to talk to.
@@ -291,7 +128,11 @@ static struct cluster *make_cluster(struct arena *arena, const struct calibratio
     int ranks = calibration->rank_count;
     struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
     struct node_group *node = ARENA_NEW(arena, struct node_group, 1);
-    double copy = fmax(calibration->copy_bytes_per_s, 1);
+    double copy = fmax(calibration->copy_bytes_per_s, 1), pcie = copy / 2;
+    if (facts->device) {
+        copy = fmax(calibration->host_copy_bytes_per_s, 2);
+        pcie = fmin(calibration->to_host_bytes_per_s, calibration->from_host_bytes_per_s);
+    }
     *node = (struct node_group){
         .count = 1,
         .gpus = ranks,
@@ -301,7 +142,7 @@ static struct cluster *make_cluster(struct arena *arena, const struct calibratio
         .host = {.memory_bytes = facts->memory_bytes,
                  .memory_bandwidth_bytes_per_s = copy,
                  .cores = facts->core_count,
-                 .pcie_bytes_per_s = copy / 2},
+                 .pcie_bytes_per_s = fmax(pcie, 1)},
     };
     *cluster = (struct cluster){
         .name = "local",
@@ -353,13 +194,13 @@ static double exchange_misfit(const struct cluster *cluster, const struct fabric
 }
 
 // Latency and bandwidth with which all rows together are nearest, each first on a coarse grid of
-// powers and then on finer ones around the best.
-static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
+// powers and then on finer ones around the best; and how near that is.
+static double fit_fabric(struct cluster *cluster, const char *kind, const struct fabrics *fabrics,
                          const struct calibration *calibration)
 {
-    if (calibration->collective_count == 0) return;
     struct intra_fabric *intra = &cluster->nodes[0].intra;
-    double latency_s = 1e-5, bytes_per_s = 1e9, factor = 10;
+    double latency_s = 1e-5, bytes_per_s = 1e9, factor = 10, nearest = INFINITY;
+    intra->kind = kind;
     for (int level = 0; level < 12; level++) {
         double best_latency_s = latency_s, best_bytes_per_s = bytes_per_s, least = INFINITY;
         for (int i = -2; i <= 2; i++) {
@@ -376,9 +217,29 @@ static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
         latency_s = best_latency_s;
         bytes_per_s = best_bytes_per_s;
         factor = sqrt(factor);
+        nearest = least;
     }
     intra->latency_s = latency_s;
     intra->bandwidth_bytes_per_s = bytes_per_s;
+    return nearest;
+}
+
+// What joins the ranks of a host is its memory; of devices it is what their collectives look like.
+static void fit_exchange(struct cluster *cluster, const struct fabrics *fabrics,
+                         const struct calibration *calibration, const struct machine_facts *facts)
+{
+    static const char *const KINDS[] = {"shared-memory", "nvswitch", "nvlink", "pcie"};
+    size_t count = facts->device ? sizeof KINDS / sizeof *KINDS : 1;
+    struct intra_fabric *intra = &cluster->nodes[0].intra, best = *intra;
+    double least = INFINITY;
+    if (calibration->collective_count == 0) return;
+    for (size_t i = 0; i < count; i++) {
+        double found = fit_fabric(cluster, KINDS[i], fabrics, calibration);
+        if (found >= least) continue;
+        least = found;
+        best = *intra;
+    }
+    *intra = best;
 }
 
 static void add_error(struct machine_error *error, double measured_s, double predicted_s)
@@ -395,7 +256,8 @@ static void sum_errors(struct machine *machine, const struct calibration *calibr
 {
     for (int i = 0; i < calibration->kernel_count; i++) {
         const struct calibrate_kernel *row = &calibration->kernels[i];
-        add_error(&machine->errors[(int)class_of(row)], row->s, machine_kernel_s(machine, row));
+        add_error(&machine->errors[(int)machine_class(row)], row->s,
+                  machine_kernel_s(machine, row));
     }
     for (int i = 0; i < calibration->collective_count; i++) {
         const struct calibrate_collective *row = &calibration->collectives[i];
@@ -413,14 +275,16 @@ struct machine machine_make(struct arena *arena, const struct calibration *calib
                             const struct fabrics *fabrics)
 {
     struct stack *stack = make_stack(arena, base);
-    struct device *device = make_device(arena, calibration, facts, stack);
-    note_stack(arena, stack, origin(arena, calibration, facts));
+    const char *measured = origin(arena, calibration, facts);
+    if (facts->device) set_device_stack(arena, calibration, stack, measured);
+    struct device *device = machine_device(arena, calibration, facts, stack, measured);
+    set_element_scale(arena, stack, measured);
     struct cluster *cluster = make_cluster(arena, calibration, facts, device);
-    fit_exchange(cluster, fabrics, calibration);
+    fit_exchange(cluster, fabrics, calibration, facts);
     struct machine machine = {.device = device, .cluster = cluster, .stack = stack};
     sum_errors(&machine, calibration, fabrics);
     struct device *shared = device_copy(arena, device);
-    share_cores(shared, calibration, facts);
+    share_units(shared, calibration, facts);
     cluster->nodes[0].device = shared;
     return machine;
 }

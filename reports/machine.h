@@ -4,17 +4,20 @@
 #include "executor/calibrate.h"
 
 // What was measured on this machine (executor/calibrate.h) as the files that a prediction reads: a
-// device of kind "cpu", which is one rank, a cluster of them, and the stack of the CPU back end
-// with what of it depends on the machine. The constants are those with which the cost model itself
-// comes nearest to the measured seconds, so that nothing of it is written down a second time.
+// device of kind "cpu" or "gpu", which is one rank, a cluster of them, and the stack of the back
+// end with what of it depends on the machine. The constants are those with which the cost model
+// itself comes nearest to the measured seconds, so that nothing of it is written down a second
+// time.
 
 struct machine_facts {
     const char *processor, *libraries;
-    const char *date;                   // of the measurement, 2026-11-21
-    const char *version;                // of this program
-    int core_count;                     // that the ranks may use
-    bool is_bound;                      // each rank to a core of its own
-    int64_t memory_bytes, cache_bytes;  // of the host
+    const char *date;                           // of the measurement, 2026-11-21
+    const char *version;                        // of this program
+    int core_count;                             // that the ranks may use
+    bool is_bound;                              // each rank to a core of its own
+    int64_t memory_bytes, cache_bytes;          // of the host
+    const struct backend_device_facts *device;  // NULL: the ranks are the host's
+    const struct device *like;  // the shipped device that this is one of, for its peak; NULL: none
 };
 
 // How far the model with these constants is from the rows of one kind.
@@ -38,8 +41,11 @@ struct machine {
     struct machine_error errors[MACHINE_KIND_COUNT];
 };
 
-// `base`: the shipped stack of the CPU back end. Where ranks are more than cores, each has its
-// share of one.
+// The shipped device of the same hardware: its name is one of the words of the driver's, and it has
+// as many multiprocessors and, to a tenth, as much memory. NULL: there is none.
+const struct device *machine_like(struct arena *arena, const struct backend_device_facts *facts);
+// `base`: the shipped stack of the back end. Where ranks are more than cores or devices, each has
+// its share of one.
 struct machine machine_make(struct arena *arena, const struct calibration *calibration,
                             const struct machine_facts *facts, const struct stack *base,
                             const struct fabrics *fabrics);

@@ -72,7 +72,9 @@ static double product_s(const struct kernel_call *call)
     }
     for (int i = 0; i < call->outputs[0].rank; i++)
         outer *= (double)call->outputs[0].sizes[i];
-    return 2 * outer * (all / outer + used->gemm_k_ramp) / used->gemm_flop_per_s;
+    bool is_narrow = used->is_narrow && call->inputs[0].element == ELEMENT_COMPUTE;
+    double rate = is_narrow ? used->bf16_flop_per_s : used->gemm_flop_per_s;
+    return 2 * outer * (all / outer + used->gemm_k_ramp) / rate;
 }
 
 static double attention_s(const struct kernel_call *call, double products)
@@ -88,6 +90,7 @@ static const char *run(struct device *device, enum stream stream, const struct k
 {
     (void)device, (void)stream;
     used->run_count++;
+    used->host_s += used->host_call_s;
     if (used->fails_at && strcmp(used->fails_at, call->op->name) == 0) return "it is broken";
     double s = used->call_s, bytes = 0;
     switch (call->op->kind) {
@@ -241,9 +244,106 @@ struct calibrate_request fake_machine_request(struct fake_machine *machine)
                                                .send = message,
                                                .receive = receive,
                                                .barrier = barrier};
-    return (struct calibrate_request){.backend = &BACKEND,
+    static const struct calibrate_side SIDE = {
+        .precision = PRECISION_FP32, .backend = &BACKEND, .share = 1};
+    return (struct calibrate_request){.sides = &SIDE,
+                                      .side_count = 1,
                                       .transport = &TRANSPORT,
                                       .rank_count = machine->rank_count,
                                       .seconds = 15,
                                       .clock = {busy_s, wall_s, machine}};
+}
+
+// A device: a stream on which time passes by itself, marked by events.
+struct event {
+    double s;
+};
+static struct event *event_new(struct device *device)
+{
+    (void)device;
+    return calloc(1, sizeof(struct event));
+}
+static void event_free(struct device *device, struct event *event)
+{
+    (void)device;
+    free(event);
+}
+static const char *event_record(struct device *device, enum stream stream, struct event *event)
+{
+    (void)device, (void)stream;
+    event->s = used->now_s;
+    return NULL;
+}
+static double event_seconds(struct device *device, struct event *from, struct event *to)
+{
+    (void)device;
+    return to->s - from->s;
+}
+static const char *delay(struct device *device, enum stream stream, double seconds, int units)
+{
+    (void)device, (void)stream, (void)units;
+    used->now_s += seconds;
+    return NULL;
+}
+static const char *round_reals(struct device *device, enum stream stream, void *rounded,
+                               const void *reals, int64_t count)
+{
+    (void)device, (void)stream, (void)rounded, (void)reals, (void)count;
+    return NULL;
+}
+
+// Nothing is ever read: one byte stands for all memory.
+static const char *allocate_there(struct device *device, int64_t bytes, void **memory)
+{
+    static char nothing;
+    (void)device;
+    used->held_bytes += bytes;
+    *memory = &nothing;
+    return NULL;
+}
+static void release_there(struct device *device, void *memory)
+{
+    (void)device, (void)memory;
+}
+static const char *copy_there(struct device *device, enum stream stream, enum copy_kind kind,
+                              void *to, const void *from, int64_t bytes)
+{
+    if (kind == COPY_DEVICE) return copy(device, stream, kind, to, from, bytes);
+    used->host_s += (double)bytes / used->pcie_bytes_per_s;
+    return NULL;
+}
+static double host_wall_s(void *context)
+{
+    const struct fake_machine *machine = context;
+    return machine->now_s + machine->host_s;
+}
+static const char *run_narrow(struct device *device, enum stream stream,
+                              const struct kernel_call *call)
+{
+    used->is_narrow = true;
+    const char *fault = run(device, stream, call);
+    used->is_narrow = false;
+    return fault;
+}
+
+struct calibrate_request fake_device_request(struct fake_machine *machine)
+{
+#define DEVICE_TABLE(runs, bytes)                                                               \
+    {                                                                                           \
+        .version = BACKEND_VERSION, .name = "fake", .real_bytes = 4, .compute_bytes = (bytes),  \
+        .allocate = allocate_there, .release = release_there, .copy = copy_there, .fill = fill, \
+        .run = (runs), .update = update, .round = round_reals, .sum_squares = sum_squares,      \
+        .synchronize = synchronize, .delay = delay, .event_new = event_new,                     \
+        .event_free = event_free, .event_record = event_record, .event_seconds = event_seconds  \
+    }
+    static const struct backend BF16 = DEVICE_TABLE(run_narrow, 2), FP32 = DEVICE_TABLE(run, 4);
+    static const struct calibrate_side SIDES[] = {
+        {.precision = PRECISION_BF16, .backend = &BF16, .share = 0.6},
+        {.precision = PRECISION_FP32, .backend = &FP32, .share = 0.4},
+    };
+    struct calibrate_request request = fake_machine_request(machine);
+    request.sides = SIDES;
+    request.side_count = 2;
+    request.clock.wall_s = host_wall_s;
+    return request;
 }

@@ -16,9 +16,17 @@ struct fake_machine {
     double latency_s, bus_bytes_per_s;
     int rank_count;
     int run_count;
+    // of a device (fake_device_request): products in two precisions, bf16 and fp32, copies to the
+    // host and from it, what the host needs for a call, and memory
+    double bf16_flop_per_s, pcie_bytes_per_s, host_call_s;
+    double host_s;  // the host is ahead of the device by so much less
+    int64_t held_bytes;
+    bool is_narrow;        // bf16 is running
     const char *fails_at;  // name of the op that fails; NULL: none
 };
 
 // There is one at a time, for tables of functions have no place for it.
 void fake_machine_use(struct fake_machine *machine);
 struct calibrate_request fake_machine_request(struct fake_machine *machine);
+// The same machine as a device with marks, which works on its own beside the host.
+struct calibrate_request fake_device_request(struct fake_machine *machine);

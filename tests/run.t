@@ -3,9 +3,10 @@
 # bytes as priced, and what it refuses. Times are never looked at.
 use strict;
 use warnings;
-use B ();
 use File::Temp 'tempdir';
 use JSON::PP;
+use lib 'tests';
+use Schema;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
@@ -33,58 +34,6 @@ sub meshwright {
     my (@words) = @_;
     my $out    = `$build/meshwright @words 2>$folder/stderr`;
     return ($? >> 8, $out, text_of("$folder/stderr"));
-}
-
-sub is_number {
-    my ($value, $whole) = @_;
-    return 0 if ref $value || !defined $value;
-    return 0 unless B::svref_2object(\$value)->FLAGS & (B::SVf_IOK | B::SVf_NOK);
-    return !$whole || $value == int $value;
-}
-
-my %TYPES = (
-    object => sub { ref $_[0] eq 'HASH' },
-    array  => sub { ref $_[0] eq 'ARRAY' },
-    string => sub { defined $_[0] && !ref $_[0] && !is_number($_[0]) },
-    number => sub { is_number($_[0]) },
-    integer => sub { is_number($_[0], 1) },
-    null    => sub { !defined $_[0] },
-);
-
-my %KNOWN = map { $_ => 1 } qw($schema title description type properties required items
-    additionalProperties const enum minimum minItems maxItems prefixItems);
-
-# Where and how a value breaks a schema (JSON Schema 2020-12, as far as ours go), '' where it does
-# not.
-sub breach {
-    my ($value, $schema, $at) = @_;
-    for (keys %$schema) { return "$at: the schema says $_, which is not looked at" if !$KNOWN{$_} }
-    my @types = map { ref $_ ? @$_ : $_ } grep { $_ } $schema->{type};
-    return "$at: no @types" if @types && !grep { $TYPES{$_}->($value) } @types;
-    return '' if !defined $value;
-    return "$at: not $schema->{const}" if exists $schema->{const} && $value ne $schema->{const};
-    my $names = $schema->{enum};
-    return "$at: $value is none of those" if $names && !grep { $_ eq $value } @$names;
-    return "$at: below" if exists $schema->{minimum} && $value < $schema->{minimum};
-    if (ref $value eq 'HASH') {
-        for (@{ $schema->{required} // [] }) { return "$at.$_: missing" if !exists $value->{$_} }
-        for (sort keys %$value) {
-            my $inner = $schema->{properties}{$_};
-            return "$at.$_: not of the schema" if !$inner && exists $schema->{additionalProperties};
-            my $found = $inner ? breach($value->{$_}, $inner, "$at.$_") : '';
-            return $found if $found;
-        }
-    }
-    if (ref $value eq 'ARRAY') {
-        return "$at: too few" if @$value < ($schema->{minItems} // 0);
-        return "$at: too many" if @$value > ($schema->{maxItems} // @$value);
-        for my $i (0 .. $#$value) {
-            my $inner = $schema->{prefixItems} ? $schema->{prefixItems}[$i] : $schema->{items};
-            my $found = $inner ? breach($value->[$i], $inner, "$at\[$i]") : '';
-            return $found if $found;
-        }
-    }
-    return '';
 }
 
 sub write_text {
@@ -131,10 +80,10 @@ for my $line ('a step, all ranks +count  predicted  measured +ratio', 'tasks', '
 check('simulate verifies what run executes',
       $status == 0 && $out =~ /^Verified: \S+ tasks of 2 stages: every message/m, $out . $errors);
 my $run = $json->decode(text_of("$folder/run.json"));
-my $found = breach($run, $schema, '$');
+my $found = Schema::breach($run, $schema, '$');
 check('run.json follows its schema', $found eq '', $found);
-check('the schema can say no', breach({%$run, peak_bytes => 'many'}, $schema, '$')
-    && breach({%$run, other => 1}, $schema, '$'));
+check('the schema can say no', Schema::breach({%$run, peak_bytes => 'many'}, $schema, '$')
+    && Schema::breach({%$run, other => 1}, $schema, '$'));
 check('the loss falls', $run->{loss}[2] < $run->{loss}[0]);
 check('every rank has spans', 4 == keys %{ { map { $_->[0] => 1 } @{ $run->{trace} } } });
 
@@ -166,13 +115,13 @@ check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/ag
           /^meshwright run: the plan's fp16 is computed in 32-bit numbers, and memory counted so$/m,
           $errors);
     my $run = $status ? {} : $json->decode($out);
-    $found = breach($run, $schema, '$');
+    $found = Schema::breach($run, $schema, '$');
     check('its run.json has the scale of its losses',
           $found eq '' && "@{ $run->{loss_scale} // [] }" eq '1 1', $found);
     my $wide = $json->decode(text_of("$folder/run.json"));
     check('of plans in fp32 it has none', !$wide->{loss_scale});
     check('a norm that is not finite is null',
-          breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
+          Schema::breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
 }
 
 # R9: what ranks moved is what was priced, and they held what was planned.

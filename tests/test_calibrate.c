@@ -144,7 +144,7 @@ static void what_is_written_is_read_again(void **state)
     fake.rank_count = 2;
     struct calibration calibration = measure(arena, &fake);
     struct machine machine = make(arena, &calibration);
-    const struct local_key key = {"a processor", "a library", "0", "b", 2, 2, 8000000000};
+    const struct local_key key = {"a processor", "a library", "0", "b", 2, 2, 8000000000, "cpu"};
     const struct local made = {machine.cluster, machine.stack};
     const char *text = local_text(arena, &key, &made);
     char path[] = "/tmp/meshwright-test-XXXXXX";
@@ -169,7 +169,7 @@ static void what_is_written_is_read_again(void **state)
 static void what_any_machine_gives_is_read_again(void **state)
 {
     struct arena *arena = *state;
-    const struct local_key key = {"a processor", "a library", "0", "b", 2, 1, 8000000000};
+    const struct local_key key = {"a processor", "a library", "0", "b", 2, 1, 8000000000, "cpu"};
     for (int i = 0; i < 60; i++) {
         struct err err = {0};
         struct fake_machine fake = MACHINE;

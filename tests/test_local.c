@@ -19,7 +19,7 @@ struct bench {
     char folder[64];
 };
 
-static const struct local_key KEY = {"a processor", "a library", "0", "b", 2, 1, 1000000000};
+static const struct local_key KEY = {"a processor", "a library", "0", "b", 2, 1, 1000000000, "cpu"};
 
 // Any cluster and stack of so many ranks will do.
 static char *text_for(struct arena *arena, const struct local_key *key)
@@ -216,14 +216,17 @@ static void a_measurement_that_fails_is_an_error(void **state)
 static void the_cache_follows_the_environment(void **state)
 {
     struct arena *arena = *state;
+    const struct local_key cpu = {.rank_count = 4, .backend = "cpu"};
+    const struct local_key cuda = {.rank_count = 2, .backend = "cuda"};
     setenv("HOME", "/home/somebody", 1);
     setenv("XDG_CACHE_HOME", "/cache", 1);
-    assert_string_equal(local_path(arena, 4), "/cache/meshwright/local-4.json");
+    assert_string_equal(local_path(arena, &cpu), "/cache/meshwright/local-4.json");
+    assert_string_equal(local_path(arena, &cuda), "/cache/meshwright/local-cuda-2.json");
     setenv("XDG_CACHE_HOME", "relative", 1);
-    assert_string_equal(local_path(arena, 4), "/home/somebody/.cache/meshwright/local-4.json");
+    assert_string_equal(local_path(arena, &cpu), "/home/somebody/.cache/meshwright/local-4.json");
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
-    assert_null(local_path(arena, 4));
+    assert_null(local_path(arena, &cpu));
 }
 
 static void only_local_has_ranks(void **state)

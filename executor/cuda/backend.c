@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // The table that the plug-in exports, and what needs no kernel.
 
@@ -47,9 +48,46 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     return *memory;
 }
 
+// The kernel says which driver is loaded; CUDA only tells which CUDA it is made for.
+static void read_driver(char *text, size_t size)
+{
+    FILE *file = fopen("/sys/module/nvidia/version", "r");
+    text[0] = '\0';
+    if (!file) return;
+    if (!fgets(text, (int)size, file)) text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    fclose(file);
+}
+
+// Of one clock, all multiprocessors: 16 on every architecture from 8.0 on (CUDA C++ programming
+// guide, throughput of native arithmetic instructions).
+enum { EXPONENTIALS = 16 };
+
+static void describe(struct backend_device_facts *facts, const struct cudaDeviceProp *properties,
+                     int device_count)
+{
+    int runtime = 0, clock_khz = 0;
+    cudaRuntimeGetVersion(&runtime);
+    if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0) != cudaSuccess) clock_khz = 0;
+    *facts = (struct backend_device_facts){
+        .memory_bytes = (int64_t)properties->totalGlobalMem,
+        .device_count = device_count,
+        .multiprocessor_count = properties->multiProcessorCount,
+        .capability = 10 * properties->major + properties->minor,
+        .clock_hz = 1e3 * clock_khz,
+        .cache_bytes = properties->l2CacheSize,
+        .exponential_per_s = 1e3 * clock_khz * EXPONENTIALS * properties->multiProcessorCount,
+    };
+    read_driver(facts->driver, sizeof facts->driver);
+    snprintf(facts->name, sizeof facts->name, "%.100s", properties->name);
+    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d, cuBLASLt %lld, cuDNN %lld",
+             runtime / 1000, runtime % 1000 / 10, (long long)gemm_library_version(),
+             (long long)sdpa_library_version());
+}
+
 static const char *probe(struct backend_device_facts *facts)
 {
-    int count = 0, runtime = 0;
+    int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaErrorInsufficientDriver) return "no device, or no driver as new as this CUDA";
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) return "no device";
@@ -58,12 +96,7 @@ static const char *probe(struct backend_device_facts *facts)
     error = cudaGetDeviceProperties(&properties, 0);
     if (error != cudaSuccess) return cudaGetErrorString(error);
     if (properties.major < 8) return "the device is older than compute capability 8.0";
-    cudaRuntimeGetVersion(&runtime);
-    snprintf(facts->name, sizeof facts->name, "%.100s", properties.name);
-    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d, cuBLASLt %lld, cuDNN %lld",
-             runtime / 1000, runtime % 1000 / 10, (long long)gemm_library_version(),
-             (long long)sdpa_library_version());
-    facts->memory_bytes = (int64_t)properties.totalGlobalMem;
+    describe(facts, &properties, count);
     return NULL;
 }
 
@@ -81,6 +114,7 @@ static void close_device(struct device *device)
     for (int i = 0; i < ROTATION_MAX; i++)
         cudaFree(own->rotations[i].table);
     cudaFreeHost(own->fault);
+    cudaFree(own->origin_ns);
     free(own);
 }
 
@@ -247,22 +281,22 @@ static void *native_stream(struct device *device, enum stream stream)
 
 static const struct backend *at_precision(enum precision precision);
 
-#define BACKEND_AT(opens, bytes, precision, narrow)                                             \
-    {                                                                                           \
-        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),  \
-        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                 \
-        .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe, \
-        .open = (opens), .close = close_device, .allocate = allocate, .release = release,       \
-        .allocate_host = allocate_host, .release_host = release_host, .copy = copy,             \
-        .own_bytes = own_bytes, .fill = fill, .box = cuda_box, .can_run = cuda_can_run,         \
-        .run = cuda_run, .update = cuda_update, .round = cuda_round, .widen = cuda_widen,       \
-        .sum_squares = cuda_sum_squares, .update_all = cuda_update_all,                         \
-        .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, .synchronize = synchronize, \
-        .event_new = event_new, .event_free = event_free, .event_record = event_record,         \
-        .event_wait = event_wait, .event_seconds = event_seconds,                               \
-        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                   \
-        .device_count = device_count, .native_stream = native_stream, .replay = cuda_replay,    \
-        .capture_free = cuda_capture_free,                                                      \
+#define BACKEND_AT(opens, bytes, precision, narrow)                                                \
+    {                                                                                              \
+        .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
+        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                    \
+        .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
+        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
+        .allocate_host = allocate_host, .release_host = release_host, .copy = copy,                \
+        .own_bytes = own_bytes, .fill = fill, .box = cuda_box, .can_run = cuda_can_run,            \
+        .run = cuda_run, .update = cuda_update, .round = cuda_round, .widen = cuda_widen,          \
+        .sum_squares = cuda_sum_squares, .update_all = cuda_update_all,                            \
+        .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, .synchronize = synchronize,    \
+        .delay = cuda_delay, .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until,   \
+        .device_count = device_count, .native_stream = native_stream, .event_new = event_new,      \
+        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
+        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
+        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);

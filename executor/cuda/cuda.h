@@ -55,6 +55,7 @@ struct cuda_device {
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
     struct rotation rotations[ROTATION_MAX];
     int next_rotation;
+    int64_t *origin_ns;   // on the device: what delay_until counts from
     bool is_capturing;    // its own memory must stay where it is
     int64_t scratch_age;  // counts when it has not
     int *fault;           // the host's memory, written by kernels
@@ -228,6 +229,12 @@ const char *cuda_round(struct device *device, enum stream stream, void *rounded,
                        int64_t count);
 const char *cuda_widen(struct device *device, enum stream stream, void *reals, const void *rounded,
                        int64_t count);
+// delay.c
+const char *cuda_delay(struct device *device, enum stream stream, double seconds,
+                       int multiprocessors);
+const char *cuda_delay_origin(struct device *device, enum stream stream);
+const char *cuda_delay_until(struct device *device, enum stream stream, double seconds,
+                             int multiprocessors);
 const char *cuda_capture_begin(struct device *device, enum stream stream);
 const char *cuda_capture_end(struct device *device, enum stream stream, struct capture **capture);
 const char *cuda_replay(struct device *device, enum stream stream, struct capture *capture,

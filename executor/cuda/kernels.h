@@ -271,6 +271,15 @@ void kernel_sum_squares(struct CUstream_st *stream, const float *x, int64_t coun
                         double *sum);
 void kernel_scale(struct CUstream_st *stream, struct reals x, int64_t count, float factor);
 
+// Blocks that wait, each on a multiprocessor of its own while there are as many: for `ns`, or with
+// an origin until so long after it. With `marks` the origin is set to now instead.
+struct delay_args {
+    int64_t ns, *origin_ns;
+    int blocks;
+    bool marks;
+};
+void kernel_delay(struct CUstream_st *stream, const struct delay_args *args);
+
 #ifdef __cplusplus
 }
 #endif

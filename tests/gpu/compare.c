@@ -7,11 +7,15 @@
 
 // The CUDA back end against the CPU's on shapes of real models, and how long it takes: one line of
 // JSON a case. Ends with 1 when a result is too far off, with 4 when there is no device.
-//   compare fp32|bf16
+//   compare fp32|bf16 [tiny]
+//   compare probe
+// tiny: fewer tokens and one call each, for what emulates a device. probe: what the device is, as
+// the members of an object.
 
 struct side {
     const struct backend *backend;
     struct device *device;
+    bool is_tiny;
 };
 
 struct tried {
@@ -101,6 +105,17 @@ static const struct tried CASES[] = {
      .flop = 5.0 * 512 * 512 * 64 * 8},
 };
 
+// As it is tried here.
+static struct kernel_array array_of(const struct side *side, const struct kernel_array *array)
+{
+    enum { TINY = 32 };
+    struct kernel_array made = *array;
+    for (int i = 0; i < made.rank && side->is_tiny; i++) {
+        if (made.dims[i] == DIM_SEQ) made.sizes[i] = made.whole[i] = TINY;
+    }
+    return made;
+}
+
 static const char *must(const char *fault)
 {
     if (!fault) return NULL;
@@ -176,11 +191,11 @@ static float *get(const struct side *side, const struct kernel_array *array)
 // Fastest of some runs, in seconds.
 static double time_call(const struct side *side, const struct kernel_call *call)
 {
-    enum { RUNS = 20 };
     const struct backend *b = side->backend;
+    int runs = side->is_tiny ? 1 : 20;
     struct event *begin = b->event_new(side->device), *end = b->event_new(side->device);
     double best = HUGE_VAL;
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < runs; i++) {
         must(b->event_record(side->device, STREAM_COMPUTE, begin));
         must(b->run(side->device, STREAM_COMPUTE, call));
         must(b->event_record(side->device, STREAM_COMPUTE, end));
@@ -213,11 +228,11 @@ static void make_forward(const struct side *cpu, struct inputs *inputs)
     const struct tried *forward = &CASES[5];
     struct kernel_call call = {.op = &forward->op, .input_count = 3, .output_count = 2};
     for (int i = 0; i < 3; i++) {
-        call.inputs[i] = forward->inputs[i];
+        call.inputs[i] = array_of(cpu, &forward->inputs[i]);
         put(cpu, &call.inputs[i], inputs->values[i + 1]);
     }
     for (int i = 0; i < 2; i++) {
-        call.outputs[i] = forward->outputs[i];
+        call.outputs[i] = array_of(cpu, &forward->outputs[i]);
         put(cpu, &call.outputs[i], inputs->values[i + 4]);
     }
     must(cpu->backend->run(cpu->device, STREAM_COMPUTE, &call));
@@ -235,11 +250,11 @@ static struct kernel_call call_on(const struct side *side, const struct tried *t
                                .output_count = tried->output_count,
                                .head_count = 8};
     for (int i = 0; i < call.input_count; i++) {
-        call.inputs[i] = tried->inputs[i];
+        call.inputs[i] = array_of(side, &tried->inputs[i]);
         put(side, &call.inputs[i], inputs->values[i]);
     }
     for (int i = 0; i < call.output_count; i++) {
-        call.outputs[i] = tried->outputs[i];
+        call.outputs[i] = array_of(side, &tried->outputs[i]);
         float *room = draw(elements_of(&call.outputs[i]));
         put(side, &call.outputs[i], room);
         free(room);
@@ -252,8 +267,10 @@ static bool compare(const struct side *cpu, const struct side *cuda, const struc
 {
     struct inputs inputs;
     double worst = 0;
-    for (int i = 0; i < tried->input_count; i++)
-        inputs.values[i] = draw(elements_of(&tried->inputs[i]));
+    for (int i = 0; i < tried->input_count; i++) {
+        struct kernel_array array = array_of(cpu, &tried->inputs[i]);
+        inputs.values[i] = draw(elements_of(&array));
+    }
     if (tried->op.kind == OP_ATTENTION_BACKWARD) make_forward(cpu, &inputs);
     struct kernel_call expected = call_on(cpu, tried, &inputs);
     struct kernel_call found = call_on(cuda, tried, &inputs);
@@ -267,14 +284,14 @@ static bool compare(const struct side *cpu, const struct side *cuda, const struc
     }
     printf("{\"case\": \"%s\", \"relative_error\": %.3g, \"limit\": %g, \"s\": %.3g, "
            "\"flop_per_s\": %.4g}\n",
-           tried->name, worst, tolerance, seconds, tried->flop / seconds);
+           tried->name, worst, tolerance, seconds, cuda->is_tiny ? 0 : tried->flop / seconds);
     return worst <= tolerance;
 }
 
-static struct side open_side(const char *name, enum precision precision)
+static struct side open_side(const char *name, enum precision precision, bool is_tiny)
 {
     struct err err = {0};
-    struct side side = {.backend = backend_open(name, &err)};
+    struct side side = {.backend = backend_open(name, &err), .is_tiny = is_tiny};
     if (side.backend && side.backend->at) side.backend = side.backend->at(precision);
     if (!side.backend) {
         fprintf(stderr, "compare: %s\n", err.text);
@@ -284,11 +301,32 @@ static struct side open_side(const char *name, enum precision precision)
     return side;
 }
 
+static int probe(void)
+{
+    struct err err = {0};
+    struct backend_device_facts facts = {0};
+    const struct backend *backend = backend_open("cuda", &err);
+    const char *fault = backend ? backend->probe(&facts) : err.text;
+    if (fault) {
+        fprintf(stderr, "compare: %s\n", fault);
+        return 4;
+    }
+    printf("\"name\": \"%s\"\n\"driver\": \"%s\"\n\"libraries\": \"%s\"\n", facts.name,
+           facts.driver, facts.libraries);
+    printf("\"memory_bytes\": %lld\n\"multiprocessor_count\": %d\n\"capability\": %d\n",
+           (long long)facts.memory_bytes, facts.multiprocessor_count, facts.capability);
+    printf("\"clock_hz\": %g\n\"cache_bytes\": %lld\n\"device_count\": %d\n", facts.clock_hz,
+           (long long)facts.cache_bytes, facts.device_count);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "probe") == 0) return probe();
     bool is_narrow = argc > 1 && strcmp(argv[1], "bf16") == 0;
-    struct side cuda = open_side("cuda", is_narrow ? PRECISION_BF16 : PRECISION_FP32);
-    struct side cpu = open_side("cpu", PRECISION_FP32);
+    bool is_tiny = argc > 2 && strcmp(argv[2], "tiny") == 0;
+    struct side cuda = open_side("cuda", is_narrow ? PRECISION_BF16 : PRECISION_FP32, is_tiny);
+    struct side cpu = open_side("cpu", PRECISION_FP32, is_tiny);
     int faults = 0;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         faults += !compare(&cpu, &cuda, &CASES[i], is_narrow ? 1e-2 : 1e-5);

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <ucontext.h>
 
 // The threads of a block have stacks of their own and give way at barriers and shuffles. Blocks,
@@ -38,6 +39,13 @@ static const void *running_args;
 NOINLINE static void jump(void **place)
 {
     __builtin_longjmp(place, 1);
+}
+
+int64_t emulate_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 NOINLINE static void give_way(enum state state)

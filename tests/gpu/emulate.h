@@ -26,6 +26,7 @@ struct emulated_uint4 {
     uint32_t x, y, z, w;
 };
 
+int64_t emulate_ns(void);
 void emulate_barrier(void);
 #define __syncthreads emulate_barrier
 float emulate_shuffle(float x, int mask);

@@ -32,7 +32,17 @@ cudaError_t cudaGetDeviceCount(int *count)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     (void)device;
-    *properties = (struct cudaDeviceProp){"emulation on the host", (size_t)1 << 32, 9};
+    *properties = (struct cudaDeviceProp){.name = "emulation on the host",
+                                          .totalGlobalMem = (size_t)1 << 32,
+                                          .major = 9,
+                                          .multiProcessorCount = 1,
+                                          .l2CacheSize = 1 << 20};
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    (void)device;
+    *value = attribute == cudaDevAttrClockRate ? 1000000 : 1;
     return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *version)

@@ -1,67 +1,152 @@
 #!/bin/sh
-# Everything that wants a GPU, in at most ten minutes on one: kernels against the interpreter and
-# the CPU back end, runs on one GPU, speed beside PyTorch's. Builds, or uses the build that is there.
-#   tests/gpu/run.sh [BUILD [RESULT.json]]
-# Ends with 0 when all passed, 1 when something failed, 4 when there is no device.
+# Everything that wants a GPU, in at most ten minutes on one: kernels against the CPU back end, runs
+# on one GPU and of several ranks on it, the sanitizer, calibration, predicted against measured,
+# speed beside PyTorch's. Takes a folder made by `make gpu_bundle`, which needs nothing but CUDA,
+# and PyTorch for the comparisons; where there is none it builds.
+#   tests/gpu/run.sh [--seconds S] [--stages A,B] [--list] [FOLDER [RESULT.json]]
+# Stages go by their worth, each with a time of its own. One that fails or is late is a row that
+# says so; the result, of executor/results/result.schema.json, is written after every stage.
+# MESHWRIGHT_GPU_EMULATED=1 takes the emulation of the back end and tiny sizes: that checks this
+# script and no device. Ends with 0 when nothing failed, 1 when something did, 2 when it is called
+# in a wrong way, 4 when there is no device.
 set -u
-cd "$(dirname "$0")/../.."
-build=${1:-build}
-result=${2:-$build/gpu.json}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-faults=0
+cd "$(dirname "$0")/../.." || exit 2
+. tests/gpu/stages.sh
 
-# MESHWRIGHT_TEST_GPU tells the tests to take the device in place of the emulation.
-if [ -x "$build/meshwright" ] && [ -x "$build/tests/gpu_compare" ] && [ -r "$build/exec_cuda.so" ]; then
-    echo "using the build in $build"
+seconds=600
+chosen=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seconds | --stages)
+        [ $# -ge 2 ] || { echo "run.sh: $1 wants a value" >&2; exit 2; }
+        if [ "$1" = --seconds ]; then seconds=$2; else chosen=,$2,; fi
+        shift
+        ;;
+    --list)
+        list_stages
+        exit 0
+        ;;
+    --stage) # of itself: one stage, in $WORK
+        stage=$2
+        "stage_$stage"
+        exit
+        ;;
+    -*) echo "run.sh: no option $1" >&2; exit 2 ;;
+    *) break ;;
+    esac
+    shift
+done
+case $seconds in '' | *[!0-9]*) echo "run.sh: --seconds wants a whole number" >&2; exit 2 ;; esac
+for name in $(echo "$chosen" | tr ',' ' '); do
+    list_stages | grep -q "^$name " || { echo "run.sh: no stage $name; --list has them" >&2; exit 2; }
+done
+
+emulated=${MESHWRIGHT_GPU_EMULATED:-}
+folder=${1:-}
+if [ -z "$folder" ]; then
+    folder=build
+    [ -n "$emulated" ] || [ ! -x build/gpu_bundle/meshwright ] || folder=build/gpu_bundle
+fi
+result=${2:-$folder/gpu_result.json}
+if [ -x "$folder/meshwright" ] && [ -x "$folder/tests/gpu_compare" ]; then
+    echo "run.sh: using what is in $folder" >&2
 else
-    make -j"$(nproc)" BUILD="$build" gpu_programs || exit 1
+    make -j"$(nproc)" BUILD="$folder" gpu_programs >&2 || exit 1
 fi
 
-"$build/tests/gpu_compare" fp32 >"$work/fp32" 2>"$work/err"
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+trap 'exit 130' INT TERM
+TESTS=$folder/tests
+COMPARE=$folder/tests/gpu_compare
+MESHWRIGHT=$folder/meshwright
+TINY=
+if [ -n "$emulated" ]; then
+    MESHWRIGHT=$folder/emulated/meshwright
+    COMPARE=$folder/emulated/gpu_compare
+    TINY=tiny
+fi
+export WORK TESTS COMPARE MESHWRIGHT TINY
+PATH=$PATH:/usr/local/cuda/bin # for compute-sanitizer
+# Files of `calibrate` are of this run.
+XDG_CACHE_HOME=$WORK/cache
+export XDG_CACHE_HOME
+find_libraries
+
+begun=$(date +%s)
+passed() { echo $(($(date +%s) - begun)); }
+
+# The whole result as far as it goes, in the place of the last one at once.
+write_result() {
+    {
+        printf '{\n  "version": 1,\n  "date": "%s",\n' "$(date -u +%F)"
+        printf '  "commit": "%s",\n' "$(git rev-parse HEAD 2>/dev/null || echo unknown)"
+        printf '  "emulated": %s,\n' "$([ -n "$emulated" ] && echo true || echo false)"
+        printf '  "device": {%s},\n' "$(joined "$WORK/device.members")"
+        printf '  "seconds": %s,\n  "stages": [\n' "$(passed)"
+        cat "$WORK/rows" 2>/dev/null
+        printf '\n  ]\n}\n'
+    } >"$result.new" && mv "$result.new" "$result"
+}
+
+# One row: the stage, how it ended, and after how many seconds.
+add_row() {
+    row_measured=$(cat "$WORK/$1.measured" 2>/dev/null || echo -)
+    row_goal=$(cat "$WORK/$1.goal" 2>/dev/null || echo -)
+    row_reason=$(cat "$WORK/$1.reason" 2>/dev/null || true)
+    [ ! -s "$WORK/rows" ] || printf ',\n' >>"$WORK/rows"
+    {
+        printf '    {"name": "%s", "status": "%s", "seconds": %s,\n' "$1" "$2" "$3"
+        printf '     "measured": "%s", "goal": "%s", "reason": "%s",\n' "$(quoted "$row_measured")" \
+            "$(quoted "$row_goal")" "$(quoted "$row_reason")"
+        printf '     "values": {%s}}' "$(joined "$WORK/$1.values")"
+    } >>"$WORK/rows"
+    printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$row_measured" "$row_goal" "$row_reason" \
+        >>"$WORK/table"
+    write_result || { echo "run.sh: cannot write $result" >&2; exit 4; }
+}
+
+run_stage() {
+    left=$((seconds - $(passed)))
+    if [ "$left" -lt 3 ]; then
+        echo "no time was left" >"$WORK/$1.reason"
+        add_row "$1" skipped 0
+        return
+    fi
+    limit=$2
+    [ "$limit" -le "$left" ] || limit=$left
+    echo "run.sh: $1, at most $limit s" >&2
+    stage_begun=$(date +%s)
+    timeout -k 5 "$limit" sh tests/gpu/run.sh --stage "$1" >"$WORK/$1.log" 2>&1 </dev/null
+    status=$?
+    case $status in
+    0) how=pass ;;
+    77) how=skipped ;;
+    124 | 137)
+        how=timeout
+        echo "stopped after $limit s" >"$WORK/$1.reason"
+        ;;
+    *)
+        how=fail
+        [ -s "$WORK/$1.reason" ] || tail -n 1 "$WORK/$1.log" >"$WORK/$1.reason"
+        ;;
+    esac
+    [ $how = pass ] || [ $how = skipped ] || sed "s/^/$1: /" "$WORK/$1.log" | tail -n 30 >&2
+    add_row "$1" $how $(($(date +%s) - stage_begun))
+}
+
+# The device first: without one there is nothing to do.
+"$COMPARE" probe >"$WORK/device" 2>"$WORK/device.log"
 status=$?
-if [ $status -eq 4 ]; then
-    cat "$work/err"
-    printf '{"device": null, "reason": "%s"}\n' "$(sed 's/["\\]//g' "$work/err")" >"$result"
-    exit 4
+if [ $status -ne 0 ]; then
+    cat "$WORK/device.log" >&2
+    exit $status
 fi
-[ $status -eq 0 ] || faults=1
-timeout 120 "$build/tests/gpu_compare" bf16 >"$work/bf16" 2>>"$work/err" || faults=1
+describe_device
+list_stages | while read -r name limit _; do
+    case $chosen in '' | *,$name,*) run_stage "$name" "$limit" ;; esac
+done
 
-MESHWRIGHT_TEST_GPU=1 timeout 180 "$build/tests/test_cpu_kernels" >"$work/kernels" 2>&1
-kernels=$?
-MESHWRIGHT_TEST_GPU=1 timeout 60 "$build/tests/test_cuda_backend" >"$work/backend" 2>&1
-backend=$?
-[ $kernels -eq 0 ] && [ $backend -eq 0 ] || faults=1
-
-sanitizer=null
-if command -v compute-sanitizer >/dev/null; then
-    timeout 120 compute-sanitizer --error-exitcode 9 "$build/tests/gpu_compare" fp32 \
-        >"$work/sanitizer" 2>&1 && sanitizer=true || { sanitizer=false; faults=1; }
-fi
-
-# One GPU, GPT-2 124M: the loss falls, and tokens a second beside PyTorch's.
-"$build/meshwright" plan gpt2 dgx-h200 --gpus 1 --seq-len 1024 --global-batch 8 \
-    --precision fp32 -o "$work/plan.json" >/dev/null &&
-    timeout 120 "$build/meshwright" run "$work/plan.json" --backend cuda --steps 10 \
-        -o "$work/run.json" >"$work/run" 2>&1 || faults=1
-echo null >"$work/torch"
-python3 -c 'import torch' 2>/dev/null &&
-    timeout 180 python3 tests/gpu/torch_gpt2.py 1024 8 fp32 >"$work/torch" 2>"$work/torch.err"
-[ -s "$work/run.json" ] || echo null >"$work/run.json"
-[ -s "$work/torch" ] || echo null >"$work/torch"
-
-list() { paste -sd, "$1"; }
-{
-    printf '{"date": "%s", "commit": "%s",\n' "$(date -u +%F)" "$(git rev-parse HEAD 2>/dev/null)"
-    printf '"device": "%s",\n' "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
-    printf '"kernels_pass": %s, "backend_passes": %s, "sanitizer_passes": %s,\n' \
-        "$([ $kernels -eq 0 ] && echo true || echo false)" \
-        "$([ $backend -eq 0 ] && echo true || echo false)" "$sanitizer"
-    printf '"fp32": [%s],\n"bf16": [%s],\n' "$(list "$work/fp32")" "$(list "$work/bf16")"
-    printf '"run": %s,\n"torch": %s}\n' "$(cat "$work/run.json")" "$(tail -n 1 "$work/torch")"
-} >"$result"
-cat "$work/fp32" "$work/bf16" "$work/err" "$work/run" "$work/torch"
-grep -h FAILED "$work/kernels" "$work/backend"
-echo "wrote $result"
-exit $faults
+print_table "$WORK/table"
+echo "Wrote $result"
+! cut -f 2 "$WORK/table" | grep -qE '^(fail|timeout)$'

@@ -1,0 +1,14 @@
+#pragma once
+#include "reports/machine.h"
+
+// What reports/machine*.c share.
+
+// Kernels are of the first three kinds.
+enum machine_kind machine_class(const struct calibrate_kernel *row);
+double machine_price_s(const struct device *device, const struct stack *stack,
+                       const struct calibrate_kernel *row);
+// The device with which the cost model is nearest to the rows; `stack` is given the scale of its
+// element-wise operators. `measured` says when and where, for the provenance.
+struct device *machine_device(struct arena *arena, const struct calibration *calibration,
+                              const struct machine_facts *facts, struct stack *stack,
+                              const char *measured);

@@ -1,0 +1,87 @@
+#!/usr/bin/perl
+# `meshwright calibrate --backend cuda` from end to end, through the CUDA back end that is emulated
+# on the host: the files it writes are read by the planner, again and again; and what it says where
+# there is no device.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $json   = JSON::PP->new;
+my $number = 0;
+$ENV{XDG_CACHE_HOME} = "$folder/cache";
+
+sub check {
+    my ($name, $ok, $why) = @_;
+    $number++;
+    print $ok ? 'ok' : 'not ok', " $number - $name\n";
+    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
+    return $ok;
+}
+
+sub text_of {
+    my ($path) = @_;
+    open my $file, '<', $path or return '';
+    local $/;
+    return scalar <$file> // '';
+}
+
+# Status, stdout and stderr of a command.
+sub meshwright {
+    my ($binary, @words) = @_;
+    my $out = `$build/$binary @words 2>$folder/stderr`;
+    return ($? >> 8, $out, text_of("$folder/stderr"));
+}
+
+open my $config, '>', "$folder/tiny.json" or die;
+print $config $json->encode({
+    model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 2, n_positions => 32,
+    vocab_size => 128,
+});
+close $config;
+my $work    = "$folder/tiny.json $folder/files/cluster.json --seq-len 16 --global-batch 4";
+my $measure = "calibrate --backend cuda --short --seconds 0.1 -o $folder/files";
+
+for my $turn ('first', 'second') {
+    my ($status, $out, $errors) = meshwright('emulated/meshwright', $measure);
+    check("the $turn time files are written", $status == 0
+        && 3 == grep { -s "$folder/files/$_.json" } qw(device cluster stack), "$status $errors");
+    check("the $turn time every precision has its rows",
+        4 == grep { $out =~ /^contract, weight, $_ /m } qw(fp32 fp16 bf16 fp8), $out);
+}
+check('nothing is left beside them', 3 == (() = glob "$folder/files/* $folder/files/.??*"));
+
+my $device = eval { $json->decode(text_of("$folder/files/device.json")) } // {};
+my %kind   = map { $_->{key} => $_ } @{ $device->{provenance} // [] };
+check('rates are measured and say where', $kind{efficiency}{kind} eq 'measured'
+    && $kind{efficiency}{source} =~ /emulation on the host/, text_of("$folder/files/device.json"));
+check('a device of all precisions that the back end has', $device->{kind} eq 'gpu'
+    && join(' ', sort keys %{ $device->{peak_flop_per_s} }) eq 'bf16 fp16 fp32 fp8',
+    join ' ', %{ $device->{peak_flop_per_s} });
+my $stack = eval { $json->decode(text_of("$folder/files/stack.json")) } // {};
+my %of    = map { $_->{key} => $_->{kind} } @{ $stack->{provenance} // [] };
+check("the stack has the host's share measured", $stack->{host_op_s} > 0
+    && $of{host_op_s} eq 'measured' && $stack->{step_overhead_s} == 0,
+    text_of("$folder/files/stack.json"));
+
+my ($status, $out, $errors) = meshwright('emulated/meshwright', "plan $work",
+    "--stack $folder/files/stack.json -o $folder/p.json");
+check('the planner predicts from them, in bf16', $status == 0 && $out =~ /local-gpu.* bf16/,
+    "$status $out $errors");
+($status, $out, $errors) = meshwright('emulated/meshwright', "plan $folder/tiny.json local",
+    "--seq-len 16 --global-batch 4 -o $folder/p.json");
+check('CLUSTER local is the GPU that is there, from the cache', $status == 0
+    && $out =~ /local-gpu/ && $errors !~ /measuring/, "$status $out $errors");
+($status, $out, $errors) = meshwright('emulated/meshwright', "topology local");
+check('and its topology', $status == 0 && $out =~ /local-gpu/, "$status $out $errors");
+
+if (-e '/dev/nvidiactl') {
+    check('a device is there: nothing to be said of none # SKIP', 1);
+} else {
+    ($status, $out, $errors) = meshwright('meshwright', $measure);
+    check('without a device one line and 4', $status == 4 && $out eq ''
+        && $errors =~ /\Ameshwright calibrate: [^\n]*cuda[^\n]*\n\z/, "$status $out $errors");
+}
+print "1..$number\n";
