@@ -4,6 +4,7 @@
 # make check    test under sanitizers, clang, clang-tidy, clang-format, a short fuzz
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
+# make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
 # make install  to DESTDIR/PREFIX
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -58,7 +59,7 @@ PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exe
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs gpu_programs install clean deps \
+.PHONY: all demo test check accuracy bench bench_programs gpu_programs wasm install clean deps \
         check_deps \
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
@@ -136,6 +137,33 @@ $(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
 	@mkdir -p $(@D)
 	cp $< $@
 
+# The planner as a module of reports' pages: what a search needs, with stand-ins (wasm/) for the
+# libraries and files that a page has none of. One for all of the BUILDs.
+EMCC := $(shell command -v emcc)
+MODULE = build/wasm/planner.wasm
+MODULE_FOLDERS = core topologies models models/families plan plan/schedules cost_models simulator \
+                 planner wasm
+MODULE_SOURCES = $(filter-out core/file% core/trace.c planner/milp%, \
+                     $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
+                 $(wildcard planner/memory/*keep*.c) \
+                 $(addprefix reports/,band_text.c plan_json.c plan_table.c) \
+                 $(wildcard reports/replan*.c)
+MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
+MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \
+              -s MAXIMUM_MEMORY=4GB
+wasm:
+	@command -v emcc >/dev/null || { echo 'make wasm needs emcc: apt-get install emscripten'; exit 4; }
+	@$(QUIET_MAKE) $(MODULE)
+$(MODULE): $(MODULE_SOURCES:%.c=build/wasm/%.o)
+	emcc $(MODULE_LINK) -o $@ $^
+build/wasm/%.o: %.c Makefile | build/wasm/include/cjson/cJSON.h
+	@mkdir -p $(@D)
+	emcc $(MODULE_CFLAGS) -MMD -MP -c -o $@ $<
+CJSON_HEADERS = $(shell pkg-config --variable=includedir libcjson 2>/dev/null)
+build/wasm/include/cjson/cJSON.h: $(CJSON_HEADERS)/cjson/cJSON.h
+	@mkdir -p $(@D)
+	cp $< $@
+
 # What tests/gpu/run.sh runs on a machine with a GPU.
 gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so \
               $(addprefix $(BUILD)/tests/,gpu_compare test_cpu_kernels test_cuda_backend)
@@ -201,7 +229,7 @@ demo: deps
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
-               $(BUILD)/exec_cuda_emulated.so $(SDPA_SHAPES)
+               $(BUILD)/exec_cuda_emulated.so $(SDPA_SHAPES) $(if $(EMCC),$(MODULE))
 
 test: deps
 	@$(QUIET_MAKE) test_programs
@@ -211,7 +239,7 @@ check: check_deps accuracy check_format check_clang check_tidy check_sanitized c
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
-	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests tests/gpu) \
+	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) wasm tests tests/gpu) \
 	               $(addsuffix /*/*.[ch],$(FOLDERS))) $(CUDA_KERNELS)
 
 check_clang: check_deps
@@ -268,6 +296,8 @@ install: all
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/meshwright $(PLUGINS)
 	@for file in $(DATA); do \
 	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
+	@[ ! -e $(MODULE) ] || \
+	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm
 
 clean:
 	rm -rf $(BUILD)
