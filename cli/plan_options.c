@@ -15,8 +15,11 @@ static const int64_t DEFAULT_SEQ_LEN_MOST = 4096;
 
 struct plan_arguments plan_arguments_default(void)
 {
-    return (struct plan_arguments){
-        .optimizer = "adamw", .objective = "time", .expert_imbalance = 1, .top = 5};
+    return (struct plan_arguments){.optimizer = "adamw",
+                                   .objective = "time",
+                                   .expert_imbalance = 1,
+                                   .top = 5,
+                                   .reliability = reliability_arguments_default()};
 }
 
 static int put_workload(struct plan_arguments *a, struct option *options)
@@ -127,6 +130,7 @@ int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OP
     int count = put_workload(arguments, options);
     count += put_pins(arguments, options + count);
     count += put_search(arguments, options + count);
+    count += reliability_options(&arguments->reliability, options + count);
     assert(count <= PLAN_OPTION_COUNT);
     return count;
 }
@@ -359,6 +363,7 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
     if (!cluster) return false;
     if (arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err)) return false;
     if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return false;
+    reliability_apply(&arguments->reliability, &cluster->failures);
     request->cluster = cluster;
     if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
     if (!load_stack(arena, arguments, request, err)) return false;

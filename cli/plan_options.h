@@ -1,5 +1,5 @@
 #pragma once
-#include "cli/options.h"
+#include "cli/reliability_options.h"
 #include "planner/search.h"
 
 // The arguments that say what is asked for and what is pinned; `plan` takes them now, other
@@ -23,9 +23,10 @@ struct plan_arguments {
     const char *objective;
     int top;
     bool exhaustive;
+    struct reliability_arguments reliability;
 };
 
-enum { PLAN_OPTION_COUNT = 50 };
+enum { PLAN_OPTION_COUNT = 50 + RELIABILITY_OPTION_COUNT };
 
 struct plan_arguments plan_arguments_default(void);
 

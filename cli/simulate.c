@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/plan_question.h"
+#include "cli/reliability_options.h"
 #include "core/units.h"
 #include "planner/memory/plan_script.h"
 #include "reports/ablation_table.h"
@@ -9,11 +10,14 @@
 #include "reports/step_table.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct arguments {
     const char *plan;
     const char *trace, *kernels;
     bool all_ranks, ablation, explain, verify, json;
+    double tokens;  // 0: those of the plan
+    struct reliability_arguments reliability;
 };
 
 static void unfold(struct arena *arena, const struct parallel *parallel, int64_t kv_head_count,
@@ -86,12 +90,24 @@ static bool verify(struct arena *arena, struct arena *scratch, const struct stac
     return true;
 }
 
+// What the command line says of the run, in place of what the plan says.
+static void override(struct arena *arena, const struct arguments *arguments,
+                     struct evaluation_request *request)
+{
+    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
+    *cluster = *request->cluster;
+    reliability_apply(&arguments->reliability, &cluster->failures);
+    request->cluster = cluster;
+    if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
     const struct plan *plan =
         plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!plan) return exit_status(err);
+    override(arena, arguments, &request);
     request.engine.want_trace = arguments->trace != NULL;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
 
@@ -130,8 +146,8 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
 int simulate_command(int argc, char **argv, struct err *err)
 {
-    struct arguments arguments = {0};
-    const struct option options[] = {
+    struct arguments arguments = {.reliability = reliability_arguments_default()};
+    const struct option rows[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
         {"--trace", OPTION_TEXT, &arguments.trace,
@@ -145,9 +161,14 @@ int simulate_command(int argc, char **argv, struct err *err)
          "every operator, collective and constant: seconds and influence", NULL, 0, 0},
         {"--verify", OPTION_FLAG, &arguments.verify,
          "write out what every stage does and check it, as `run` does", NULL, 0, 0},
+        {"--tokens", OPTION_F64, &arguments.tokens,
+         "to train in all, for time and money to finish (default: as planned)", "N", 0, 0},
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
-        {0},
     };
+    enum { ROW_COUNT = sizeof rows / sizeof *rows };
+    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + 1] = {0};
+    memcpy(options, rows, sizeof rows);
+    reliability_options(&arguments.reliability, options + ROW_COUNT);
     if (command_wants_help(argc, argv)) return options_print(stdout, "simulate", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
 

@@ -1,38 +1,71 @@
 #pragma once
-#include "topologies/cluster.h"
+#include "cost_models/stack.h"
+#include "plan/program.h"
 
 // What failures leave of a run: how often the job is interrupted, how often it should write a
-// checkpoint, the share of time that makes progress, and when the run ends. Young (1974) and Daly
-// (2006), "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
-// Generation Computer Systems 22, equations 20 and 37; quantiles by simulating the renewal process.
+// checkpoint, the share of time that makes progress, and when the run ends.
+//
+// Failures come as a Poisson process, while the job restarts too. A segment of work and the
+// checkpoint behind it, L seconds, then takes M e^((R+P)/M) (e^(L/M) - 1) in the mean, with M the
+// mean time between interruptions and R that of a restart: Daly (2006), "A higher order estimate
+// of the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22,
+// equation 20. P is how long a checkpoint is on its way to storage after the job went on: until
+// then a failure goes back one checkpoint more, which costs as much as a longer restart. The best
+// interval is his equation 37, in whole steps.
+//
+// Nodes that a failure takes are replaced by spares and come back repaired: with S spares and
+// Poisson failures the job waits for a node the share of time that Erlang's loss formula gives for
+// S + 1 servers, whatever the distribution of repair times.
+//
+// Unknown in the cluster, and then assumed, which is said: a restart takes 10 minutes ("less than
+// 10 minutes" to detect and diagnose: MegaScale, NSDI 2024, section 6.3); every host adds 625 MB/s
+// to the storage (20 GB/s for a unit of 32 nodes, the "better" row of writes in NVIDIA's DGX
+// SuperPOD reference architecture for H100, table 6).
+static const double GOODPUT_RESTART_S = 600;
+static const double GOODPUT_HOST_BYTES_PER_S = 20e9 / 32;
 
 struct goodput_request {
-    const struct cluster *cluster;  // failures, and how many ranks
-    double step_s;                  // without interruptions
-    int64_t checkpoint_bytes;       // of the whole job: weights, master weights and moments
+    const struct cluster *cluster;  // its failures, and how many ranks
+    double step_s;                  // without interruptions, > 0
+    int64_t checkpoint_bytes;       // of the whole job: weights, master weights and moments, once
     double steps;                   // of the whole run; 0: no finish is asked for
-    double checkpoint_interval_s;   // what the user fixed; 0: the best
-    bool blocking;              // the job stands while a checkpoint is written; else only while it
-                                // is copied to the hosts (`checkpoint_stall_s`)
-    double checkpoint_stall_s;  // of one checkpoint that is written beside training
-    int spare_nodes;            // hot ones: a failed node is replaced at once while there are any
-    double repair_s;            // until a failed node is back as a spare
 };
 
 enum { GOODPUT_QUANTILE_COUNT = 3 };  // 10, 50 and 90 %
 
 struct goodput {
-    double mtbf_s;        // of the job
-    double checkpoint_s;  // one checkpoint: what the job loses by it
-    double interval_s;    // between the ends of two checkpoints, work only
+    bool is_known;  // false: the cluster's failures are not known, and all else is 0
+    double cause_per_s[FAILURE_CAUSE_COUNT];  // interruptions
+    double mtbf_s;                            // of the job, 1 / their sum
+    int64_t checkpoint_bytes;                 // of one
+    double storage_bytes_per_s;               // at which it is written and read
+    bool storage_is_assumed, restart_is_assumed;
+    double write_s;       // of a checkpoint, until it is stored
+    double checkpoint_s;  // the same, or where it is written beside training how long that stands
+    double interval_s;    // of work between two checkpoints, whole steps
     bool interval_is_best;
-    double restart_s;      // from a failure to the first step after it, waiting for nodes included
-    double goodput_ratio;  // progress over wall clock
+    double restart_s;  // from a failure to the first step after it, the wait for a node included
+    double wait_s;     // of it that wait, in the mean over all interruptions
+    double goodput_ratio;                                // progress over wall clock
     double checkpoint_ratio, lost_ratio, restart_ratio;  // the rest: these four sum to 1
     double expected_s;                                   // of the whole run; 0: not asked
     double finish_s[GOODPUT_QUANTILE_COUNT];
     double interruptions;  // expected, over the whole run
+    double gpu_count;      // that are paid for, spares included
+    double gpu_hours;      // of the whole run, and its price; 0: not asked, or no price
+    double money;          // in the cluster's currency
 };
 
-// Equal requests give equal bytes: the process is drawn from a fixed seed.
+// Equal requests give equal bytes: where quantiles are drawn, it is from a fixed seed.
 struct goodput goodput_of(const struct goodput_request *request);
+
+// Daly's equation 37 for checkpoints that take `checkpoint_s` and interruptions every `mtbf_s`:
+// seconds of work between two.
+double goodput_interval_s(double checkpoint_s, double mtbf_s);
+
+// What a checkpoint of this program holds: every parameter as weight (where the stack keeps one
+// beside the master copy), master weight and moments, each once however often ranks repeat it.
+int64_t goodput_checkpoint_bytes(const struct program *program, const struct graph *graph,
+                                 const struct stack *stack);
+// Of a cluster whose file, or command line, says more of failures than the default rate.
+bool goodput_is_told(const struct failures *failures);

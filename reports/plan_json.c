@@ -1,6 +1,7 @@
 #include "reports/plan_json.h"
 
 #include <assert.h>
+#include <math.h>
 
 static void write_breakdown(struct json_writer *writer, const struct cost *cost)
 {
@@ -69,6 +70,66 @@ static void write_band(struct json_writer *writer, const struct prediction *pred
     json_close(writer, '}');
 }
 
+// Never, of a cluster that fails faster than it restarts: JSON has no infinity.
+static void put_seconds(struct json_writer *writer, const char *key, double seconds)
+{
+    if (isfinite(seconds)) {
+        json_put_f64(writer, key, seconds);
+    } else {
+        json_put_null(writer, key);
+    }
+}
+
+static void write_finish(struct json_writer *writer, const struct goodput *goodput,
+                         const char *currency)
+{
+    static const char *const KEYS[GOODPUT_QUANTILE_COUNT] = {"p10_s", "p50_s", "p90_s"};
+    put_seconds(writer, "expected_s", goodput->expected_s);
+    json_open_flat(writer, "finish", '{');
+    for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
+        put_seconds(writer, KEYS[i], goodput->finish_s[i]);
+    json_close(writer, '}');
+    put_seconds(writer, "interruption_count", goodput->interruptions);
+    json_put_f64(writer, "gpu_count", goodput->gpu_count);
+    put_seconds(writer, "gpu_hours", goodput->gpu_hours);
+    put_seconds(writer, "total", goodput->money);
+    if (currency) {
+        json_put_text(writer, "currency", currency);
+    } else {
+        json_put_null(writer, "currency");
+    }
+}
+
+static void write_reliability(struct json_writer *writer, const struct prediction *prediction)
+{
+    const struct goodput *goodput = &prediction->goodput;
+    if (!goodput->is_known) return;
+    json_open(writer, "reliability", '{');
+    json_put_f64(writer, "mtbf_s", goodput->mtbf_s);
+    json_open(writer, "interruptions_per_s", '{');
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++) {
+        json_put_f64(writer, failure_cause_name((enum failure_cause)cause),
+                     goodput->cause_per_s[cause]);
+    }
+    json_close(writer, '}');
+    json_put_i64(writer, "checkpoint_bytes", goodput->checkpoint_bytes);
+    json_put_f64(writer, "storage_bytes_per_s", goodput->storage_bytes_per_s);
+    json_put_bool(writer, "storage_is_assumed", goodput->storage_is_assumed);
+    json_put_f64(writer, "write_s", goodput->write_s);
+    json_put_f64(writer, "checkpoint_s", goodput->checkpoint_s);
+    json_put_f64(writer, "interval_s", goodput->interval_s);
+    json_put_bool(writer, "interval_is_best", goodput->interval_is_best);
+    json_put_bool(writer, "restart_is_assumed", goodput->restart_is_assumed);
+    put_seconds(writer, "restart_s", goodput->restart_s);
+    put_seconds(writer, "wait_s", goodput->wait_s);
+    json_put_f64(writer, "goodput_ratio", goodput->goodput_ratio);
+    json_put_f64(writer, "checkpoint_ratio", goodput->checkpoint_ratio);
+    json_put_f64(writer, "lost_ratio", goodput->lost_ratio);
+    json_put_f64(writer, "restart_ratio", goodput->restart_ratio);
+    if (goodput->expected_s > 0) write_finish(writer, goodput, prediction->money.currency);
+    json_close(writer, '}');
+}
+
 void prediction_write(struct json_writer *writer, const char *key,
                       const struct prediction *prediction)
 {
@@ -86,6 +147,7 @@ void prediction_write(struct json_writer *writer, const char *key,
         json_put_i64(writer, "planned_bytes", prediction->planned_bytes);
     write_breakdown(writer, &prediction->cost);
     write_money(writer, prediction);
+    write_reliability(writer, prediction);
     json_close(writer, '}');
 }
 

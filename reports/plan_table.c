@@ -4,6 +4,7 @@
 #include "planner/explain.h"
 #include "planner/ranking.h"
 #include "reports/band_text.h"
+#include "reports/reliability_text.h"
 
 #include <string.h>
 
@@ -245,7 +246,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%s%sBest: %s: %s a step\n%s"
-        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s\n",
+        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), units_count(arena, result->considered_count),
@@ -256,6 +257,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
         units_ratio(arena, prediction->mfu_ratio), money_sentence(arena, request, prediction),
+        reliability_sentence(arena, request->cluster, request->workload.tokens, prediction),
         certainty(arena, result));
 }
 

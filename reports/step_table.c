@@ -3,6 +3,7 @@
 #include "core/units.h"
 #include "reports/band_text.h"
 #include "reports/plan_table.h"
+#include "reports/reliability_text.h"
 
 static void add_part(struct table *table, const char *name, double seconds, double step_s)
 {
@@ -98,7 +99,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
         "MFU %s\n%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
-        "%s.\n",
+        "%s.\n%s",
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
         (long long)request->workload.global_batch, precision_name(request->workload.precision),
@@ -111,5 +112,6 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         units_bytes(arena, (double)worst->peak_bytes), worst->planned_bytes > 0 ? " (planned)" : "",
         units_bytes(arena, (double)worst->reserve_bytes),
         units_bytes(arena, (double)worst->reserved_bytes),
-        units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
+        units_bytes(arena, (double)cluster_device_bytes(request->cluster)),
+        reliability_text(arena, request->cluster, request->workload.tokens, prediction));
 }

@@ -2,6 +2,7 @@
 #include "models/match.h"
 #include "plan/passes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +98,24 @@ static void add_band(const struct evaluation_request *request, const struct eval
     out->money_high = money_of(request->cluster, out->tokens_per_s / high_ratio, tokens);
 }
 
+// The rates at which machines fail are published of GPUs.
+static struct goodput find_goodput(const struct evaluation_request *request,
+                                   const struct evaluation *evaluation, const struct device *device,
+                                   double step_s)
+{
+    if (strcmp(device->kind, "cpu") == 0) return (struct goodput){0};
+    const struct workload *workload = &request->workload;
+    double step_tokens = (double)workload->global_batch * (double)workload->seq_len;
+    struct goodput_request asked = {
+        .cluster = request->cluster,
+        .step_s = step_s,
+        .checkpoint_bytes =
+            goodput_checkpoint_bytes(evaluation->program, evaluation->graph, request->stack),
+        .steps = ceil(workload->tokens / step_tokens),
+    };
+    return goodput_of(&asked);
+}
+
 static struct prediction predict(const struct evaluation_request *request,
                                  const struct evaluation *evaluation, const struct device *device)
 {
@@ -115,6 +134,7 @@ static struct prediction predict(const struct evaluation_request *request,
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
+    out.goodput = find_goodput(request, evaluation, device, out.step_s);
     if (request->bands) add_band(request, evaluation, device, &out);
     return out;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "cost_models/band.h"
+#include "cost_models/goodput.h"
 #include "cost_models/hosts.h"
 #include "cost_models/measured.h"
 #include "cost_models/memory.h"
@@ -36,6 +37,7 @@ struct prediction {
     struct cost cost;
     struct money money, money_low, money_high;  // the latter at the ends of the band
     int64_t peak_bytes, reserved_bytes;  // worst rank: allocated, and with the stack's reserve
+    struct goodput goodput;              // with interruptions; not known of CPUs
     int64_t planned_bytes;  // of peak_bytes: the arena of a memory schedule; 0 = none was planned
 };
 

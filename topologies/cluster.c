@@ -69,13 +69,6 @@ static const struct json_field PRICE_FIELDS[] = {
     {0},
 };
 
-static const struct json_field FAILURE_FIELDS[] = {
-    {JSON_OPT_F64(struct failures, gpu_mtbf_h, 0, 1e12)},
-    {JSON_OPT_F64(struct failures, restart_s, 0, 1e9)},
-    {JSON_OPT_F64(struct failures, checkpoint_bytes_per_s, 0, 1e18)},
-    {0},
-};
-
 // Reads the object under `key`; an absent optional one leaves `into` as it is.
 static void read_part(const struct json *object, const char *key, bool optional,
                       const struct json_field *fields, void *into, struct err *err)
@@ -161,11 +154,10 @@ static void read_nodes(struct arena *arena, const struct json *root, struct clus
 struct cluster *cluster_read(struct arena *arena, const struct json *object, struct err *err)
 {
     struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
-    cluster->failures.gpu_mtbf_h = CLUSTER_GPU_MTBF_H;
     json_read(object, CLUSTER_FIELDS, cluster, err);
     read_part(object, "network", false, NETWORK_FIELDS, &cluster->network, err);
     read_part(object, "price", true, PRICE_FIELDS, &cluster->price, err);
-    read_part(object, "failures", true, FAILURE_FIELDS, &cluster->failures, err);
+    failures_read(object, &cluster->failures, err);
     read_nodes(arena, object, cluster, err);
     return err->kind ? NULL : cluster;
 }

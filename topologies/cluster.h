@@ -54,11 +54,40 @@ struct price {
 // The Llama 3 herd of models (2024), section 3.3.4, table 5.
 static const double CLUSTER_GPU_MTBF_H = 54.0 * 24 * 16384 / 419;
 
-struct failures {
-    double gpu_mtbf_h;  // of one GPU with its share of the rest; absent: CLUSTER_GPU_MTBF_H
-    double restart_s;   // 0 = unknown
-    double checkpoint_bytes_per_s;  // the cluster's storage, shared by all ranks; 0 = unknown
+// What interrupts a job, a row of topologies/failures.c each.
+enum failure_cause {
+    FAILURE_GPU,       // of each GPU
+    FAILURE_HOST,      // of each host
+    FAILURE_NIC,       // of each NIC, and
+    FAILURE_NETWORK,   // of the cable and switch port behind it; of jobs on one node there is none
+    FAILURE_SOFTWARE,  // of each rank
+    FAILURE_PREEMPTION,  // of each host that is rented as long as nobody pays more
+    FAILURE_CAUSE_COUNT
 };
+
+enum { SPARE_NODES_MAX = 1000 };
+
+// What is known of interruptions of jobs, and how jobs here meet them. Absent in the file: unknown,
+// unless it says otherwise.
+struct failures {
+    double gpu_mtbf_h;  // of one GPU with its share of the rest. Absent: CLUSTER_GPU_MTBF_H; 0: not
+                        // known, or told cause by cause
+    // Hours between failures of one GPU, host, NIC, ...; 0: never. The file gives gpu_mtbf_h or
+    // causes (then those it does not give are the share of table 5), and preemption_mtbf_h beside
+    // either.
+    double mtbf_h[FAILURE_CAUSE_COUNT];
+    double restart_s;  // until the job runs again, without loading the checkpoint; 0 = unknown
+    double repair_s;   // until a failed node is back; 0 = another is there at once
+    int spare_nodes;   // that wait to replace a failed node, beside those of the cluster
+    double checkpoint_bytes_per_s;       // the cluster's storage, shared by all ranks; 0 = unknown
+    double host_checkpoint_bytes_per_s;  // what one host can send there; 0 = unknown
+    double checkpoint_interval_s;        // 0 = the best
+    bool async_checkpoints;  // the job stands only while they are copied to the hosts' memory
+};
+
+const char *failure_cause_name(enum failure_cause cause);  // "gpu"
+// Whether the node is gone until it is repaired.
+bool failure_takes_node(enum failure_cause cause);
 
 struct cluster {
     const char *name;
@@ -101,6 +130,14 @@ struct cluster *cluster_with_device(struct arena *arena, const struct cluster *c
 // ERR_USAGE when there is none. Lives in `arena`.
 MUST_CHECK struct cluster *cluster_with_kernels(struct arena *arena, const struct cluster *cluster,
                                                 const struct kernel_table *table, struct err *err);
+
+// Interruptions of a job on all ranks by this cause, a second. A lump sum (gpu_mtbf_h) is divided
+// as in table 5. topologies/failures.c
+double cluster_failures_per_s(const struct cluster *cluster, enum failure_cause cause);
+int cluster_host_count(const struct cluster *cluster);  // that hold ranks in use
+// The object "failures"; absent keys are filled as said at struct failures.
+void failures_read(const struct json *object, struct failures *failures, struct err *err);
+void failures_write(struct json_writer *writer, const struct failures *failures);
 
 // The node of a rank (0 .. node_count - 1), its group, and the host-wide facts follow from that.
 int cluster_node_of(const struct cluster *cluster, int rank);

@@ -56,15 +56,6 @@ static void write_price(struct json_writer *writer, const struct price *price)
     json_close(writer, '}');
 }
 
-static void write_failures(struct json_writer *writer, const struct failures *failures)
-{
-    json_open(writer, "failures", '{');
-    json_put_f64(writer, "gpu_mtbf_h", failures->gpu_mtbf_h);
-    json_put_f64(writer, "restart_s", failures->restart_s);
-    json_put_f64(writer, "checkpoint_bytes_per_s", failures->checkpoint_bytes_per_s);
-    json_close(writer, '}');
-}
-
 void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster)
 {
     int64_t gpu_count = 0;
@@ -78,7 +69,7 @@ void cluster_write(struct json_writer *writer, const char *key, const struct clu
     json_close(writer, ']');
     write_network(writer, &cluster->network);
     write_price(writer, &cluster->price);
-    write_failures(writer, &cluster->failures);
+    failures_write(writer, &cluster->failures);
     if (cluster->rank_count < gpu_count) {
         json_put_i64(writer, "rank_count", cluster->rank_count);
     }

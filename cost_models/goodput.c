@@ -1,0 +1,166 @@
+#include "cost_models/goodput.h"
+#include "cost_models/parameters.h"
+#include "cost_models/renewal.h"
+
+#include <assert.h>
+#include <math.h>
+
+static const double SECONDS_PER_HOUR = 3600;
+static const double QUANTILE_RATIOS[GOODPUT_QUANTILE_COUNT] = {0.1, 0.5, 0.9};
+
+double goodput_interval_s(double checkpoint_s, double mtbf_s)
+{
+    double ratio = checkpoint_s / (2 * mtbf_s);
+    if (ratio >= 1) return mtbf_s;
+    double first_s = sqrt(2 * checkpoint_s * mtbf_s);
+    return first_s * (1 + sqrt(ratio) / 3 + ratio / 9) - checkpoint_s;
+}
+
+// Hosts write their shares at once, as fast as they can and the storage allows together.
+static void fill_storage(const struct goodput_request *request, struct goodput *goodput)
+{
+    const struct failures *failures = &request->cluster->failures;
+    double hosts = cluster_host_count(request->cluster);
+    double shared_bytes_per_s = failures->checkpoint_bytes_per_s;
+    double host_bytes_per_s = failures->host_checkpoint_bytes_per_s * hosts;
+    goodput->storage_is_assumed = shared_bytes_per_s <= 0 && host_bytes_per_s <= 0;
+    if (goodput->storage_is_assumed) host_bytes_per_s = GOODPUT_HOST_BYTES_PER_S * hosts;
+    goodput->storage_bytes_per_s = shared_bytes_per_s;
+    bool hosts_decide = shared_bytes_per_s <= 0 || host_bytes_per_s < shared_bytes_per_s;
+    if (host_bytes_per_s > 0 && hosts_decide) goodput->storage_bytes_per_s = host_bytes_per_s;
+    goodput->write_s = (double)goodput->checkpoint_bytes / goodput->storage_bytes_per_s;
+}
+
+// Into the hosts' memory over the links of all GPUs; where a host has no room for its share, the
+// job stands until it is written.
+static double stall_s(const struct goodput_request *request, const struct goodput *goodput)
+{
+    const struct cluster *cluster = request->cluster;
+    if (!cluster->failures.async_checkpoints) return goodput->write_s;
+    double host_bytes = (double)goodput->checkpoint_bytes / cluster_host_count(cluster);
+    double rank_bytes = (double)goodput->checkpoint_bytes / cluster->rank_count;
+    double copy_s = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct host *host = &cluster->nodes[i].host;
+        if (host_bytes > (double)host->memory_bytes) return goodput->write_s;
+        copy_s = fmax(copy_s, rank_bytes / host->pcie_bytes_per_s);
+    }
+    return fmin(copy_s, goodput->write_s);
+}
+
+// In whole steps, and no checkpoint begins before the last one is stored.
+static void fill_interval(const struct goodput_request *request, struct goodput *goodput)
+{
+    double asked_s = request->cluster->failures.checkpoint_interval_s;
+    goodput->interval_is_best = asked_s <= 0;
+    double interval_s = goodput->interval_is_best
+                            ? goodput_interval_s(goodput->checkpoint_s, goodput->mtbf_s)
+                            : asked_s;
+    double storing_s = goodput->write_s - goodput->checkpoint_s;
+    double steps = fmax(round(interval_s / request->step_s), ceil(storing_s / request->step_s));
+    goodput->interval_s = fmax(steps, 1) * request->step_s;
+}
+
+static struct renewal renewal_of(const struct goodput_request *request,
+                                 const struct goodput *goodput)
+{
+    const struct failures *failures = &request->cluster->failures;
+    double node_loss_per_s = 0;
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++) {
+        if (failure_takes_node((enum failure_cause)cause))
+            node_loss_per_s += goodput->cause_per_s[cause];
+    }
+    double restart_s =
+        goodput->restart_is_assumed ? GOODPUT_RESTART_S : request->cluster->failures.restart_s;
+    return (struct renewal){
+        .mtbf_s = goodput->mtbf_s,
+        .interval_s = goodput->interval_s,
+        .checkpoint_s = goodput->checkpoint_s,
+        .storing_s = goodput->write_s - goodput->checkpoint_s,
+        .restart_s = restart_s + goodput->write_s,
+        .node_loss_ratio = node_loss_per_s * goodput->mtbf_s,
+        .repair_s = failures->repair_s,
+        .spare_nodes = failures->spare_nodes,
+    };
+}
+
+// Shares of a run without an end: a segment of one interval and its checkpoint, over and over.
+static void fill_ratios(const struct renewal *renewal, struct goodput *goodput)
+{
+    double mtbf_s = renewal->mtbf_s, wait_ratio = renewal_wait_ratio(renewal);
+    double length_s = renewal->interval_s + renewal->checkpoint_s;
+    double back_s = renewal->restart_s + renewal->storing_s;
+    double busy_s = mtbf_s * exp(back_s / mtbf_s) * expm1(length_s / mtbf_s);
+    double running_ratio = 1 - wait_ratio;
+    // Every failure begins a restart, which the next may cut short.
+    double restarting_ratio = -expm1(-renewal->restart_s / mtbf_s);
+    goodput->goodput_ratio = running_ratio * renewal->interval_s / busy_s;
+    goodput->checkpoint_ratio = running_ratio * renewal->checkpoint_s / busy_s;
+    goodput->restart_ratio = wait_ratio + running_ratio * restarting_ratio;
+    goodput->lost_ratio =
+        1 - goodput->goodput_ratio - goodput->checkpoint_ratio - goodput->restart_ratio;
+    goodput->wait_s = mtbf_s * wait_ratio / running_ratio;
+    goodput->restart_s = renewal->restart_s + goodput->wait_s;
+}
+
+static void fill_finish(const struct goodput_request *request, const struct renewal *renewal,
+                        struct goodput *goodput)
+{
+    const struct cluster *cluster = request->cluster;
+    const struct node_group *last = &cluster->nodes[cluster->node_group_count - 1];
+    goodput->gpu_count = cluster->rank_count + (double)cluster->failures.spare_nodes * last->gpus;
+    if (request->steps <= 0) return;
+    double work_s = request->steps * request->step_s;
+    goodput->expected_s = renewal_mean_s(renewal, work_s);
+    renewal_quantiles(renewal, work_s, QUANTILE_RATIOS, goodput->finish_s, GOODPUT_QUANTILE_COUNT);
+    double running_ratio = 1 - renewal_wait_ratio(renewal);
+    goodput->interruptions = goodput->expected_s * running_ratio / renewal->mtbf_s;
+    goodput->gpu_hours = goodput->gpu_count * goodput->expected_s / SECONDS_PER_HOUR;
+    goodput->money = goodput->gpu_hours * cluster->price.per_gpu_hour;
+}
+
+struct goodput goodput_of(const struct goodput_request *request)
+{
+    assert(request->step_s > 0 && request->checkpoint_bytes >= 0 && request->steps >= 0);
+    struct goodput goodput = {.checkpoint_bytes = request->checkpoint_bytes};
+    double per_s = 0;
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++) {
+        goodput.cause_per_s[cause] =
+            cluster_failures_per_s(request->cluster, (enum failure_cause)cause);
+        per_s += goodput.cause_per_s[cause];
+    }
+    if (per_s <= 0) return (struct goodput){0};
+    goodput.is_known = true;
+    goodput.mtbf_s = 1 / per_s;
+    goodput.restart_is_assumed = request->cluster->failures.restart_s <= 0;
+    fill_storage(request, &goodput);
+    goodput.checkpoint_s = stall_s(request, &goodput);
+    fill_interval(request, &goodput);
+    const struct renewal renewal = renewal_of(request, &goodput);
+    fill_ratios(&renewal, &goodput);
+    fill_finish(request, &renewal, &goodput);
+    return goodput;
+}
+
+int64_t goodput_checkpoint_bytes(const struct program *program, const struct graph *graph,
+                                 const struct stack *stack)
+{
+    enum precision precision = program->workload.precision;
+    bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
+    double bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
+    if (stack_keeps_narrow_weights(stack, precision, is_sharded))
+        bytes += parameter_weight_bytes(precision);
+    return (int64_t)(bytes * (double)(graph->parameter_count + graph->mtp_parameter_count));
+}
+
+bool goodput_is_told(const struct failures *failures)
+{
+    bool is_told = failures->gpu_mtbf_h != CLUSTER_GPU_MTBF_H || failures->restart_s > 0 ||
+                   failures->repair_s > 0 || failures->spare_nodes > 0 ||
+                   failures->checkpoint_bytes_per_s > 0 ||
+                   failures->host_checkpoint_bytes_per_s > 0 ||
+                   failures->checkpoint_interval_s > 0 || failures->async_checkpoints;
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++)
+        is_told = is_told || failures->mtbf_h[cause] > 0;
+    return is_told;
+}
