@@ -6,6 +6,10 @@
 // ln 2 as a sum: the product of the first part, which has 21 zero bits, and an exponent is exact.
 static const double LN2_HIGH = 0x1.62e42feep-1, LN2_LOW = 0x1.a39ef35793c76p-33;
 static const double LN2_INVERSE = 0x1.71547652b82fep+0, SQRT_HALF = 0x1.6a09e667f3bcdp-1;
+static const double SQRT_2PI_INVERSE = 0x1.9884533d43651p-2;
+// Past these e^x is no number or 0, one more or less makes no difference to it, and a normal
+// variable is found with less than 1e-16.
+static const double EXP_MOST = 709.7, EXP_LEAST = -745, EXP_ALONE = 40, NORMAL_MOST = 9;
 
 // 1 / n! and 1 / (2 n + 1), from n = 1 on.
 static const double EXP_TERMS[] = {1,
@@ -48,16 +52,46 @@ double real_log(double x)
     return exponent * LN2_HIGH + (2 * s + (2 * s * sum + exponent * LN2_LOW));
 }
 
-// e^x = 2^k e^r with |r| <= ln(2) / 2, by the series of e^r.
-double real_exp(double x)
+// e^x = 2^k e^r with |r| <= ln(2) / 2: k, and e^r - 1 by its series.
+static int exp_parts(double x, double *rest)
 {
-    assert(x >= -700 && x <= 700);
     double k = floor(x * LN2_INVERSE + 0.5);
     double r = x - k * LN2_HIGH - k * LN2_LOW, sum = 0;
     for (int n = EXP_COUNT - 1; n >= 0; n--) {
         sum = r * (EXP_TERMS[n] + sum);
     }
-    return ldexp(1 + sum, (int)k);
+    *rest = sum;
+    return (int)k;
+}
+
+double real_exp(double x)
+{
+    double rest;
+    if (x > EXP_MOST) return INFINITY;
+    if (x < EXP_LEAST) return 0;
+    int k = exp_parts(x, &rest);
+    return ldexp(1 + rest, k);
+}
+
+double real_expm1(double x)
+{
+    double rest;
+    if (fabs(x) > EXP_ALONE) return real_exp(x) - 1;
+    int k = exp_parts(x, &rest);
+    return ldexp(rest, k) + (ldexp(1, k) - 1);
+}
+
+// 1 / 2 + e^(-x^2 / 2) / sqrt(2 pi) (x + x^3 / 3 + x^5 / (3 * 5) + ...): Marsaglia (2004),
+// "Evaluating the normal distribution", Journal of Statistical Software 11(4).
+double real_normal_ratio(double x)
+{
+    if (fabs(x) > NORMAL_MOST) return x > 0;
+    double sum = 0, term = x;
+    for (int n = 3; sum + term != sum; n += 2) {
+        sum += term;
+        term *= x * x / n;
+    }
+    return 0.5 + sum * real_exp(-x * x / 2) * SQRT_2PI_INVERSE;
 }
 
 double real_power(double base, double exponent)

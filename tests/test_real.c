@@ -28,6 +28,10 @@ static void functions_are_those_of_the_c_library_but_for_the_last_bits(void **st
         assert_true(units_apart(real_power(exp(x), y), pow(exp(x), y)) <= 4);
         assert_true(units_apart(real_cube_root(wide), cbrt(wide)) <= 4);
         assert_true(fabs(real_exp(300 * x) / exp(300 * x) - 1) < 1e-13);
+        assert_true(units_apart(real_expm1(x), expm1(x)) <= 4);
+        assert_true(units_apart(real_expm1(1e-6 * x), expm1(1e-6 * x)) <= 4);
+        assert_true(fabs(real_expm1(100 * x) / expm1(100 * x) - 1) < 1e-13);
+        assert_true(fabs(real_normal_ratio(4 * x) - 0.5 * erfc(-4 * x / sqrt(2))) < 1e-15);
     }
 }
 
@@ -35,6 +39,10 @@ static void values_that_are_exact_are_met(void **state)
 {
     (void)state;
     assert_true(real_exp(0) == 1);
+    assert_true(real_exp(710) == INFINITY && real_exp(-746) == 0);
+    assert_true(real_expm1(0) == 0 && real_expm1(-1000) == -1 && real_expm1(1000) == INFINITY);
+    assert_true(real_normal_ratio(0) == 0.5);
+    assert_true(real_normal_ratio(INFINITY) == 1 && real_normal_ratio(-INFINITY) == 0);
     assert_true(real_log(1) == 0);
     assert_true(real_power(0, 0.5) == 0);
     assert_true(real_power(1, 1e9) == 1);
@@ -69,14 +77,15 @@ static void results_have_the_same_bits_everywhere(void **state)
     uint64_t seed = 1, hash = 14695981039346656037u;
     for (int i = 0; i < 100000; i++) {
         double x = uniform(&seed, -3, 3), y = uniform(&seed, 0.01, 50);
-        const double results[] = {real_exp(x), real_log(y), real_power(y, x), real_cube_root(y)};
+        const double results[] = {real_exp(x),      real_expm1(x),     real_log(y),
+                                  real_power(y, x), real_cube_root(y), real_normal_ratio(x)};
         for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
             uint64_t bits;
             memcpy(&bits, &results[k], sizeof bits);
             hash = (hash ^ bits) * 1099511628211u;
         }
     }
-    assert_true(hash == 10805266137355938133u);
+    assert_true(hash == 4496462516602300147u);
 }
 
 int main(void)
