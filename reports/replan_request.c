@@ -139,6 +139,10 @@ static bool read_pins(struct arena *arena, const struct json *change, struct pin
                 : json_text(&item, err);
         if (!err->kind) read_pin(arena, choice, words, pins, err);
     }
+    // "full" alone means every layer, as on the command line.
+    if (json_has(&object, choice_name(CHOICE_RECOMPUTE)) &&
+        !json_has(&object, choice_name(CHOICE_RECOMPUTE_LAYERS)))
+        pins_set(pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
     return !err->kind;
 }
 
