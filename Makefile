@@ -28,6 +28,8 @@ LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
 # protoc-c makes the reader of ONNX's messages; sources include it by the path of its definition.
 GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
+# The style and the script of the report page, as texts that a source includes.
+PAGE_PARTS = $(GENERATED)/reports/page.css.inc $(GENERATED)/reports/page.js.inc
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
 SOURCES = $(filter-out executor/contraction.c, \
@@ -75,7 +77,7 @@ $(BUILD)/lib%.a:
 	rm -f $@
 	ar rcs $@ $^
 
-$(BUILD)/%.o: %.c Makefile | $(MESSAGES).h
+$(BUILD)/%.o: %.c Makefile | $(MESSAGES).h $(PAGE_PARTS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -197,6 +199,12 @@ $(MESSAGES).h: $(MESSAGES).c ;
 $(MESSAGES).o: $(MESSAGES).c
 	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
+# One text of C a line.
+$(GENERATED)/reports/%.inc: reports/% Makefile
+	@mkdir -p $(@D)
+	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
+$(BUILD)/reports/page_parts.o: $(PAGE_PARTS)
+
 # The places that know where files are installed are rebuilt when that changes.
 PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o
 $(PREFIXED): ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
@@ -245,7 +253,7 @@ check_format: check_deps
 check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
 
-check_tidy: check_deps $(MESSAGES).h
+check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS)
 	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
 	        2>/dev/null' clang-tidy

@@ -8,6 +8,7 @@ int calibrate_command(int argc, char **argv, struct err *err);
 int fit_command(int argc, char **argv, struct err *err);
 int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);
+int report_command(int argc, char **argv, struct err *err);
 int run_command(int argc, char **argv, struct err *err);
 int simulate_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);

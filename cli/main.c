@@ -20,6 +20,8 @@ static const struct command COMMANDS[] = {
     {"memory", memory_command,
      "order operators and place tensors so that a step needs least memory"},
     {"run", run_command, "execute a plan on this machine, predicted beside measured"},
+    {"report", report_command,
+     "one page with plots: what a plan costs, why it won, what it hangs on"},
     {"calibrate", calibrate_command,
      "measure this machine: kernels, memory, collectives; CLUSTER local"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},

@@ -347,6 +347,21 @@ static struct holding holding_of(const struct program *program, const struct sta
     return holding;
 }
 
+void memory_of_chunks(const struct program *program, const struct stack *stack, int stage,
+                      struct memory_hold *holds)
+{
+    for (int i = 0; i < program->shape.chunk_count; i++) {
+        int class = program->class_of[stage * program->shape.chunk_count + i];
+        const struct program_chunk *chunk = &program->chunks[class];
+        struct chunk_bytes bytes = {0};
+        struct holding holding = {0};
+        for (int u = 0; u < chunk->use_count; u++)
+            hold_block(program, stack, &chunk->uses[u], &bytes, &holding);
+        holds[i] =
+            (struct memory_hold){bytes.saved, bytes.waiting, bytes.logits, holding.loss_bytes};
+    }
+}
+
 // Transformer Engine keeps one placeholder for the gradients of all weights of a shape for good
 // (get_dummy_wgrad of its module/base.py), Megatron-LM the operand that its product of queries and
 // keys does not add (matmul_input_buffer of its attention).

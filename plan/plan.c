@@ -270,6 +270,7 @@ struct plan *plan_read(struct arena *arena, const struct json *object, struct er
     struct plan *plan = ARENA_NEW(arena, struct plan, 1);
     // The cursors that the plan keeps point at their parents: those live in the arena.
     struct json *model = ARENA_NEW(arena, struct json, 1);
+    plan->document = *object;
     if (!read_identity(arena, object, plan, err)) return NULL;
     *model = json_get(object, "model", err);
     if (err->kind || !read_model(arena, model, plan, err)) return NULL;

@@ -14,7 +14,8 @@ enum { PLAN_VERSION = 1 };
 
 struct plan {
     const struct model_config *model;
-    struct json config;  // the Hugging Face object that `model` was read from
+    struct json document;  // the whole object
+    struct json config;    // the Hugging Face object that `model` was read from
     const struct cluster *cluster;
     struct json stack;   // the embedded stack object; value NULL when the plan was built in memory
     struct json memory;  // the object, for the schedule in it (planner/memory/plan_schedule.h)

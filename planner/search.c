@@ -118,6 +118,8 @@ static const char *largest_part(const struct memory_parts *memory)
 static void answer_closest(struct search *search)
 {
     struct search_result *result = search->result;
+    result->status = SEARCH_NOTHING_FITS;
+    if (search->request->nothing == SEARCH_FITS_ONLY) return;
     struct scan_request scan = search->scan;
     struct search_request quiet = *search->request;
     quiet.progress = NULL;
@@ -130,7 +132,6 @@ static void answer_closest(struct search *search)
     struct scan_result found = scan_space(&search->work, &search->scratch, &scan);
     assert(found.ranking.count == 1);
     simulate(search, &found.ranking.items[0]);
-    result->status = SEARCH_NOTHING_FITS;
     result->closest = candidate_copy(search->arena, &found.ranking.items[0]);
     result->shortfall_bytes =
         result->closest.memory.reserved_bytes - cluster_device_bytes(search->request->cluster);
@@ -140,6 +141,7 @@ static void answer_closest(struct search *search)
         result->limit = result->closest.host_lack;
     }
     assert(result->shortfall_bytes > 0);
+    if (search->request->nothing == SEARCH_CLOSEST) return;
     remedies_find(search->arena, search->request, result);
 }
 

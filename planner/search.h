@@ -40,6 +40,10 @@ struct pins {
 // time.
 enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY };
 
+// How much is found out where nothing fits: the plan that misses by least and what would help, that
+// plan alone, or nothing more (`closest` and what follows it stay empty). Each is a search.
+enum search_nothing { SEARCH_REMEDIES, SEARCH_CLOSEST, SEARCH_FITS_ONLY };
+
 struct search_request {
     const struct model_config *model;
     const struct cluster *cluster;
@@ -50,6 +54,7 @@ struct search_request {
     enum objective objective;
     int top;          // plans wanted, best first
     bool exhaustive;  // no bounds: prices every legal plan; proves the pruned search
+    enum search_nothing nothing;
     void (*progress)(void *context, double done_ratio, double best_s, double plans_per_s);
     void *progress_context;
 };

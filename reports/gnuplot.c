@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,4 +84,18 @@ char *gnuplot_run(struct arena *arena, const char *script, struct err *err)
         if (files[i]) fclose(files[i]);
     }
     return answer;
+}
+
+bool gnuplot_is_installed(void)
+{
+    struct arena arena = {0};
+    const char *paths = getenv("PATH");
+    bool found = false;
+    while (paths && *paths && !found) {
+        int length = (int)strcspn(paths, ":");
+        found = access(arena_print(&arena, "%.*s/gnuplot", length, paths), X_OK) == 0;
+        paths += length + (paths[length] == ':');
+    }
+    arena_free(&arena);
+    return found;
 }

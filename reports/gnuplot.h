@@ -4,3 +4,6 @@
 // What gnuplot prints for this script (an SVG, where its terminal is svg and no output is set).
 // NULL with ERR_SYSTEM where gnuplot is missing or finds fault with the script. Lives in `arena`.
 MUST_CHECK char *gnuplot_run(struct arena *arena, const char *script, struct err *err);
+
+// Whether there is a gnuplot in the PATH, for who can do without one.
+bool gnuplot_is_installed(void);

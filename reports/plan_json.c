@@ -151,7 +151,7 @@ void prediction_write(struct json_writer *writer, const char *key,
     json_close(writer, '}');
 }
 
-static void write_memory_classes(struct json_writer *writer, const struct memory_parts *memory)
+void memory_write(struct json_writer *writer, const struct memory_parts *memory)
 {
     json_put_i64(writer, "weights_bytes", memory->weights_bytes);
     json_put_i64(writer, "gradients_bytes", memory->gradients_bytes);
@@ -176,7 +176,7 @@ static void write_memory(struct json_writer *writer, const struct plan_document 
     json_put_bool(writer, "fits", worst->reserved_bytes <= document->device_bytes && has_room);
     json_put_i64(writer, "device_bytes", document->device_bytes);
     json_put_i64(writer, "worst_stage", evaluation->worst_stage);
-    write_memory_classes(writer, worst);
+    memory_write(writer, worst);
     json_close(writer, '}');
 }
 
@@ -223,7 +223,7 @@ static void write_stages(struct json_writer *writer, const struct plan_document 
         json_put_i64(writer, "layers", count_layers(graph, program, spans, stage));
         write_chunks(writer, program, spans, stage);
         json_open(writer, "memory", '{');
-        write_memory_classes(writer, &document->evaluation->stage_memory[stage]);
+        memory_write(writer, &document->evaluation->stage_memory[stage]);
         json_close(writer, '}');
         json_close(writer, '}');
     }

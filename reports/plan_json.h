@@ -10,6 +10,9 @@
 void prediction_write(struct json_writer *writer, const char *key,
                       const struct prediction *prediction);
 
+// The members of one stage's memory, into an object that is open.
+void memory_write(struct json_writer *writer, const struct memory_parts *memory);
+
 struct plan_document {
     const struct evaluation_request *request;
     const struct evaluation *evaluation;

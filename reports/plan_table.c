@@ -93,8 +93,7 @@ static const char *gib_text(struct arena *arena, int64_t bytes)
     return arena_print(arena, gib < 9.95 ? "%.1f" : "%.0f", gib);
 }
 
-// The term that costs the loser most over the winner, as a share of the winner's step.
-static const char *lost_to(struct arena *arena, const struct cost *loser, const struct cost *winner)
+const char *lost_to_text(struct arena *arena, const struct cost *loser, const struct cost *winner)
 {
     struct explanation_term terms[EXPLANATION_TERM_MAX];
     int count = explain_terms(winner, loser, terms);
@@ -128,7 +127,7 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
         gib_text(arena, candidate->memory.peak_bytes),
         arena_print(arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
                     gib_text(arena, cluster_device_bytes(request->cluster))),
-        i == 0 ? "-" : lost_to(arena, &candidate->cost, &winner->cost),
+        i == 0 ? "-" : lost_to_text(arena, &candidate->cost, &winner->cost),
         more,
     };
     table_row(table, cells);

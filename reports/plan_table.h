@@ -11,6 +11,9 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel);
 const char *model_text(struct arena *arena, const char *name, const struct graph *graph);
 // "16 x 8 a100-sxm4-80g"
 const char *cluster_text(struct arena *arena, const struct cluster *cluster);
+// The term that costs the loser most over the winner, as a share of the winner's step: "bubble
+// 6.1%"; "-" where there is none.
+const char *lost_to_text(struct arena *arena, const struct cost *loser, const struct cost *winner);
 
 // Tables and sentences of a search that found something. `best` is the evaluation of the first.
 char *plan_table_text(struct arena *arena, const struct search_request *request,

@@ -5,23 +5,30 @@
 
 // Many questions at once: each is a search (or one plan, where everything is pinned) on one cluster
 // with one workload; `whatif` and the report ask for lists of them. Scenarios are independent and
-// run on all processors; equal lists give equal bytes whatever the number of processors.
+// run on all processors; equal lists give equal bytes whatever the number of processors. What two
+// scenarios share is asked once: prices, failures and the length of the run change no plan.
 
 struct scenario {
     const char *label;              // "2 x DGX H100, 4,096 tokens"; lives as long as the list
     const struct cluster *cluster;  // already cut to the GPUs that are asked for
     struct workload workload;
     struct pins pins;
-    double tokens;  // of the whole run; 0: none
+    double tokens;                     // of the whole run; 0: none
+    const struct model_config *model;  // NULL: the request's
 };
 
+enum scenario_status { SCENARIO_FITS, SCENARIO_NOTHING_FITS, SCENARIO_IMPOSSIBLE };
+
 struct scenario_outcome {
-    enum { SCENARIO_FITS, SCENARIO_NOTHING_FITS, SCENARIO_IMPOSSIBLE } status;
+    enum scenario_status status;
     const char *reason;     // of what does not fit or is impossible: one line
-    struct candidate best;  // its plan
+    struct candidate best;  // its plan; where nothing fits the one that misses by least
     struct prediction prediction;
+    double parameter_count;
+    double checkpoint_bytes;  // of the whole job: weights, master weights and moments
     struct goodput goodput;   // of `tokens`, or of a run without an end
     double run_s, run_money;  // `tokens` with interruptions, in the cluster's currency; 0: unknown
+    bool shared;              // the plan is that of an earlier scenario of the list
 };
 
 struct scenario_request {
@@ -30,12 +37,18 @@ struct scenario_request {
     const struct fabrics *fabrics;
     const struct bands *bands;
     enum objective objective;
-    int workers;  // processes at once; 0: one a processor
+    int workers;                  // threads at once; 0: one a processor. 1 starts none
+    bool alone;                   // every scenario is searched, also what another one shares
+    enum search_nothing nothing;  // of what does not fit; SEARCH_FITS_ONLY leaves `reason` NULL
+    // As scenarios end, in any order, never two calls at once.
     void (*progress)(void *context, int done, int count);
     void *progress_context;
 };
 
-// outcomes[count], in the arena. False only where the machine fails.
+// outcomes[count], in the arena. False only where the machine fails; the error names the first
+// scenario of the list that failed.
 MUST_CHECK bool scenarios_run(struct arena *arena, const struct scenario_request *request,
                               const struct scenario *scenarios, int count,
                               struct scenario_outcome *outcomes, struct err *err);
+// How many of the outcomes were searched; the others share a plan.
+int scenarios_searched(const struct scenario_outcome *outcomes, int count);

@@ -1,0 +1,248 @@
+#include "core/units.h"
+#include "reports/figure.h"
+#include "reports/plan_table.h"
+
+#include <math.h>
+
+// The same model, batch and sequence length planned again for fewer and for more GPUs: how
+// throughput grows, and what time costs.
+
+static char *count_text(struct arena *arena, double count)
+{
+    return units_count(arena, count);
+}
+
+static bool fits(const struct report *report, int i)
+{
+    return report->scaled[i].status == SCENARIO_FITS;
+}
+
+static double gpus(const struct report *report, int i)
+{
+    return report->scaling[i].cluster->rank_count;
+}
+
+static const char *title_of(struct arena *arena, const struct report *report, int i)
+{
+    const struct prediction *prediction = &report->scaled[i].prediction;
+    return arena_print(arena, "%s GPUs: %s a step, %s tokens/s per GPU, MFU %s",
+                       units_count(arena, gpus(report, i)),
+                       units_seconds(arena, prediction->step_s),
+                       units_count(arena, prediction->tokens_per_s_per_gpu),
+                       units_ratio(arena, prediction->mfu_ratio));
+}
+
+static void add_ideal(struct chart *chart, double gpu_count, double tokens_per_s)
+{
+    struct chart_series *ideal = chart_add(chart, CHART_LINE, CHART_PLAIN, "in proportion");
+    double each = tokens_per_s / gpu_count;
+    ideal->dashed = true;
+    chart_mark(chart, ideal, &(struct chart_mark){.x0 = gpu_count, .y0 = tokens_per_s});
+    chart_mark(chart, ideal, &(struct chart_mark){.x0 = chart->x.high, .y0 = each * chart->x.high});
+}
+
+static void set_axes(struct chart *chart, double low, double high, double slowest, double fastest)
+{
+    chart->x = (struct chart_axis){.label = "GPUs",
+                                   .scale = CHART_LOG,
+                                   .low = 0.85 * low,
+                                   .high = 1.3 * high,
+                                   .format = count_text};
+    chart->y = (struct chart_axis){.label = "tokens a second",
+                                   .scale = CHART_LOG,
+                                   .low = 0.7 * slowest,
+                                   .high = 2 * fastest,
+                                   .format = count_text};
+}
+
+bool figure_scaling(const struct report_facts *facts, struct chart *chart)
+{
+    const struct report *report = facts->report;
+    int first = -1, last = -1;
+    double most = 0;
+    for (int i = 0; i < report->scaling_count; i++) {
+        if (!fits(report, i)) continue;
+        if (first < 0) first = i;
+        last = i;
+        most = fmax(most, report->scaled[i].prediction.tokens_per_s_per_gpu * gpus(report, i));
+    }
+    if (first == last) return false;
+    struct arena *arena = chart->arena;
+    const struct prediction *base = &report->scaled[first].prediction;
+    double ideal = base->tokens_per_s_per_gpu * gpus(report, last);
+    chart->name = "scaling";
+    chart->title = "Throughput by number of GPUs, each planned anew";
+    chart->how = "Dots below the dashed line are what is lost to scale; the percentage is "
+                 "throughput per GPU against the smallest count that fits. Batch and sequence "
+                 "length are the plan's.";
+    set_axes(chart, gpus(report, first), gpus(report, last), base->tokens_per_s, fmax(most, ideal));
+    chart->height = 300;
+    add_ideal(chart, gpus(report, first), base->tokens_per_s);
+    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_FORWARD, "predicted");
+    struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
+    struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
+    for (int i = first; i <= last; i++) {
+        if (!fits(report, i)) continue;
+        const struct prediction *prediction = &report->scaled[i].prediction;
+        double share = prediction->tokens_per_s_per_gpu / base->tokens_per_s_per_gpu;
+        struct chart_mark mark = {.x0 = gpus(report, i), .y0 = prediction->tokens_per_s};
+        chart_mark(chart, line, &mark);
+        mark.size = 5;
+        mark.title = title_of(arena, report, i);
+        chart_mark(chart, dots, &mark);
+        mark.title = arena_print(arena, "%.0f %%", 100 * share);
+        chart_mark(chart, labels, &mark);
+    }
+    const struct prediction *own = &report->evaluation->prediction;
+    struct chart_series *plan = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
+    double own_gpus = report->request->cluster->rank_count;
+    if (own_gpus >= chart->x.low && own_gpus <= chart->x.high &&
+        own->tokens_per_s >= chart->y.low && own->tokens_per_s <= chart->y.high) {
+        chart_mark(chart, plan,
+                   &(struct chart_mark){
+                       .x0 = own_gpus, .y0 = own->tokens_per_s, .size = 4, .title = "this plan"});
+    }
+    return true;
+}
+
+// Time and price of one way to do it; `has_money` false: GPU-hours stand for it.
+struct offer {
+    double s, price, gpu_count;
+};
+
+static struct offer offer_of(const struct cluster *cluster, const struct prediction *prediction,
+                             const struct scenario_outcome *outcome, bool has_money)
+{
+    double s = prediction->money.train_s;
+    if (outcome && outcome->run_s > 0) s = outcome->run_s;
+    double hours = s / 3600 * cluster->rank_count;
+    double price = has_money ? hours * cluster->price.per_gpu_hour : hours;
+    return (struct offer){s, price, cluster->rank_count};
+}
+
+static char *days_text(struct arena *arena, double days)
+{
+    return arena_print(arena, "%.3g", days);
+}
+
+static void add_front(struct chart *chart, const struct offer *offers, int count)
+{
+    // Offers come by rising GPUs, time falls with them but where more GPUs do not help.
+    struct chart_series *front = chart_add(chart, CHART_LINE, CHART_UPDATE, "Pareto front");
+    for (int i = count - 1; i >= 0; i--) {
+        bool is_beaten = false;
+        for (int k = 0; k < count; k++) {
+            bool is_no_worse = offers[k].s <= offers[i].s && offers[k].price <= offers[i].price;
+            bool is_better = offers[k].s < offers[i].s || offers[k].price < offers[i].price;
+            is_beaten = is_beaten || (is_no_worse && is_better);
+        }
+        if (is_beaten) continue;
+        chart_mark(chart, front,
+                   &(struct chart_mark){.x0 = offers[i].s / 86400, .y0 = offers[i].price});
+    }
+}
+
+static void set_offer_axes(struct chart *chart, const struct offer *offers, int count,
+                           const char *currency)
+{
+    double x_high = 0, y_high = 0, x_low = INFINITY, y_low = INFINITY;
+    for (int i = 0; i < count; i++) {
+        x_low = fmin(x_low, offers[i].s / 86400);
+        x_high = fmax(x_high, offers[i].s / 86400);
+        y_low = fmin(y_low, offers[i].price);
+        y_high = fmax(y_high, offers[i].price);
+    }
+    const char *price = currency ? currency : "GPU-hours";
+    chart->x = (struct chart_axis){.label = "days to finish",
+                                   .scale = CHART_LOG,
+                                   .low = x_low / 1.25,
+                                   .high = 1.25 * x_high,
+                                   .format = days_text};
+    double room = 0.12 * (y_high - y_low) + 0.02 * y_high;
+    chart->y = (struct chart_axis){
+        .label = price, .low = fmax(y_low - room, 0), .high = y_high + room, .format = count_text};
+}
+
+bool figure_pareto(const struct report_facts *facts, struct chart *chart)
+{
+    const struct report *report = facts->report;
+    struct arena *arena = chart->arena;
+    const struct cluster *cluster = report->request->cluster;
+    bool has_money = cluster->price.per_gpu_hour > 0;
+    struct offer *offers = ARENA_NEW(arena, struct offer, report->scaling_count);
+    int count = 0;
+    for (int i = 0; i < report->scaling_count; i++) {
+        if (!fits(report, i) || report->scaling[i].workload.tokens <= 0) continue;
+        offers[count++] = offer_of(report->scaling[i].cluster, &report->scaled[i].prediction,
+                                   &report->scaled[i], has_money);
+    }
+    if (count < 2) return false;
+    chart->name = "pareto";
+    chart->title = "Time against price of the whole run, by number of GPUs";
+    chart->how = "Left is sooner, down is cheaper; what is not on the line is beaten in both by "
+                 "something that is.";
+    set_offer_axes(chart, offers, count, has_money ? cluster->price.currency : NULL);
+    chart->height = 280;
+    add_front(chart, offers, count);
+    struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
+    struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
+    for (int i = 0; i < count; i++) {
+        const char *name = arena_print(arena, "%.0f GPUs", offers[i].gpu_count);
+        const char *title = arena_print(arena, "%s: %.3g days, %s %s", name, offers[i].s / 86400,
+                                        units_count(arena, offers[i].price), chart->y.label);
+        struct chart_mark mark = {
+            .x0 = offers[i].s / 86400, .y0 = offers[i].price, .size = 5, .title = title};
+        chart_mark(chart, dots, &mark);
+        mark.title = name;
+        chart_mark(chart, labels, &mark);
+    }
+    return true;
+}
+
+static const double GIB = 1024.0 * 1024.0 * 1024.0;
+
+bool figure_choice(const struct report_facts *facts, struct chart *chart)
+{
+    const struct search_result *kept = &facts->report->kept;
+    struct arena *arena = chart->arena;
+    if (kept->best_count < 2) return false;
+    double low_s = INFINITY, high_s = 0, low = INFINITY;
+    double limit = (double)cluster_device_bytes(facts->report->request->cluster), high = limit;
+    for (int i = 0; i < kept->best_count; i++) {
+        const struct candidate *candidate = &kept->best[i];
+        low_s = fmin(low_s, candidate->cost.step_s);
+        high_s = fmax(high_s, candidate->cost.step_s);
+        low = fmin(low, (double)candidate->memory.reserved_bytes);
+        high = fmax(high, (double)candidate->memory.reserved_bytes);
+    }
+    double room_s = 0.12 * (high_s - low_s) + 1e-3 * high_s;
+    chart->name = "choice";
+    chart->title = "Step time against memory of the plans that were kept";
+    chart->how = "Left is faster, down needs less; the numbers are those of the table below, 1 is "
+                 "this plan, and the dashed line is what a GPU has.";
+    chart->x = (struct chart_axis){.label = "time of a step",
+                                   .low = low_s - room_s,
+                                   .high = high_s + room_s,
+                                   .format = figure_seconds};
+    chart->y = (struct chart_axis){
+        .label = "GiB reserved", .low = fmax(0, 0.8 * low / GIB), .high = 1.05 * high / GIB};
+    chart->height = 240;
+    struct chart_series *others = chart_add(chart, CHART_POINTS, CHART_FORWARD, "alternatives");
+    struct chart_series *own = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
+    struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_PLAIN, NULL);
+    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_LIMIT, "what a GPU has");
+    line->dashed = true;
+    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.low, .y0 = limit / GIB});
+    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.high, .y0 = limit / GIB});
+    for (int i = 0; i < kept->best_count; i++) {
+        const struct candidate *candidate = &kept->best[i];
+        struct chart_mark mark = {.x0 = candidate->cost.step_s,
+                                  .y0 = (double)candidate->memory.reserved_bytes / GIB,
+                                  .size = 6,
+                                  .title = parallel_text(arena, &candidate->parallel)};
+        chart_mark(chart, i ? others : own, &mark);
+        mark.title = arena_print(arena, "%d", i + 1);
+        chart_mark(chart, labels, &mark);
+    }
+    return true;
+}

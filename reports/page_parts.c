@@ -1,0 +1,18 @@
+#include "reports/page_parts.h"
+
+static const char STYLE[] =
+#include "reports/page.css.inc"
+    ;
+static const char SCRIPT[] =
+#include "reports/page.js.inc"
+    ;
+
+const char *page_style(void)
+{
+    return STYLE;
+}
+
+const char *page_script(void)
+{
+    return SCRIPT;
+}

@@ -1,0 +1,147 @@
+#include "reports/figure.h"
+#include "reports/plan_json.h"
+#include "reports/plan_table.h"
+
+// The numbers of the page as JSON, once. Their shape is that of reports/report.h.
+
+enum { DATA_VERSION = 1 };
+
+static void write_memory(struct json_writer *writer, const struct report *report)
+{
+    const struct evaluation *evaluation = report->evaluation;
+    int64_t device_bytes = cluster_device_bytes(report->request->cluster);
+    int64_t headroom_bytes = device_bytes - evaluation->prediction.reserved_bytes;
+    bool fits = headroom_bytes >= 0 && hosts_shortfall(&evaluation->hosts) == 0;
+    json_open(writer, "memory", '{');
+    json_put_bool(writer, "fits", fits);
+    json_put_i64(writer, "device_bytes", device_bytes);
+    json_put_i64(writer, "headroom_bytes", headroom_bytes);
+    json_put_i64(writer, "worst_stage", evaluation->worst_stage);
+    json_open(writer, "stages", '[');
+    for (int stage = 0; stage < evaluation->program->shape.stage_count; stage++) {
+        json_open_flat(writer, NULL, '{');
+        memory_write(writer, &evaluation->stage_memory[stage]);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+static void write_alternatives(struct json_writer *writer, const struct report *report)
+{
+    const struct search_result *kept = &report->kept;
+    const struct prediction *own = &report->evaluation->prediction;
+    json_open(writer, "alternatives", '[');
+    for (int i = 0; i < kept->best_count; i++) {
+        const struct candidate *candidate = &kept->best[i];
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "layout", parallel_text(writer->arena, &candidate->parallel));
+        json_put_f64(writer, "step_s", candidate->cost.step_s);
+        json_put_f64(writer, "mfu_ratio", own->mfu_ratio * own->step_s / candidate->cost.step_s);
+        json_put_i64(writer, "peak_bytes", candidate->memory.peak_bytes);
+        json_put_i64(writer, "reserved_bytes", candidate->memory.reserved_bytes);
+        if (i > 0) {
+            json_put_text(writer, "lost_to",
+                          lost_to_text(writer->arena, &candidate->cost, &kept->best[0].cost));
+        }
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+static void write_traffic(struct json_writer *writer, const struct traffic *traffic)
+{
+    json_open(writer, "traffic", '{');
+    json_put_i64(writer, "nodes_per_cell", traffic->nodes_per_cell);
+    json_put_f64(writer, "total_bytes", traffic->total_bytes);
+    json_put_f64(writer, "inside_bytes", traffic->inside_bytes);
+    json_open(writer, "bytes", '[');
+    for (int from = 0; from < traffic->cell_count; from++) {
+        json_open_flat(writer, NULL, '[');
+        for (int to = 0; to < traffic->cell_count; to++)
+            json_put_f64(writer, NULL, traffic->bytes[from * traffic->cell_count + to]);
+        json_close(writer, ']');
+    }
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+static void write_straggler(struct json_writer *writer, const struct report_straggler *straggler)
+{
+    if (straggler->slowdown_ratio <= 0) return;
+    json_open_flat(writer, "straggler", '{');
+    json_put_i64(writer, "rank", straggler->rank);
+    json_put_f64(writer, "slowdown_ratio", straggler->slowdown_ratio);
+    json_put_i64(writer, "stage", straggler->stage);
+    json_put_f64(writer, "step_s", straggler->step_s);
+    json_close(writer, '}');
+}
+
+static void write_goodput(struct json_writer *writer, const struct goodput *goodput)
+{
+    if (!goodput || !goodput->is_known) return;
+    json_open(writer, "goodput", '{');
+    json_put_f64(writer, "mtbf_s", goodput->mtbf_s);
+    json_put_f64(writer, "checkpoint_s", goodput->checkpoint_s);
+    json_put_f64(writer, "interval_s", goodput->interval_s);
+    json_put_f64(writer, "restart_s", goodput->restart_s);
+    json_put_f64(writer, "goodput_ratio", goodput->goodput_ratio);
+    json_put_f64(writer, "checkpoint_ratio", goodput->checkpoint_ratio);
+    json_put_f64(writer, "lost_ratio", goodput->lost_ratio);
+    json_put_f64(writer, "restart_ratio", goodput->restart_ratio);
+    if (goodput->expected_s > 0) {
+        json_put_f64(writer, "expected_s", goodput->expected_s);
+        json_open_flat(writer, "finish_s", '[');
+        for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
+            json_put_f64(writer, NULL, goodput->finish_s[i]);
+        json_close(writer, ']');
+    }
+    json_close(writer, '}');
+}
+
+static void write_scaling(struct json_writer *writer, const struct report *report)
+{
+    if (report->scaling_count == 0) return;
+    json_open(writer, "scaling", '[');
+    for (int i = 0; i < report->scaling_count; i++) {
+        const struct scenario_outcome *outcome = &report->scaled[i];
+        const struct prediction *prediction = &outcome->prediction;
+        bool fits = outcome->status == SCENARIO_FITS;
+        json_open_flat(writer, NULL, '{');
+        json_put_i64(writer, "gpus", report->scaling[i].cluster->rank_count);
+        json_put_bool(writer, "fits", fits);
+        if (fits) {
+            json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+            json_put_f64(writer, "step_s", prediction->step_s);
+            json_put_f64(writer, "tokens_per_s", prediction->tokens_per_s);
+            json_put_f64(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
+            json_put_f64(writer, "mfu_ratio", prediction->mfu_ratio);
+            json_put_f64(writer, "run_s", outcome->run_s);
+            json_put_f64(writer, "run_money", outcome->run_money);
+        } else if (outcome->reason) {
+            json_put_text(writer, "reason", outcome->reason);
+        }
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+char *report_data(struct arena *arena, const struct report_facts *facts)
+{
+    const struct report *report = facts->report;
+    struct json_writer writer = {.arena = arena};
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "report", DATA_VERSION);
+    json_put_text(&writer, "meshwright", report->version);
+    json_put_copy(&writer, "plan", &report->plan->document);
+    prediction_write(&writer, "prediction", &report->evaluation->prediction);
+    write_memory(&writer, report);
+    explain_write(&writer, &report->explain);
+    write_alternatives(&writer, report);
+    write_traffic(&writer, &facts->traffic);
+    write_straggler(&writer, &report->straggler);
+    write_goodput(&writer, report->goodput);
+    write_scaling(&writer, report);
+    json_close(&writer, '}');
+    return writer.text;
+}

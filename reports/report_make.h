@@ -1,0 +1,21 @@
+#pragma once
+#include "reports/report.h"
+
+// What a report is made from, asked of the rooms below: the plan and its alternatives evaluated
+// again, what would change their order, one slow rank, failures, other numbers of GPUs.
+
+struct report_options {
+    int slow_rank;
+    double slow_ratio;              // 0: no straggler
+    int64_t gpus_least, gpus_most;  // of the scaling curve; 0: from an eighth of the plan's GPUs
+                                    // to eight times as many
+    bool no_scaling;
+};
+
+// Fills the report but for plan, request, plan_path, version and planner, which are the caller's.
+// `plan_schedule` of the plan must already be read by whoever wants it applied. Lives in `arena`.
+// False with ERR_USAGE for a rank that the plan does not have, ERR_INPUT for alternatives that are
+// none.
+MUST_CHECK bool report_make(struct arena *arena, struct arena *scratch,
+                            const struct report_options *options, struct report *report,
+                            struct err *err);

@@ -1,0 +1,106 @@
+#include "reports/scenario_share.h"
+
+#include "planner/choice.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct question {
+    const char *text;
+    int index;
+};
+
+static const char *pins_text(struct arena *arena, const struct pins *pins)
+{
+    const char *text = arena_print(arena, "%d %d", (int)pins->search_offload, (int)pins->supposed);
+    for (int choice = 0; choice < CHOICE_COUNT; choice++) {
+        struct int_range range = pins_get(pins, (enum choice)choice);
+        if (!range.set) continue;
+        text = arena_print(arena, "%s %d:%lld..%lld", text, choice, (long long)range.low,
+                           (long long)range.high);
+    }
+    for (int i = 0; i < pins->forbidden_count; i++) {
+        text = arena_print(arena, "%s !%s=%lld", text, pins->forbidden[i].key,
+                           (long long)pins->forbidden[i].value);
+    }
+    for (int i = 0; i < pins->stage_layers_count; i++) {
+        text = arena_print(arena, "%s,%d", text, pins->stage_layers[i]);
+    }
+    return text;
+}
+
+// The cluster as a search sees it.
+static const char *machine_text(struct arena *arena, const struct cluster *cluster)
+{
+    struct cluster bare = *cluster;
+    bare.price = (struct price){0};
+    bare.failures = (struct failures){0};
+    struct json_writer writer = {.arena = arena};
+    cluster_write(&writer, NULL, &bare);
+    return writer.text;
+}
+
+static const char *question_text(struct arena *arena, const struct scenario *scenario,
+                                 const char *machine)
+{
+    const struct workload *workload = &scenario->workload;
+    return arena_print(arena, "%p %lld %lld %d %d %a %a [%s] %s", (const void *)scenario->model,
+                       (long long)workload->seq_len, (long long)workload->global_batch,
+                       (int)workload->precision, (int)workload->optimizer,
+                       workload->expert_imbalance, workload->capacity_factor,
+                       pins_text(arena, &scenario->pins), machine);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct question *left = a, *right = b;
+    int order = strcmp(left->text, right->text);
+    return order ? order : left->index - right->index;
+}
+
+void scenarios_share(struct arena *scratch, const struct scenario_request *request,
+                     const struct scenario *scenarios, int count, int *leader_of)
+{
+    for (int i = 0; i < count; i++) {
+        leader_of[i] = i;
+    }
+    if (request->alone || count < 2) return;
+    struct question *questions = ARENA_NEW(scratch, struct question, count);
+    const char *machine = NULL;
+    for (int i = 0; i < count; i++) {
+        if (i == 0 || scenarios[i].cluster != scenarios[i - 1].cluster) {
+            machine = machine_text(scratch, scenarios[i].cluster);
+        }
+        questions[i] = (struct question){question_text(scratch, &scenarios[i], machine), i};
+    }
+    qsort(questions, (size_t)count, sizeof *questions, compare);
+    for (int i = 1; i < count; i++) {
+        if (strcmp(questions[i].text, questions[i - 1].text) == 0) {
+            leader_of[questions[i].index] = leader_of[questions[i - 1].index];
+        }
+    }
+}
+
+static struct money money_at(const struct scenario *scenario, double tokens_per_s)
+{
+    return money_of(scenario->cluster, tokens_per_s, scenario->tokens);
+}
+
+void scenario_finish(const struct scenario *scenario, const struct scenario_outcome *leader,
+                     struct scenario_outcome *outcome)
+{
+    *outcome = *leader;
+    if (outcome->status != SCENARIO_FITS) return;
+    struct prediction *prediction = &outcome->prediction;
+    double tokens_per_s = prediction->tokens_per_s;
+    assert(tokens_per_s > 0);
+    prediction->money = money_at(scenario, tokens_per_s);
+    if (prediction->band) {
+        prediction->money_low = money_at(scenario, tokens_per_s / prediction->band->low_ratio);
+        prediction->money_high = money_at(scenario, tokens_per_s / prediction->band->high_ratio);
+    }
+    outcome->run_s = prediction->money.train_s;
+    outcome->run_money = prediction->money.total;
+}

@@ -1,0 +1,144 @@
+#include "core/units.h"
+#include "reports/plan_table.h"
+#include "reports/section.h"
+
+#include <string.h>
+
+// What went in, where every constant comes from, and how to make it again.
+
+static void put_row(const struct page_table *table, const char *name, const char *text)
+{
+    const char *cells[] = {name, text};
+    page_table_row(table, false, cells, NULL);
+}
+
+static void put_inputs(struct markup *page, const struct report *report)
+{
+    static const char *const HEADS[] = {"input", "value"};
+    struct arena *arena = page->arena;
+    const struct evaluation_request *request = report->request;
+    const struct workload *workload = &request->workload;
+    const struct graph *graph = report->evaluation->graph;
+    const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
+    struct page_table table = page_table_open(page, "ll", false, HEADS);
+    put_row(&table, "model",
+            arena_print(arena, "%s: %s parameters, %s of them active, %d layers",
+                        request->model->name, units_count(arena, (double)graph->parameter_count),
+                        units_count(arena, (double)graph->active_parameter_count),
+                        graph->layer_count));
+    put_row(&table, "cluster",
+            arena_print(arena, "%s: %s", request->cluster->name,
+                        cluster_text(arena, request->cluster)));
+    put_row(&table, "device",
+            arena_print(arena, "%s: %s at peak (%s), %s at %s", device->name,
+                        units_flop_per_s(arena, device->peak_flop_per_s[workload->precision]),
+                        precision_name(workload->precision),
+                        units_bytes(arena, (double)device->memory_bytes),
+                        units_bytes_per_s(arena, device->memory_bandwidth_bytes_per_s)));
+    put_row(&table, "network",
+            arena_print(arena, "%s, oversubscribed %.3g times", request->cluster->network.kind,
+                        request->cluster->network.oversubscription_ratio));
+    put_row(&table, "workload",
+            arena_print(arena, "%lld tokens a sequence, %s sequences a step, %s, %s",
+                        (long long)workload->seq_len,
+                        units_count(arena, (double)workload->global_batch),
+                        precision_name(workload->precision), optimizer_name(workload->optimizer)));
+    put_row(&table, "stack", request->stack->name);
+    put_row(&table, "made by", arena_print(arena, "meshwright %s", report->version));
+    page_table_close(&table);
+}
+
+// As a shell reads it: in quotes where it holds anything that means something there.
+static const char *shell_word(struct arena *arena, const char *text)
+{
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_./:,+=";
+    if (*text && strspn(text, PLAIN) == strlen(text)) return text;
+    const char *quoted = "'";
+    for (; *text; text++)
+        quoted = arena_print(arena, *text == '\'' ? "%s'\\''" : "%s%c", quoted, *text);
+    return arena_print(arena, "%s'", quoted);
+}
+
+static void put_commands(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct evaluation_request *request = report->request;
+    const struct workload *workload = &request->workload;
+    const struct cluster *cluster = request->cluster;
+    char number[UNITS_NUMBER_BYTES];
+    const char *nodes = cluster->node_group_count == 1
+                            ? arena_print(arena, " --nodes %d", cluster->node_count)
+                            : "";
+    const char *tokens = workload->tokens > 0 ? arena_print(arena, " --tokens %s",
+                                                            units_number(number, workload->tokens))
+                                              : "";
+    const char *path = shell_word(arena, report->plan_path);
+    page_paragraph(page, "The plan file holds all of its inputs. This page, its numbers and the "
+                         "search that led to it, again:");
+    markup_put(page, "<pre class=\"command\">");
+    markup_text(
+        page, arena_print(arena,
+                          "meshwright report %s\n"
+                          "meshwright simulate %s --explain\n"
+                          "meshwright plan %s %s%s --gpus %d --seq-len %lld --global-batch %lld "
+                          "--precision %s --optimizer %s --stack %s%s\n",
+                          path, path, shell_word(arena, request->model->name),
+                          shell_word(arena, cluster->name), nodes, cluster->rank_count,
+                          (long long)workload->seq_len, (long long)workload->global_batch,
+                          precision_name(workload->precision), optimizer_name(workload->optimizer),
+                          shell_word(arena, request->stack->name), tokens));
+    markup_put(page, "</pre>\n");
+}
+
+enum { KINDS = PROVENANCE_ESTIMATED + 1 };
+
+// How many of the constants that the step hangs on are of which class, and each with its source.
+static void put_constants(struct markup *page, const struct report *report)
+{
+    static const char *const HEADS[] = {"constant", "value", "class", "elasticity", "source"};
+    struct arena *arena = page->arena;
+    const struct sensitivity *sensitivity = &report->explain.sensitivity;
+    int counts[KINDS] = {0};
+    for (int i = 0; i < sensitivity->count; i++) {
+        const struct provenance *provenance = sensitivity->rows[i].constant->provenance;
+        if (provenance) counts[provenance->kind]++;
+    }
+    markup_print(page, "<p>The step hangs on %d constants:", sensitivity->count);
+    const char *before = " ";
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (counts[kind] == 0) continue;
+        markup_print(page, "%s%d %s", before, counts[kind],
+                     provenance_kind_name((enum provenance_kind)kind));
+        before = ", ";
+    }
+    markup_print(page,
+                 ". %d more move it by less than a thousandth of their own change each.</p>\n",
+                 sensitivity->idle_count);
+    markup_put(page, "<details><summary>Every constant that counts, its value and where it comes "
+                     "from</summary>\n");
+    struct page_table table = page_table_open(page, "lnlns", true, HEADS);
+    for (int i = 0; i < sensitivity->count; i++) {
+        const struct sensitivity_row *row = &sensitivity->rows[i];
+        const struct provenance *provenance = row->constant->provenance;
+        const char *cells[] = {
+            arena_print(arena, "%s %s", row->constant->owner_name, row->constant->key),
+            arena_print(arena, "%.4g", *row->constant->value),
+            provenance ? provenance_kind_name(provenance->kind) : "-",
+            arena_print(arena, "%+.3f", row->elasticity),
+            provenance ? provenance->source : "-",
+        };
+        const double sorts[] = {0, *row->constant->value, 0, row->elasticity, 0};
+        page_table_row(&table, false, cells, sorts);
+    }
+    page_table_close(&table);
+    markup_put(page, "</details>\n");
+}
+
+bool section_inputs(struct markup *page, const struct report_facts *facts)
+{
+    put_inputs(page, facts->report);
+    put_constants(page, facts->report);
+    put_commands(page, facts->report);
+    return true;
+}

@@ -1,0 +1,235 @@
+#include "core/units.h"
+#include "reports/band_text.h"
+#include "reports/plan_table.h"
+#include "reports/section.h"
+
+#include <math.h>
+#include <string.h>
+
+// What was asked first: does it fit, how long, how much, how sure.
+
+static bool plan_fits(const struct report *report)
+{
+    const struct evaluation *evaluation = report->evaluation;
+    return evaluation->prediction.reserved_bytes <=
+               cluster_device_bytes(report->request->cluster) &&
+           hosts_shortfall(&evaluation->hosts) == 0;
+}
+
+static void put_chip(struct markup *page, const char *class, const char *text)
+{
+    markup_print(page, "<li class=\"%s\">", class);
+    markup_text(page, text);
+    markup_put(page, "</li>");
+}
+
+static void put_chips(struct markup *page, const struct report *report)
+{
+    const struct search_result *kept = &report->kept;
+    const struct band *band = report->evaluation->prediction.band;
+    bool fits = plan_fits(report);
+    markup_put(page, "<ul class=\"chips\">");
+    put_chip(page, fits ? "good" : "bad", fits ? "fits" : "does not fit");
+    double step_s = report->evaluation->prediction.step_s;
+    if (kept->status == SEARCH_OPTIMAL) {
+        put_chip(page, "good", "proven optimal");
+    } else if (kept->status == SEARCH_FEASIBLE && kept->bound_s > 0) {
+        double gap = fmax(step_s / kept->bound_s - 1, 0);
+        put_chip(page, "warn", arena_print(page->arena, "within %.1f %% of optimal", 100 * gap));
+    } else if (kept->status == SEARCH_FEASIBLE) {
+        put_chip(page, "warn", "heuristic");
+    }
+    if (band) {
+        const char *class = band->confidence == CONFIDENCE_VALIDATED ? "good" : "warn";
+        put_chip(page, class, confidence_name(band->confidence));
+    }
+    markup_put(page, "</ul>\n");
+}
+
+// "34.5 min", "12.3 hours", "158.6 days": as long as people think of it.
+static const char *long_text(struct arena *arena, double s)
+{
+    if (s < 120) return units_seconds(arena, s);
+    if (s < 2 * 3600) return arena_print(arena, "%.3g min", s / 60);
+    if (s < 2 * 86400) return arena_print(arena, "%.3g hours", s / 3600);
+    return arena_print(arena, s < 99.95 * 86400 ? "%.1f days" : "%.0f days", s / 86400);
+}
+
+static void put_lead(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct prediction *prediction = &report->evaluation->prediction;
+    markup_put(page, "<p class=\"lead\">");
+    if (!plan_fits(report)) {
+        int64_t limit = cluster_device_bytes(report->request->cluster);
+        int64_t lack = prediction->reserved_bytes - limit;
+        const struct evaluation *evaluation = report->evaluation;
+        const char *what = "GPU memory";
+        if (lack <= 0) {
+            lack = hosts_shortfall(&evaluation->hosts);
+            what = hosts_lack(&evaluation->hosts);
+        }
+        markup_print(page,
+                     "<strong>This plan does not fit</strong>: %s of %s are missing. If it "
+                     "did, a ",
+                     units_bytes(arena, (double)lack), what);
+    } else {
+        markup_put(page, "A ");
+    }
+    markup_put(page, "step takes <strong>");
+    page_value(page, "prediction.step_s", units_seconds(arena, prediction->step_s));
+    markup_put(page, "</strong>");
+    double tokens = report->request->workload.tokens;
+    if (tokens > 0) {
+        markup_print(page, "; %s tokens take <strong>", units_count(arena, tokens));
+        page_value(page, "prediction.money.train_s", long_text(arena, prediction->money.train_s));
+        markup_print(page, "</strong> and %s GPU-hours",
+                     units_count(arena, prediction->money.gpu_hours));
+        if (prediction->money.total > 0) {
+            markup_print(page, ", <strong>%s ", units_count(arena, prediction->money.total));
+            markup_text(page, prediction->money.currency);
+            markup_put(page, "</strong>");
+        }
+    }
+    markup_put(page, ".</p>\n");
+}
+
+static void open_tile(struct markup *page, const char *name, const char *path, const char *value)
+{
+    markup_put(page, "<div class=\"tile\"><h3>");
+    markup_text(page, name);
+    markup_put(page, "</h3><p class=\"big\">");
+    page_value(page, path, value);
+    markup_put(page, "</p>");
+}
+
+static void close_tile(struct markup *page, const char *text)
+{
+    if (*text) markup_put(page, "<p>");
+    markup_text(page, text);
+    markup_put(page, *text ? "</p></div>\n" : "</div>\n");
+}
+
+// The band as a bar, with the prediction in it.
+static void put_step_tile(struct markup *page, const struct prediction *prediction)
+{
+    struct arena *arena = page->arena;
+    open_tile(page, "Time of a step", "prediction.step_s",
+              units_seconds(arena, prediction->step_s));
+    if (prediction->band && prediction->step_s_high > 0) {
+        double scale = 100 / (1.1 * prediction->step_s_high);
+        markup_print(page,
+                     "<div class=\"meter\"><i class=\"b0\" style=\"left:%.1f%%;width:%.1f%%;"
+                     "opacity:.5\"></i><i class=\"mark\" style=\"left:%.1f%%\"></i></div>",
+                     scale * prediction->step_s_low,
+                     scale * (prediction->step_s_high - prediction->step_s_low),
+                     scale * prediction->step_s);
+    }
+    close_tile(page, band_text(arena, prediction));
+}
+
+static void put_speed_tile(struct markup *page, const struct prediction *prediction)
+{
+    struct arena *arena = page->arena;
+    open_tile(page, "Throughput", "prediction.tokens_per_s",
+              arena_print(arena, "%s tokens/s", units_count(arena, prediction->tokens_per_s)));
+    close_tile(page, arena_print(arena, "%s tokens/s and %s per GPU, MFU %s",
+                                 units_count(arena, prediction->tokens_per_s_per_gpu),
+                                 units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
+                                 units_ratio(arena, prediction->mfu_ratio)));
+}
+
+static void put_money_tile(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct prediction *prediction = &report->evaluation->prediction;
+    const struct money *money = &prediction->money;
+    double tokens = report->request->workload.tokens;
+    if (tokens <= 0) return;
+    const char *days = long_text(arena, money->train_s);
+    open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
+              "prediction.money.train_s", days);
+    const char *text = arena_print(arena, "%s GPU-hours", units_count(arena, money->gpu_hours));
+    if (prediction->band) {
+        text = arena_print(arena, "%s to %s, %s", long_text(arena, prediction->money_low.train_s),
+                           long_text(arena, prediction->money_high.train_s), text);
+    }
+    if (money->total > 0) {
+        text = arena_print(arena, "%s, %s %s, %.0f %s per 1B tokens", text,
+                           units_count(arena, money->total), money->currency,
+                           money->per_billion_tokens, money->currency);
+    } else {
+        text = arena_print(arena, "%s; the cluster file has no price", text);
+    }
+    close_tile(page, text);
+}
+
+static void put_memory_tile(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct evaluation *evaluation = report->evaluation;
+    const struct prediction *prediction = &evaluation->prediction;
+    double limit = (double)cluster_device_bytes(report->request->cluster);
+    double peak = (double)prediction->peak_bytes, reserved = (double)prediction->reserved_bytes;
+    double scale = 100 / fmax(limit, reserved);
+    bool fits = reserved <= limit;
+    open_tile(page, fits ? "Memory head-room" : "Memory missing", "memory.headroom_bytes",
+              units_bytes(arena, fabs(limit - reserved)));
+    markup_print(page,
+                 "<div class=\"meter\"><i class=\"b0\" style=\"left:0;width:%.1f%%\"></i>"
+                 "<i class=\"b4\" style=\"left:%.1f%%;width:%.1f%%\"></i>"
+                 "<i class=\"mark\" style=\"left:%.1f%%\"></i></div>",
+                 scale * peak, scale * peak, scale * (reserved - peak), fmin(scale * limit, 99.5));
+    const char *stage = evaluation->program->shape.stage_count > 1
+                            ? arena_print(arena, " on stage %d", evaluation->worst_stage)
+                            : "";
+    close_tile(page,
+               arena_print(arena, "%s allocated and %s reserved of %s%s", units_bytes(arena, peak),
+                           units_bytes(arena, reserved), units_bytes(arena, limit), stage));
+}
+
+static void put_goodput_tile(struct markup *page, const struct report *report)
+{
+    const struct goodput *goodput = report->goodput;
+    struct arena *arena = page->arena;
+    if (!goodput || !goodput->is_known) return;
+    open_tile(page, "Goodput", "goodput.goodput_ratio", units_ratio(arena, goodput->goodput_ratio));
+    const char *text = arena_print(
+        arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
+        long_text(arena, goodput->mtbf_s), long_text(arena, goodput->interval_s));
+    if (goodput->expected_s > 0) {
+        text = arena_print(arena, "%s; with them %s (9 of 10 runs by %s)", text,
+                           long_text(arena, goodput->expected_s),
+                           long_text(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
+    }
+    close_tile(page, text);
+}
+
+static void put_straggler_tile(struct markup *page, const struct report *report)
+{
+    const struct report_straggler *straggler = &report->straggler;
+    struct arena *arena = page->arena;
+    if (straggler->slowdown_ratio <= 0) return;
+    double step_s = report->evaluation->prediction.step_s;
+    open_tile(page, "With one slow GPU", "straggler.step_s",
+              units_seconds(arena, straggler->step_s));
+    close_tile(page, arena_print(arena, "a step, %s, when rank %d computes %.3g times as long",
+                                 units_signed_percent(arena, straggler->step_s / step_s - 1),
+                                 straggler->rank, straggler->slowdown_ratio));
+}
+
+bool section_verdict(struct markup *page, const struct report_facts *facts)
+{
+    const struct report *report = facts->report;
+    put_chips(page, report);
+    put_lead(page, report);
+    markup_put(page, "<div class=\"tiles\">\n");
+    put_step_tile(page, &report->evaluation->prediction);
+    put_speed_tile(page, &report->evaluation->prediction);
+    put_money_tile(page, report);
+    put_memory_tile(page, report);
+    put_goodput_tile(page, report);
+    put_straggler_tile(page, report);
+    markup_put(page, "</div>\n");
+    return true;
+}
