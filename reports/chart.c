@@ -7,7 +7,8 @@
 const char *chart_color_hex(enum chart_color color)
 {
     static const char *const HEX[CHART_COLOR_COUNT] = {"#2f6fb7", "#e08a1e", "#7f57b5", "#c9503f",
-                                                       "#b9bec6", "#2f9d74", "#d0202e", "#6b7280"};
+                                                       "#b9bec6", "#2f9d74", "#d0202e", "#6b7280",
+                                                       "#b79fdb", "#d98cb3"};
     assert(color < CHART_COLOR_COUNT);
     return HEX[color];
 }
@@ -83,11 +84,16 @@ int chart_ticks(const struct chart_axis *axis, int most, double ticks[CHART_TICK
 {
     assert(most > 0 && most <= CHART_TICKS_MAX);
     if (axis->scale == CHART_ROWS) return 0;
+    if (axis->at) {
+        int count = axis->at_count < CHART_TICKS_MAX ? axis->at_count : CHART_TICKS_MAX;
+        memcpy(ticks, axis->at, (size_t)count * sizeof *ticks);
+        return count;
+    }
     if (axis->scale == CHART_LOG) return log_ticks(axis, most, ticks);
     double step = step_of(axis->high - axis->low, most);
     int count = 0;
     for (double i = ceil(axis->low / step - 1e-9); i * step <= axis->high * (1 + 1e-9); i++) {
-        if (count < CHART_TICKS_MAX) ticks[count++] = i * step;
+        if (count < CHART_TICKS_MAX) ticks[count++] = i * step + 0.0;  // not -0
     }
     return count;
 }

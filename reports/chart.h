@@ -23,6 +23,8 @@ enum chart_color {
     CHART_UPDATE,    // optimizer
     CHART_LIMIT,     // limits, losses
     CHART_PLAIN,     // lines of reference
+    CHART_WORKING,   // working memory
+    CHART_LOGITS,
     CHART_COLOR_COUNT
 };
 const char *chart_color_hex(enum chart_color color);  // on white
@@ -36,6 +38,9 @@ struct chart_axis {
     const char *const *names;   // CHART_ROWS
     const char *const *values;  // CHART_ROWS: what stands at the right end of a row; NULL: nothing
     bool names_above;           // long names: above their row, not left of it
+    bool values_optional;       // left out where the window is narrow
+    const double *at;           // where ticks are; NULL: at round numbers
+    int at_count;
 };
 
 enum chart_kind {
@@ -70,6 +75,7 @@ struct chart {
     const char *how;    // one sentence on how to read it
     struct chart_axis x, y;
     int height;  // of the plot in pixels
+    int width;   // at most, in the page; 0: as wide as the page
     struct chart_series series[CHART_SERIES_MAX];
     int series_count;
 };

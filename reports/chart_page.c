@@ -95,7 +95,9 @@ static void put_rows(const struct drawing *drawing)
         markup_text(page, axis->names[i]);
         markup_put(page, "</text>");
         if (!axis->values || !axis->values[i]) continue;
-        markup_print(page, "<text class=\"row value\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">",
+        markup_print(page,
+                     "<text class=\"row value%s\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">",
+                     axis->values_optional ? " wide" : "",
                      top + (axis->names_above ? BAR_TOP - 6 : each / 2 + 4));
         markup_text(page, axis->values[i]);
         markup_put(page, "</text>");
@@ -132,7 +134,7 @@ static void put_boxes(const struct drawing *drawing, const struct chart_series *
         markup_put(page, "%\" y=\"");
         markup_number(page, top, 1);
         markup_put(page, "\" width=\"");
-        markup_number(page, right - left, 2);
+        markup_number(page, right - left < 0.02 ? 0.02 : right - left, 2);
         markup_put(page, "%\" height=\"");
         markup_number(page, bottom - top, 1);
         markup_put(page, "\"");
@@ -220,8 +222,10 @@ static void put_plot(struct markup *page, const struct chart *chart)
 {
     struct drawing drawing = {page, chart, chart->height};
     bool has_left = chart->y.scale != CHART_ROWS || !chart->y.names_above;
-    markup_print(page, "<div class=\"plot%s%s\"><svg height=\"%d\" role=\"img\"",
-                 has_left ? " left" : "", chart->x.label ? " below" : "", chart->height);
+    markup_print(page, "<div class=\"plot%s%s\"", has_left ? " left" : "",
+                 chart->x.label ? " below" : "");
+    if (chart->width > 0) markup_print(page, " style=\"max-width:%dpx\"", chart->width);
+    markup_print(page, "><svg height=\"%d\" role=\"img\"", chart->height);
     markup_attribute(page, "aria-label", chart->title);
     markup_put(page, ">");
     put_grid(&drawing);

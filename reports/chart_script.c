@@ -7,13 +7,16 @@
 
 // The same chart as gnuplot draws it into a file, on white.
 
-// In double quotes: no commands in back quotes, no escapes, no enhanced text.
-static void put_quoted(struct markup *script, const char *text)
+// In double quotes: no commands in back quotes, no escapes, no enhanced text. Of a tick it is a
+// format as well, in which a percent sign stands twice.
+static void put_quoted_as(struct markup *script, const char *text, bool is_format)
 {
     markup_put(script, "\"");
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') {
             markup_print(script, "\\%c", *text);
+        } else if (*text == '%' && is_format) {
+            markup_put(script, "%%");
         } else if (*text == '`') {
             markup_put(script, "'");
         } else {
@@ -21,6 +24,11 @@ static void put_quoted(struct markup *script, const char *text)
         }
     }
     markup_put(script, "\"");
+}
+
+static void put_quoted(struct markup *script, const char *text)
+{
+    put_quoted_as(script, text, false);
 }
 
 static void put_range(struct markup *script, char axis, const struct chart_axis *of)
@@ -45,8 +53,9 @@ static void put_tics(struct markup *script, char axis, const struct chart_axis *
         for (int i = 0; i < count; i += skip) {
             if (i) markup_put(script, ", ");
             const char *value = of->values ? of->values[i] : NULL;
-            put_quoted(script,
-                       value ? arena_print(arena, "%s  %s", of->names[i], value) : of->names[i]);
+            put_quoted_as(script,
+                          value ? arena_print(arena, "%s  %s", of->names[i], value) : of->names[i],
+                          true);
             markup_print(script, " %d", i);
         }
     } else {
@@ -54,8 +63,10 @@ static void put_tics(struct markup *script, char axis, const struct chart_axis *
         int count = chart_ticks(of, 8, ticks);
         for (int i = 0; i < count; i++) {
             if (i) markup_put(script, ", ");
-            put_quoted(script, of->format ? of->format(arena, ticks[i])
-                                          : arena_print(arena, "%.6g", ticks[i]));
+            put_quoted_as(script,
+                          of->format ? of->format(arena, ticks[i])
+                                     : arena_print(arena, "%.6g", ticks[i]),
+                          true);
             markup_print(script, " %.17g", ticks[i]);
         }
     }

@@ -23,9 +23,9 @@ static const struct class_row CLASSES[] = {
     CLASS("gradients", CHART_BACKWARD, 1, gradients_bytes),
     CLASS("optimizer", CHART_UPDATE, 1, optimizer_bytes),
     CLASS("activations", CHART_WEIGHT, 1, activations_bytes),
-    CLASS("working memory", CHART_WEIGHT, 0.6, transient_bytes),
-    CLASS("logits", CHART_TRAFFIC, 0.9, logits_bytes),
-    CLASS("buffers", CHART_TRAFFIC, 0.5, buffers_bytes),
+    CLASS("working memory", CHART_WORKING, 1, transient_bytes),
+    CLASS("logits", CHART_LOGITS, 1, logits_bytes),
+    CLASS("buffers", CHART_TRAFFIC, 1, buffers_bytes),
     CLASS("planned arena", CHART_WEIGHT, 1, planned_bytes),
     CLASS("reserve", CHART_WAIT, 1, reserve_bytes),
 };

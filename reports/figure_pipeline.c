@@ -7,7 +7,13 @@
 // show, each column shows what its stage does longest in it.
 
 enum lane { LANE_WORK, LANE_BESIDE, LANE_COUNT };  // on the compute stream, and beside it
-enum { COLUMNS_MAX = 1200, BOXES_MAX = 9000, TASKS_MAX = 5000, KINDS = CHART_COLOR_COUNT };
+enum {
+    COLUMNS_MAX = 1200,
+    BOXES_MAX = 9000,
+    TASKS_MAX = 5000,    // drawn one by one
+    BEGIN_TASKS = 1500,  // of the beginning, where they are more
+    KINDS = CHART_COLOR_COUNT
+};
 
 struct gantt {
     struct chart *chart;
@@ -51,12 +57,14 @@ static void add_box(struct gantt *gantt, int row, enum lane lane, enum chart_col
                &(struct chart_mark){.x0 = from_s, .x1 = to_s, .y0 = top, .y1 = bottom});
 }
 
-static void draw_tasks(struct gantt *gantt)
+static void draw_tasks(struct gantt *gantt, double end_s)
 {
     for (int64_t i = 0; i < gantt->trace->span_count; i++) {
         const struct span *span = &gantt->trace->spans[i];
+        double start_s = 1e-9 * (double)span->start_ns, stop_s = 1e-9 * (double)span->end_ns;
+        if (start_s >= end_s) continue;
         add_box(gantt, span->rank, lane_of(gantt->shape, span), color_of(gantt->shape, span),
-                1e-9 * (double)span->start_ns, 1e-9 * (double)span->end_ns);
+                start_s, fmin(stop_s, end_s));
     }
 }
 
@@ -93,7 +101,7 @@ static void draw_row(struct gantt *gantt, int row, enum lane lane, int columns, 
 }
 
 static bool draw(const struct report_facts *facts, const struct trace *trace, double end_s,
-                 struct chart *chart)
+                 bool one_by_one, struct chart *chart)
 {
     const struct evaluation *evaluation = facts->report->evaluation;
     if (trace->span_count == 0) return false;
@@ -121,8 +129,8 @@ static bool draw(const struct report_facts *facts, const struct trace *trace, do
         gantt.series[KIND_NAMES[i].color] =
             chart_add(chart, CHART_BOXES, KIND_NAMES[i].color, KIND_NAMES[i].name);
     }
-    if (trace->span_count <= TASKS_MAX) {
-        draw_tasks(&gantt);
+    if (one_by_one) {
+        draw_tasks(&gantt, end_s);
         return true;
     }
     int columns = BOXES_MAX / rows;
@@ -135,21 +143,43 @@ static bool draw(const struct report_facts *facts, const struct trace *trace, do
     return true;
 }
 
+static bool has_room(const struct trace *trace)
+{
+    return trace->span_count <= TASKS_MAX;
+}
+
+bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart)
+{
+    const struct trace *trace = &facts->report->evaluation->simulation->trace;
+    if (has_room(trace)) return false;
+    // Spans are sorted by their start.
+    double end_s = 1e-9 * (double)trace->spans[BEGIN_TASKS].start_ns;
+    if (end_s <= 0) return false;
+    chart->name = "pipeline-begin";
+    chart->title = "Its beginning, task by task";
+    chart->how = "How the pipeline fills: the order in which every stage takes its micro-batches.";
+    return draw(facts, trace, end_s, true, chart);
+}
+
 bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
 {
     const struct evaluation *evaluation = facts->report->evaluation;
     bool has_stages = evaluation->program->shape.stage_count > 1;
     chart->name = "pipeline";
     chart->title = has_stages ? "The pipeline over one step" : "One GPU over one step";
-    chart->how = has_stages
-                     ? "One row a pipeline stage, time to the right: gaps are waiting, the thin "
-                       "line below a row is communication that runs beside compute."
-                     : "Time runs to the right: gaps are waiting, the thin line below is "
-                       "communication that runs beside compute.";
+    bool one_by_one = has_room(&evaluation->simulation->trace);
+    chart->how = arena_print(
+        chart->arena,
+        "%s: gaps are waiting, the thin line below a row is communication that runs beside "
+        "compute.%s",
+        has_stages ? "One row a pipeline stage, time to the right" : "Time runs to the right",
+        one_by_one ? ""
+                   : " There are more tasks than pixels: each column has the colour of what "
+                     "takes most of it.");
     double end_s = evaluation->prediction.step_s;
     if (facts->report->straggler.slowdown_ratio > 0)
         end_s = fmax(end_s, facts->report->straggler.step_s);
-    return draw(facts, &evaluation->simulation->trace, end_s, chart);
+    return draw(facts, &evaluation->simulation->trace, end_s, one_by_one, chart);
 }
 
 bool figure_straggler(const struct report_facts *facts, struct chart *chart)
@@ -167,5 +197,6 @@ bool figure_straggler(const struct report_facts *facts, struct chart *chart)
                              "The pipeline that rank %d is in, on the same clock as above: its "
                              "stage %d is the slow one, and all the others wait for it.",
                              straggler->rank, straggler->stage);
-    return draw(facts, &straggler->trace, fmax(step_s, straggler->step_s), chart);
+    return draw(facts, &straggler->trace, fmax(step_s, straggler->step_s),
+                has_room(&straggler->trace), chart);
 }

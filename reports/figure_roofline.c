@@ -7,6 +7,16 @@
 // and what its memory can feed (Williams, Waterman and Patterson, 2009, "Roofline: an insightful
 // visual performance model for multicore architectures").
 
+// "100 T" of flop a second.
+static char *rate_text(struct arena *arena, double flop_per_s)
+{
+    static const char *const PREFIXES[] = {"", "k", "M", "G", "T", "P", "E"};
+    size_t i = 0;
+    for (; flop_per_s >= 999.5 && i + 1 < sizeof PREFIXES / sizeof *PREFIXES; i++)
+        flop_per_s /= 1000;
+    return arena_print(arena, "%.3g %s", flop_per_s, PREFIXES[i]);
+}
+
 static bool is_shown(const struct account_line *line)
 {
     return !account_is_communication(line) && line->flop > 0 && line->bytes > 0 && line->s > 0;
@@ -68,8 +78,11 @@ bool figure_roofline(const struct report_facts *facts, struct chart *chart)
                                    .scale = CHART_LOG,
                                    .low = 0.6 * fmin(x_low, knee),
                                    .high = 2 * fmax(x_high, knee)};
-    chart->y = (struct chart_axis){
-        .scale = CHART_LOG, .low = 0.5 * y_low, .high = 1.8 * y_high, .format = units_flop_per_s};
+    chart->y = (struct chart_axis){.label = "flop a second",
+                                   .scale = CHART_LOG,
+                                   .low = 0.5 * y_low,
+                                   .high = 1.8 * y_high,
+                                   .format = rate_text};
     chart->height = 320;
     add_roof(chart, device, peak);
     static const struct {

@@ -32,72 +32,83 @@ static const char *title_of(struct arena *arena, const struct report *report, in
                        units_ratio(arena, prediction->mfu_ratio));
 }
 
-static void add_ideal(struct chart *chart, double gpu_count, double tokens_per_s)
+// What this plan's throughput per GPU would give.
+static void add_ideal(struct chart *chart, double each)
 {
     struct chart_series *ideal = chart_add(chart, CHART_LINE, CHART_PLAIN, "in proportion");
-    double each = tokens_per_s / gpu_count;
     ideal->dashed = true;
-    chart_mark(chart, ideal, &(struct chart_mark){.x0 = gpu_count, .y0 = tokens_per_s});
+    chart_mark(chart, ideal, &(struct chart_mark){.x0 = chart->x.low, .y0 = each * chart->x.low});
     chart_mark(chart, ideal, &(struct chart_mark){.x0 = chart->x.high, .y0 = each * chart->x.high});
 }
 
-static void set_axes(struct chart *chart, double low, double high, double slowest, double fastest)
+// Ends a little outside of everything that is drawn; ticks at the counts themselves.
+static void set_axes(struct chart *chart, const struct report *report, double each)
 {
+    double *at = ARENA_NEW(chart->arena, double, report->scaling_count);
+    double least = INFINITY, most = 0, low = INFINITY, high = 0;
+    int count = 0;
+    for (int i = 0; i < report->scaling_count; i++) {
+        if (!fits(report, i)) continue;
+        double tokens_per_s = report->scaled[i].prediction.tokens_per_s;
+        at[count++] = gpus(report, i);
+        low = fmin(low, gpus(report, i));
+        high = fmax(high, gpus(report, i));
+        least = fmin(least, tokens_per_s);
+        most = fmax(most, tokens_per_s);
+    }
     chart->x = (struct chart_axis){.label = "GPUs",
                                    .scale = CHART_LOG,
-                                   .low = 0.85 * low,
-                                   .high = 1.3 * high,
-                                   .format = count_text};
+                                   .low = low / 1.2,
+                                   .high = 1.2 * high,
+                                   .format = count_text,
+                                   .at = at,
+                                   .at_count = count};
     chart->y = (struct chart_axis){.label = "tokens a second",
                                    .scale = CHART_LOG,
-                                   .low = 0.7 * slowest,
-                                   .high = 2 * fastest,
+                                   .low = fmin(least / 1.4, each * chart->x.low),
+                                   .high = fmax(1.4 * most, each * chart->x.high),
                                    .format = count_text};
+}
+
+static void add_counts(struct chart *chart, const struct report *report, double each)
+{
+    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_FORWARD, "predicted");
+    struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
+    struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
+    for (int i = 0; i < report->scaling_count; i++) {
+        if (!fits(report, i)) continue;
+        const struct prediction *prediction = &report->scaled[i].prediction;
+        struct chart_mark mark = {.x0 = gpus(report, i), .y0 = prediction->tokens_per_s};
+        chart_mark(chart, line, &mark);
+        mark.size = 5;
+        mark.title = title_of(chart->arena, report, i);
+        chart_mark(chart, dots, &mark);
+        mark.title =
+            arena_print(chart->arena, "%.0f %%", 100 * prediction->tokens_per_s_per_gpu / each);
+        chart_mark(chart, labels, &mark);
+    }
 }
 
 bool figure_scaling(const struct report_facts *facts, struct chart *chart)
 {
     const struct report *report = facts->report;
-    int first = -1, last = -1;
-    double most = 0;
-    for (int i = 0; i < report->scaling_count; i++) {
-        if (!fits(report, i)) continue;
-        if (first < 0) first = i;
-        last = i;
-        most = fmax(most, report->scaled[i].prediction.tokens_per_s_per_gpu * gpus(report, i));
-    }
-    if (first == last) return false;
-    struct arena *arena = chart->arena;
-    const struct prediction *base = &report->scaled[first].prediction;
-    double ideal = base->tokens_per_s_per_gpu * gpus(report, last);
+    int count = 0;
+    for (int i = 0; i < report->scaling_count; i++)
+        count += fits(report, i);
+    if (count < 2) return false;
+    const struct prediction *own = &report->evaluation->prediction;
+    double each = own->tokens_per_s_per_gpu;
     chart->name = "scaling";
     chart->title = "Throughput by number of GPUs, each planned anew";
-    chart->how = "Dots below the dashed line are what is lost to scale; the percentage is "
-                 "throughput per GPU against the smallest count that fits. Batch and sequence "
-                 "length are the plan's.";
-    set_axes(chart, gpus(report, first), gpus(report, last), base->tokens_per_s, fmax(most, ideal));
+    chart->how = "The dashed line is this plan's throughput per GPU times the GPUs, the percentage "
+                 "what each count reaches of it. Batch and sequence length are the plan's.";
     chart->height = 300;
-    add_ideal(chart, gpus(report, first), base->tokens_per_s);
-    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_FORWARD, "predicted");
-    struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
-    struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
-    for (int i = first; i <= last; i++) {
-        if (!fits(report, i)) continue;
-        const struct prediction *prediction = &report->scaled[i].prediction;
-        double share = prediction->tokens_per_s_per_gpu / base->tokens_per_s_per_gpu;
-        struct chart_mark mark = {.x0 = gpus(report, i), .y0 = prediction->tokens_per_s};
-        chart_mark(chart, line, &mark);
-        mark.size = 5;
-        mark.title = title_of(arena, report, i);
-        chart_mark(chart, dots, &mark);
-        mark.title = arena_print(arena, "%.0f %%", 100 * share);
-        chart_mark(chart, labels, &mark);
-    }
-    const struct prediction *own = &report->evaluation->prediction;
-    struct chart_series *plan = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
+    set_axes(chart, report, each);
+    add_ideal(chart, each);
+    add_counts(chart, report, each);
     double own_gpus = report->request->cluster->rank_count;
-    if (own_gpus >= chart->x.low && own_gpus <= chart->x.high &&
-        own->tokens_per_s >= chart->y.low && own->tokens_per_s <= chart->y.high) {
+    if (own_gpus >= chart->x.low && own_gpus <= chart->x.high) {
+        struct chart_series *plan = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
         chart_mark(chart, plan,
                    &(struct chart_mark){
                        .x0 = own_gpus, .y0 = own->tokens_per_s, .size = 4, .title = "this plan"});
@@ -122,7 +133,7 @@ static struct offer offer_of(const struct cluster *cluster, const struct predict
 
 static char *days_text(struct arena *arena, double days)
 {
-    return arena_print(arena, "%.3g", days);
+    return arena_print(arena, "%.6g", days);
 }
 
 static void add_front(struct chart *chart, const struct offer *offers, int count)

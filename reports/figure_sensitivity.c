@@ -42,7 +42,8 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
     for (int i = 0; i < count; i++) {
         const struct sensitivity_row *row = &sensitivity->rows[i];
         most = fmax(most, fmax(fabs(row->more_s), fabs(row->less_s)) / step_s);
-        names[i] = arena_print(arena, "%s %s", row->constant->owner_name, row->constant->key);
+        names[i] =
+            arena_print(arena, "%s \xc2\xb7 %s", row->constant->key, row->constant->owner_name);
         values[i] = arena_print(arena, "%.3g", *row->constant->value);
     }
     if (most <= 0) return false;
@@ -60,7 +61,8 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
                                    .high = count - 0.5,
                                    .names = names,
                                    .values = values,
-                                   .names_above = true};
+                                   .names_above = true,
+                                   .values_optional = true};
     chart->height = chart_rows_height(&chart->y, count);
     struct chart_series *more = chart_add(chart, CHART_BOXES, CHART_FORWARD, "10 % more");
     struct chart_series *less = chart_add(chart, CHART_BOXES, CHART_BACKWARD, "10 % less");

@@ -18,16 +18,16 @@ static int parts_of(const struct cost *cost, struct bar parts[PARTS_MAX])
     const struct bar all[] = {
         {"compute", cost->compute_s, CHART_FORWARD},
         {"recompute", cost->recompute_s, CHART_WEIGHT},
-        {"exposed tensor-parallel communication", cost->exposed_s[PART_TP], CHART_TRAFFIC},
-        {"exposed context-parallel communication", cost->exposed_s[PART_CP], CHART_TRAFFIC},
-        {"exposed expert-parallel communication", cost->exposed_s[PART_EP], CHART_TRAFFIC},
-        {"exposed data-parallel communication", cost->exposed_s[PART_DP], CHART_TRAFFIC},
-        {"exposed pipeline transfers", cost->exposed_pp_s, CHART_TRAFFIC},
+        {"exposed tp communication", cost->exposed_s[PART_TP], CHART_TRAFFIC},
+        {"exposed cp communication", cost->exposed_s[PART_CP], CHART_TRAFFIC},
+        {"exposed ep communication", cost->exposed_s[PART_EP], CHART_TRAFFIC},
+        {"exposed dp communication", cost->exposed_s[PART_DP], CHART_TRAFFIC},
+        {"exposed pp communication", cost->exposed_pp_s, CHART_TRAFFIC},
         {"exposed offload copies", cost->exposed_s[PART_OFFLOAD], CHART_TRAFFIC},
         {"stage imbalance", cost->imbalance_s, CHART_WAIT},
-        {"pipeline bubble", cost->bubble_s, CHART_WAIT},
-        {"optimizer update", cost->update_s, CHART_UPDATE},
-        {"overhead of the step", cost->overhead_s, CHART_WAIT},
+        {"bubble", cost->bubble_s, CHART_WAIT},
+        {"update", cost->update_s, CHART_UPDATE},
+        {"overhead", cost->overhead_s, CHART_WAIT},
     };
     int count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -50,7 +50,7 @@ bool figure_waterfall(const struct report_facts *facts, struct chart *chart)
     chart->how = "Each bar starts where the one above it ends, so the lengths add up to the step; "
                  "what is drawn is the mean over all GPUs, and hidden communication is not in it.";
     chart->x = (struct chart_axis){
-        .label = "seconds of the step", .low = 0, .high = cost->step_s, .format = figure_seconds};
+        .label = "time in the step", .low = 0, .high = cost->step_s, .format = figure_seconds};
     chart->y = (struct chart_axis){.scale = CHART_ROWS,
                                    .low = -0.5,
                                    .high = count - 0.5,

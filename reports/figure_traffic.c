@@ -7,10 +7,9 @@
 
 static const char *cell_name(struct arena *arena, const struct traffic *traffic, int cell)
 {
-    if (traffic->nodes_per_cell == 0) return arena_print(arena, "GPU %d", cell);
-    if (traffic->nodes_per_cell == 1) return arena_print(arena, "node %d", cell);
+    if (traffic->nodes_per_cell <= 1) return arena_print(arena, "%d", cell);
     int first = cell * traffic->nodes_per_cell;
-    return arena_print(arena, "nodes %d-%d", first, first + traffic->nodes_per_cell - 1);
+    return arena_print(arena, "%d-%d", first, first + traffic->nodes_per_cell - 1);
 }
 
 static char *index_text(struct arena *arena, double value)
@@ -30,17 +29,19 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
     const char **names = ARENA_NEW(arena, const char *, count);
     for (int i = 0; i < count; i++)
         names[i] = cell_name(arena, traffic, i);
+    const char *inside = traffic->nodes_per_cell ? "; the diagonal stays inside" : "";
     const char *what = traffic->nodes_per_cell == 0   ? "GPU"
                        : traffic->nodes_per_cell == 1 ? "node"
-                                                      : "block of nodes";
+                                                      : "nodes";
     chart->name = "traffic";
     chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
-    chart->how = arena_print(
-        arena,
-        "A row sends to a column, the darker the more (up to %s, each shade a square root); the "
-        "diagonal stays inside its %s. In all %s, %s of it inside nodes.",
-        units_bytes(arena, most), what, units_bytes(arena, traffic->total_bytes),
-        units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
+    chart->how =
+        arena_print(arena,
+                    "A row sends to a column, the stronger the colour the more, up to %s, by its "
+                    "square root%s. "
+                    "In all %s, %s of it inside nodes.",
+                    units_bytes(arena, most), inside, units_bytes(arena, traffic->total_bytes),
+                    units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
                                    .low = -0.5,
                                    .high = count - 0.5,
@@ -48,12 +49,13 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
     chart->y =
         (struct chart_axis){.scale = CHART_ROWS, .low = -0.5, .high = count - 0.5, .names = names};
     chart->height = count < 4 ? 60 * count : count <= 16 ? 22 * count : 14 * count;
+    chart->width = 96 + chart->height * 5 / 4;
     struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_FORWARD, NULL);
     for (int from = 0; from < count; from++) {
         for (int to = 0; to < count; to++) {
             double bytes = traffic->bytes[from * count + to];
             if (bytes <= 0) continue;
-            const char *title = arena_print(arena, "%s to %s: %s", names[from], names[to],
+            const char *title = arena_print(arena, "%s %s to %s: %s", what, names[from], names[to],
                                             units_bytes(arena, bytes));
             chart_mark(chart, series,
                        &(struct chart_mark){.x0 = to - 0.46,
@@ -61,7 +63,7 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
                                             .y0 = from - 0.46,
                                             .y1 = from + 0.46,
                                             .title = title,
-                                            .size = fmax(sqrt(bytes / most), 0.06)});
+                                            .size = 0.15 + 0.85 * sqrt(bytes / most)});
         }
     }
     return true;

@@ -20,12 +20,17 @@ static void put_inputs(struct markup *page, const struct report *report)
     const struct workload *workload = &request->workload;
     const struct graph *graph = report->evaluation->graph;
     const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
+    const struct network *network = &request->cluster->network;
     struct page_table table = page_table_open(page, "ll", false, HEADS);
-    put_row(&table, "model",
-            arena_print(arena, "%s: %s parameters, %s of them active, %d layers",
-                        request->model->name, units_count(arena, (double)graph->parameter_count),
-                        units_count(arena, (double)graph->active_parameter_count),
-                        graph->layer_count));
+    put_row(
+        &table, "model",
+        arena_print(arena, "%s: %s parameters%s, %d layers", request->model->name,
+                    units_count(arena, (double)graph->parameter_count),
+                    graph->expert_count == 0
+                        ? ""
+                        : arena_print(arena, ", %s of them active",
+                                      units_count(arena, (double)graph->active_parameter_count)),
+                    graph->layer_count));
     put_row(&table, "cluster",
             arena_print(arena, "%s: %s", request->cluster->name,
                         cluster_text(arena, request->cluster)));
@@ -36,8 +41,11 @@ static void put_inputs(struct markup *page, const struct report *report)
                         units_bytes(arena, (double)device->memory_bytes),
                         units_bytes_per_s(arena, device->memory_bandwidth_bytes_per_s)));
     put_row(&table, "network",
-            arena_print(arena, "%s, oversubscribed %.3g times", request->cluster->network.kind,
-                        request->cluster->network.oversubscription_ratio));
+            arena_print(arena, "%s, %s", network->kind,
+                        network->oversubscription_ratio > 1
+                            ? arena_print(arena, "oversubscribed %.3g times",
+                                          network->oversubscription_ratio)
+                            : "full bisection"));
     put_row(&table, "workload",
             arena_print(arena, "%lld tokens a sequence, %s sequences a step, %s, %s",
                         (long long)workload->seq_len,

@@ -71,12 +71,11 @@ static void put_lead(struct markup *page, const struct report *report)
         }
         markup_print(page,
                      "<strong>This plan does not fit</strong>: %s of %s are missing. If it "
-                     "did, a ",
+                     "did, a step would take <strong>",
                      units_bytes(arena, (double)lack), what);
     } else {
-        markup_put(page, "A ");
+        markup_put(page, "A step takes <strong>");
     }
-    markup_put(page, "step takes <strong>");
     page_value(page, "prediction.step_s", units_seconds(arena, prediction->step_s));
     markup_put(page, "</strong>");
     double tokens = report->request->workload.tokens;
@@ -131,8 +130,8 @@ static void put_step_tile(struct markup *page, const struct prediction *predicti
 static void put_speed_tile(struct markup *page, const struct prediction *prediction)
 {
     struct arena *arena = page->arena;
-    open_tile(page, "Throughput", "prediction.tokens_per_s",
-              arena_print(arena, "%s tokens/s", units_count(arena, prediction->tokens_per_s)));
+    open_tile(page, "Tokens a second", "prediction.tokens_per_s",
+              units_count(arena, prediction->tokens_per_s));
     close_tile(page, arena_print(arena, "%s tokens/s and %s per GPU, MFU %s",
                                  units_count(arena, prediction->tokens_per_s_per_gpu),
                                  units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
@@ -223,7 +222,10 @@ bool section_verdict(struct markup *page, const struct report_facts *facts)
     const struct report *report = facts->report;
     put_chips(page, report);
     put_lead(page, report);
-    markup_put(page, "<div class=\"tiles\">\n");
+    bool has_money = report->request->workload.tokens > 0;
+    bool has_goodput = report->goodput && report->goodput->is_known;
+    int tiles = 3 + has_money + has_goodput + (report->straggler.slowdown_ratio > 0);
+    markup_print(page, "<div class=\"tiles\" style=\"--columns:%d\">\n", tiles == 6 ? 3 : tiles);
     put_step_tile(page, &report->evaluation->prediction);
     put_speed_tile(page, &report->evaluation->prediction);
     put_money_tile(page, report);

@@ -16,7 +16,10 @@ static void put_search(struct markup *page, const struct report *report)
     markup_put(page, "<p>The layout is <code>");
     markup_text(page, parallel_text(arena, &report->request->parallel));
     markup_put(page, "</code>.");
-    if (kept->considered_count > 0) {
+    if (kept->considered_count > 0 && kept->status == SEARCH_NOTHING_FITS) {
+        markup_print(page, " None of the %s plans of the space fits; this one is the closest.",
+                     units_count(arena, kept->considered_count));
+    } else if (kept->considered_count > 0) {
         markup_print(page,
                      " The space holds %s plans; bounds ruled out all but %s, which were "
                      "priced.",
@@ -39,15 +42,19 @@ static double term_s(const struct explanation_term *terms, int count, const char
 
 enum { SHOWN_MAX = 6 };
 
-static void put_term(const struct page_table *table, const char *name, const double *s, int count)
+static const double LEAST_S = 1e-6;  // of the step
+
+static void put_term(const struct page_table *table, const char *name, const double *s, int count,
+                     double step_s)
 {
     struct arena *arena = table->page->arena;
     const char *cells[SHOWN_MAX + 1] = {name};
     bool is_there = false;
     for (int i = 0; i < count; i++) {
+        // What rounding to nanoseconds leaves is no difference.
+        double more_s = fabs(s[i] - s[0]) < LEAST_S * step_s ? 0 : s[i] - s[0];
         is_there = is_there || s[i] != 0;
-        double more_s = s[i] - s[0];
-        cells[i + 1] = i == 0 ? units_seconds(arena, s[0])
+        cells[i + 1] = i == 0 ? s[0] == 0 ? "-" : units_seconds(arena, s[0])
                               : arena_print(arena, "%s%s", more_s < 0 ? "\xe2\x88\x92" : "+",
                                             units_seconds(arena, fabs(more_s)));
         if (i > 0 && more_s == 0) cells[i + 1] = "same";
@@ -82,11 +89,11 @@ static void put_terms(struct markup *page, const struct search_result *kept)
     for (int t = 0; t < name_count; t++) {
         for (int i = 0; i < shown; i++)
             s[i] = term_s(terms[i], counts[i], names[t].name);
-        put_term(&table, names[t].name, s, shown);
+        put_term(&table, names[t].name, s, shown, kept->best[0].cost.step_s);
     }
     for (int i = 0; i < shown; i++)
         s[i] = kept->best[i].cost.step_s;
-    put_term(&table, "the step", s, shown);
+    put_term(&table, "the step", s, shown, s[0]);
     page_table_close(&table);
 }
 
