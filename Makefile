@@ -29,7 +29,8 @@ LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
 GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
-PAGE_PARTS = $(GENERATED)/reports/page.css.inc $(GENERATED)/reports/page.js.inc
+PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page.css.inc reports/page.js.inc \
+                 reports/what_if.css.inc reports/what_if.js.inc wasm/planner.js.inc)
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
 SOURCES = $(filter-out executor/contraction.c, \
@@ -200,10 +201,10 @@ $(MESSAGES).o: $(MESSAGES).c
 	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
 # One text of C a line.
-$(GENERATED)/reports/%.inc: reports/% Makefile
+$(GENERATED)/%.inc: % Makefile
 	@mkdir -p $(@D)
 	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
-$(BUILD)/reports/page_parts.o: $(PAGE_PARTS)
+$(BUILD)/reports/page_parts.o $(BUILD)/reports/page_planner.o: $(PAGE_PARTS)
 
 # The places that know where files are installed are rebuilt when that changes.
 PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o

@@ -3,6 +3,7 @@
 #include "cli/plan_question.h"
 #include "cli/report_files.h"
 #include "core/version.h"
+#include "reports/page_planner.h"
 #include "reports/report_make.h"
 
 #include <stdio.h>
@@ -50,6 +51,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     report.plan = plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!report.plan) return exit_status(err);
     report.request = &request;
+    if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 
     struct arena scratch = {0};
     bool done = report_make(arena, &scratch, &options, &report, err);
