@@ -255,7 +255,7 @@ check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
 
 check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS)
-	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
+	printf '%s\n' $(SOURCES) $(wildcard wasm/*.c) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
 	        2>/dev/null' clang-tidy
 	printf '%s\n' $(CPU_SOURCES) | xargs -P$(JOBS) -n4 \

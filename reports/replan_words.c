@@ -37,7 +37,10 @@ static const struct figure FIGURES[] = {
     {"MFU", "prediction", NULL, "mfu_ratio", MORE_IS_BETTER, units_ratio},
     {"Memory of the fullest GPU", "prediction", NULL, "reserved_bytes", NEITHER, units_bytes},
     {"Memory of the device", "memory", NULL, "device_bytes", NEITHER, units_bytes},
-    {"Training", "prediction", "money", "train_s", LESS_IS_BETTER, days_text},
+    {"Training, uninterrupted", "prediction", "money", "train_s", LESS_IS_BETTER, days_text},
+    {"Training with interruptions", "prediction", "reliability", "expected_s", LESS_IS_BETTER,
+     days_text},
+    {"Goodput", "prediction", "reliability", "goodput_ratio", MORE_IS_BETTER, units_ratio},
     {"Money", "prediction", "money", "total", LESS_IS_BETTER, money_text},
     {"Money for a billion tokens", "prediction", "money", "per_billion_tokens", LESS_IS_BETTER,
      money_text},
@@ -85,16 +88,30 @@ static const char *text_of(struct arena *arena, const struct json *plan,
     return arena_print(arena, "%s %s", text, currency_of(plan));
 }
 
-static void write_layouts(struct json_writer *writer, const struct json *before,
-                          const struct json *now)
+// "25.1 s to 31.2 s"; "" without a band.
+static const char *range_of(struct arena *arena, const struct json *plan)
+{
+    const struct figure low = {.object = "prediction", .key = "step_s_low"};
+    const struct figure high = {.object = "prediction", .key = "step_s_high"};
+    double low_s = value_of(plan, &low), high_s = value_of(plan, &high);
+    if (low_s <= 0 || high_s <= 0) return "";
+    return arena_print(arena, "%s to %s", units_seconds(arena, low_s),
+                       units_seconds(arena, high_s));
+}
+
+static void write_words(struct json_writer *writer, const char *name, const char *before,
+                        const char *now)
 {
     json_open(writer, NULL, '{');
-    json_put_text(writer, "name", "Layout");
-    json_put_text(writer, "before", layout_of(writer->arena, before));
-    json_put_text(writer, "now", layout_of(writer->arena, now));
+    json_put_text(writer, "name", name);
+    json_put_text(writer, "before", before);
+    json_put_text(writer, "now", now);
     json_put_text(writer, "change", "");
     json_close(writer, '}');
 }
+
+// Less would be written as +0.0%.
+static const double LEAST_RATIO = 0.0005;
 
 static void write_figure(struct json_writer *writer, const struct figure *figure,
                          const struct json *before, const struct json *now)
@@ -105,7 +122,7 @@ static void write_figure(struct json_writer *writer, const struct figure *figure
     json_put_text(writer, "name", figure->name);
     json_put_text(writer, "before", old > 0 ? text_of(writer->arena, before, figure) : "unknown");
     json_put_text(writer, "now", text_of(writer->arena, now, figure));
-    bool differs = old > 0 && new != old;
+    bool differs = old > 0 && fabs(new / old - 1) >= LEAST_RATIO;
     json_put_text(writer, "change",
                   differs ? units_signed_percent(writer->arena, new / old - 1) : "");
     if (differs && figure->better != NEITHER)
@@ -121,7 +138,8 @@ static const char *compared(struct arena *arena, const struct figure *figure, co
     if (new <= 0) return "";
     const char *text = text_of(arena, now, figure);
     if (old <= 0) return arena_print(arena, "%s %s", what, text);
-    if (new == old) return arena_print(arena, "%s %s, as before", what, text);
+    if (fabs(new / old - 1) < LEAST_RATIO)
+        return arena_print(arena, "%s %s, as before", what, text);
     return arena_print(arena, "%s %s instead of %s, %s %s", what, text,
                        text_of(arena, before, figure), units_ratio(arena, fabs(new / old - 1)),
                        new < old ? "less" : "more");
@@ -151,9 +169,12 @@ char *replan_words(struct arena *arena, const struct json *before, const struct 
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "sentence", sentence(arena, before, now));
     json_open(&writer, "figures", '[');
-    write_layouts(&writer, before, now);
+    write_words(&writer, "Layout", layout_of(arena, before), layout_of(arena, now));
     for (int i = 0; i < FIGURE_COUNT; i++) {
         write_figure(&writer, &FIGURES[i], before, now);
+        const char *range = range_of(arena, now);
+        if (i == 0 && *range)
+            write_words(&writer, "Step, 90 % band", range_of(arena, before), range);
     }
     json_close(&writer, ']');
     json_close(&writer, '}');

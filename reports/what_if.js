@@ -21,8 +21,11 @@
     return String(Number(value.toPrecision(4)));
   }
 
+  // Rising, with what the plan has; where it has nothing, null stands first.
   function ladder(values, start) {
-    return [...new Set([...values, start])].filter(value => value > 0).sort((a, b) => a - b);
+    const rising = [...new Set([...values, start])].filter(value => value > 0)
+      .sort((a, b) => a - b);
+    return start ? rising : [null, ...rising];
   }
 
   const groups = plan.cluster.nodes;
@@ -65,8 +68,9 @@
 
   function controlsOfPlan() {
     const work = plan.workload;
-    const price = plan.cluster.price;
-    const currency = price ? price.currency : "USD";
+    const price = plan.cluster.price || { currency: "USD", per_gpu_hour: null };
+    const tokens = work.tokens || null;
+    const rate = group.device.peak_flop_per_s[work.precision];
     const list = [
       counted("gpus", "GPUs", "", gpuCounts(), planGpus),
       counted("seq_len", "Sequence length", "tokens", powers(work.seq_len, 128), work.seq_len),
@@ -74,15 +78,18 @@
         work.global_batch),
       scaled("network_ratio", "Network", "GB/s a NIC", 1e9, group.nics.bandwidth_bytes_per_s,
         RATIOS),
-      scaled("intra_ratio", "Links inside a node", "GB/s a GPU", 1e9,
+      scaled("intra_ratio", "Node links", "GB/s a GPU", 1e9,
         group.intra.bandwidth_bytes_per_s, RATIOS),
       scaled("memory_ratio", "Memory of a GPU", "GiB", 2 ** 30, group.device.memory_bytes,
         MEMORY_RATIOS),
-      { key: "price_per_gpu_hour", label: "Price of a GPU-hour", unit: currency,
-        values: price ? RATIOS.map(ratio => price.per_gpu_hour * ratio)
-          : [0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10],
-        start: price ? price.per_gpu_hour : null, show: value => Number(digits(value)),
-        take: shown => shown },
+      scaled("flop_ratio", "Peak of a GPU", "TFLOP/s", 1e12, rate, RATIOS),
+      { key: "price_per_gpu_hour", label: "Price of a GPU-hour", unit: price.currency,
+        values: ladder(price.per_gpu_hour ? RATIOS.map(ratio => price.per_gpu_hour * ratio)
+          : [0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10], price.per_gpu_hour),
+        start: price.per_gpu_hour, show: value => Number(digits(value)), take: shown => shown },
+      { key: "tokens", label: "Tokens of the run", unit: "billion",
+        values: ladder([10, 30, 100, 300, 1e3, 2e3, 5e3, 15e3].map(n => n * 1e9), tokens),
+        start: tokens, show: value => Number(digits(value / 1e9)), take: shown => shown * 1e9 },
     ];
     // What is not there has no slider.
     return list.filter(control => {
@@ -112,8 +119,10 @@
 
   // What the page shows.
 
-  const verdict = make("p", { class: "lead", role: "status", "aria-live": "polite" });
+  const verdict = make("p", { class: "lead what-if-verdict", role: "status",
+    "aria-live": "polite" });
   const told = make("p", { class: "soft" });
+  const reason = make("p", { class: "reason" });
   const body = make("tbody");
   const table = make("div", { class: "scroll" }, make("table", {},
     make("thead", {}, make("tr", {}, ...["Figure", "This plan", "What if", "Difference"]
@@ -123,9 +132,9 @@
   const save = make("button", { type: "button", class: "copy" }, "Save as plan.json");
 
   function nearest(values, value) {
-    let best = 0;
+    let best = values[0] ? 0 : 1;
     values.forEach((other, i) => {
-      if (Math.abs(Math.log(other / value)) < Math.abs(Math.log(values[best] / value))) best = i;
+      if (other && Math.abs(Math.log(other / value)) < Math.abs(Math.log(values[best] / value))) best = i;
     });
     return best;
   }
@@ -136,11 +145,9 @@
 
   function showControl(control) {
     const value = wanted[control.key];
-    control.slider.value = nearest(control.values, value === null ? control.values[0] : value);
+    control.slider.value = value === null ? 0 : nearest(control.values, value);
     control.slider.setAttribute("aria-valuetext", words(control, value));
-    if (document.activeElement !== control.number) {
-      control.number.value = value === null ? "" : control.show(value);
-    }
+    control.number.value = value === null ? "" : control.show(value);
     control.row.classList.toggle("changed", value !== control.start);
   }
 
@@ -155,7 +162,6 @@
       make("span", { class: "was" }, `plan: ${words(control, control.start)}`));
     control.slider.addEventListener("input", () => {
       wanted[control.key] = control.values[Number(control.slider.value)];
-      control.number.value = control.show(wanted[control.key]);
       changed();
     });
     control.number.addEventListener("change", () => {
@@ -164,7 +170,6 @@
       // What reads as the plan's own number is the plan's own number.
       const isStart = control.start !== null && shown === control.show(control.start);
       wanted[control.key] = !isRight || isStart ? control.start : control.take(shown);
-      control.number.value = wanted[control.key] === null ? "" : control.show(wanted[control.key]);
       changed();
     });
     return control.row;
@@ -194,40 +199,34 @@
     section.classList.toggle("refused", answer.status !== 0);
     table.hidden = !answer.words;
     const list = changesText(change);
-    told.textContent = `${list ? `With ${list}. ` : ""}Searched in ${digits(seconds)} s, here.`;
+    const search = `Searched here in ${seconds.toFixed(2)} s.`;
+    told.textContent = `${list ? `With ${list}. ` : ""}${search}`;
     if (answer.words) showFigures(JSON.parse(answer.words).figures);
-    if (answer.status === 0) {
-      verdict.textContent = JSON.parse(answer.words).sentence;
-    } else {
-      verdict.textContent = answer.status === 1 ? `No: ${answer.reason}`
-        : `Not possible: ${answer.reason}`;
-    }
+    verdict.textContent = answer.status === 0 ? JSON.parse(answer.words).sentence
+      : answer.status === 1 ? "Nothing fits." : "Not possible.";
+    reason.textContent = answer.reason || "";
   }
 
   function showPlan() {
     answered = null;
     save.hidden = table.hidden = true;
+    reason.textContent = "";
     section.classList.remove("refused");
     verdict.textContent = "Move a slider: the planner in this page searches again, and nothing " +
       "leaves your computer.";
     told.textContent = "";
   }
 
-  // The worker. A question that is no longer asked ends with its worker.
+  // Every question has a worker of its own, which ends with the answer or when the question is no
+  // longer asked.
 
   const base = `{"plan":${JSON.stringify(plan)},` +
     document.getElementById("planner-tables").textContent.trim().slice(1);
   const program = `${askPlanner}
-    let planner, base;
-    onmessage = ({ data }) => {
-      if (data.module) {
-        planner = data.module;
-        base = data.base;
-        return;
-      }
+    onmessage = ({ data: { module, base, change } }) => {
       const start = performance.now();
       try {
-        const answer = askPlanner(planner, base, JSON.stringify(data.change));
+        const answer = askPlanner(module, base, change);
         postMessage({ answer, seconds: (performance.now() - start) / 1000 });
       } catch (error) {
         postMessage({ failure: error.message });
@@ -235,56 +234,49 @@
     };`;
   const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
   let compiled = null;
-  let worker = null;
-  let isBusy = false;
 
   function compile() {
     const text = document.getElementById("planner-module").textContent.trim();
     return WebAssembly.compile(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)));
   }
 
-  async function ask(change, take) {
-    if (worker && isBusy) {
-      worker.terminate();
-      worker = null;
-    }
-    isBusy = true;
-    if (!compiled) compiled = compile();
-    const module = await compiled;
-    if (!worker) {
-      worker = new Worker(address);
-      worker.postMessage({ module, base });
-    }
+  function ask(change, take) {
+    const worker = new Worker(address);
     worker.onmessage = ({ data: { answer, seconds, failure } }) => {
-      isBusy = false;
-      section.removeAttribute("aria-busy");
-      take(answer || { status: 2, plan: null, reason: `the planner stopped: ${failure}`,
+      worker.terminate();
+      take(answer || { status: 2, plan: null, reason: `The planner stopped: ${failure}`,
         words: null }, seconds || 0);
     };
-    worker.postMessage({ change });
+    if (!compiled) compiled = compile();
+    compiled.then(module => worker.postMessage({ module, base, change: JSON.stringify(change) }));
+    return worker;
   }
 
   // What is asked follows the controls at a small distance, so that a drag asks once.
 
   let timer = 0;
+  let asked = null;
   function changed() {
     const change = changeNow();
     controls.forEach(showControl);
     keep.checked = keeps;
     writeAddress(change);
     clearTimeout(timer);
+    if (asked) asked.terminate();
+    asked = null;
     if (isPlan(change)) {
-      if (worker) worker.terminate();
-      worker = null;
-      isBusy = false;
       section.removeAttribute("aria-busy");
       showPlan();
       return;
     }
     section.setAttribute("aria-busy", "true");
-    told.textContent = "Searching \u2026";
+    told.textContent = "Searching\u2026";
     timer = setTimeout(() => {
-      ask(change, (answer, seconds) => showAnswer(change, answer, seconds));
+      asked = ask(change, (answer, seconds) => {
+        asked = null;
+        section.removeAttribute("aria-busy");
+        showAnswer(change, answer, seconds);
+      });
     }, 150);
   }
 
@@ -311,14 +303,15 @@
   }
 
   // A plan that the search here does not find was pinned, or sought by another measure: then its
-  // layout is what a change is asked of, until the reader says otherwise.
+  // layout is what a change is asked of, unless the reader has asked already.
   function seeWhetherPinned() {
     ask({}, answer => {
       const found = answer.plan && JSON.stringify(JSON.parse(answer.plan).parallel);
       if (found === JSON.stringify(plan.parallel)) return;
-      keeps = keep.checked = true;
-      note.textContent = " This plan is not the fastest that the search here finds, so that its " +
-        "layout is kept at first.";
+      const isFirst = isPlan(changeNow());
+      if (isFirst) keeps = keep.checked = true;
+      note.textContent = " This plan is not the fastest that the search here finds" +
+        (isFirst ? ", so that its layout is kept at first." : ".");
     });
   }
 
@@ -327,9 +320,9 @@
   function build() {
     const label = make("label", { class: "keep", for: "what-if-keep" }, keep,
       " Keep the layout: only data parallelism follows the GPUs.", note);
-    section.append(make("h2", {}, "What if"), verdict, told, table,
+    section.append(make("h2", {}, "What if"), verdict,
       make("form", { class: "controls" }, ...controls.map(makeControl), label,
-        make("p", { class: "buttons" }, reset, " ", save)));
+        make("p", { class: "buttons" }, reset, " ", save)), told, reason, table);
     keep.addEventListener("change", () => {
       keeps = keep.checked;
       changed();
@@ -360,6 +353,6 @@
   } else {
     controls.forEach(showControl);
     showPlan();
-    setTimeout(seeWhetherPinned, 300);
   }
+  setTimeout(seeWhetherPinned, 300);
 }());

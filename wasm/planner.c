@@ -4,7 +4,11 @@
 
 // What a page calls, beside the module's memory: an answer takes its memory from an instance of its
 // own, which is thrown away with it, so that nothing is freed here.
+#ifdef __wasm__
 #define EXPORTED(name) __attribute__((export_name(name)))
+#else
+#define EXPORTED(name)
+#endif
 
 EXPORTED("text_new") char *text_new(size_t bytes);
 EXPORTED("planner_answer")
