@@ -30,7 +30,7 @@ GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
 PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page.css.inc reports/page.js.inc \
-                 reports/what_if.css.inc reports/what_if.js.inc wasm/planner.js.inc)
+                 reports/what_if.css.inc reports/what_if.js.inc reports/planner.js.inc)
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
 SOURCES = $(filter-out executor/contraction.c, \

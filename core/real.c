@@ -139,7 +139,7 @@ int real_log2_ceil(double count)
 {
     assert(count < 0x1p1023);
     int n = 0;
-    for (double power = 1; power < count; power *= 2)
+    while (ldexp(1, n) < count)
         n++;
     return n;
 }

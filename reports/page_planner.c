@@ -6,7 +6,7 @@ static const char STYLE[] =
     ;
 static const char SCRIPT[] =
 #include "reports/what_if.js.inc"
-#include "wasm/planner.js.inc"
+#include "reports/planner.js.inc"
     ;
 
 static const size_t FILE_BYTES_MAX = (size_t)64 << 20;

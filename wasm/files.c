@@ -7,7 +7,7 @@ char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_
 {
     (void)arena;
     (void)limit_bytes;
-    (void)bytes;
+    *bytes = 0;
     err_set(err, ERR_INPUT, "%s: a page reads no files", path);
     return NULL;
 }

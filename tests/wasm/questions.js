@@ -9,7 +9,7 @@ const { spawnSync } = require('child_process');
 const [modulePath, binary, folder, seedText, countText] = process.argv.slice(2);
 const root = `${__dirname}/../..`;
 const read = path => fs.readFileSync(path, 'utf8');
-vm.runInThisContext(read(`${root}/wasm/planner.js`));
+vm.runInThisContext(read(`${root}/reports/planner.js`));
 const planner = new WebAssembly.Module(fs.readFileSync(modulePath));
 const tables = `"fabrics":${read(`${root}/cost_models/fabrics.json`)},` +
     `"bands":${read(`${root}/cost_models/bands.json`)}`;
