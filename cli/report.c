@@ -51,6 +51,12 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     report.plan = plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!report.plan) return exit_status(err);
     report.request = &request;
+    int64_t rank_count = parallel_rank_count(&request.parallel);
+    if (options.slow_rank >= rank_count) {
+        err_set(err, ERR_USAGE, "--slow: the plan has the ranks 0 to %lld, not %d",
+                (long long)rank_count - 1, options.slow_rank);
+        return exit_status(err);
+    }
     if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 
     struct arena scratch = {0};

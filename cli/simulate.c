@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/inject_options.h"
 #include "cli/options.h"
 #include "cli/plan_question.h"
 #include "cli/reliability_options.h"
@@ -6,6 +7,7 @@
 #include "planner/memory/plan_script.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
+#include "reports/inject_table.h"
 #include "reports/plan_json.h"
 #include "reports/step_table.h"
 
@@ -18,6 +20,7 @@ struct arguments {
     bool all_ranks, ablation, explain, verify, json;
     double tokens;  // 0: those of the plan
     struct reliability_arguments reliability;
+    struct inject_arguments inject;
 };
 
 static void unfold(struct arena *arena, const struct parallel *parallel, int64_t kv_head_count,
@@ -39,6 +42,8 @@ static void unfold(struct arena *arena, const struct parallel *parallel, int64_t
 struct more {
     const struct ablation *ablation;
     const struct explain *explain;
+    const struct injection *injection;
+    const struct injection_result *injected;
 };
 
 static void print_json(struct arena *arena, const struct prediction *prediction,
@@ -49,6 +54,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     prediction_write(&writer, "prediction", prediction);
     if (more->ablation) ablation_write(&writer, more->ablation);
     if (more->explain) explain_write(&writer, more->explain);
+    if (more->injected) inject_write(&writer, more->injection, more->injected);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
 }
@@ -101,46 +107,83 @@ static void override(struct arena *arena, const struct arguments *arguments,
     if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
 }
 
+// Everything that was asked for beside the prediction.
+struct extras {
+    struct ablation ablation;
+    struct explain explain;
+    struct injection injection;
+    struct injection_result injected;
+    const char *verified;
+};
+
+static bool find_extras(struct arena *arena, struct arena *scratch,
+                        const struct arguments *arguments, const struct evaluation_request *request,
+                        const struct evaluation *evaluation, struct extras *extras, struct err *err)
+{
+    if (arguments->ablation && !ablate(arena, scratch, request, &extras->ablation, err))
+        return false;
+    if (arguments->explain) {
+        extras->explain.account = account_make(arena, scratch, request, evaluation);
+        extras->explain.sensitivity = sensitivity_make(arena, scratch, request, evaluation);
+    }
+    return !inject_is_asked(&arguments->inject) ||
+           inject(arena, scratch, request, evaluation, &extras->injection, arguments->trace != NULL,
+                  &extras->injected, err);
+}
+
+static void print(struct arena *arena, const struct arguments *arguments,
+                  const struct evaluation_request *request, const struct evaluation *evaluation,
+                  const struct extras *extras)
+{
+    bool is_injected = inject_is_asked(&arguments->inject);
+    if (arguments->json) {
+        const struct more more = {arguments->ablation ? &extras->ablation : NULL,
+                                  arguments->explain ? &extras->explain : NULL, &extras->injection,
+                                  is_injected ? &extras->injected : NULL};
+        print_json(arena, &evaluation->prediction, &more);
+        return;
+    }
+    fputs(step_table_text(arena, request, evaluation), stdout);
+    fputs(extras->verified, stdout);
+    if (arguments->ablation)
+        fputs(ablation_text(arena, request->cluster, &extras->ablation), stdout);
+    if (arguments->explain) fputs(explain_text(arena, &extras->explain), stdout);
+    if (is_injected) fputs(inject_text(arena, &extras->injection, &extras->injected), stdout);
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
+    struct extras extras = {.verified = ""};
+    if (!inject_read(arena, &arguments->inject, &extras.injection, err)) return exit_status(err);
     const struct plan *plan =
         plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!plan) return exit_status(err);
     override(arena, arguments, &request);
-    request.engine.want_trace = arguments->trace != NULL;
+    bool is_injected = inject_is_asked(&arguments->inject);
+    request.engine.want_trace = arguments->trace != NULL && !is_injected;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
 
     struct arena scratch = {0};
     struct evaluation evaluation = {0};
-    struct ablation ablation = {0};
-    struct explain explain = {0};
     const struct plan_schedule *schedule = NULL;
-    const char *verified = "";
     bool done = evaluate(arena, &scratch, &request, &evaluation, err) &&
                 use_schedule(arena, plan, request.stack, &evaluation, &schedule, err);
-    if (done && arguments->verify)
-        done = verify(arena, &scratch, request.stack, &evaluation, schedule, &verified, err);
-    if (done && arguments->ablation) done = ablate(arena, &scratch, &request, &ablation, err);
-    if (done && arguments->explain) {
-        explain.account = account_make(arena, &scratch, &request, &evaluation);
-        explain.sensitivity = sensitivity_make(arena, &scratch, &request, &evaluation);
+    if (done && arguments->verify) {
+        done = verify(arena, &scratch, request.stack, &evaluation, schedule, &extras.verified, err);
     }
+    if (!done) {
+        arena_free(&scratch);
+        return plan_question_status(arguments->plan, err);
+    }
+    done = find_extras(arena, &scratch, arguments, &request, &evaluation, &extras, err);
     arena_free(&scratch);
-    if (!done) return plan_question_status(arguments->plan, err);
-    if (arguments->trace && !trace_write(&evaluation.simulation->trace, arguments->trace, err)) {
+    if (!done) return exit_status(err);
+    const struct simulation *shown =
+        is_injected ? extras.injected.simulation : evaluation.simulation;
+    if (arguments->trace && !trace_write(&shown->trace, arguments->trace, err))
         return exit_status(err);
-    }
-    if (arguments->json) {
-        const struct more more = {arguments->ablation ? &ablation : NULL,
-                                  arguments->explain ? &explain : NULL};
-        print_json(arena, &evaluation.prediction, &more);
-        return 0;
-    }
-    fputs(step_table_text(arena, &request, &evaluation), stdout);
-    fputs(verified, stdout);
-    if (arguments->ablation) fputs(ablation_text(arena, request.cluster, &ablation), stdout);
-    if (arguments->explain) fputs(explain_text(arena, &explain), stdout);
+    print(arena, arguments, &request, &evaluation, &extras);
     return 0;
 }
 
@@ -166,9 +209,10 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
     };
     enum { ROW_COUNT = sizeof rows / sizeof *rows };
-    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + 1] = {0};
+    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + INJECT_OPTION_COUNT + 1] = {0};
     memcpy(options, rows, sizeof rows);
-    reliability_options(&arguments.reliability, options + ROW_COUNT);
+    int count = ROW_COUNT + reliability_options(&arguments.reliability, options + ROW_COUNT);
+    inject_options(&arguments.inject, options + count);
     if (command_wants_help(argc, argv)) return options_print(stdout, "simulate", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
 

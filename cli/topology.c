@@ -84,7 +84,10 @@ static void put_network(struct arena *arena, struct table *table, const struct c
                  arena_print(arena, "%.2f %s per GPU hour%s", price->per_gpu_hour, price->currency,
                              spot));
     }
-    if (cluster->failures.gpu_mtbf_h > 0) {
+    double failures_per_h = 0;
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++)
+        failures_per_h += cluster_failures_per_s(cluster, (enum failure_cause)cause) * 3600;
+    if (failures_per_h > 0) {
         const char *restart = "";
         if (cluster->failures.restart_s > 0) {
             restart = arena_print(arena, ", restart %s",
@@ -92,7 +95,7 @@ static void put_network(struct arena *arena, struct table *table, const struct c
         }
         put_fact(table, "failures",
                  arena_print(arena, "one per %s GPU hours%s",
-                             units_count(arena, cluster->failures.gpu_mtbf_h), restart));
+                             units_count(arena, cluster->rank_count / failures_per_h), restart));
     }
 }
 

@@ -27,7 +27,9 @@ static void put_text(struct file_writer *file, const char *text)
 
 static void put_names(struct file_writer *file, const struct trace *trace, struct arena *scratch)
 {
+    const char *before = "";
     for (int rank = 0; rank < trace->rank_count; rank++) {
+        if (trace->appears && !trace->appears[rank]) continue;
         struct arena_mark mark = arena_mark(scratch);
         struct json_writer name = {.arena = scratch};
         json_put_text(&name, NULL,
@@ -36,7 +38,8 @@ static void put_names(struct file_writer *file, const struct trace *trace, struc
         put_text(file, arena_print(scratch,
                                    "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,"
                                    "\"args\":{\"name\":%s}}",
-                                   rank ? ",\n" : "", rank, name.text));
+                                   before, rank, name.text));
+        before = ",\n";
         for (int stream = 0; stream < STREAM_COUNT; stream++) {
             put_text(file, arena_print(scratch,
                                        ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,"
@@ -52,6 +55,7 @@ static void put_span(struct file_writer *file, const struct trace *trace, const 
 {
     assert(span->start_ns <= span->end_ns);
     assert(span->rank >= 0 && span->rank < trace->rank_count);
+    assert(!trace->appears || trace->appears[span->rank]);
     struct json_writer name = {.arena = scratch};
     json_put_text(&name, NULL, trace->task_name(trace->context, span, scratch));
     put_text(file, arena_print(scratch,

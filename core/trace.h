@@ -1,6 +1,7 @@
 #pragma once
 #include "core/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // A trace is what happened when: an array of spans. The simulator writes a predicted one, the
@@ -29,11 +30,12 @@ struct span {
 struct trace {
     struct span *spans;
     int64_t span_count;
-    int rank_count;  // ranks that appear
+    int rank_count;  // ranks that appear are below it
     const char *(*task_name)(const void *context, const struct span *span, struct arena *scratch);
     // Of the process that stands for a rank; NULL: "rank N".
     const char *(*rank_name)(const void *context, int rank, struct arena *scratch);
     const void *context;
+    const bool *appears;  // [rank] whether it has a line of its own; NULL: all have
 };
 
 const char *stream_name(enum stream stream);

@@ -1,30 +1,11 @@
 #include "cost_models/renewal.h"
+#include "core/random.h"
 #include "core/real.h"
 #include "topologies/cluster.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-// Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators": SplitMix64.
-static uint64_t draw_bits(uint64_t *state)
-{
-    uint64_t bits = *state += 0x9e3779b97f4a7c15u;
-    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-    return bits ^ bits >> 31;
-}
-
-static double draw_uniform(uint64_t *state)  // 0 <= it < 1
-{
-    return (double)(draw_bits(state) >> 11) * 0x1p-53;
-}
-
-static double draw_exponential(uint64_t *state, double mean)
-{
-    return -mean * real_log(1 - draw_uniform(state));
-}
 
 // Failures that take a node come only while the job runs, with at most `spare_nodes` nodes in
 // repair; with one more it waits. That is a system of spare_nodes + 1 servers that loses whom it
@@ -163,7 +144,7 @@ static double replace_node(const struct renewal *renewal, struct repairs *repair
 {
     if (renewal->repair_s <= 0) return now_s;
     forget_repaired(repairs, now_s);
-    repairs->back_s[repairs->count++] = now_s + draw_exponential(state, renewal->repair_s);
+    repairs->back_s[repairs->count++] = now_s + random_exponential(state, renewal->repair_s);
     if (repairs->count <= renewal->spare_nodes) return now_s;
     double first_s = repairs->back_s[0];
     for (int i = 1; i < repairs->count; i++)
@@ -180,13 +161,13 @@ static double draw_run(const struct renewal *renewal, double work_s, uint64_t *s
     double wall_s = 0, restart_s = 0, left = segments.count;
     for (;;) {
         double need_s = restart_s + left * length_s + segments.rest_s;
-        double failure_s = draw_exponential(state, renewal->mtbf_s);
+        double failure_s = random_exponential(state, renewal->mtbf_s);
         if (failure_s >= need_s) return wall_s + need_s;
         wall_s += failure_s;
         double stored = floor((failure_s - restart_s - renewal->storing_s) / length_s);
         if (stored > 0) left -= fmin(stored, left);
         restart_s = renewal->restart_s;
-        if (draw_uniform(state) < renewal->node_loss_ratio)
+        if (random_uniform(state) < renewal->node_loss_ratio)
             wall_s = replace_node(renewal, &repairs, state, wall_s);
     }
 }
@@ -224,8 +205,8 @@ static double normal_quantile(double ratio)
 void renewal_quantiles(const struct renewal *renewal, double work_s, const double *ratios,
                        double *wall_s, int count)
 {
-    enum { RUNS = 1000, SEED = 20061001 };
-    static const double FEW = 100;
+    enum { RUNS = 600, SEED = 20061001 };
+    static const double FEW = 20;
     double mean_s = renewal_mean_s(renewal, work_s);
     double drawn_s[RUNS];
     bool is_drawn = mean_s / renewal->mtbf_s < FEW;

@@ -92,8 +92,10 @@ int chart_ticks(const struct chart_axis *axis, int most, double ticks[CHART_TICK
     if (axis->scale == CHART_LOG) return log_ticks(axis, most, ticks);
     double step = step_of(axis->high - axis->low, most);
     int count = 0;
-    for (double i = ceil(axis->low / step - 1e-9); i * step <= axis->high * (1 + 1e-9); i++) {
-        if (count < CHART_TICKS_MAX) ticks[count++] = i * step + 0.0;  // not -0
+    double first = ceil(axis->low / step - 1e-9);
+    while (count < CHART_TICKS_MAX && (first + count) * step <= axis->high + 1e-9 * step) {
+        ticks[count] = (first + count) * step + 0.0;  // not -0
+        count++;
     }
     return count;
 }

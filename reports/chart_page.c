@@ -87,7 +87,8 @@ static void put_rows(const struct drawing *drawing)
     for (int i = 0; i < count; i += skip) {
         double top = each * i;
         if (axis->names_above) {
-            markup_print(page, "<text class=\"row\" x=\"0\" y=\"%.1f\">", top + BAR_TOP - 6);
+            markup_print(page, "<text class=\"row%s\" x=\"0\" y=\"%.1f\">",
+                         axis->values_optional ? " long" : "", top + BAR_TOP - 6);
         } else {
             markup_print(page, "<text class=\"tick\" x=\"-8\" y=\"%.1f\" text-anchor=\"end\">",
                          top + each / 2 + 4);

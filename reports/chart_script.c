@@ -126,8 +126,7 @@ static void put_plot(struct markup *script, const struct chart *chart, int index
                      color);
         break;
     case CHART_LABELS:
-        markup_print(script, "1:2:3 with labels noenhanced left offset 0.5,0.5 textcolor '%s'",
-                     color);
+        markup_put(script, "1:2:3 with labels noenhanced left offset 0.5,0.7 textcolor '#333333'");
         break;
     }
     // The key shows the colour of the first box, which may be a light one: it gets its own line.
@@ -150,7 +149,7 @@ char *chart_script(struct arena *arena, const struct chart *chart)
     struct markup script = {.arena = arena};
     markup_put(&script, "reset\nset encoding utf8\nset border 3 linecolor '#999999'\n"
                         "set grid linecolor '#e5e5e5'\nset tics nomirror textcolor '#333333'\n"
-                        "set key outside bottom center horizontal textcolor '#333333'\n"
+                        "set key outside top center horizontal textcolor '#333333'\nset rmargin 8\n"
                         "set title ");
     put_quoted(&script, chart->title);
     markup_put(&script, " noenhanced textcolor '#111111'\n");

@@ -15,7 +15,8 @@ enum { STAGES_MAX = 4, COLUMNS = 600 };
 struct moment {
     int64_t at_ns;
     double saved_bytes, working_bytes;
-    int heads;  // micro-batches whose logits are kept
+    int heads;   // micro-batches whose logits are kept
+    int losses;  // and whose copies of them the loss needs, or what it leaves for W
 };
 
 struct curve {
@@ -26,9 +27,10 @@ struct curve {
     double transit;            // of what is offloaded
 };
 
-static void add_moment(struct curve *curve, int64_t at_ns, double saved, double working, int heads)
+static void add_moment(struct curve *curve, int64_t at_ns, double saved, double working, int heads,
+                       int losses)
 {
-    curve->moments[curve->count++] = (struct moment){at_ns, saved, working, heads};
+    curve->moments[curve->count++] = (struct moment){at_ns, saved, working, heads, losses};
 }
 
 // F brings what it saves; the end of B takes it away and leaves what W reads, the end of W takes
@@ -45,14 +47,14 @@ static void add_task(struct curve *curve, const struct program *program,
     double working = (double)curve->parts.transient_bytes, saved = hold->saved_bytes;
     int heads = hold->loss_bytes > 0;
     if (id.kind == TASK_FORWARD) {
-        add_moment(curve, span->start_ns, saved, working, heads);
-        add_moment(curve, span->end_ns, 0, -working, 0);
+        add_moment(curve, span->start_ns, saved, working, heads, heads);
+        add_moment(curve, span->end_ns, 0, -working, 0, 0);
     } else if (id.kind == TASK_BACKWARD) {
-        add_moment(curve, span->start_ns, 0, working, 0);
-        add_moment(curve, span->end_ns, waiting - saved, -working, -heads);
+        add_moment(curve, span->start_ns, 0, working, 0, 0);
+        add_moment(curve, span->end_ns, waiting - saved, -working, -heads, is_fused ? -heads : 0);
     } else {
-        add_moment(curve, span->start_ns, 0, working, 0);
-        add_moment(curve, span->end_ns, -waiting, -working, 0);
+        add_moment(curve, span->start_ns, 0, working, 0, 0);
+        add_moment(curve, span->end_ns, -waiting, -working, 0, is_fused ? 0 : -heads);
     }
 }
 
@@ -122,15 +124,16 @@ static double draw_curve(const struct chart *chart, struct chart_series *series,
     double standing = curve->transit + (double)(parts->weights_bytes + parts->gradients_bytes +
                                                 parts->optimizer_bytes + parts->buffers_bytes);
     double alive = 0, all = standing, highest = standing;
-    int heads = 0, next = 0;
+    int heads = 0, losses = 0, next = 0;
     for (int column = 0; column <= COLUMNS; column++) {
         double until_ns = 1e9 * end_s * (column + 1) / COLUMNS, most = all;
         for (; next < curve->count && (double)curve->moments[next].at_ns < until_ns; next++) {
             const struct moment *moment = &curve->moments[next];
             alive += moment->saved_bytes + moment->working_bytes;
             heads += moment->heads;
-            double logits = heads > 0 ? curve->loss + (heads - 1) * curve->logits_each : 0;
-            all = standing + alive + logits;
+            losses += moment->losses;
+            double logits = heads > 1 ? (heads - 1) * curve->logits_each : 0;
+            all = standing + alive + logits + (losses > 0 ? curve->loss : 0);
             most = fmax(most, all);
         }
         highest = fmax(highest, most);

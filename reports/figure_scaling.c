@@ -190,17 +190,19 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     if (count < 2) return false;
     chart->name = "pareto";
     chart->title = "Time against price of the whole run, by number of GPUs";
-    chart->how = "Left is sooner, down is cheaper; what is not on the line is beaten in both by "
-                 "something that is.";
+    chart->how =
+        "Each dot is a number of GPUs: left is sooner, down is cheaper, and what is not on "
+        "the line is beaten in both by something that is.";
     set_offer_axes(chart, offers, count, has_money ? cluster->price.currency : NULL);
     chart->height = 280;
     add_front(chart, offers, count);
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
     struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
     for (int i = 0; i < count; i++) {
-        const char *name = arena_print(arena, "%.0f GPUs", offers[i].gpu_count);
-        const char *title = arena_print(arena, "%s: %.3g days, %s %s", name, offers[i].s / 86400,
-                                        units_count(arena, offers[i].price), chart->y.label);
+        const char *name = units_count(arena, offers[i].gpu_count);
+        const char *title =
+            arena_print(arena, "%s GPUs: %.3g days, %s %s", name, offers[i].s / 86400,
+                        units_count(arena, offers[i].price), chart->y.label);
         struct chart_mark mark = {
             .x0 = offers[i].s / 86400, .y0 = offers[i].price, .size = 5, .title = title};
         chart_mark(chart, dots, &mark);

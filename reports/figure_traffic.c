@@ -42,12 +42,17 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
                     "In all %s, %s of it inside nodes.",
                     units_bytes(arena, most), inside, units_bytes(arena, traffic->total_bytes),
                     units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
+    // Across stand the numbers of nodes themselves.
+    double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
+                                   .low = -0.5 * each,
+                                   .high = (count - 0.5) * each,
+                                   .format = index_text};
+    chart->y = (struct chart_axis){.label = arena_print(arena, "from %s", what),
+                                   .scale = CHART_ROWS,
                                    .low = -0.5,
                                    .high = count - 0.5,
-                                   .format = index_text};
-    chart->y =
-        (struct chart_axis){.scale = CHART_ROWS, .low = -0.5, .high = count - 0.5, .names = names};
+                                   .names = names};
     chart->height = count < 4 ? 60 * count : count <= 16 ? 22 * count : 14 * count;
     chart->width = 96 + chart->height * 5 / 4;
     struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_FORWARD, NULL);
@@ -58,8 +63,8 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
             const char *title = arena_print(arena, "%s %s to %s: %s", what, names[from], names[to],
                                             units_bytes(arena, bytes));
             chart_mark(chart, series,
-                       &(struct chart_mark){.x0 = to - 0.46,
-                                            .x1 = to + 0.46,
+                       &(struct chart_mark){.x0 = (to - 0.46) * each,
+                                            .x1 = (to + 0.46) * each,
                                             .y0 = from - 0.46,
                                             .y1 = from + 0.46,
                                             .title = title,

@@ -2,6 +2,7 @@
 #include "cost_models/parameters.h"
 #include "planner/memory/plan_schedule.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool evaluate_plan(struct arena *arena, struct arena *scratch, struct report *report,
@@ -113,16 +114,13 @@ static int stage_of_rank(const struct mesh *mesh, int rank)
 
 // Pipelines without the slow rank are all alike, so that one of them stands for all; they wait for
 // each other when gradients are reduced. Rows of the trace are the stages of the slow one.
-static bool slow_down(struct arena *arena, struct arena *scratch,
-                      const struct report_options *options, struct report *report, struct err *err)
+static void slow_down(struct arena *arena, struct arena *scratch,
+                      const struct report_options *options, struct report *report)
 {
     const struct program *program = report->evaluation->program;
     int stage_count = program->shape.stage_count, rank_count = program->mesh.rank_count;
-    if (options->slow_ratio <= 0) return true;
-    if (options->slow_rank < 0 || options->slow_rank >= rank_count) {
-        return err_set(err, ERR_USAGE, "--slow: the plan has the ranks 0 to %d, not %d",
-                       rank_count - 1, options->slow_rank);
-    }
+    if (options->slow_ratio <= 0) return;
+    assert(options->slow_rank >= 0 && options->slow_rank < rank_count);
     int pipelines = rank_count / stage_count > 1 ? 2 : 1;
     struct report_straggler *straggler = &report->straggler;
     *straggler = (struct report_straggler){
@@ -151,7 +149,6 @@ static bool slow_down(struct arena *arena, struct arena *scratch,
         if (span->rank < stage_count) straggler->trace.spans[straggler->trace.span_count++] = *span;
     }
     straggler->trace.rank_count = stage_count;
-    return true;
 }
 
 // Each parameter once, as the products read it, and what the optimizer keeps.
@@ -256,7 +253,7 @@ bool report_make(struct arena *arena, struct arena *scratch, const struct report
     read_search(report->plan, &report->kept, err);
     if (err->kind || !read_alternatives(arena, scratch, report, err)) return false;
     if (!explain(arena, scratch, report, err)) return false;
-    if (!slow_down(arena, scratch, options, report, err)) return false;
+    slow_down(arena, scratch, options, report);
     find_goodput(arena, report);
     return scale(arena, options, report, err);
 }

@@ -5,7 +5,7 @@
 // again, what would change their order, one slow rank, failures, other numbers of GPUs.
 
 struct report_options {
-    int slow_rank;
+    int slow_rank;                  // one of the plan's
     double slow_ratio;              // 0: no straggler
     int64_t gpus_least, gpus_most;  // of the scaling curve; 0: from an eighth of the plan's GPUs
                                     // to eight times as many
@@ -14,8 +14,7 @@ struct report_options {
 
 // Fills the report but for plan, request, plan_path, version and planner, which are the caller's.
 // `plan_schedule` of the plan must already be read by whoever wants it applied. Lives in `arena`.
-// False with ERR_USAGE for a rank that the plan does not have, ERR_INPUT for alternatives that are
-// none.
+// False with ERR_INPUT for alternatives that are none.
 MUST_CHECK bool report_make(struct arena *arena, struct arena *scratch,
                             const struct report_options *options, struct report *report,
                             struct err *err);

@@ -8,8 +8,8 @@
 
 // The step, in order: the pipelines (walk.c), each stage's gradient reductions (reduce.c), the
 // small reductions, the tied parameters, the norm, the update, the parameter gathering unless it
-// runs in the next step's forward, the overhead. Pipeline q is the q-th rank of every stage, in
-// rank order; the ranks of a stage reduce together.
+// runs in the next step's forward, the overhead. What is walked are lanes; without any, pipeline q
+// is the q-th rank of every stage, in rank order. The ranks of a stage reduce together.
 
 struct stage_end {
     int64_t walk_ns;    // the slowest rank's last task, and blocking send
@@ -21,41 +21,86 @@ struct engine {
     const struct step_price *price;
     const struct engine_options *options;
     struct walk *walk;
-    int pipeline_count;
-    int *rank_of;            // [pipeline * stage_count + stage]
-    int *ranks_of;           // [stage * pipeline_count + pipeline], the same ranks
-    struct stage_end *ends;  // [stage]
-    int64_t busy_ns, blocked_ns, gather_wait_ns;  // over all ranks
-    double *slow_sum;                             // [stage] over its ranks
-    double *slow_most;                            // [stage]
-    double chain_s;                               // slowest pipeline's longest chain
-    int64_t *stage_busy_ns;                       // [stage], the busiest rank
-    struct stage_waits *waits;                    // [stage]
+    const struct engine_lane *lanes;
+    int lane_count;
+    double pipeline_count;                       // that they stand for
+    int *shown_count;                            // [stage] ranks of the trace
+    int **shown;                                 // [stage][n]
+    struct stage_end *ends;                      // [stage]
+    double busy_ns, blocked_ns, gather_wait_ns;  // over all pipelines
+    double recompute_s, exposed_s[PART_COUNT];   // the same, inside tasks
+    double *slow_most;                           // [stage]
+    double *lane_busy_s;                         // [lane * stage_count + stage]
+    double chain_s;                              // slowest pipeline's longest chain
+    int64_t *stage_busy_ns;                      // [stage], the busiest rank
+    struct stage_waits *waits;                   // [stage]
 };
 
-static void make_ranks(struct arena *scratch, struct engine *engine)
+// One lane a pipeline.
+static void make_lanes(struct arena *scratch, struct engine *engine)
 {
     int stage_count = engine->price->shape.stage_count;
     const struct engine_options *options = engine->options;
     int rank_count = options->all_ranks ? options->rank_count : stage_count;
     assert(rank_count > 0 && rank_count % stage_count == 0);
-    engine->pipeline_count = rank_count / stage_count;
-    engine->rank_of = ARENA_NEW(scratch, int, rank_count);
-    engine->ranks_of = ARENA_NEW(scratch, int, rank_count);
+    engine->lane_count = rank_count / stage_count;
+    struct engine_lane *lanes = ARENA_NEW(scratch, struct engine_lane, engine->lane_count);
+    struct lane_stage *stages = ARENA_NEW(scratch, struct lane_stage, rank_count);
+    int *ranks = ARENA_NEW(scratch, int, rank_count);
     int *filled = ARENA_NEW(scratch, int, stage_count);
     for (int rank = 0; rank < rank_count; rank++) {
         int stage = options->all_ranks ? options->stage_of_rank[rank] : rank;
-        int pipeline = filled[stage]++;
-        assert(pipeline < engine->pipeline_count && "stages of different rank counts");
-        engine->rank_of[pipeline * stage_count + stage] = rank;
-        engine->ranks_of[stage * engine->pipeline_count + pipeline] = rank;
+        int lane = filled[stage]++;
+        assert(lane < engine->lane_count && "stages of different rank counts");
+        ranks[rank] = rank;
+        bool is_slow = options->all_ranks && options->slowdown_of_rank;
+        stages[lane * stage_count + stage] = (struct lane_stage){
+            is_slow ? options->slowdown_of_rank[rank] : 1, 0, 1, ranks + rank, NULL};
+    }
+    for (int lane = 0; lane < engine->lane_count; lane++)
+        lanes[lane] = (struct engine_lane){1, stages + (ptrdiff_t)lane * stage_count};
+    engine->lanes = lanes;
+}
+
+static void take_lanes(struct arena *scratch, struct engine *engine)
+{
+    int stage_count = engine->price->shape.stage_count;
+    engine->lanes = engine->options->lanes;
+    engine->lane_count = engine->options->lane_count;
+    if (!engine->lanes) make_lanes(scratch, engine);
+    engine->shown_count = ARENA_NEW(scratch, int, stage_count);
+    engine->shown = ARENA_NEW(scratch, int *, stage_count);
+    for (int lane = 0; lane < engine->lane_count; lane++) {
+        engine->pipeline_count += engine->lanes[lane].pipeline_count;
+        for (int stage = 0; stage < stage_count; stage++)
+            engine->shown_count[stage] += engine->lanes[lane].stages[stage].shown_count;
+    }
+    for (int stage = 0; stage < stage_count; stage++) {
+        engine->shown[stage] = ARENA_NEW(scratch, int, engine->shown_count[stage]);
+        for (int lane = 0, n = 0; lane < engine->lane_count; lane++) {
+            const struct lane_stage *own = &engine->lanes[lane].stages[stage];
+            for (int i = 0; i < own->shown_count; i++)
+                engine->shown[stage][n++] = own->shown[i];
+        }
     }
 }
 
-static double slowdown_of(const struct engine *engine, int rank)
+// What all ranks of a stage do together, at the pace of those on the slowest links.
+static const struct step_price *stage_price(const struct engine *engine, int stage)
 {
     const struct engine_options *options = engine->options;
-    return options->all_ranks && options->slowdown_of_rank ? options->slowdown_of_rank[rank] : 1;
+    return options->stage_price ? options->prices[options->stage_price[stage]] : engine->price;
+}
+
+// Of a price that all stages wait for: the most that any has to pay.
+static double most_s(const struct engine *engine, size_t member)
+{
+    double most = 0;
+    for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
+        const char *price = (const char *)stage_price(engine, stage);
+        most = fmax(most, *(const double *)(const void *)(price + member));
+    }
+    return most;
 }
 
 static int stage_buckets(const struct step_price *price, int stage)
@@ -80,28 +125,36 @@ static struct spans *make_spans(struct arena *arena, const struct engine *engine
     for (int stage = 0; stage < shape->stage_count; stage++) {
         int64_t rank_spans = SPANS_PER_SLOT * engine->walk->slot_count + messages +
                              stage_buckets(engine->price, stage) + ENGINE_TASK_KIND_COUNT + 2;
-        spans->capacity += rank_spans * engine->pipeline_count;
+        spans->capacity += rank_spans * engine->shown_count[stage];
     }
     spans->list = ARENA_NEW(arena, struct span, spans->capacity);
     return spans;
 }
 
+static const struct step_price *lane_price(const struct engine *engine,
+                                           const struct engine_lane *lane, int stage)
+{
+    const struct engine_options *options = engine->options;
+    return options->prices ? options->prices[lane->stages[stage].price] : engine->price;
+}
+
 // No pipeline is faster than its busiest stage, nor, where steps do not run into each other, than
 // one micro-batch up and down.
-static double pipeline_chain_s(const struct engine *engine, const double *slowdown)
+static double pipeline_chain_s(const struct engine *engine, const struct engine_lane *lane)
 {
-    const struct step_price *price = engine->price;
-    const struct schedule_shape *shape = &price->shape;
+    const struct schedule_shape *shape = &engine->price->shape;
     double chain_s = 0, busiest_s = 0;
     for (int stage = 0; stage < shape->stage_count; stage++) {
         double work_s = 0;
+        const struct step_price *price = lane_price(engine, lane, stage);
         for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
             int at = stage * shape->chunk_count + chunk;
             const struct chunk_price *class = &price->classes[price->class_of[at]];
             bool last_weight = engine->walk->row->backward_fused;
             for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
-                double task_s = phase_compute_s(class->phase_s[kind]) * slowdown[stage] +
-                                phase_exposed_s(class->phase_s[kind]);
+                double task_s =
+                    phase_compute_s(class->phase_s[kind]) * lane->stages[stage].slowdown +
+                    phase_exposed_s(class->phase_s[kind]);
                 work_s += task_s;
                 if (kind != TASK_WEIGHT || last_weight) chain_s += task_s;
             }
@@ -112,37 +165,50 @@ static double pipeline_chain_s(const struct engine *engine, const double *slowdo
         work_s *= shape->micro_batch_count;
         if (work_s > busiest_s) busiest_s = work_s;
     }
-    return chain_s > busiest_s && !price->post_validated ? chain_s : busiest_s;
+    return chain_s > busiest_s && !engine->price->post_validated ? chain_s : busiest_s;
 }
 
-static void run_pipelines(struct arena *scratch, struct engine *engine)
+// What the tasks of a lane contain beside compute.
+static void add_parts(struct engine *engine, const struct engine_lane *lane)
+{
+    const struct schedule_shape *shape = &engine->price->shape;
+    double times = (double)shape->micro_batch_count * lane->pipeline_count;
+    for (int at = 0; at < shape->stage_count * shape->chunk_count; at++) {
+        int stage = at / shape->chunk_count;
+        const struct step_price *price = lane_price(engine, lane, stage);
+        const struct chunk_price *class = &price->classes[price->class_of[at]];
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            const double *part_s = class->phase_s[kind];
+            engine->recompute_s += part_s[PART_RECOMPUTE] * times * lane->stages[stage].slowdown;
+            for (int part = PART_TP; part < PART_COUNT; part++)
+                engine->exposed_s[part] += part_s[part] * times;
+        }
+    }
+}
+
+static void run_lane(struct engine *engine, int index)
 {
     int stage_count = engine->price->shape.stage_count;
-    double *slowdown = ARENA_NEW(scratch, double, stage_count);
-    for (int pipeline = 0; pipeline < engine->pipeline_count; pipeline++) {
-        const int *ranks = engine->rank_of + (ptrdiff_t)pipeline * stage_count;
-        for (int stage = 0; stage < stage_count; stage++)
-            slowdown[stage] = slowdown_of(engine, ranks[stage]);
-        engine->walk->rank_of_stage = ranks;
-        walk_run(engine->walk, slowdown);
-        double chain_s = pipeline_chain_s(engine, slowdown);
-        if (chain_s > engine->chain_s) engine->chain_s = chain_s;
-        for (int stage = 0; stage < stage_count; stage++) {
-            const struct stage_walk *own = &engine->walk->stages[stage];
-            engine->busy_ns += own->busy_ns;
-            engine->blocked_ns += own->blocked_ns;
-            engine->gather_wait_ns += own->gather_wait_ns;
-            double each_s = 1e-9 / engine->pipeline_count;
-            engine->waits[stage].blocked_s += (double)own->blocked_ns * each_s;
-            engine->waits[stage].gather_s += (double)own->gather_wait_ns * each_s;
-            engine->slow_sum[stage] += slowdown[stage];
-            if (slowdown[stage] > engine->slow_most[stage])
-                engine->slow_most[stage] = slowdown[stage];
-            if (own->busy_ns > engine->stage_busy_ns[stage])
-                engine->stage_busy_ns[stage] = own->busy_ns;
-            if (own->end_ns > engine->ends[stage].walk_ns)
-                engine->ends[stage].walk_ns = own->end_ns;
-        }
+    const struct engine_lane *lane = &engine->lanes[index];
+    walk_run(engine->walk, lane);
+    add_parts(engine, lane);
+    // With jitter a chain may be luckier than its price.
+    double chain_s = engine->options->jitter_ratio > 0 ? 0 : pipeline_chain_s(engine, lane);
+    if (chain_s > engine->chain_s) engine->chain_s = chain_s;
+    double count = lane->pipeline_count, each_s = 1e-9 * count / engine->pipeline_count;
+    for (int stage = 0; stage < stage_count; stage++) {
+        const struct stage_walk *own = &engine->walk->stages[stage];
+        engine->busy_ns += (double)own->busy_ns * count;
+        engine->blocked_ns += (double)own->blocked_ns * count;
+        engine->gather_wait_ns += (double)own->gather_wait_ns * count;
+        engine->waits[stage].blocked_s += (double)own->blocked_ns * each_s;
+        engine->waits[stage].gather_s += (double)own->gather_wait_ns * each_s;
+        double slowdown = lane->stages[stage].slowdown;
+        if (slowdown > engine->slow_most[stage]) engine->slow_most[stage] = slowdown;
+        engine->lane_busy_s[index * stage_count + stage] = (double)own->busy_ns * 1e-9;
+        if (own->busy_ns > engine->stage_busy_ns[stage])
+            engine->stage_busy_ns[stage] = own->busy_ns;
+        if (own->end_ns > engine->ends[stage].walk_ns) engine->ends[stage].walk_ns = own->end_ns;
     }
 }
 
@@ -154,7 +220,7 @@ struct stage_once {
 
 static struct stage_once stage_once(const struct engine *engine, int stage)
 {
-    const struct step_price *price = engine->price;
+    const struct step_price *price = stage_price(engine, stage);
     struct stage_once once = {0};
     double update_s = 0;
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
@@ -176,17 +242,16 @@ static void put_spans(struct engine *engine, int stage, enum engine_task kind, e
     struct spans *spans = engine->walk->spans;
     if (!spans || start_ns == end_ns) return;
     struct task_id id = {(int)kind, 0, 0};
-    for (int i = 0; i < engine->pipeline_count; i++) {
-        int rank = engine->ranks_of[stage * engine->pipeline_count + i];
+    for (int i = 0; i < engine->shown_count[stage]; i++) {
         int task = task_number(&engine->price->shape, &id);
-        spans_add(spans, &(struct span){rank, stream, task, start_ns, end_ns});
+        spans_add(spans, &(struct span){engine->shown[stage][i], stream, task, start_ns, end_ns});
     }
 }
 
 static void add_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
                       int64_t start_ns, int64_t end_ns)
 {
-    engine->walk->event_count += engine->pipeline_count;
+    engine->walk->event_count += engine->lane_count;
     put_spans(engine, stage, kind, stream, start_ns, end_ns);
 }
 
@@ -201,11 +266,12 @@ static void add_copies(struct engine *engine, int stage, enum stream stream, int
 static int64_t reduce_all(struct engine *engine)
 {
     int stage_count = engine->price->shape.stage_count;
-    int64_t tied_ns = stage_count > 1 ? walk_ns(engine->price->tied_reduce_s) : 0;
+    double tied_s = most_s(engine, offsetof(struct step_price, tied_reduce_s));
+    int64_t tied_ns = stage_count > 1 ? walk_ns(tied_s) : 0;
     for (int stage = 0; stage < stage_count; stage++) {
         struct stage_end *end = &engine->ends[stage];
-        const int *ranks = engine->ranks_of + (ptrdiff_t)stage * engine->pipeline_count;
-        int64_t reduced_ns = reduce_end_ns(engine->walk, stage, ranks, engine->pipeline_count);
+        int64_t reduced_ns = reduce_end_ns(engine->walk, stage_price(engine, stage), stage,
+                                           engine->shown[stage], engine->shown_count[stage]);
         if (reduced_ns < end->walk_ns) reduced_ns = end->walk_ns;
         int64_t small_ns = stage_once(engine, stage).small_ns;
         end->exposed_ns[PART_DP] = reduced_ns - end->walk_ns;
@@ -239,7 +305,8 @@ static int64_t reduce_all(struct engine *engine)
 static int64_t update_all(struct engine *engine, int64_t sync_ns)
 {
     bool validated = engine->price->post_validated;
-    int64_t norm_ns = walk_ns(engine->price->norm_s), end_ns = validated ? 0 : sync_ns + norm_ns;
+    int64_t norm_ns = walk_ns(most_s(engine, offsetof(struct step_price, norm_s)));
+    int64_t end_ns = validated ? 0 : sync_ns + norm_ns;
     double rise_s = 0;
     for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
         const struct stage_end *end = &engine->ends[stage];
@@ -268,28 +335,19 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
 {
     const struct step_price *price = engine->price;
     const struct schedule_shape *shape = &price->shape;
-    double ranks = (double)engine->pipeline_count * shape->stage_count, *exposed_s;
-    struct cost cost = {.overhead_s = price->overhead_s};
+    double ranks = engine->pipeline_count * shape->stage_count, *exposed_s = NULL;
+    struct cost cost = {.overhead_s = price->overhead_s, .recompute_s = engine->recompute_s};
     exposed_s = cost.exposed_s;
-    for (int at = 0; at < shape->stage_count * shape->chunk_count; at++) {
-        const struct chunk_price *class = &price->classes[price->class_of[at]];
-        double slow = engine->slow_sum[at / shape->chunk_count];
-        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
-            const double *part_s = class->phase_s[kind];
-            double times = shape->micro_batch_count;
-            cost.recompute_s += part_s[PART_RECOMPUTE] * times * slow;
-            for (int part = PART_TP; part < PART_COUNT; part++)
-                exposed_s[part] += part_s[part] * times * engine->pipeline_count;
-        }
-    }
-    double task_s = (double)engine->busy_ns * 1e-9 - cost.recompute_s;
+    memcpy(exposed_s, engine->exposed_s, sizeof engine->exposed_s);
+    double task_s = engine->busy_ns * 1e-9 - cost.recompute_s;
     for (int part = PART_TP; part < PART_COUNT; part++)
         task_s -= exposed_s[part];
     cost.compute_s = task_s;
 
-    exposed_s[PART_DP] += (double)engine->gather_wait_ns * 1e-9;
-    if (!price->post_validated) exposed_s[PART_DP] += price->norm_s * ranks;
-    double pp_s = (double)engine->blocked_ns * 1e-9;
+    exposed_s[PART_DP] += engine->gather_wait_ns * 1e-9;
+    double norm_s = most_s(engine, offsetof(struct step_price, norm_s));
+    if (!price->post_validated) exposed_s[PART_DP] += norm_s * ranks;
+    double pp_s = engine->blocked_ns * 1e-9;
     for (int stage = 0; stage < shape->stage_count; stage++) {
         const struct stage_end *end = &engine->ends[stage];
         struct stage_once once = stage_once(engine, stage);
@@ -320,75 +378,41 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
     return cost;
 }
 
-const char *engine_task_name(enum engine_task kind)
-{
-    static const char *const NAMES[ENGINE_TASK_KIND_COUNT] = {"F",
-                                                              "B",
-                                                              "W",
-                                                              "send F",
-                                                              "send B",
-                                                              "receive F",
-                                                              "receive B",
-                                                              "reduce gradients",
-                                                              "gather parameters",
-                                                              "reduce small gradients",
-                                                              "reduce tied gradients",
-                                                              "norm",
-                                                              "update"};
-    assert((unsigned)kind < ENGINE_TASK_KIND_COUNT);
-    return NAMES[kind];
-}
-
-static const char *task_name(const void *context, const struct span *span, struct arena *scratch)
-{
-    const struct schedule_shape *shape = context;
-    struct task_id id = task_id_of(shape, span->task);
-    const char *name = engine_task_name((enum engine_task)id.kind);
-    if (id.kind >= ENGINE_PARAMETER_GATHER) return name;
-    const char *item = id.kind == ENGINE_GRADIENT_REDUCE ? "bucket " : "";
-    if (shape->chunk_count == 1) return arena_print(scratch, "%s %s%d", name, item, id.item);
-    return arena_print(scratch, "%s %s%d chunk %d", name, item, id.item, id.chunk);
-}
-
-static bool before(const struct span *a, const struct span *b)
-{
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns;
-    if (a->rank != b->rank) return a->rank < b->rank;
-    return a->stream < b->stream;
-}
-
-// A stable merge sort: spans were added stream by stream in their order, so that ties end on it.
-static struct span *sort_spans(struct arena *scratch, struct span *spans, int64_t count)
-{
-    struct span *from = spans, *to = ARENA_NEW(scratch, struct span, count);
-    for (int64_t width = 1; width < count; width *= 2) {
-        for (int64_t low = 0; low < count; low += 2 * width) {
-            int64_t middle = low + width < count ? low + width : count;
-            int64_t high = middle + width < count ? middle + width : count;
-            int64_t left = low, right = middle;
-            for (int64_t at = low; at < high; at++) {
-                bool take_right =
-                    left == middle || (right < high && before(&from[right], &from[left]));
-                to[at] = take_right ? from[right++] : from[left++];
-            }
-        }
-        struct span *swap = from;
-        from = to;
-        to = swap;
-    }
-    return from;
-}
-
 static void keep_trace(struct arena *arena, struct arena *scratch, const struct engine *engine,
                        struct trace *trace)
 {
-    const struct spans *spans = engine->walk->spans;
-    struct span *sorted = sort_spans(scratch, spans->list, spans->count);
-    if (sorted != spans->list) memcpy(spans->list, sorted, (size_t)spans->count * sizeof *sorted);
+    struct spans *spans = engine->walk->spans;
+    spans_sort(scratch, spans);
     struct schedule_shape *shape = ARENA_NEW(arena, struct schedule_shape, 1);
     *shape = engine->price->shape;
-    *trace = (struct trace){spans->list, spans->count, engine->pipeline_count * shape->stage_count,
-                            task_name,   NULL,         shape};
+    int rank_count = 0;
+    for (int64_t i = 0; i < spans->count; i++) {
+        if (spans->list[i].rank >= rank_count) rank_count = spans->list[i].rank + 1;
+    }
+    bool *appears = ARENA_NEW(arena, bool, rank_count);
+    for (int64_t i = 0; i < spans->count; i++)
+        appears[spans->list[i].rank] = true;
+    *trace = (struct trace){
+        .spans = spans->list,
+        .span_count = spans->count,
+        .rank_count = rank_count,
+        .appears = engine->options->lanes ? appears : NULL,
+        .task_name = spans_task_name,
+        .context = shape,
+    };
+}
+
+static struct walk *new_walk(struct arena *scratch, const struct engine *engine)
+{
+    const struct engine_options *options = engine->options;
+    struct walk *walk = walk_new(scratch, engine->price);
+    walk->prices = options->prices;
+    walk->jitter_ratio = options->jitter_ratio;
+    walk->jitter_ranks = options->jitter_ranks;
+    walk->random = options->seed;
+    for (int stage = 0; stage < engine->price->shape.stage_count; stage++)
+        walk_set_stage_price(walk, stage, stage_price(engine, stage));
+    return walk;
 }
 
 struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
@@ -402,14 +426,16 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     struct arena_mark mark = arena_mark(scratch);
     struct engine engine = {.price = price, .options = options};
     engine.waits = simulation->stage_waits;
-    engine.walk = walk_new(scratch, price);
-    make_ranks(scratch, &engine);
+    take_lanes(scratch, &engine);
+    engine.walk = new_walk(scratch, &engine);
+    engine.lane_busy_s = ARENA_NEW(arena, double, (size_t)engine.lane_count *(size_t)stage_count);
+    if (options->lanes) simulation->lane_busy_s = engine.lane_busy_s;
     engine.ends = ARENA_NEW(scratch, struct stage_end, stage_count);
-    engine.slow_sum = ARENA_NEW(scratch, double, stage_count);
     engine.slow_most = ARENA_NEW(scratch, double, stage_count);
     engine.stage_busy_ns = ARENA_NEW(scratch, int64_t, stage_count);
     engine.walk->spans = make_spans(arena, &engine);
-    run_pipelines(scratch, &engine);
+    for (int lane = 0; lane < engine.lane_count; lane++)
+        run_lane(&engine, lane);
     int64_t end_ns = update_all(&engine, reduce_all(&engine));
 
     simulation->cost = cost_of(&engine, end_ns);
@@ -417,7 +443,8 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
                       stage_runs_make(scratch, &price->shape, price->class_of, price->class_count));
     simulation->event_count = engine.walk->event_count;
     simulation->critical_path_s = engine.chain_s + price->overhead_s;
-    if (!price->post_validated) simulation->critical_path_s += price->norm_s;
+    if (!price->post_validated)
+        simulation->critical_path_s += most_s(&engine, offsetof(struct step_price, norm_s));
     for (int stage = 0; stage < stage_count; stage++)
         simulation->stage_busy_s[stage] = (double)engine.stage_busy_ns[stage] * 1e-9;
     if (options->want_trace) keep_trace(arena, scratch, &engine, &simulation->trace);

@@ -10,8 +10,8 @@
 //
 // One rank stands for each stage, or all ranks are played: the q-th ranks of all stages form
 // pipeline q, and the ranks of one stage reduce their gradients together, when the slowest has them
-// ready. The cost is the mean over ranks; the wait for others is bubble. Overhead comes last and
-// has no span.
+// ready. Or lanes are played, each of which stands for any number of pipelines that are alike. The
+// cost is the mean over ranks; the wait for others is bubble. Overhead comes last and has no span.
 
 // Tasks beyond the schedule's slots.
 enum engine_task {
@@ -42,8 +42,23 @@ struct simulation {
     struct trace trace;  // empty unless asked for
     int64_t event_count;
     double *stage_busy_s;  // compute of each stage
+    double *lane_busy_s;   // [lane * stage_count + stage]; NULL without lanes
     struct stage_waits *stage_waits;
     double critical_path_s;  // lower bound: one micro-batch up and down, or the busiest stage
+};
+
+// A stage of a lane: ranks that move together, because they communicate within micro-batches.
+struct lane_stage {
+    double slowdown;  // of their compute: that of the slowest, for whom the others wait
+    int price;        // index into engine_options.prices: of their collectives and hops
+    int shown_count;  // ranks that the trace shows, at least one
+    const int *shown;
+    const double *shown_slowdown;  // of their own compute, at most `slowdown`; NULL: `slowdown`
+};
+
+struct engine_lane {
+    int pipeline_count;  // that move like this, of the same number of ranks each
+    const struct lane_stage *stages;
 };
 
 struct engine_options {
@@ -52,6 +67,16 @@ struct engine_options {
     int rank_count;
     int *stage_of_rank;        // all_ranks: pipeline stage of each rank
     double *slowdown_of_rank;  // all_ranks: compute of rank r takes this factor longer; NULL = 1
+    const struct engine_lane *lanes;  // instead of all_ranks; NULL: there are none
+    int lane_count;
+    // Of the same program where some links are slower; NULL: one, the price of the step.
+    const struct step_price *const *prices;
+    const int *stage_price;  // [stage] of `prices`: what all ranks of a stage do together; NULL: 0
+    // Each task's compute on each rank takes longer or shorter by a share of it that is normally
+    // distributed with this deviation; of `jitter_ranks` that move together the slowest counts.
+    double jitter_ratio;
+    int jitter_ranks;
+    uint64_t seed;
 };
 
 // The simulation lives in `arena`. `scratch` is reset before returning.

@@ -50,9 +50,9 @@ static void add_spans(struct walk *walk, struct task_id id, const int *ranks, in
     }
 }
 
-int64_t reduce_end_ns(struct walk *walk, int stage, const int *ranks, int rank_count)
+int64_t reduce_end_ns(struct walk *walk, const struct step_price *price, int stage,
+                      const int *ranks, int rank_count)
 {
-    const struct step_price *price = walk->price;
     const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
     int first = walk->tail_first[stage], count = walk->slot_count - first;
     const int64_t *starts_ns = walk->tail_start_ns[stage], *ends_ns = walk->tail_end_ns[stage];

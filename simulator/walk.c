@@ -1,4 +1,5 @@
 #include "simulator/walk.h"
+#include "core/random.h"
 
 #include <assert.h>
 #include <math.h>
@@ -58,12 +59,17 @@ static void make_stages(struct arena *scratch, struct walk *walk)
     for (int stage = 0; stage < shape->stage_count; stage++) {
         walk->row->order(shape, stage, walk->slots + (ptrdiff_t)stage * walk->slot_count);
         make_tail(scratch, walk, stage);
-        for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
-            int at = stage * shape->chunk_count + chunk;
-            const struct chunk_price *class = &price->classes[price->class_of[at]];
-            walk->gather_ns[at] = walk_ns(class->parameter_gather_s);
-            if (price->gather_overlapped) walk->gather_sum_ns[stage] += walk->gather_ns[at];
-        }
+        walk_set_stage_price(walk, stage, price);
+    }
+}
+
+void walk_set_stage_price(struct walk *walk, int stage, const struct step_price *price)
+{
+    walk->gather_sum_ns[stage] = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int at = stage * price->shape.chunk_count + chunk;
+        walk->gather_ns[at] = walk_ns(price->classes[price->class_of[at]].parameter_gather_s);
+        if (price->gather_overlapped) walk->gather_sum_ns[stage] += walk->gather_ns[at];
     }
 }
 
@@ -75,7 +81,7 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     struct walk *walk = ARENA_NEW(scratch, struct walk, 1);
     walk->price = price;
     walk->row = schedule_row(price->schedule);
-    walk->hop_ns = walk_ns(price->hop_s);
+    walk->hop_ns = ARENA_NEW(scratch, int64_t, stages);
     walk->virtual_count = virtuals;
     walk->slot_count = TASK_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
     walk->slots = ARENA_NEW(scratch, struct slot, (size_t)stages * (size_t)walk->slot_count);
@@ -91,6 +97,7 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     for (int i = 0; i < 2; i++)
         walk->arrive_ns[i] = ARENA_NEW(scratch, int64_t, messages);
     walk->duration_ns = ARENA_NEW(scratch, int64_t, virtuals * TASK_KIND_COUNT);
+    walk->compute_ns = ARENA_NEW(scratch, int64_t, virtuals * TASK_KIND_COUNT);
     walk->gather_ns = ARENA_NEW(scratch, int64_t, virtuals);
     walk->gather_sum_ns = ARENA_NEW(scratch, int64_t, stages);
     walk->queue = ARENA_NEW(scratch, int, stages);
@@ -103,28 +110,58 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     return walk;
 }
 
-static void set_durations(struct walk *walk, const double *slowdown)
+// Of the ranks that are walked.
+static const struct step_price *price_of(const struct walk *walk, int stage)
 {
-    const struct step_price *price = walk->price;
-    int chunk_count = price->shape.chunk_count;
+    return walk->lane && walk->prices ? walk->prices[walk->lane->stages[stage].price] : walk->price;
+}
+
+static const struct chunk_price *class_of(const struct walk *walk, int at)
+{
+    const struct step_price *price = price_of(walk, at / walk->price->shape.chunk_count);
+    return &price->classes[price->class_of[at]];
+}
+
+static void set_durations(struct walk *walk)
+{
+    int chunk_count = walk->price->shape.chunk_count;
+    for (int stage = 0; stage < walk->price->shape.stage_count; stage++)
+        walk->hop_ns[stage] = walk_ns(price_of(walk, stage)->hop_s);
     for (int at = 0; at < walk->virtual_count; at++) {
-        const struct chunk_price *class = &price->classes[price->class_of[at]];
-        double slow = slowdown ? slowdown[at / chunk_count] : 1;
+        const struct chunk_price *class = class_of(walk, at);
+        double slow = walk->lane ? walk->lane->stages[at / chunk_count].slowdown : 1;
         for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
             const double *part_s = class->phase_s[kind];
+            double compute_s = phase_compute_s(part_s) * slow;
+            walk->compute_ns[at * TASK_KIND_COUNT + kind] = walk_ns(compute_s);
             walk->duration_ns[at * TASK_KIND_COUNT + kind] =
-                walk_ns(phase_compute_s(part_s) * slow + phase_exposed_s(part_s));
+                walk_ns(compute_s + phase_exposed_s(part_s));
         }
     }
 }
 
+// The time of a task, with what chance adds to the compute of the slowest of its ranks.
+static int64_t task_length_ns(struct walk *walk, int index)
+{
+    if (walk->jitter_ratio <= 0) return walk->duration_ns[index];
+    double most = random_normal(&walk->random);
+    for (int rank = 1; rank < walk->jitter_ranks; rank++)
+        most = fmax(most, random_normal(&walk->random));
+    double change_ratio = fmax(walk->jitter_ratio * most, -1);
+    return walk->duration_ns[index] + llround(change_ratio * (double)walk->compute_ns[index]);
+}
+
+// For each rank of the stage that the trace shows.
 static void add_span(struct walk *walk, int stage, enum stream stream, struct task_id id,
                      int64_t start_ns, int64_t end_ns)
 {
     if (!walk->spans) return;
-    struct span span = {walk->rank_of_stage[stage], stream, task_number(&walk->price->shape, &id),
-                        start_ns, end_ns};
-    spans_add(walk->spans, &span);
+    const struct lane_stage *ranks = &walk->lane->stages[stage];
+    for (int i = 0; i < ranks->shown_count; i++) {
+        struct span span = {ranks->shown[i], stream, task_number(&walk->price->shape, &id),
+                            start_ns, end_ns};
+        spans_add(walk->spans, &span);
+    }
 }
 
 // What forward saves goes down behind the layers that made it, and comes up before those that read
@@ -133,7 +170,7 @@ static void add_copies(struct walk *walk, int stage, const struct slot *slot, in
                        int64_t end_ns)
 {
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
-    int64_t copy_ns = walk_ns(walk->price->classes[walk->price->class_of[at]].copy_s);
+    int64_t copy_ns = walk_ns(class_of(walk, at)->copy_s);
     if (copy_ns == 0 || slot->kind == TASK_WEIGHT) return;
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
     if (copy_ns > end_ns - start_ns) copy_ns = end_ns - start_ns;
@@ -144,8 +181,16 @@ static void add_copies(struct walk *walk, int stage, const struct slot *slot, in
     }
 }
 
+static void add_own(struct walk *walk, int rank, enum stream stream, struct task_id id,
+                    int64_t start_ns, int64_t end_ns)
+{
+    struct span span = {rank, stream, task_number(&walk->price->shape, &id), start_ns, end_ns};
+    spans_add(walk->spans, &span);
+}
+
 // A task on the compute stream and, behind it, the collectives inside it that nothing hides: they
 // lie between its operators, the trace shows their sum at its end, each on the stream of its axis.
+// A rank that is faster than those it communicates with waits for them in its collectives.
 static void add_task(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
                      int64_t end_ns)
 {
@@ -154,23 +199,30 @@ static void add_task(struct walk *walk, int stage, const struct slot *slot, int6
         enum stream stream;
     } EXPOSED[] = {
         {PART_TP, STREAM_TP}, {PART_CP, STREAM_CP}, {PART_EP, STREAM_EP}, {PART_DP, STREAM_DP}};
+    enum { EXPOSED_COUNT = sizeof EXPOSED / sizeof *EXPOSED };
     if (!walk->spans) return;
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
-    const double *part_s = walk->price->classes[walk->price->class_of[at]].phase_s[slot->kind];
+    const double *part_s = class_of(walk, at)->phase_s[slot->kind];
     add_copies(walk, stage, slot, start_ns, end_ns);
     int64_t compute_end_ns = end_ns - walk_ns(part_s[PART_OFFLOAD]);
-    for (size_t i = 0; i < sizeof EXPOSED / sizeof *EXPOSED; i++) {
+    for (int i = 0; i < EXPOSED_COUNT; i++)
         compute_end_ns -= walk_ns(part_s[EXPOSED[i].part]);
-    }
     if (compute_end_ns < start_ns) compute_end_ns = start_ns;  // rounding of parts
-    add_span(walk, stage, STREAM_COMPUTE, id, start_ns, compute_end_ns);
-    for (size_t i = 0; i < sizeof EXPOSED / sizeof *EXPOSED && compute_end_ns < end_ns; i++) {
-        int64_t until_ns = compute_end_ns + walk_ns(part_s[EXPOSED[i].part]);
-        if (until_ns > end_ns) until_ns = end_ns;
-        if (until_ns == compute_end_ns) continue;
-        add_span(walk, stage, EXPOSED[i].stream, id, compute_end_ns, until_ns);
-        compute_end_ns = until_ns;
+    const struct lane_stage *ranks = &walk->lane->stages[stage];
+    for (int shown = 0; shown < ranks->shown_count; shown++) {
+        double own = ranks->shown_slowdown ? ranks->shown_slowdown[shown] : ranks->slowdown;
+        int64_t compute_ns = compute_end_ns - start_ns;
+        int64_t now_ns = start_ns + llround((double)compute_ns * own / ranks->slowdown);
+        add_own(walk, ranks->shown[shown], STREAM_COMPUTE, id, start_ns, now_ns);
+        int64_t until_ns = compute_end_ns;
+        for (int i = 0; i < EXPOSED_COUNT && now_ns < end_ns; i++) {
+            int64_t part_ns = walk_ns(part_s[EXPOSED[i].part]);
+            until_ns = until_ns + part_ns < end_ns ? until_ns + part_ns : end_ns;
+            if (part_ns == 0 || until_ns == now_ns) continue;
+            add_own(walk, ranks->shown[shown], EXPOSED[i].stream, id, now_ns, until_ns);
+            now_ns = until_ns;
+        }
     }
 }
 
@@ -227,12 +279,18 @@ static void wake(struct walk *walk, int stage, int *queue_end, int *queue_count)
     ++*queue_count;
 }
 
+static int64_t message_ns(const struct walk *walk, int from, int to)
+{
+    return walk->hop_ns[from] > walk->hop_ns[to] ? walk->hop_ns[from] : walk->hop_ns[to];
+}
+
 // Hands the result of a slot to virtual stage `to`; false where the schedule has none behind it.
 // Returns the stage to wake, or -1.
 static int send(struct walk *walk, int stage, const struct slot *slot, int to, int direction)
 {
     struct stage_walk *own = &walk->stages[stage];
     if (to < 0 || to >= walk->virtual_count) return -1;
+    int64_t hop_ns = message_ns(walk, stage, walk->stage_of[to]);
     int64_t *arrive_ns = walk->arrive_ns[direction];
     int64_t at = (int64_t)to * walk->price->shape.micro_batch_count + slot->micro_batch;
     assert(arrive_ns[at] < 0);
@@ -243,37 +301,39 @@ static int send(struct walk *walk, int stage, const struct slot *slot, int to, i
     int64_t start_ns = own->end_ns;
     if (walk->price->hop_overlapped) {
         if (own->link_ns[direction] > start_ns) start_ns = own->link_ns[direction];
-        own->link_ns[direction] = start_ns + walk->hop_ns;
+        own->link_ns[direction] = start_ns + hop_ns;
     }
-    own->sends = !walk->price->hop_overlapped;
-    arrive_ns[at] = start_ns + walk->hop_ns;
+    own->send_ns = walk->price->hop_overlapped ? 0 : hop_ns;
+    arrive_ns[at] = start_ns + hop_ns;
     walk->event_count++;
     struct task_id id = {direction ? ENGINE_SEND_BACKWARD : ENGINE_SEND_FORWARD, slot->chunk,
                          slot->micro_batch};
-    add_span(walk, stage, STREAM_PP, id, start_ns, start_ns + walk->hop_ns);
-    if (!own->sends) {  // a blocking receiver takes it when it is ready to
+    add_span(walk, stage, STREAM_PP, id, start_ns, start_ns + hop_ns);
+    if (walk->price->hop_overlapped) {  // a blocking receiver takes it when it is ready to
         id.kind = direction ? ENGINE_RECEIVE_BACKWARD : ENGINE_RECEIVE_FORWARD;
         id.chunk = walk->chunk_of[to];
-        add_span(walk, walk->stage_of[to], STREAM_PP, id, start_ns, start_ns + walk->hop_ns);
+        add_span(walk, walk->stage_of[to], STREAM_PP, id, start_ns, start_ns + hop_ns);
     }
     return walk->stage_of[to];
 }
 
 // Where a slot's input comes from: a neighbouring stage, this stage, or nowhere.
 struct input {
-    bool received;
+    int64_t hop_ns;     // of its message where that blocks; 0: there is none
     int64_t arrive_ns;  // -1: not yet
 };
 
 static struct input input_of(const struct walk *walk, int stage, const struct slot *slot)
 {
-    if (slot->kind == TASK_WEIGHT) return (struct input){false, 0};
+    if (slot->kind == TASK_WEIGHT) return (struct input){0, 0};
     int direction = slot->kind == TASK_BACKWARD;
     int at = walk->virtual_of[stage * walk->price->shape.chunk_count + slot->chunk];
     int from = direction ? at + 1 : at - 1;
-    if (from < 0 || from >= walk->virtual_count) return (struct input){false, 0};
+    if (from < 0 || from >= walk->virtual_count) return (struct input){0, 0};
     int64_t index = (int64_t)at * walk->price->shape.micro_batch_count + slot->micro_batch;
-    return (struct input){walk->stage_of[from] != stage, walk->arrive_ns[direction][index]};
+    bool blocks = walk->stage_of[from] != stage && !walk->price->hop_overlapped;
+    return (struct input){blocks ? message_ns(walk, walk->stage_of[from], stage) : 0,
+                          walk->arrive_ns[direction][index]};
 }
 
 static void keep_tail(struct walk *walk, int stage, int64_t start_ns, int64_t end_ns)
@@ -288,34 +348,33 @@ static void keep_tail(struct walk *walk, int stage, int64_t start_ns, int64_t en
 static void run_slot(struct walk *walk, int stage, const struct slot *slot, struct input input)
 {
     struct stage_walk *own = &walk->stages[stage];
-    bool blocks = !walk->price->hop_overlapped;
-    bool gap = own->sends || (blocks && input.received);
-    int64_t start_ns = own->end_ns + (gap ? walk->hop_ns : 0);
-    if (gap) own->blocked_ns += walk->hop_ns;
+    int64_t gap_ns = own->send_ns > input.hop_ns ? own->send_ns : input.hop_ns;
+    int64_t start_ns = own->end_ns + gap_ns;
+    own->blocked_ns += gap_ns;
     if (input.arrive_ns > start_ns) start_ns = input.arrive_ns;
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
-    if (blocks && input.received) {
+    if (input.hop_ns > 0) {
         struct task_id receive = id;
         receive.kind =
             slot->kind == TASK_FORWARD ? ENGINE_RECEIVE_FORWARD : ENGINE_RECEIVE_BACKWARD;
-        add_span(walk, stage, STREAM_PP, receive, start_ns - walk->hop_ns, start_ns);
+        add_span(walk, stage, STREAM_PP, receive, start_ns - input.hop_ns, start_ns);
     }
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
-    int64_t length_ns = walk->duration_ns[at * TASK_KIND_COUNT + slot->kind];
-    int64_t end_ns = start_ns + length_ns;
+    int64_t task_ns = task_length_ns(walk, at * TASK_KIND_COUNT + (int)slot->kind);
+    int64_t end_ns = start_ns + task_ns;
     if (own->gather_done_ns < (double)walk->gather_sum_ns[stage]) {
         gather_until(walk, stage, false, start_ns);
         if (slot->kind == TASK_FORWARD && slot->micro_batch == 0) {
-            end_ns = gather_forward(walk, stage, slot->chunk, &start_ns, length_ns);
+            end_ns = gather_forward(walk, stage, slot->chunk, &start_ns, task_ns);
         } else {
             gather_until(walk, stage, true, end_ns);
         }
     }
     keep_tail(walk, stage, start_ns, end_ns);
     add_task(walk, stage, slot, start_ns, end_ns);
-    own->busy_ns += length_ns;
+    own->busy_ns += task_ns;
     own->end_ns = end_ns;
-    own->sends = false;
+    own->send_ns = 0;
     own->next++;
     walk->event_count++;
 }
@@ -337,15 +396,14 @@ static void run_stage(struct walk *walk, int stage, int *queue_end, int *queue_c
         if (slot->kind == backward_kind) woken = send(walk, stage, slot, at - 1, 1);
         if (woken >= 0) wake(walk, woken, queue_end, queue_count);
     }
-    if (own->sends) {
-        own->end_ns += walk->hop_ns;
-        own->blocked_ns += walk->hop_ns;
-        own->sends = false;
-    }
+    own->end_ns += own->send_ns;
+    own->blocked_ns += own->send_ns;
+    own->send_ns = 0;
 }
 
-void walk_run(struct walk *walk, const double *slowdown)
+void walk_run(struct walk *walk, const struct engine_lane *lane)
 {
+    walk->lane = lane;
     int stage_count = walk->price->shape.stage_count;
     int64_t messages = (int64_t)walk->virtual_count * walk->price->shape.micro_batch_count;
     for (int direction = 0; direction < 2; direction++) {
@@ -354,7 +412,7 @@ void walk_run(struct walk *walk, const double *slowdown)
     }
     for (int stage = 0; stage < stage_count; stage++)
         walk->stages[stage] = (struct stage_walk){0};
-    set_durations(walk, slowdown);
+    set_durations(walk);
 
     int queue_first = 0, queue_end = 0, queue_count = 0;
     for (int stage = 0; stage < stage_count; stage++)

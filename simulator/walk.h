@@ -29,7 +29,7 @@ struct spans {
 
 struct stage_walk {
     int next;            // slot
-    bool sends;          // the last slot did, and blocks
+    int64_t send_ns;     // of the last slot's message, where that blocks; 0: it sent none
     int64_t end_ns;      // of its last task, and of the blocking send behind it
     int64_t link_ns[2];  // until when its forward and backward links are taken
     int64_t busy_ns, blocked_ns, gather_wait_ns;
@@ -43,10 +43,16 @@ struct walk {
     struct slot *slots;  // [stage * slot_count + n]
     int slot_count;      // of one stage
     int virtual_count;
-    int *virtual_of;           // [stage * chunk_count + chunk]
-    int *stage_of, *chunk_of;  // [virtual stage]
-    int64_t hop_ns;
-    int64_t *duration_ns;    // [(stage * chunk_count + chunk) * TASK_KIND_COUNT + kind]
+    int *virtual_of;                         // [stage * chunk_count + chunk]
+    int *stage_of, *chunk_of;                // [virtual stage]
+    const struct step_price *const *prices;  // that stages of a lane choose from
+    const struct engine_lane *lane;          // that is walked; NULL: nothing is slower
+    int64_t *hop_ns;       // [stage]; a message takes as long as the slower of its two ends
+    int64_t *duration_ns;  // [(stage * chunk_count + chunk) * TASK_KIND_COUNT + kind]
+    int64_t *compute_ns;   // of it what jitter stretches
+    double jitter_ratio;   // see engine_options
+    int jitter_ranks;
+    uint64_t random;         // state
     int64_t *gather_ns;      // [stage * chunk_count + chunk]
     int64_t *gather_sum_ns;  // [stage], 0 when parameters are gathered after the update
     int64_t *arrive_ns[2];   // [virtual stage * m + micro-batch]: input there; -1 not yet
@@ -58,7 +64,6 @@ struct walk {
     int *tail_first;                         // [stage]
     int64_t **tail_start_ns, **tail_end_ns;  // [stage][slot - tail_first]
     struct spans *spans;                     // NULL: no trace
-    const int *rank_of_stage;                // for spans
     int64_t event_count;
 };
 
@@ -70,11 +75,18 @@ double phase_exposed_s(const double part_s[PART_COUNT]);  // not scaled
 
 // `scratch` holds everything. The walk can be run any number of times.
 struct walk *walk_new(struct arena *scratch, const struct step_price *price);
-// `slowdown` of each stage's compute, NULL = 1.
-void walk_run(struct walk *walk, const double *slowdown);
+// What all ranks of a stage do together, by another price than that of the step.
+void walk_set_stage_price(struct walk *walk, int stage, const struct step_price *price);
+// NULL: no stage is slower than its price.
+void walk_run(struct walk *walk, const struct engine_lane *lane);
 
 void spans_add(struct spans *spans, const struct span *span);
+// In the order of a trace; ties stay as they were added. simulator/spans.c
+void spans_sort(struct arena *scratch, struct spans *spans);
+// `context`: the struct schedule_shape that tasks are numbered by.
+const char *spans_task_name(const void *context, const struct span *span, struct arena *scratch);
 
 // The gradient reductions of one stage on its dp stream, against the tail of the walk; returns when
 // the last is done. Adds spans for every rank of the stage when `spans` is not NULL.
-int64_t reduce_end_ns(struct walk *walk, int stage, const int *ranks, int rank_count);
+int64_t reduce_end_ns(struct walk *walk, const struct step_price *price, int stage,
+                      const int *ranks, int rank_count);

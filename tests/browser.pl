@@ -6,6 +6,7 @@
 package Browser;
 use strict;
 use warnings;
+use File::Temp 'tempdir';
 use IO::Handle;
 use JSON::PP;
 use MIME::Base64 'decode_base64';
@@ -17,7 +18,7 @@ sub start {
     my ($class, $program) = @_;
     pipe my $their_in, my $our_out or return;
     pipe my $our_in, my $their_out or return;
-    my $folder = $ENV{TMP} // $ENV{TMPDIR} // '/tmp';
+    my $folder = tempdir(CLEANUP => 1);
     my $pid = fork() // return;
     if ($pid == 0) {
         # First out of the way, in case they are 3 and 4 themselves.
@@ -28,9 +29,9 @@ sub start {
         POSIX::close($_) for 20, 21;
         open STDERR, '>', '/dev/null';
         open STDOUT, '>', '/dev/null';
-        exec $program, '--headless=new', '--no-sandbox', '--disable-gpu', '--no-first-run',
-            '--disable-dev-shm-usage', '--hide-scrollbars', "--user-data-dir=$folder/chromium-$$",
-            '--disable-background-networking', '--remote-debugging-pipe', 'about:blank';
+        { exec $program, '--headless=new', '--no-sandbox', '--disable-gpu', '--no-first-run',
+            '--disable-dev-shm-usage', '--hide-scrollbars', "--user-data-dir=$folder",
+            '--disable-background-networking', '--remote-debugging-pipe', 'about:blank'; }
         POSIX::_exit(127);
     }
     close $_ for $their_in, $their_out;

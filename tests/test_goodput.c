@@ -231,6 +231,41 @@ static void quantiles_agree_with_the_process_played(void **state)
     }
 }
 
+// Of a run as short as those whose quantiles are just not drawn any more.
+static void few_interruptions_are_nearly_normal(void **state)
+{
+    static const double RATIOS[] = {0.1, 0.5, 0.9};
+    const struct renewal *renewal = &CASES[0];
+    double *wall_s = ARENA_NEW(*state, double, RUNS);
+    const double work_s = 20 * renewal->mtbf_s;
+    double deviation_s = renewal_deviation_s(renewal, work_s), found_s[3];
+    assert_true(renewal_mean_s(renewal, work_s) > 20 * renewal->mtbf_s);
+    renewal_quantiles(renewal, work_s, RATIOS, found_s, 3);
+    renewal_draw(renewal, work_s, 13, wall_s, RUNS);
+    for (int k = 0; k < 3; k++)
+        assert_true(fabs(found_s[k] - wall_s[(int)(RATIOS[k] * RUNS)]) < 0.12 * deviation_s);
+    // And one whose quantiles are.
+    const double short_s = 5 * renewal->mtbf_s;
+    renewal_quantiles(renewal, short_s, RATIOS, found_s, 3);
+    renewal_draw(renewal, short_s, 13, wall_s, RUNS);
+    deviation_s = renewal_deviation_s(renewal, short_s);
+    for (int k = 0; k < 3; k++)
+        assert_true(fabs(found_s[k] - wall_s[(int)(RATIOS[k] * RUNS)]) < 0.2 * deviation_s);
+}
+
+// Interruptions come faster than the job restarts.
+static void a_job_may_never_end(void **state)
+{
+    struct cluster *cluster = load(*state, "dgx-h100-x128");
+    cluster->failures.gpu_mtbf_h = 1;
+    cluster->failures.restart_s = 1e5;
+    struct goodput goodput = goodput_of(&(struct goodput_request){cluster, 3, 2000000000000, 1e6});
+    assert_true(goodput.is_known && goodput.goodput_ratio == 0);
+    assert_true(goodput.expected_s > 1e300);
+    assert_true(!isfinite(goodput.finish_s[1]));
+    assert_true(goodput.restart_ratio > 0.999);
+}
+
 static void a_job_waits_as_long_as_erlang_says(void **state)
 {
     (void)state;
@@ -323,6 +358,8 @@ int main(void)
         cmocka_unit_test(the_interval_is_the_best_one),
         cmocka_unit_test(formulas_agree_with_the_process_played),
         cmocka_unit_test(quantiles_agree_with_the_process_played),
+        cmocka_unit_test(few_interruptions_are_nearly_normal),
+        cmocka_unit_test(a_job_may_never_end),
         cmocka_unit_test(a_job_waits_as_long_as_erlang_says),
         cmocka_unit_test(the_parts_of_the_time_are_all_of_it),
         cmocka_unit_test(spares_and_copies_on_hosts_help),

@@ -22,7 +22,7 @@ static void a_trace_is_valid_json_with_exact_times(void **state)
          .start_ns = 9007199254740993,
          .end_ns = 9007199254740993},
     };
-    struct trace trace = {spans, 2, 2, task_name, NULL, "F"};
+    struct trace trace = {spans, 2, 2, task_name, NULL, "F", NULL};
     struct err err = {0};
     char path[] = "/tmp/meshwright-trace-XXXXXX";
     close(mkstemp(path));

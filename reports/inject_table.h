@@ -1,0 +1,10 @@
+#pragma once
+#include "core/json_write.h"
+#include "simulator/inject.h"
+
+// What `simulate` says of a plan with something injected.
+char *inject_text(struct arena *arena, const struct injection *injection,
+                  const struct injection_result *result);
+// "injection": {...}
+void inject_write(struct json_writer *writer, const struct injection *injection,
+                  const struct injection_result *result);

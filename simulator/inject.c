@@ -1,0 +1,348 @@
+#include "simulator/inject.h"
+#include "simulator/lanes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool check_causes(const struct evaluation_request *request,
+                         const struct evaluation *evaluation, const struct injection *injection,
+                         struct err *err)
+{
+    static const char *const OPTIONS[] = {"--slow-rank", "--degraded-nic", "--slow-link"};
+    for (int i = 0; i < injection->count; i++) {
+        const struct injection_cause *cause = &injection->causes[i];
+        bool is_rank = cause->kind == INJECT_RANK;
+        int count = is_rank ? evaluation->program->mesh.rank_count : request->cluster->node_count;
+        if (cause->last < count) continue;
+        return err_set(err, ERR_USAGE, "%s: the plan has %s 0 to %d, found %d",
+                       OPTIONS[cause->kind], is_rank ? "ranks" : "nodes", count - 1, cause->last);
+    }
+    return true;
+}
+
+static struct simulation *play(struct arena *arena, struct arena *scratch,
+                               const struct lanes *lanes, const struct injection *injection,
+                               bool want_trace)
+{
+    struct engine_options options = {
+        .want_trace = want_trace,
+        .lanes = lanes->list,
+        .lane_count = lanes->count,
+        .prices = lanes->prices,
+        .stage_price = lanes->stage_price,
+        .jitter_ratio = injection ? injection->jitter_ratio : 0,
+        .jitter_ranks = lanes_group_size(lanes),
+        .seed = injection ? injection->seed : 0,
+    };
+    return simulate_step(arena, scratch, lanes->prices[0], &options);
+}
+
+// The step with these causes and nothing else, played and forgotten.
+static double step_with(struct arena *scratch, const struct evaluation_request *request,
+                        const struct evaluation *evaluation, const struct injection_cause *causes,
+                        int count)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    struct arena inner = {0};
+    struct lanes *lanes = lanes_make(scratch, request, evaluation, causes, count, false);
+    double step_s = play(scratch, &inner, lanes, NULL, false)->cost.step_s;
+    arena_free(&inner);
+    arena_reset(scratch, mark);
+    return step_s;
+}
+
+static void find_effects(struct arena *arena, struct arena *scratch,
+                         const struct evaluation_request *request,
+                         const struct evaluation *evaluation, const struct injection *injection,
+                         struct injection_result *result)
+{
+    struct injection_effect *effects = ARENA_NEW(arena, struct injection_effect, injection->count);
+    struct injection_cause *others = ARENA_NEW(arena, struct injection_cause, injection->count);
+    for (int i = 0; i < injection->count; i++) {
+        memcpy(others, injection->causes, (size_t)i * sizeof *others);
+        memcpy(others + i, injection->causes + i + 1,
+               (size_t)(injection->count - i - 1) * sizeof *others);
+        effects[i].alone_s = step_with(scratch, request, evaluation, &injection->causes[i], 1);
+        effects[i].without_s = injection->count == 1 ? result->planned_s
+                                                     : step_with(scratch, request, evaluation,
+                                                                 others, injection->count - 1);
+    }
+    result->effects = effects;
+}
+
+// What the tasks of a stage compute in a step as planned.
+static double stage_compute_s(const struct step_price *price, int stage)
+{
+    double sum_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int class = price->class_of[stage * price->shape.chunk_count + chunk];
+        const struct chunk_price *own = &price->classes[class];
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            sum_s += (own->phase_s[kind][PART_COMPUTE] + own->phase_s[kind][PART_RECOMPUTE]) *
+                     price->shape.micro_batch_count;
+        }
+        sum_s += own->update_s;
+    }
+    return sum_s;
+}
+
+static double stage_busy_s(const struct step_price *price, int stage)
+{
+    double sum_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int class = price->class_of[stage * price->shape.chunk_count + chunk];
+        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            for (int part = 0; part < PART_COUNT; part++) {
+                sum_s += price->classes[class].phase_s[kind][part] * price->shape.micro_batch_count;
+            }
+        }
+    }
+    return sum_s;
+}
+
+enum { LISTED_MOST = 6 };
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const int *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+// "rank 137", "ranks 136, 138-143", "120 ranks from 8 on"
+static const char *ranks_text(struct arena *arena, const int *ranks, int count)
+{
+    const char *text = count == 1 ? "rank" : "ranks";
+    int pieces = 0;
+    for (int i = 0; i < count;) {
+        int end = i + 1;
+        while (end < count && ranks[end] == ranks[end - 1] + 1)
+            end++;
+        if (++pieces > LISTED_MOST)
+            return arena_print(arena, "%d ranks from %d on", count, ranks[0]);
+        text = arena_print(arena, "%s%s %d", text, pieces > 1 ? "," : "", ranks[i]);
+        if (end > i + 1) text = arena_print(arena, "%s-%d", text, ranks[end - 1]);
+        i = end;
+    }
+    return text;
+}
+
+struct sharing {
+    struct arena *arena;
+    const struct lanes *lanes;
+    const struct injection *injection;
+    const struct injection_result *result;
+    struct injection_share *list;
+    int count;
+};
+
+static void add_share(struct sharing *sharing, const char *who, int64_t ranks, double compute_s,
+                      double communication_s)
+{
+    if (ranks == 0) return;
+    double longer_s = sharing->result->step_s - sharing->result->planned_s;
+    sharing->list[sharing->count++] = (struct injection_share){
+        who, ranks, compute_s, communication_s, longer_s - compute_s - communication_s};
+}
+
+// The ranks of a stage of all pipelines of a lane, ascending.
+static int *lane_ranks(struct arena *arena, const struct lanes *lanes, int lane, int stage,
+                       int *count)
+{
+    int size = lanes_group_size(lanes), found = 0;
+    *count = lanes->list[lane].pipeline_count * size;
+    int *ranks = ARENA_NEW(arena, int, *count);
+    for (int pipeline = lanes->pipeline_of[lane]; found < *count; pipeline++) {
+        if (lanes->lane_of[pipeline] != lane) continue;
+        lanes_group_ranks(lanes, pipeline, stage, ranks + found);
+        found += size;
+    }
+    qsort(ranks, (size_t)found, sizeof *ranks, compare_ranks);
+    return ranks;
+}
+
+static double links_s(const struct lanes *lanes, int lane, int stage)
+{
+    int price = lanes->list[lane].stages[stage].price;
+    return stage_busy_s(lanes->prices[price], stage) - stage_busy_s(lanes->prices[0], stage);
+}
+
+// Those that are slow themselves, and those that move in step with them or sit on slow links.
+static void share_stage(struct sharing *sharing, int lane, int stage)
+{
+    const struct lanes *lanes = sharing->lanes;
+    const struct injection *injection = sharing->injection;
+    const struct lane_stage *own = &lanes->list[lane].stages[stage];
+    int all;
+    const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &all);
+    int *part = ARENA_NEW(sharing->arena, int, all);
+    double compute_s = stage_compute_s(lanes->prices[0], stage), factor = own->slowdown;
+    while (factor > 0) {
+        int count = 0;
+        double next = 0;
+        for (int i = 0; i < all; i++) {
+            double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+            if (slow == factor) part[count++] = ranks[i];
+            if (slow < factor) next = fmax(next, slow);
+        }
+        const char *before = factor < own->slowdown ? "in step with it: " : "";
+        const char *slow = factor > 1 ? arena_print(sharing->arena, " (x%.3g)", factor) : "";
+        add_share(sharing,
+                  arena_print(sharing->arena, "%s%s%s%s", before,
+                              ranks_text(sharing->arena, part, count), slow,
+                              own->price > 0 ? ", on slower links" : ""),
+                  count, (factor - 1) * compute_s, links_s(lanes, lane, stage));
+        factor = next;
+    }
+}
+
+// Those that have no line of their own, in the mean.
+struct rest {
+    int64_t rank_count;
+    double compute_s, communication_s;  // sums over ranks
+};
+
+static void add_to_rest(const struct sharing *sharing, int lane, int stage, struct rest *rest)
+{
+    const struct lanes *lanes = sharing->lanes;
+    const struct injection *injection = sharing->injection;
+    int count;
+    const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &count);
+    double compute_s = stage_compute_s(lanes->prices[0], stage);
+    for (int i = 0; i < count; i++) {
+        double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+        rest->compute_s += (slow - 1) * compute_s;
+    }
+    rest->communication_s += count * links_s(lanes, lane, stage);
+    rest->rank_count += count;
+}
+
+// By how much the worst ranks of a lane are busy longer.
+static double severity_s(const struct lanes *lanes, int lane)
+{
+    double most_s = 0;
+    for (int stage = 0; stage < lanes->stage_count; stage++) {
+        const struct lane_stage *own = &lanes->list[lane].stages[stage];
+        double longer_s = (own->slowdown - 1) * stage_compute_s(lanes->prices[0], stage) +
+                          links_s(lanes, lane, stage);
+        most_s = fmax(most_s, longer_s);
+    }
+    return most_s;
+}
+
+// The worst first; those that are alike in the order of their ranks.
+static int *order_lanes(struct arena *arena, const struct lanes *lanes)
+{
+    int *order = ARENA_NEW(arena, int, lanes->count);
+    double *severity = ARENA_NEW(arena, double, lanes->count);
+    for (int lane = 0; lane < lanes->count; lane++) {
+        int at = lane;
+        double own_s = severity_s(lanes, lane);
+        for (; at > 0 && severity[at - 1] < own_s; at--) {
+            order[at] = order[at - 1];
+            severity[at] = severity[at - 1];
+        }
+        order[at] = lane;
+        severity[at] = own_s;
+    }
+    return order;
+}
+
+static void find_shares(struct arena *arena, const struct lanes *lanes,
+                        const struct injection *injection, struct injection_result *result)
+{
+    enum { LANES_MOST = 4 };
+    int size = lanes_group_size(lanes), concerned = 0;
+    int64_t rest = 0, beside = 0;
+    size_t factors = (size_t)injection->count + 1;
+    size_t room = (size_t)LANES_MOST * (size_t)lanes->stage_count * factors + 3;
+    struct sharing sharing = {
+        arena, lanes, injection, result, ARENA_NEW(arena, struct injection_share, room), 0};
+    struct rest more = {0};
+    const int *order = order_lanes(arena, lanes);
+    for (int place = 0; place < lanes->count; place++) {
+        int lane = order[place];
+        const struct engine_lane *own = &lanes->list[lane];
+        int64_t stage_ranks = (int64_t)own->pipeline_count * size;
+        if (!lanes_is_concerned(lanes, lanes->pipeline_of[lane])) {
+            rest += stage_ranks * lanes->stage_count;
+            continue;
+        }
+        bool is_listed = concerned++ < LANES_MOST;
+        for (int stage = 0; stage < lanes->stage_count; stage++) {
+            bool is_calm = own->stages[stage].slowdown <= 1 && own->stages[stage].price == 0;
+            if (is_calm) {
+                beside += stage_ranks;
+            } else if (is_listed) {
+                share_stage(&sharing, lane, stage);
+            } else {
+                add_to_rest(&sharing, lane, stage, &more);
+            }
+        }
+    }
+    double ranks = (double)(more.rank_count > 0 ? more.rank_count : 1);
+    add_share(&sharing, "more like these, in the mean", more.rank_count, more.compute_s / ranks,
+              more.communication_s / ranks);
+    add_share(&sharing, "other stages of their pipelines", beside, 0, 0);
+    add_share(&sharing, "all other pipelines", rest, 0, 0);
+    result->shares = sharing.list;
+    result->share_count = sharing.count;
+}
+
+// What a trace calls its ranks by; the shape first, which names tasks.
+struct rank_names {
+    struct schedule_shape shape;
+    const struct lanes *lanes;
+    struct injection injection;
+};
+
+static const char *rank_name(const void *context, int rank, struct arena *scratch)
+{
+    const struct rank_names *names = context;
+    const struct lanes *lanes = names->lanes;
+    int pipeline, stage;
+    lanes_place(lanes, rank, &pipeline, &stage);
+    const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
+    double own = lanes_rank_slowdown(names->injection.causes, names->injection.count, rank);
+    if (own > 1) return arena_print(scratch, "rank %d (x%.3g)", rank, own);
+    const char *why = "like all other pipelines";
+    if (lanes_is_concerned(lanes, pipeline)) why = "in the same pipeline";
+    if (group->price > 0) why = "on slower links";
+    if (group->slowdown > 1) why = "in step with a slow one";
+    return arena_print(scratch, "rank %d (%s)", rank, why);
+}
+
+static void name_ranks(struct arena *arena, const struct lanes *lanes,
+                       const struct injection *injection, struct trace *trace)
+{
+    struct rank_names *names = ARENA_NEW(arena, struct rank_names, 1);
+    *names = (struct rank_names){lanes->prices[0]->shape, lanes, *injection};
+    trace->context = names;
+    trace->rank_name = rank_name;
+}
+
+bool inject(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
+            const struct evaluation *evaluation, const struct injection *injection, bool want_trace,
+            struct injection_result *result, struct err *err)
+{
+    if (!check_causes(request, evaluation, injection, err)) return false;
+    bool is_random = injection->jitter_ratio > 0;
+    *result = (struct injection_result){0};
+    result->planned_s = step_with(scratch, request, evaluation, NULL, 0);
+    struct lanes *lanes =
+        lanes_make(arena, request, evaluation, injection->causes, injection->count, is_random);
+    if (want_trace) lanes_show(arena, lanes, injection->causes, injection->count);
+    struct simulation *simulation = play(arena, scratch, lanes, injection, want_trace);
+    if (want_trace) name_ranks(arena, lanes, injection, &simulation->trace);
+    result->simulation = simulation;
+    result->step_s = result->simulation->cost.step_s;
+    result->steady_s =
+        is_random ? step_with(scratch, request, evaluation, injection->causes, injection->count)
+                  : result->step_s;
+    result->timeline_count = lanes->count;
+    find_effects(arena, scratch, request, evaluation, injection, result);
+    if (is_random)
+        lanes = lanes_make(arena, request, evaluation, injection->causes, injection->count, false);
+    find_shares(arena, lanes, injection, result);
+    return true;
+}

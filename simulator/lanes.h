@@ -1,0 +1,45 @@
+#pragma once
+#include "simulator/inject.h"
+
+// The lanes of a plan with something injected.
+
+// Ranks of one stage that communicate within micro-batches.
+struct rank_group {
+    double slowdown;               // of the slowest
+    double nic_ratio, link_ratio;  // of the bandwidth that its worst nodes have left; 0: all of it
+    int node;                      // one of those, and its kind
+    const struct node_group *kind;
+    int price;  // index into `prices`
+};
+
+struct lanes {
+    const struct mesh *mesh;
+    const struct cluster *cluster;
+    unsigned step_axes;  // over which ranks move in step
+    int stage_count, pipeline_count;
+    struct rank_group *groups;  // [pipeline * stage_count + stage]
+    int *lane_of;               // [pipeline]
+    int *pipeline_of;           // [lane] the first of its pipelines
+    struct engine_lane *list;
+    int count;
+    const struct step_price **prices;  // [0] is that of the plan
+    int price_count;
+    int *stage_price;  // [stage]
+};
+
+// Of some causes; `keep_apart`: one lane a pipeline. All of it lives in `arena`.
+struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *request,
+                         const struct evaluation *evaluation, const struct injection_cause *causes,
+                         int cause_count, bool keep_apart);
+// Fills in what the trace shows: all ranks of the groups of the first lanes that are concerned, one
+// rank a stage of a lane that is not.
+void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection_cause *causes,
+                int cause_count);
+
+// Where a rank is, and the ranks of a group, ascending; how many are in one.
+void lanes_place(const struct lanes *lanes, int rank, int *pipeline, int *stage);
+int lanes_group_size(const struct lanes *lanes);
+void lanes_group_ranks(const struct lanes *lanes, int pipeline, int stage, int *ranks);
+// A rank's own slowdown.
+double lanes_rank_slowdown(const struct injection_cause *causes, int cause_count, int rank);
+bool lanes_is_concerned(const struct lanes *lanes, int pipeline);

@@ -1,0 +1,288 @@
+#!/usr/bin/perl
+# The report: what its command writes and refuses, that the page is well-formed, holds the numbers
+# of `simulate --json`, and looks right in a browser: headless Chromium, where there is one.
+use strict;
+use warnings;
+use Cwd 'abs_path';
+use File::Temp 'tempdir';
+use JSON::PP;
+use POSIX ();
+use lib '.';
+require './tests/browser.pl';
+
+my $build = $ENV{BUILD} // 'build';
+$ENV{PATH} = abs_path($build) . ":$ENV{PATH}";
+my $root = abs_path('.');
+my $tmp  = tempdir(CLEANUP => 1);
+my $json = JSON::PP->new->canonical;
+my ($number, $browser);
+
+sub ok {
+    my ($right, $name) = @_;
+    $number++;
+    print $right ? 'ok' : 'not ok', " $number - $name\n";
+    return $right;
+}
+
+sub skip {
+    my ($count, $why) = @_;
+    print 'ok ', ++$number, " # SKIP $why\n" for 1 .. $count;
+}
+
+# Its status, stdout and stderr.
+sub run {
+    my ($command) = @_;
+    my $out = `$command 2>$tmp/stderr`;
+    my $status = $? >> 8;
+    return $status, $out, slurp("$tmp/stderr");
+}
+
+sub slurp {
+    my ($path) = @_;
+    open my $file, '<:raw', $path or return '';
+    local $/;
+    my $text = <$file>;
+    return $text // '';
+}
+
+sub spill {
+    my ($path, $text) = @_;
+    open my $file, '>:raw', $path or die "$path: $!";
+    print $file $text;
+    close $file;
+}
+
+sub has {
+    my ($program) = @_;
+    return scalar grep { -x "$_/$program" } split /:/, $ENV{PATH};
+}
+
+sub data_of {
+    my ($page) = @_;
+    my ($text) = $page =~ m{<script type="application/json" id="report-data">(.*?)</script>}s;
+    return decode_json($text);
+}
+
+my $long = 'x' x 120;
+my $name = qq{a<b>&"c"'d'</script><script>alert(1)</script> $long};
+my @plans = (
+    ['one', 'gpt2 dgx-a100-40g --gpus 1 --seq-len 1024 --global-batch 32 --tokens 10B', ''],
+    ['many', 'llama-3-70b dgx-h100-x4 --seq-len 4096 --global-batch 128 --tp 4 --pp 4 --dp 2',
+     '--slow 3=1.2 --gpus 16..64'],
+    ['none', 'llama-3-70b dgx-a100-80g --nodes 1 --seq-len 4096 --global-batch 16 --tp 8 --pp 1 '
+     . '--dp 1', '--no-scaling'],
+    ['moved', 'llama-3-8b l40s-pcie8 --nodes 1 --global-batch 32 --seq-len 4096 --offload optimizer',
+     '--no-scaling'],
+    ['mixed', "gpt2-xl $tmp/mixed.json --seq-len 1024 --global-batch 48", '--no-scaling'],
+);
+
+# Two kinds of nodes in one cluster.
+{
+    my $one = decode_json(slurp('topologies/dgx-a100-80g.json'));
+    my $two = decode_json(slurp('topologies/dgx-h100.json'));
+    $one->{name} = 'mixed';
+    $_->{nodes}[0]{count} = 1 for $one, $two;
+    push @{ $one->{nodes} }, $two->{nodes}[0];
+    spill("$tmp/mixed.json", $json->encode($one));
+}
+
+for my $plan (@plans) {
+    my ($id, $arguments) = @$plan;
+    my ($status, undef, $said) = run("meshwright plan $arguments -o $tmp/$id.json");
+    print "# $said" if $status > 1;
+}
+{
+    my $text = slurp("$tmp/one.json");
+    (my $quoted = $name) =~ s/(["\\])/\\$1/g;
+    $text =~ s/"name": "(?:gpt2|dgx-a100-40g)"/"name": "$quoted"/g;
+    spill("$tmp/named.json", $text);
+    push @plans, ['named', '', '--no-scaling'];
+}
+
+my %pages;
+my @sections = qw(verdict what-if why step memory traffic roofline sensitivity alternatives inputs);
+for my $plan (@plans) {
+    my ($id, undef, $options) = @$plan;
+    my ($status, $out, $said) = run("meshwright report $tmp/$id.json $options -o $tmp/$id/out");
+    ok($status == 0 && $said eq '', "$id: the report is written") or print "# $status $said\n";
+    my $page = $pages{$id} = slurp("$tmp/$id/out/index.html");
+    my $size = length $page;
+    ok($size > 20_000 && $size < 500_000, "$id: the page has less than 500 KB") or
+        print "# $size\n";
+    my $data = data_of($page);
+    my (undef, $simulated) = run("meshwright simulate $tmp/$id.json --explain --json");
+    $simulated = decode_json($simulated);
+    ok($json->encode($data->{prediction}) eq $json->encode($simulated->{prediction}),
+        "$id: its prediction is that of simulate --json");
+    delete $data->{explain}{rivals};
+    ok($json->encode($data->{explain}) eq $json->encode($simulated->{explain}),
+        "$id: so are operators, collectives and constants");
+    ok($json->encode($data->{plan}) eq $json->encode(decode_json(slurp("$tmp/$id.json"))),
+        "$id: it holds the plan file");
+    my %needless = $id =~ /one|named/ ? (traffic => 1) : ();
+    ok(!(grep { !$needless{$_} && $page !~ /<section id="$_"/ } @sections),
+        "$id: all sections are there");
+    ok($page !~ /(?:src|href|url)\s*[=(]\s*["']?(?!#|data:)[^"'> ]/, "$id: nothing is loaded");
+    if (has('xmllint')) {
+        ok((run("xmllint --noout $tmp/$id/out/index.html"))[0] == 0, "$id: the page is well-formed");
+    } else {
+        skip(1, 'no xmllint');
+    }
+    my $figures = () = $page =~ /<figure id/g;
+    my $captions = () = $page =~ m{<figcaption>[^<]+\.</figcaption>}g;
+    ok($figures > 5 && $figures == $captions, "$id: every figure says how to read it");
+    if (has('gnuplot')) {
+        my $out_of = "$tmp/$id/out";
+        my @missing = grep { !-s "$out_of/$_.svg" || slurp("$out_of/$_.png") !~ /^\x89PNG/ }
+            $page =~ /<figure id="figure-([\w-]+)"/g;
+        ok(!@missing, "$id: every figure is a file, too") or print "# @missing\n";
+    } else {
+        skip(1, 'no gnuplot');
+    }
+}
+
+# The straggler, and the counts that were asked for.
+{
+    my $data = data_of($pages{many});
+    ok($data->{straggler}{step_s} > 1.01 * $data->{prediction}{step_s}
+        && $data->{straggler}{step_s} < 1.2 * $data->{prediction}{step_s},
+        'a rank that is 20 % slower costs some of it');
+    ok($pages{many} =~ /id="figure-straggler"/, 'and is drawn');
+    ok($json->encode([map { $_->{gpus} } @{ $data->{scaling} }]) eq '[16,32,64]',
+        'the scaling curve has the GPU counts that were asked for');
+    my ($own) = grep { $_->{gpus} == 32 } @{ $data->{scaling} };
+    ok($own->{step_s} <= 1.001 * $data->{prediction}{step_s},
+        'what is planned anew is not slower than what was pinned');
+    ok(@{ $data->{alternatives} } > 1
+        && $data->{alternatives}[0]{step_s} == $data->{prediction}{step_s},
+        'alternatives begin with the plan itself');
+    my $again = data_of($pages{none});
+    ok($pages{none} =~ /does not fit/ && !$again->{memory}{fits}
+        && $again->{memory}{headroom_bytes} < 0, 'what does not fit is said to');
+}
+
+# Equal inputs, equal bytes; the data alone.
+{
+    run("meshwright report $tmp/many.json --slow 3=1.2 --gpus 16..64 -o $tmp/again");
+    my $first = "$tmp/many/out";
+    my @names = map { m{([^/]+)$} } glob "$first/*";
+    ok(!(grep { slurp("$first/$_") ne slurp("$tmp/again/$_") } @names) && @names > 15,
+        'the same report has the same bytes');
+    my ($status, $out) = run("meshwright report $tmp/many.json --slow 3=1.2 --gpus 16..64 --json");
+    ok($status == 0 && $json->encode(decode_json($out)) eq $json->encode(data_of($pages{many})),
+        '--json prints the data of the page');
+}
+
+# Without gnuplot.
+{
+    my $bin = "$tmp/bin";
+    mkdir $bin;
+    symlink abs_path("$build/meshwright"), "$bin/meshwright";
+    my ($status, $out, $said) =
+        run("env PATH=$bin $bin/meshwright report $tmp/one.json --no-scaling -o $tmp/bare");
+    ok($status == 0 && -s "$tmp/bare/index.html" && !-e "$tmp/bare/waterfall.svg"
+        && $said =~ /^meshwright report: gnuplot is not installed: [^\n]+\n\z/,
+        'without gnuplot there is the page, and one line') or print "# $status $said\n";
+}
+
+# What is refused.
+spill("$tmp/broken.json", '{');
+{
+    my $plan = decode_json(slurp("$tmp/one.json"));
+    $plan->{alternatives}[0]{parallel}{tp} = 3;
+    spill("$tmp/wrong.json", $json->encode($plan));
+}
+for my $case (
+    ["$tmp/one.json --slow 1", 2, qr/--slow: expected RANK=FACTOR, found "1"/],
+    ["$tmp/one.json --slow 0=0.5", 2, qr/--slow: expected a factor of 1 to 1000, found "0.5"/],
+    ["$tmp/one.json --slow 7=2", 2, qr/--slow: the plan has the ranks 0 to 0, not 7/],
+    ["$tmp/one.json --slow x=2", 2, qr/--slow: /],
+    ["$tmp/broken.json", 3, qr/broken.json:1:/],
+    ["$tmp/absent.json", 3, qr/absent.json/],
+    ["$tmp/wrong.json", 3, qr/wrong.json: /],
+    ["$tmp/one.json --no-scaling -o /dev/null/x", 4, qr{/dev/null/x}],
+) {
+    my ($arguments, $wanted, $text) = @$case;
+    $arguments .= " -o $tmp/refused" unless $arguments =~ / -o /;
+    my ($status, $out, $said) = run("meshwright report $arguments");
+    ok($status == $wanted && $said =~ $text && $said =~ /^[^\n]+\n\z/ && !-e "$tmp/refused",
+        "refused: $arguments" =~ s/\Q$tmp\E/TMP/gr) or print "# $status $said\n";
+}
+
+# In a browser. Boxes of text may stick out of no figure and no row's name run into its value.
+my $geometry = <<'END';
+(function () {
+  var faults = [];
+  document.querySelectorAll("figure").forEach(function (figure) {
+    var frame = figure.getBoundingClientRect();
+    figure.querySelectorAll(".plot > svg").forEach(function (svg) {
+      var box = svg.getBoundingClientRect();
+      if (box.width < 100 || box.height < 20) faults.push(figure.id + " is not there");
+    });
+    var rows = {};
+    figure.querySelectorAll("text").forEach(function (text) {
+      var box = text.getBoundingClientRect();
+      if (box.width === 0) return;
+      if (box.left < frame.left || box.right > frame.right)
+        faults.push(figure.id + " cuts " + text.textContent);
+      if (!text.classList.contains("row")) return;
+      var key = Math.round(box.top), other = rows[key];
+      if (other && other.right > box.left) faults.push(figure.id + ": " + text.textContent);
+      rows[key] = box;
+    });
+  });
+  return faults.join("\n");
+}())
+END
+
+my @looks = ([390, 0], [390, 1], [1440, 0], [1440, 1]);
+my $tests_in_browser = 4 * @looks + 6;
+my ($chromium) = grep { has($_) } 'chromium', 'chromium-browser', 'google-chrome';
+$browser = Browser->start($chromium) if $chromium;
+if (!$browser) {
+    skip($tests_in_browser, $chromium ? "$chromium does not start" : 'no chromium');
+} else {
+    for my $look (@looks) {
+        my ($width, $dark) = @$look;
+        my $scheme = $dark ? 'dark' : 'light';
+        my $page = $browser->open("file://$tmp/many/out/index.html", width => $width,
+            dark => $dark);
+        ok(!@{ $page->{logs} }, "nothing on the console at $width, $scheme")
+            or print "# @{ $page->{logs} }\n";
+        ok(@{ $page->{requests} } == 1, "no request leaves the page at $width, $scheme");
+        my $overflow = $browser->ask($page, 'document.documentElement.scrollWidth');
+        ok($overflow <= $width, "no overflow at $width, $scheme") or print "# $overflow\n";
+        my $faults = $browser->ask($page, $geometry);
+        ok($faults eq '', "no text is cut at $width, $scheme") or print "# $faults\n";
+        $browser->close($page);
+    }
+    my $page = $browser->open("file://$tmp/named/out/index.html", width => 390);
+    ok(!@{ $page->{logs} }, 'a name that looks like markup is text')
+        or print "# @{ $page->{logs} }\n";
+    ok($browser->ask($page, 'document.querySelector("h1").textContent.indexOf("</script>") > 0')
+        && $browser->ask($page, 'document.documentElement.scrollWidth') <= 390,
+        'and a long one is broken');
+    $browser->close($page);
+
+    $page = $browser->open("file://$tmp/many/out/index.html");
+    my $data = data_of($pages{many});
+    my $shown = $browser->ask($page,
+        'document.querySelector("[data-value=\'prediction.step_s\']").textContent');
+    my ($value, $unit) = split / /, $shown;
+    $value *= {s => 1, ms => 1e-3}->{$unit};
+    ok(abs($value / $data->{prediction}{step_s} - 1) < 5e-3, 'the page shows the data')
+        or print "# $shown\n";
+    my $column = 'Array.from(document.querySelectorAll("#alternatives tbody tr"))'
+        . '.map(r => Number(r.cells[5].textContent))';
+    $browser->ask($page, 'document.querySelectorAll("#alternatives th button")[5].click()');
+    my $up = $browser->ask($page, $column);
+    $browser->ask($page, 'document.querySelectorAll("#alternatives th button")[5].click()');
+    my $down = $browser->ask($page, $column);
+    ok("@$up" eq join(' ', sort { $a <=> $b } @$up), 'tables sort by a column');
+    ok("@$down" eq join(' ', reverse @$up), 'and the other way round');
+    ok($browser->ask($page, 'document.querySelectorAll("#alternatives .copy").length') == 1,
+        'and can be copied');
+    $browser->close($page);
+    $browser->stop;
+}
+print "1..$number\n";
