@@ -26,5 +26,5 @@ console.log(WebAssembly.Module.imports(module).map(entry => entry.name)
     .filter(name => !known.includes(name)).join(" "));' $module)
 word='not ok'
 if [ -z "$imports" ]; then word=ok; fi
-echo "$word 4 - it asks its page for nothing but a clock, an end and a place for last words $imports"
+echo "$word 4 - it asks its page for a clock, an end and a place for last words, no more $imports"
 echo '1..4'

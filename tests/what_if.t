@@ -50,8 +50,9 @@ my $address = "file://$folder/report/index.html";
 my $WAIT = 'new Promise(done => { const look = () => document.querySelector("#what-if[aria-busy]")'
     . ' ? setTimeout(look, 20) : done(true); setTimeout(look, 20); })';
 # What "Save as plan.json" saves.
-my $SAVED = 'new Promise(done => { const make = URL.createObjectURL; URL.createObjectURL = blob => {'
-    . ' blob.text().then(done); URL.createObjectURL = make; return "javascript:void 0"; };'
+my $SAVED = 'new Promise(done => { const make = URL.createObjectURL;'
+    . ' URL.createObjectURL = blob => { blob.text().then(done); URL.createObjectURL = make;'
+    . ' return "javascript:void 0"; };'
     . ' [...document.querySelectorAll("#what-if button")].pop().click(); })';
 my $VERDICT = 'document.querySelector("#what-if .what-if-verdict").textContent';
 
@@ -127,11 +128,12 @@ for my $dark (0, 1) {
 }
 
 # A plan that was pinned is not replaced by a search behind the reader's back.
-run("$build/meshwright", 'plan', $question, '--seq-len 4096 --tp 8 --pp 1', '-o', "$folder/pinned.json");
+run("$build/meshwright", 'plan', $question, '--seq-len 4096 --tp 8 --pp 1', '-o',
+    "$folder/pinned.json");
 run("$build/meshwright", 'report', "$folder/pinned.json", '--no-scaling', '-o', "$folder/pinned");
 $page = $browser->open("file://$folder/pinned/index.html", width => 1440);
-my $kept = $browser->ask($page, 'new Promise(done => { const end = Date.now() + 20000; const look = '
-    . '() => document.getElementById("what-if-keep").checked || Date.now() > end ? '
+my $kept = $browser->ask($page, 'new Promise(done => { const end = Date.now() + 20000;'
+    . 'const look = () => document.getElementById("what-if-keep").checked || Date.now() > end ? '
     . 'done(document.getElementById("what-if-keep").checked) : setTimeout(look, 50); look(); })');
 check($kept, 'the layout of a pinned plan is kept at first');
 $browser->close($page);
