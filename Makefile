@@ -143,7 +143,7 @@ $(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
 # The planner as a module of reports' pages: what a search needs, with stand-ins (wasm/) for the
 # libraries and files that a page has none of. One for all of the BUILDs.
 EMCC := $(shell command -v emcc)
-MODULE = build/wasm/planner.wasm
+MODULE = build/wasm/planner.wasm.gz
 MODULE_FOLDERS = core topologies models models/families plan plan/schedules cost_models simulator \
                  planner wasm
 MODULE_SOURCES = $(filter-out core/file% core/trace.c planner/milp%, \
@@ -157,8 +157,10 @@ MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMOR
 wasm:
 	@command -v emcc >/dev/null || { echo 'make wasm needs emcc: apt-get install emscripten'; exit 4; }
 	@$(QUIET_MAKE) $(MODULE)
-$(MODULE): $(MODULE_SOURCES:%.c=build/wasm/%.o)
+build/wasm/planner.wasm: $(MODULE_SOURCES:%.c=build/wasm/%.o)
 	emcc $(MODULE_LINK) -o $@ $^
+$(MODULE): build/wasm/planner.wasm
+	gzip -9nc $< > $@.part && mv $@.part $@
 build/wasm/%.o: %.c Makefile | build/wasm/include/cjson/cJSON.h
 	@mkdir -p $(@D)
 	emcc $(MODULE_CFLAGS) -MMD -MP -c -o $@ $<
@@ -306,7 +308,7 @@ install: all
 	@for file in $(DATA); do \
 	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
 	@[ ! -e $(MODULE) ] || \
-	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm
+	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm.gz
 
 clean:
 	rm -rf $(BUILD)

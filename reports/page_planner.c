@@ -39,7 +39,7 @@ bool page_planner_load(struct arena *arena, const struct report_planner **planne
 {
     size_t bytes = 0;
     *planner = NULL;
-    const char *path = file_find_built(arena, "wasm/planner.wasm");
+    const char *path = file_find_built(arena, "wasm/planner.wasm.gz");
     if (!path) return true;
     const char *module = file_read(arena, path, FILE_BYTES_MAX, &bytes, err);
     const char *fabrics = read_table(arena, "fabrics", err);

@@ -49,7 +49,7 @@ struct report_straggler {
 // in <script type="application/json" id="planner-tables"> what it needs beside the plan.
 struct report_planner {
     const char *style, *script;
-    const char *module_base64;
+    const char *module_base64;  // packed by gzip
     const char *tables;
 };
 

@@ -7,7 +7,8 @@
   const data = JSON.parse(document.getElementById("report-data").textContent);
   const plan = data.plan;
   const MARK = "#what-if?";
-  if (typeof WebAssembly !== "object" || typeof Worker !== "function") return;
+  const needed = [window.WebAssembly, window.Worker, window.DecompressionStream];
+  if (!needed.every(Boolean)) return;
 
   function make(tag, attributes, ...children) {
     const element = document.createElement(tag);
@@ -235,9 +236,11 @@
   const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
   let compiled = null;
 
-  function compile() {
+  async function compile() {
     const text = document.getElementById("planner-module").textContent.trim();
-    return WebAssembly.compile(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)));
+    const packed = new Blob([Uint8Array.from(atob(text), letter => letter.charCodeAt(0))]);
+    const stream = packed.stream().pipeThrough(new DecompressionStream("gzip"));
+    return WebAssembly.compile(await new Response(stream).arrayBuffer());
   }
 
   function ask(change, take) {

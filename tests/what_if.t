@@ -39,7 +39,7 @@ sub run {
 
 my ($program) = grep { -x } map { ("$_/chromium", "$_/chromium-browser") } split /:/, $ENV{PATH};
 skip_all('no chromium') unless $program;
-skip_all('no planner.wasm: make wasm') unless -e "$root/build/wasm/planner.wasm";
+skip_all('no planner.wasm.gz: make wasm') unless -e "$root/build/wasm/planner.wasm.gz";
 my $browser = Browser->start($program) or skip_all('chromium does not start');
 
 my $question = 'llama-3-8b dgx-h100-x2 --global-batch 128';

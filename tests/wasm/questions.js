@@ -4,13 +4,14 @@
 'use strict';
 const fs = require('fs');
 const vm = require('vm');
+const zlib = require('zlib');
 const { spawnSync } = require('child_process');
 
 const [modulePath, binary, folder, seedText, countText] = process.argv.slice(2);
 const root = `${__dirname}/../..`;
 const read = path => fs.readFileSync(path, 'utf8');
 vm.runInThisContext(read(`${root}/reports/planner.js`));
-const planner = new WebAssembly.Module(fs.readFileSync(modulePath));
+const planner = new WebAssembly.Module(zlib.gunzipSync(fs.readFileSync(modulePath)));
 const tables = `"fabrics":${read(`${root}/cost_models/fabrics.json`)},` +
     `"bands":${read(`${root}/cost_models/bands.json`)}`;
 
