@@ -8,12 +8,15 @@
 #include <string.h>
 
 enum direction { NEITHER, LESS_IS_BETTER, MORE_IS_BETTER };
+// What must be the same in both plans before one can be said to be better.
+enum basis { BASIS_NONE, BASIS_STEP, BASIS_RUN };
 
 // One figure of two plans; one that is 0 is unknown.
 struct figure {
     const char *name;
     const char *object, *part, *key;  // where it stands; NULL part: in the object itself
     enum direction better;
+    enum basis basis;
     char *(*text)(struct arena *arena, double value);
 };
 
@@ -30,20 +33,24 @@ static char *money_text(struct arena *arena, double money)
 }
 
 static const struct figure FIGURES[] = {
-    {"Step", "prediction", NULL, "step_s", LESS_IS_BETTER, units_seconds},
-    {"Tokens a second", "prediction", NULL, "tokens_per_s", MORE_IS_BETTER, units_count},
-    {"Tokens a second and GPU", "prediction", NULL, "tokens_per_s_per_gpu", MORE_IS_BETTER,
+    {"Step", "prediction", NULL, "step_s", LESS_IS_BETTER, BASIS_STEP, units_seconds},
+    {"Tokens a second", "prediction", NULL, "tokens_per_s", MORE_IS_BETTER, BASIS_NONE,
      units_count},
-    {"MFU", "prediction", NULL, "mfu_ratio", MORE_IS_BETTER, units_ratio},
-    {"Memory of the fullest GPU", "prediction", NULL, "reserved_bytes", NEITHER, units_bytes},
-    {"Memory of the device", "memory", NULL, "device_bytes", NEITHER, units_bytes},
-    {"Training, uninterrupted", "prediction", "money", "train_s", LESS_IS_BETTER, days_text},
-    {"Training with interruptions", "prediction", "reliability", "expected_s", LESS_IS_BETTER,
+    {"Tokens a second and GPU", "prediction", NULL, "tokens_per_s_per_gpu", MORE_IS_BETTER,
+     BASIS_NONE, units_count},
+    {"MFU", "prediction", NULL, "mfu_ratio", MORE_IS_BETTER, BASIS_NONE, units_ratio},
+    {"Memory of the fullest GPU", "prediction", NULL, "reserved_bytes", NEITHER, BASIS_NONE,
+     units_bytes},
+    {"Memory of the device", "memory", NULL, "device_bytes", NEITHER, BASIS_NONE, units_bytes},
+    {"Training, uninterrupted", "prediction", "money", "train_s", LESS_IS_BETTER, BASIS_RUN,
      days_text},
-    {"Goodput", "prediction", "reliability", "goodput_ratio", MORE_IS_BETTER, units_ratio},
-    {"Money", "prediction", "money", "total", LESS_IS_BETTER, money_text},
+    {"Training with interruptions", "prediction", "reliability", "expected_s", LESS_IS_BETTER,
+     BASIS_RUN, days_text},
+    {"Goodput", "prediction", "reliability", "goodput_ratio", MORE_IS_BETTER, BASIS_NONE,
+     units_ratio},
+    {"Money", "prediction", "money", "total", LESS_IS_BETTER, BASIS_RUN, money_text},
     {"Money for a billion tokens", "prediction", "money", "per_billion_tokens", LESS_IS_BETTER,
-     money_text},
+     BASIS_NONE, money_text},
 };
 enum { FIGURE_COUNT = sizeof FIGURES / sizeof *FIGURES };
 
@@ -110,6 +117,17 @@ static void write_words(struct json_writer *writer, const char *name, const char
     json_close(writer, '}');
 }
 
+// A step of another size is no longer or shorter step, nor a run of other tokens a dearer one.
+static bool is_comparable(const struct json *before, const struct json *now, enum basis basis)
+{
+    static const struct figure SEQ_LEN = {.object = "workload", .key = "seq_len"};
+    static const struct figure BATCH = {.object = "workload", .key = "global_batch"};
+    static const struct figure TOKENS = {.object = "workload", .key = "tokens"};
+    if (basis == BASIS_RUN) return value_of(before, &TOKENS) == value_of(now, &TOKENS);
+    double old = value_of(before, &SEQ_LEN) * value_of(before, &BATCH);
+    return basis == BASIS_NONE || old == value_of(now, &SEQ_LEN) * value_of(now, &BATCH);
+}
+
 // Less would be written as +0.0%.
 static const double LEAST_RATIO = 0.0005;
 
@@ -125,7 +143,7 @@ static void write_figure(struct json_writer *writer, const struct figure *figure
     bool differs = old > 0 && fabs(new / old - 1) >= LEAST_RATIO;
     json_put_text(writer, "change",
                   differs ? units_signed_percent(writer->arena, new / old - 1) : "");
-    if (differs && figure->better != NEITHER)
+    if (differs && figure->better != NEITHER && is_comparable(before, now, figure->basis))
         json_put_bool(writer, "better", (new < old) == (figure->better == LESS_IS_BETTER));
     json_close(writer, '}');
 }
@@ -155,12 +173,15 @@ static const struct figure *figure_of(const char *key)
 
 static const char *sentence(struct arena *arena, const struct json *before, const struct json *now)
 {
-    const char *step = compared(arena, figure_of("step_s"), "A step takes", before, now);
+    const struct figure *step = figure_of("step_s"), *rate = figure_of("tokens_per_s");
     const struct figure *total = figure_of("total"), *billion = figure_of("per_billion_tokens");
-    bool has_total = value_of(now, total) > 0;
+    const char *speed = is_comparable(before, now, BASIS_STEP)
+                            ? compared(arena, step, "A step takes", before, now)
+                            : compared(arena, rate, "Tokens a second are", before, now);
+    bool has_total = value_of(now, total) > 0 && is_comparable(before, now, BASIS_RUN);
     const char *money = has_total ? compared(arena, total, "the training costs", before, now)
                                   : compared(arena, billion, "a billion tokens cost", before, now);
-    return arena_print(arena, "%s%s%s.", step, *money ? "; " : "", money);
+    return arena_print(arena, "%s%s%s.", speed, *money ? "; " : "", money);
 }
 
 char *replan_words(struct arena *arena, const struct json *before, const struct json *now)

@@ -58,7 +58,7 @@
   // A value on what the cluster has, shown as what that makes, or as a factor where groups differ.
   function scaled(key, label, unit, size, bytes, ratios) {
     const base = isUniform ? bytes / size : 1;
-    return { key, label, unit: isUniform ? unit : "times", values: ratios, start: 1,
+    return { key, label, unit: isUniform ? unit : "\u00d7", values: ratios, start: 1,
       show: ratio => Number(digits(ratio * base)), take: shown => shown / base };
   }
 
@@ -127,7 +127,8 @@
   const body = make("tbody");
   const table = make("div", { class: "scroll" }, make("table", {},
     make("thead", {}, make("tr", {}, ...["Figure", "This plan", "What if", "Difference"]
-      .map(text => make("th", { scope: "col" }, text)))), body));
+      .map((text, i) => make("th", { scope: "col", class: i === 3 ? "number" : "" }, text)))),
+    body));
   const keep = make("input", { type: "checkbox", id: "what-if-keep" });
   const reset = make("button", { type: "button", class: "copy" }, "Back to the plan");
   const save = make("button", { type: "button", class: "copy" }, "Save as plan.json");
@@ -259,6 +260,17 @@
 
   let timer = 0;
   let asked = null;
+
+  // A search of thousands of GPUs takes its time, and says so.
+  function showWaiting(start) {
+    if (!section.hasAttribute("aria-busy") || start !== waitingSince) return;
+    const seconds = (performance.now() - start) / 1000;
+    told.textContent = seconds < 2 ? "Searching\u2026"
+      : `Searching for ${seconds.toFixed(0)} s\u2026`;
+    setTimeout(showWaiting, 500, start);
+  }
+
+  let waitingSince = 0;
   function changed() {
     const change = changeNow();
     controls.forEach(showControl);
@@ -273,7 +285,8 @@
       return;
     }
     section.setAttribute("aria-busy", "true");
-    told.textContent = "Searching\u2026";
+    waitingSince = performance.now();
+    showWaiting(waitingSince);
     timer = setTimeout(() => {
       asked = ask(change, (answer, seconds) => {
         asked = null;

@@ -1,8 +1,10 @@
 #include "core/file.h"
 #include "core/json_write.h"
+#include "core/units.h"
 #include "plan/plan.h"
 #include "planner/choice.h"
 #include "reports/replan.h"
+#include "reports/replan_words.h"
 #include "tests/test.h"
 
 // A plan of the command line is made by reports/plan_json.c, as replan's is; that both are the same
@@ -197,6 +199,38 @@ static void equal_questions_give_equal_bytes(void **state)
     assert_string_equal(first.words, second.words);
 }
 
+static void words_compare_steps_of_one_size_and_rates_else(void **state)
+{
+    const char *price = "\"price_per_gpu_hour\": 2, \"currency\": \"EUR\"";
+    const char *base = base_of(*state);
+    struct json plan = answered(*state, "{}");
+    struct json many = answered(*state, "{\"gpus\": 32}");
+    // The base's plan holds no prediction: its answer takes the plan's place.
+    struct replan_answer first = replan(*state, base, "{}");
+    assert_non_null(strstr(first.words, "\"sentence\": \"A step takes "));
+    const char *words = replan_words(*state, &plan, &many);
+    const char *sentence =
+        arena_print(*state, "\"A step takes %s instead of %s, %s less.\"",
+                    units_seconds(*state, step_s(&many)), units_seconds(*state, step_s(&plan)),
+                    units_ratio(*state, 1 - step_s(&many) / step_s(&plan)));
+    assert_non_null(strstr(words, sentence));
+    assert_non_null(strstr(words, "\"better\": true"));
+
+    struct json large = answered(*state, "{\"global_batch\": 128}");
+    words = replan_words(*state, &plan, &large);
+    assert_non_null(strstr(words, "\"sentence\": \"Tokens a second are "));
+    const char *step = strstr(words, "\"name\": \"Step\"");
+    assert_true(strstr(step, "\"better\"") > strstr(step, "\"name\": \"Tokens a second\""));
+
+    struct json dear = answered(*state, arena_print(*state, "{%s, \"tokens\": 1e12}", price));
+    words = replan_words(*state, &plan, &dear);
+    assert_non_null(strstr(words, "as before; a billion tokens cost "));
+    struct json same = answered(*state, "{}");
+    words = replan_words(*state, &plan, &same);
+    assert_non_null(strstr(words, "as before.\""));
+    assert_null(strstr(words, "\"better\""));
+}
+
 static void what_does_not_fit_has_a_reason_and_pinned_a_plan_as_well(void **state)
 {
     const char *base = base_of(*state);
@@ -256,6 +290,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_is_pinned_but_for_data_parallelism),
         cmocka_unit_test(more_bandwidth_and_more_gpus_are_never_slower),
         cmocka_unit_test(equal_questions_give_equal_bytes),
+        cmocka_unit_test(words_compare_steps_of_one_size_and_rates_else),
         cmocka_unit_test(what_does_not_fit_has_a_reason_and_pinned_a_plan_as_well),
         cmocka_unit_test(wrong_changes_are_refused_at_their_place),
         cmocka_unit_test(a_base_without_its_parts_is_refused),
