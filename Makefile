@@ -15,7 +15,8 @@ JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
 FOLDERS = core topologies models plan cost_models simulator planner validation executor reports cli
-DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels models \
+DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
+                  topologies/offers models \
                   models/zoo plan cost_models cost_models/stacks))
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror

@@ -13,3 +13,4 @@ int run_command(int argc, char **argv, struct err *err);
 int simulate_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);
 int validate_command(int argc, char **argv, struct err *err);
+int whatif_command(int argc, char **argv, struct err *err);

@@ -17,6 +17,8 @@ struct command {
 static const struct command COMMANDS[] = {
     {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
+    {"whatif", whatif_command,
+     "many plans at once: sweeps, deadlines, budgets; the Pareto front of time and money"},
     {"memory", memory_command,
      "order operators and place tensors so that a step needs least memory"},
     {"run", run_command, "execute a plan on this machine, predicted beside measured"},

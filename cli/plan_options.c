@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Without --global-batch: the sequences nearest to this many tokens a step, the batch that most
-// published runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M).
-static const int64_t DEFAULT_BATCH_TOKENS = 4 << 20;
 static const int64_t DEFAULT_SEQ_LEN_MOST = 4096;
 
 struct plan_arguments plan_arguments_default(void)
@@ -241,8 +238,8 @@ static bool pin_masks(const struct plan_arguments *arguments, struct pins *pins,
     return true;
 }
 
-static bool read_pins(struct arena *arena, const struct plan_arguments *arguments,
-                      struct pins *pins, struct err *err)
+bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, struct pins *pins,
+               struct err *err)
 {
     *pins = pins_none();
     memcpy(pins->degree, arguments->degree, sizeof pins->degree);
@@ -275,39 +272,52 @@ static bool is_cpu(const struct cluster *cluster)
     return strcmp(cluster->nodes[0].device->kind, "cpu") == 0;
 }
 
+int64_t plan_seq_len(struct arena *arena, const struct model_config *model, int64_t given)
+{
+    struct import_options options = {.flash = true};
+    int64_t most = model_graph(arena, model, &options)->seq_len_max;
+    if (!given) {
+        int64_t taken = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
+        fprintf(stderr, "note: --seq-len not given, taking %lld\n", (long long)taken);
+        return taken;
+    }
+    if (most > 0 && given > most) {
+        fprintf(stderr,
+                "warning: --seq-len %lld is past the %lld positions the model was made for\n",
+                (long long)given, (long long)most);
+    }
+    return given;
+}
+
+void plan_workload(const struct plan_arguments *arguments, const struct cluster *cluster,
+                   struct workload *workload)
+{
+    workload->tokens = arguments->tokens;
+    workload->expert_imbalance = arguments->expert_imbalance;
+    workload->capacity_factor = arguments->capacity_factor;
+    const char *precision = arguments->precision;
+    if (!precision) precision = cluster && is_cpu(cluster) ? "fp32" : "bf16";
+    bool known = precision_from_name(precision, &workload->precision) &&
+                 optimizer_from_name(arguments->optimizer, &workload->optimizer);
+    assert(known);  // the option table allows no other word
+    (void)known;
+}
+
 // What was not given is filled in and said.
 static void read_workload(struct arena *arena, const struct plan_arguments *arguments,
                           struct search_request *request)
 {
     struct workload *workload = &request->workload;
-    workload->seq_len = arguments->seq_len;
+    plan_workload(arguments, request->cluster, workload);
+    workload->seq_len = plan_seq_len(arena, request->model, arguments->seq_len);
     workload->global_batch = arguments->global_batch;
-    workload->tokens = arguments->tokens;
-    workload->expert_imbalance = arguments->expert_imbalance;
-    workload->capacity_factor = arguments->capacity_factor;
-    struct import_options options = {.flash = true};
-    int64_t most = model_graph(arena, request->model, &options)->seq_len_max;
-    if (!workload->seq_len) {
-        workload->seq_len = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
-        fprintf(stderr, "note: --seq-len not given, taking %lld\n", (long long)workload->seq_len);
-    } else if (most > 0 && workload->seq_len > most) {
-        fprintf(stderr,
-                "warning: --seq-len %lld is past the %lld positions the model was made for\n",
-                (long long)workload->seq_len, (long long)most);
-    }
     if (!workload->global_batch) {
         int64_t ranks = request->cluster->rank_count;
-        int64_t batch = DEFAULT_BATCH_TOKENS / workload->seq_len / ranks * ranks;
+        int64_t batch = PLAN_BATCH_TOKENS / workload->seq_len / ranks * ranks;
         workload->global_batch = batch > 0 ? batch : ranks;
         fprintf(stderr, "note: --global-batch not given, taking %lld sequences\n",
                 (long long)workload->global_batch);
     }
-    const char *precision = arguments->precision;
-    if (!precision) precision = is_cpu(request->cluster) ? "fp32" : "bf16";
-    bool known = precision_from_name(precision, &workload->precision) &&
-                 optimizer_from_name(arguments->optimizer, &workload->optimizer);
-    assert(known);  // the option table allows no other word
-    (void)known;
 }
 
 // What is taken because the pins describe a run, where a search would have chosen.
@@ -327,7 +337,7 @@ static void note_described(const struct search_request *request)
     }
 }
 
-static enum objective objective_from_name(const char *name)
+enum objective plan_objective(const char *name)
 {
     if (strcmp(name, "cost") == 0) return OBJECTIVE_COST;
     return strcmp(name, "memory") == 0 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
@@ -352,14 +362,17 @@ static bool load_stack(struct arena *arena, const struct plan_arguments *argumen
     return request->stack != NULL;
 }
 
-bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
-                  struct search_request *request, struct err *err)
+const struct model_config *plan_model(struct arena *arena, const char *name, struct err *err)
 {
-    if (!read_pins(arena, arguments, &request->pins, err)) return false;
-    request->model = model_load(arena, arguments->model, warn, NULL, err);
-    if (!request->model) return false;
+    return model_load(arena, name, warn, NULL, err);
+}
+
+bool plan_cluster(struct arena *arena, const char *command, const char *name,
+                  const struct plan_arguments *arguments, struct search_request *request,
+                  struct err *err)
+{
     struct cluster *cluster =
-        local_or_load(arena, "plan", arguments->cluster, arguments->ranks, &request->stack, err);
+        local_or_load(arena, command, name, arguments->ranks, &request->stack, err);
     if (!cluster) return false;
     if (arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err)) return false;
     if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return false;
@@ -368,8 +381,17 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
     if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
     if (!load_stack(arena, arguments, request, err)) return false;
     request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
-    if (!request->fabrics || !fabrics_cover(request->fabrics, cluster, err)) return false;
-    request->objective = objective_from_name(arguments->objective);
+    return request->fabrics && fabrics_cover(request->fabrics, cluster, err);
+}
+
+bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
+                  struct search_request *request, struct err *err)
+{
+    if (!plan_pins(arena, arguments, &request->pins, err)) return false;
+    request->model = plan_model(arena, arguments->model, err);
+    if (!request->model) return false;
+    if (!plan_cluster(arena, "plan", arguments->cluster, arguments, request, err)) return false;
+    request->objective = plan_objective(arguments->objective);
     request->top = arguments->top;
     request->exhaustive = arguments->exhaustive;
     read_workload(arena, arguments, request);

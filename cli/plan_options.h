@@ -33,6 +33,35 @@ struct plan_arguments plan_arguments_default(void);
 // The rows of the table, without the end row. Returns how many were written.
 int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OPTION_COUNT]);
 
+// The pins among them.
+MUST_CHECK bool plan_pins(struct arena *arena, const struct plan_arguments *arguments,
+                          struct pins *pins, struct err *err);
+
+// MODEL, with notes of near misses in its config on stderr.
+MUST_CHECK const struct model_config *plan_model(struct arena *arena, const char *name,
+                                                 struct err *err);
+
+// CLUSTER `name` with the kernels and ranks that the arguments name, the stack to go with it, and
+// the fabrics that cover it: fills these members of the request. `command` is for the notes.
+MUST_CHECK bool plan_cluster(struct arena *arena, const char *command, const char *name,
+                             const struct plan_arguments *arguments, struct search_request *request,
+                             struct err *err);
+
+// What is taken for a length that is not given, a note on stderr included; a warning about one that
+// the model was not made for.
+int64_t plan_seq_len(struct arena *arena, const struct model_config *model, int64_t given);
+
+// Without a batch: the sequences nearest to this many tokens a step, the batch that most published
+// runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M).
+static const int64_t PLAN_BATCH_TOKENS = 4 << 20;
+
+// Precision and optimizer by name, and what else of the workload no list changes. `cluster` NULL:
+// of GPUs.
+void plan_workload(const struct plan_arguments *arguments, const struct cluster *cluster,
+                   struct workload *workload);
+
+enum objective plan_objective(const char *name);
+
 // `--kernels NAME`: the cluster becomes one whose devices use the table; NULL changes nothing.
 MUST_CHECK bool plan_kernels(struct arena *arena, const char *name, const struct cluster **cluster,
                              struct err *err);

@@ -1,6 +1,8 @@
 #include "cli/commands.h"
+#include "cli/inject_options.h"
 #include "cli/options.h"
 #include "cli/plan_question.h"
+#include "cli/reliability_options.h"
 #include "cli/report_files.h"
 #include "core/version.h"
 #include "reports/page_planner.h"
@@ -11,74 +13,62 @@
 
 struct arguments {
     const char *plan, *kernels, *folder;
-    const char *slow;
     struct int_range gpus;
+    double tokens;
+    struct inject_arguments inject;
+    struct reliability_arguments reliability;
     bool no_scaling, json;
 };
 
-// "17=1.2": rank 17 computes 1.2 times as long.
-static bool read_slow(const char *text, struct report_options *options, struct err *err)
+// What the command line says of the run, in place of what the plan says.
+static void override(struct arena *arena, const struct arguments *arguments,
+                     struct evaluation_request *request)
 {
-    if (!text) return true;
-    char rank[32];
-    const char *equals = strchr(text, '=');
-    size_t length = equals ? (size_t)(equals - text) : sizeof rank;
-    if (length >= sizeof rank)
-        return err_set(err, ERR_USAGE, "--slow: expected RANK=FACTOR, found \"%s\"", text);
-    memcpy(rank, text, length);
-    rank[length] = '\0';
-    int64_t number = 0;
-    if (!units_parse_i64(rank, "--slow", 0, INT32_MAX, &number, err) ||
-        !units_parse_f64(equals + 1, "--slow", &options->slow_ratio, err))
-        return false;
-    options->slow_rank = (int)number;
-    if (options->slow_ratio < 1 || options->slow_ratio > 1000)
-        return err_set(err, ERR_USAGE, "--slow: expected a factor of 1 to 1000, found \"%s\"",
-                       equals + 1);
-    return true;
+    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
+    *cluster = *request->cluster;
+    reliability_apply(&arguments->reliability, &cluster->failures);
+    request->cluster = cluster;
+    if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
+    struct injection injection;
+    if (!inject_read(arena, &arguments->inject, &injection, err)) return exit_status(err);
     struct report_options options = {.no_scaling = arguments->no_scaling};
     if (arguments->gpus.set) {
         options.gpus_least = arguments->gpus.low;
         options.gpus_most = arguments->gpus.high;
     }
-    if (!read_slow(arguments->slow, &options, err)) return exit_status(err);
     struct evaluation_request request = {0};
     struct report report = {.plan_path = arguments->plan, .version = MESHWRIGHT_VERSION};
     report.plan = plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!report.plan) return exit_status(err);
+    override(arena, arguments, &request);
     report.request = &request;
-    int64_t rank_count = parallel_rank_count(&request.parallel);
-    if (options.slow_rank >= rank_count) {
-        err_set(err, ERR_USAGE, "--slow: the plan has the ranks 0 to %lld, not %d",
-                (long long)rank_count - 1, options.slow_rank);
-        return exit_status(err);
-    }
     if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 
     struct arena scratch = {0};
-    bool done = report_make(arena, &scratch, &options, &report, err);
+    bool is_made = report_make(arena, &scratch, &options, &report, err);
+    bool done = is_made && (!inject_is_asked(&arguments->inject) ||
+                            report_inject(arena, &scratch, &injection, &report, err));
     const struct report_facts *facts = done ? report_facts_make(arena, &scratch, &report) : NULL;
     arena_free(&scratch);
-    if (!done) return plan_question_status(arguments->plan, err);
+    if (!is_made) return plan_question_status(arguments->plan, err);
+    if (!done) return exit_status(err);
     if (arguments->json) return fputs(report_data(arena, facts), stdout), 0;
     return report_files_write(arena, facts, arguments->folder, err) ? 0 : exit_status(err);
 }
 
 int report_command(int argc, char **argv, struct err *err)
 {
-    struct arguments arguments = {.folder = "report"};
-    const struct option options[] = {
+    struct arguments arguments = {.folder = "report",
+                                  .reliability = reliability_arguments_default()};
+    const struct option rows[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
         {"-o", OPTION_TEXT, &arguments.folder,
          "folder of index.html and its figures, made if absent (default report)", "DIR", 0, 0},
-        {"--slow", OPTION_TEXT, &arguments.slow,
-         "one rank computes FACTOR times as long: what it costs, and the pipeline with it",
-         "RANK=FACTOR", 0, 0},
         {"--gpus", OPTION_RANGE, &arguments.gpus,
          "GPU counts of the scaling curve (default an eighth of the plan's to eight times)", NULL,
          0, 0},
@@ -88,8 +78,14 @@ int report_command(int argc, char **argv, struct err *err)
          "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
         {"--json", OPTION_FLAG, &arguments.json, "print the page's data and write no files", NULL,
          0, 0},
-        {0},
+        {"--tokens", OPTION_F64, &arguments.tokens,
+         "to train in all, for time and money to finish (default: as planned)", "N", 0, 0},
     };
+    enum { ROW_COUNT = sizeof rows / sizeof *rows };
+    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + INJECT_OPTION_COUNT + 1] = {0};
+    memcpy(options, rows, sizeof rows);
+    int count = ROW_COUNT + reliability_options(&arguments.reliability, options + ROW_COUNT);
+    inject_options(&arguments.inject, options + count);
     if (command_wants_help(argc, argv)) return options_print(stdout, "report", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
 

@@ -187,6 +187,28 @@ bool units_parse_i64(const char *text, const char *what, int64_t low, int64_t hi
     return true;
 }
 
+bool units_parse_duration(const char *text, const char *what, double *seconds, struct err *err)
+{
+    static const struct {
+        char letter;
+        double unit_s;
+    } UNITS[] = {{'s', 1},     {'m', 60},        {'h', 3600},
+                 {'d', 86400}, {'w', 7 * 86400}, {'y', 365.25 * 86400}};
+    char number[64];
+    size_t length = strlen(text);
+    for (size_t i = 0; i < sizeof UNITS / sizeof *UNITS; i++) {
+        double value = 0;
+        if (length < 2 || length > sizeof number || text[length - 1] != UNITS[i].letter) continue;
+        snprintf(number, sizeof number, "%.*s", (int)length - 1, text);
+        if (!parse_number(number, &value) || value <= 0 || !isfinite(value * UNITS[i].unit_s))
+            break;
+        *seconds = value * UNITS[i].unit_s;
+        return true;
+    }
+    return err_set(err, ERR_USAGE, "%s: expected a duration such as 12h or 30d, found \"%s\"", what,
+                   text);
+}
+
 const char *units_number(char text[UNITS_NUMBER_BYTES], double value)
 {
     assert(isfinite(value));

@@ -22,6 +22,11 @@ MUST_CHECK bool units_parse_f64(const char *text, const char *what, double *valu
 MUST_CHECK bool units_parse_i64(const char *text, const char *what, int64_t low, int64_t high,
                                 int64_t *value, struct err *err);
 
+// A duration as people type it, a number and its unit: 90s, 30m, 12h, 30d, 2w, 1.5y (of 365.25
+// days). More than 0; false with ERR_USAGE.
+MUST_CHECK bool units_parse_duration(const char *text, const char *what, double *seconds,
+                                     struct err *err);
+
 // The shortest decimal that reads back to the same finite double, whole numbers below 2^53 in full;
 // the same bytes in every locale. Written to `text`, which is returned.
 enum { UNITS_NUMBER_BYTES = 32 };

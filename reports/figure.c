@@ -6,7 +6,7 @@ const struct figure *figures(int *count)
 {
     static const struct figure FIGURES[] = {
         {"step", figure_waterfall},          {"pipeline", figure_pipeline},
-        {"pipeline", figure_pipeline_begin}, {"pipeline", figure_straggler},
+        {"pipeline", figure_pipeline_begin}, {"pipeline", figure_injection},
         {"memory", figure_memory},           {"memory", figure_memory_time},
         {"traffic", figure_traffic},         {"roofline", figure_roofline},
         {"scaling", figure_scaling},         {"sensitivity", figure_sensitivity},

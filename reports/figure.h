@@ -15,7 +15,7 @@ struct report_facts {
 bool figure_waterfall(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart);
-bool figure_straggler(const struct report_facts *facts, struct chart *chart);
+bool figure_injection(const struct report_facts *facts, struct chart *chart);
 bool figure_memory(const struct report_facts *facts, struct chart *chart);
 bool figure_memory_time(const struct report_facts *facts, struct chart *chart);
 bool figure_traffic(const struct report_facts *facts, struct chart *chart);

@@ -2,6 +2,7 @@
 #include "reports/figure.h"
 
 #include <math.h>
+#include <string.h>
 
 // The stages of a pipeline over the time of one step. Where tasks are narrower than the picture can
 // show, each column shows what its stage does longest in it.
@@ -12,6 +13,7 @@ enum {
     BOXES_MAX = 9000,
     TASKS_MAX = 5000,    // drawn one by one
     BEGIN_TASKS = 1500,  // of the beginning, where they are more
+    RANK_ROWS_MAX = 32,
     KINDS = CHART_COLOR_COUNT
 };
 
@@ -19,6 +21,7 @@ struct gantt {
     struct chart *chart;
     const struct schedule_shape *shape;
     const struct trace *trace;
+    const int *row_of;  // [rank] -1: not shown
     struct chart_series *series[KINDS];
 };
 
@@ -62,9 +65,9 @@ static void draw_tasks(struct gantt *gantt, double end_s)
     for (int64_t i = 0; i < gantt->trace->span_count; i++) {
         const struct span *span = &gantt->trace->spans[i];
         double start_s = 1e-9 * (double)span->start_ns, stop_s = 1e-9 * (double)span->end_ns;
-        if (start_s >= end_s) continue;
-        add_box(gantt, span->rank, lane_of(gantt->shape, span), color_of(gantt->shape, span),
-                start_s, fmin(stop_s, end_s));
+        if (start_s >= end_s || gantt->row_of[span->rank] < 0) continue;
+        add_box(gantt, gantt->row_of[span->rank], lane_of(gantt->shape, span),
+                color_of(gantt->shape, span), start_s, fmin(stop_s, end_s));
     }
 }
 
@@ -75,7 +78,7 @@ static void draw_row(struct gantt *gantt, int row, enum lane lane, int columns, 
     double width_s = end_s / columns;
     for (int64_t i = 0; i < gantt->trace->span_count; i++) {
         const struct span *span = &gantt->trace->spans[i];
-        if (span->rank != row || lane_of(gantt->shape, span) != lane) continue;
+        if (gantt->row_of[span->rank] != row || lane_of(gantt->shape, span) != lane) continue;
         double start_s = 1e-9 * (double)span->start_ns, stop_s = 1e-9 * (double)span->end_ns;
         enum chart_color color = color_of(gantt->shape, span);
         for (int c = (int)(start_s / width_s); c < columns && c * width_s < stop_s; c++) {
@@ -100,23 +103,24 @@ static void draw_row(struct gantt *gantt, int row, enum lane lane, int columns, 
     }
 }
 
-static bool draw(const struct report_facts *facts, const struct trace *trace, double end_s,
+// What is drawn: the rows, where each rank's spans go, and until when.
+struct rows {
+    const struct trace *trace;
+    const char **names;
+    int count;
+    int *of;  // [rank]
+};
+
+static bool draw(const struct schedule_shape *shape, const struct rows *rows, double end_s,
                  bool one_by_one, struct chart *chart)
 {
-    const struct evaluation *evaluation = facts->report->evaluation;
-    if (trace->span_count == 0) return false;
-    struct arena *arena = chart->arena;
-    int rows = trace->rank_count;
-    const char **names = ARENA_NEW(arena, const char *, rows);
-    for (int i = 0; i < rows; i++)
-        names[i] = arena_print(arena, rows > 1 ? "stage %d" : "GPU", i);
+    if (rows->trace->span_count == 0) return false;
     chart->x = (struct chart_axis){
         .label = "time in the step", .low = 0, .high = end_s, .format = figure_seconds};
-    chart->y =
-        (struct chart_axis){.scale = CHART_ROWS, .low = -0.5, .high = rows - 0.5, .names = names};
-    chart->height = chart_rows_height(&chart->y, rows);
-    if (rows < 3) chart->height = 48 * rows;
-    struct gantt gantt = {.chart = chart, .shape = &evaluation->program->shape, .trace = trace};
+    chart->y = (struct chart_axis){
+        .scale = CHART_ROWS, .low = -0.5, .high = rows->count - 0.5, .names = rows->names};
+    chart->height = rows->count < 3 ? 48 * rows->count : chart_rows_height(&chart->y, rows->count);
+    struct gantt gantt = {.chart = chart, .shape = shape, .trace = rows->trace, .row_of = rows->of};
     static const struct {
         enum chart_color color;
         const char *name;
@@ -133,14 +137,78 @@ static bool draw(const struct report_facts *facts, const struct trace *trace, do
         draw_tasks(&gantt, end_s);
         return true;
     }
-    int columns = BOXES_MAX / rows;
+    int columns = BOXES_MAX / rows->count;
     if (columns > COLUMNS_MAX) columns = COLUMNS_MAX;
     if (columns < 200) columns = 200;
-    for (int row = 0; row < rows; row++) {
+    for (int row = 0; row < rows->count; row++) {
         draw_row(&gantt, row, LANE_WORK, columns, end_s);
         draw_row(&gantt, row, LANE_BESIDE, columns, end_s);
     }
     return true;
+}
+
+// One row a stage.
+static struct rows rows_of_stages(struct arena *arena, const struct trace *trace)
+{
+    int count = trace->rank_count;
+    struct rows rows = {trace, ARENA_NEW(arena, const char *, count), count,
+                        ARENA_NEW(arena, int, count)};
+    for (int i = 0; i < count; i++) {
+        rows.names[i] = arena_print(arena, count > 1 ? "stage %d" : "GPU", i);
+        rows.of[i] = i;
+    }
+    return rows;
+}
+
+static int stage_of_rank(const struct mesh *mesh, int rank)
+{
+    int stage = 0, weight = 1;
+    unsigned axes = mesh_axes_of(mesh, AXIS_PP);
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (!(axes >> i & 1)) continue;
+        stage += mesh_coordinate(mesh, i, rank) * weight;
+        weight *= mesh->axes[i].size;
+    }
+    return stage;
+}
+
+// "x1.2" of a rank that is named "rank 17 (x1.2)"; of others what says how they fare.
+static const char *fate(struct arena *arena, const struct trace *trace, int rank)
+{
+    const char *text = strchr(trace->rank_name(trace->context, rank, arena), '(');
+    return text ? text : "";
+}
+
+// One row for each stage and way to fare: a slow rank, one in step with it, one of the others.
+static struct rows rows_of_ranks(struct arena *arena, const struct mesh *mesh,
+                                 const struct trace *trace)
+{
+    struct rows rows = {trace, ARENA_NEW(arena, const char *, RANK_ROWS_MAX), 0,
+                        ARENA_NEW(arena, int, trace->rank_count)};
+    const char *fates[RANK_ROWS_MAX];
+    int stages[RANK_ROWS_MAX], stage_count = mesh_size(mesh, mesh_axes_of(mesh, AXIS_PP));
+    for (int rank = 0; rank < trace->rank_count; rank++)
+        rows.of[rank] = -1;
+    for (int stage = 0; stage < stage_count; stage++) {
+        for (int rank = 0; rank < trace->rank_count && rows.count < RANK_ROWS_MAX; rank++) {
+            if (trace->appears && !trace->appears[rank]) continue;
+            if (stage_of_rank(mesh, rank) != stage) continue;
+            const char *own = fate(arena, trace, rank);
+            bool is_new = true;
+            for (int i = 0; i < rows.count; i++)
+                is_new = is_new && !(stages[i] == stage && strcmp(fates[i], own) == 0);
+            if (!is_new) continue;
+            stages[rows.count] = stage;
+            fates[rows.count] = own;
+            int length = (int)strcspn(own, ")");
+            bool is_slow = strncmp(own, "(x", 2) == 0;
+            rows.names[rows.count] = is_slow
+                                         ? arena_print(arena, "%d %.*s", rank, length - 1, own + 1)
+                                         : arena_print(arena, "rank %d", rank);
+            rows.of[rank] = rows.count++;
+        }
+    }
+    return rows;
 }
 
 static bool has_room(const struct trace *trace)
@@ -158,7 +226,8 @@ bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart
     chart->name = "pipeline-begin";
     chart->title = "Its beginning, task by task";
     chart->how = "How the pipeline fills: the order in which every stage takes its micro-batches.";
-    return draw(facts, trace, end_s, true, chart);
+    struct rows rows = rows_of_stages(chart->arena, trace);
+    return draw(&facts->report->evaluation->program->shape, &rows, end_s, true, chart);
 }
 
 bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
@@ -177,26 +246,28 @@ bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
                    : " There are more tasks than pixels: each column has the colour of what "
                      "takes most of it.");
     double end_s = evaluation->prediction.step_s;
-    if (facts->report->straggler.slowdown_ratio > 0)
-        end_s = fmax(end_s, facts->report->straggler.step_s);
-    return draw(facts, &evaluation->simulation->trace, end_s, one_by_one, chart);
+    if (facts->report->injection) end_s = fmax(end_s, facts->report->injected.step_s);
+    struct rows rows = rows_of_stages(chart->arena, &evaluation->simulation->trace);
+    return draw(&evaluation->program->shape, &rows, end_s, one_by_one, chart);
 }
 
-bool figure_straggler(const struct report_facts *facts, struct chart *chart)
+bool figure_injection(const struct report_facts *facts, struct chart *chart)
 {
-    const struct report_straggler *straggler = &facts->report->straggler;
-    if (straggler->slowdown_ratio <= 0) return false;
-    double step_s = facts->report->evaluation->prediction.step_s;
+    const struct report *report = facts->report;
+    const struct injection_result *result = &report->injected;
+    if (!report->injection) return false;
+    const struct program *program = report->evaluation->program;
     struct arena *arena = chart->arena;
-    chart->name = "straggler";
-    chart->title = arena_print(
-        arena, "The same with rank %d computing %.3g times as long: %s a step, %s", straggler->rank,
-        straggler->slowdown_ratio, units_seconds(arena, straggler->step_s),
-        units_signed_percent(arena, straggler->step_s / step_s - 1));
-    chart->how = arena_print(arena,
-                             "The pipeline that rank %d is in, on the same clock as above: its "
-                             "stage %d is the slow one, and all the others wait for it.",
-                             straggler->rank, straggler->stage);
-    return draw(facts, &straggler->trace, fmax(step_s, straggler->step_s),
-                has_room(&straggler->trace), chart);
+    const struct trace *trace = &result->simulation->trace;
+    chart->name = "injection";
+    chart->title = arena_print(arena, "The same with what is injected: %s a step, %s",
+                               units_seconds(arena, result->step_s),
+                               units_signed_percent(arena, result->step_s / result->planned_s - 1));
+    chart->how =
+        "Rows are GPUs on the same clock as above: slow ones with their factor, and of "
+        "each stage one that moves in step with them and one of the pipelines that do not; "
+        "their gaps are what they wait.";
+    struct rows rows = rows_of_ranks(arena, &program->mesh, trace);
+    return draw(&program->shape, &rows, fmax(result->planned_s, result->step_s), has_room(trace),
+                chart);
 }

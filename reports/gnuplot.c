@@ -10,7 +10,7 @@
 
 extern char **environ;
 
-static char *read_back(struct arena *arena, FILE *file)
+static char *read_back(struct arena *arena, FILE *file, size_t *length)
 {
     fseek(file, 0, SEEK_END);
     long bytes = ftell(file);
@@ -18,6 +18,7 @@ static char *read_back(struct arena *arena, FILE *file)
     char *text = ARENA_NEW(arena, char, (size_t)(bytes > 0 ? bytes : 0) + 1);
     size_t got = fread(text, 1, (size_t)(bytes > 0 ? bytes : 0), file);
     text[got] = '\0';
+    if (length) *length = got;
     return text;
 }
 
@@ -56,7 +57,8 @@ static const char *last_line(char *text)
     return line + strspn(line, " ");
 }
 
-static char *run(struct arena *arena, FILE *const files[3], const char *script, struct err *err)
+static char *run(struct arena *arena, FILE *const files[3], const char *script, size_t *bytes,
+                 struct err *err)
 {
     int status = 0;
     if (fputs(script, files[0]) < 0 || fflush(files[0]) != 0) {
@@ -65,18 +67,18 @@ static char *run(struct arena *arena, FILE *const files[3], const char *script, 
     }
     rewind(files[0]);
     if (!spawn(files, &status, err)) return NULL;
-    char *answer = read_back(arena, files[1]);
-    if (status == 0 && *answer) return answer;
-    err_set(err, ERR_SYSTEM, "gnuplot: %s", last_line(read_back(arena, files[2])));
+    char *answer = read_back(arena, files[1], bytes);
+    if (status == 0 && *bytes > 0) return answer;
+    err_set(err, ERR_SYSTEM, "gnuplot: %s", last_line(read_back(arena, files[2], NULL)));
     return NULL;
 }
 
-char *gnuplot_run(struct arena *arena, const char *script, struct err *err)
+char *gnuplot_image(struct arena *arena, const char *script, size_t *bytes, struct err *err)
 {
     FILE *files[3] = {tmpfile(), tmpfile(), tmpfile()};
     char *answer = NULL;
     if (files[0] && files[1] && files[2]) {
-        answer = run(arena, files, script, err);
+        answer = run(arena, files, script, bytes, err);
     } else {
         err_set(err, ERR_SYSTEM, "cannot make a temporary file: %s", strerror(errno));
     }
@@ -84,6 +86,12 @@ char *gnuplot_run(struct arena *arena, const char *script, struct err *err)
         if (files[i]) fclose(files[i]);
     }
     return answer;
+}
+
+char *gnuplot_run(struct arena *arena, const char *script, struct err *err)
+{
+    size_t bytes = 0;
+    return gnuplot_image(arena, script, &bytes, err);
 }
 
 bool gnuplot_is_installed(void)

@@ -3,7 +3,7 @@
 #include "core/units.h"
 
 // "rank 137 x1.2", "nodes 0-3: NICs at 50.0 %"
-static const char *cause_text(struct arena *arena, const struct injection_cause *cause)
+const char *inject_cause_text(struct arena *arena, const struct injection_cause *cause)
 {
     static const char *const WHAT[] = {"rank", "node", "node"};
     const char *place =
@@ -44,10 +44,11 @@ static char *effects_text(struct arena *arena, const struct injection *injection
     int *order = rank_causes(arena, result, injection->count);
     for (int i = 0; i < injection->count; i++) {
         const struct injection_effect *effect = &result->effects[order[i]];
-        table_row(&table, (const char *const[]){cause_text(arena, &injection->causes[order[i]]),
-                                                units_seconds(arena, effect->alone_s),
-                                                longer(arena, effect->alone_s, planned_s),
-                                                longer(arena, effect->without_s, planned_s)});
+        table_row(&table,
+                  (const char *const[]){inject_cause_text(arena, &injection->causes[order[i]]),
+                                        units_seconds(arena, effect->alone_s),
+                                        longer(arena, effect->alone_s, planned_s),
+                                        longer(arena, effect->without_s, planned_s)});
     }
     if (injection->jitter_ratio > 0) {
         table_row(

@@ -2,6 +2,9 @@
 #include "core/json_write.h"
 #include "simulator/inject.h"
 
+// "rank 137 x1.2", "node 3: NICs at 50.0 %".
+const char *inject_cause_text(struct arena *arena, const struct injection_cause *cause);
+
 // What `simulate` says of a plan with something injected.
 char *inject_text(struct arena *arena, const struct injection *injection,
                   const struct injection_result *result);

@@ -18,7 +18,7 @@ static const struct section SECTIONS[] = {
     {"what-if", "What if", NULL, false},
     {"why", "Why this plan", section_why, false},
     {"step", "The step", section_step, true},
-    {"pipeline", "The pipeline", NULL, false},
+    {"pipeline", "The pipeline", section_pipeline, true},
     {"memory", "Memory", NULL, false},
     {"traffic", "Who talks to whom", NULL, false},
     {"roofline", "Operators", NULL, false},
@@ -158,9 +158,9 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
     char *bodies[SECTION_COUNT];
     for (int i = 0; i < SECTION_COUNT; i++)
         bodies[i] = section_text(arena, facts, &SECTIONS[i]);
-    const char *title =
-        arena_print(arena, "%s on %d GPUs of %s", report->request->model->name,
-                    report->request->cluster->rank_count, report->request->cluster->name);
+    int gpus = report->request->cluster->rank_count;
+    const char *title = arena_print(arena, "%s on %d GPU%s of %s", report->request->model->name,
+                                    gpus, gpus == 1 ? "" : "s", report->request->cluster->name);
     put_head(&page, title, report->planner);
     put_header(&page, report, title, bodies);
     for (int i = 0; i < SECTION_COUNT; i++) {

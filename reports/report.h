@@ -3,6 +3,7 @@
 #include "plan/plan.h"
 #include "reports/explain_table.h"
 #include "reports/scenario.h"
+#include "simulator/inject.h"
 
 // The report of a plan: one page that needs nothing but itself, and its figures as files.
 //
@@ -21,8 +22,7 @@
 //                        "lost_to"}],                             the plan itself first
 //      "traffic": {"nodes_per_cell", "bytes": [[...]], ...}       sent a step, row to column;
 //                                                                  0 nodes: a cell is a GPU
-//      "straggler": {"rank", "slowdown_ratio", "step_s"},         where one was asked for
-//      "goodput": {...},                                          where it is known
+//      "injection": {...},    as `simulate --slow-rank ... --json`, where something was injected
 //      "scaling": [{"gpus", "fits", "layout", "step_s", "tokens_per_s",
 //                   "tokens_per_s_per_gpu", "mfu_ratio", "run_s", "run_money"}]}
 //   Units and names are those of plan.json. "<" is written \u003c in it.
@@ -35,15 +35,6 @@
 #define REPORT_SECTIONS                                                                          \
     "verdict", "what-if", "why", "step", "pipeline", "memory", "traffic", "roofline", "scaling", \
         "sensitivity", "pareto", "alternatives", "inputs"
-
-// One rank whose compute takes `slowdown_ratio` times as long.
-struct report_straggler {
-    int rank;
-    double slowdown_ratio;  // 1.2; 0: none is asked for
-    int stage;              // of the rank
-    double step_s;
-    struct trace trace;  // of the pipeline that the rank is in, one row a stage
-};
 
 // A planner that runs in the page (reports/page_planner.h): its parts as they are put into it, and
 // in <script type="application/json" id="planner-tables"> what it needs beside the plan.
@@ -58,10 +49,10 @@ struct report {
     const struct evaluation_request *request;
     const struct evaluation *evaluation;  // with a trace
     struct explain explain;
-    struct search_result kept;  // the plan itself, then its alternatives, evaluated again
-    struct report_straggler straggler;
-    const struct goodput *goodput;   // NULL: the cluster says nothing of failures
-    const struct scenario *scaling;  // by rising GPUs; NULL: not asked
+    struct search_result kept;          // the plan itself, then its alternatives, evaluated again
+    const struct injection *injection;  // slow ranks, degraded links, jitter; NULL: none
+    struct injection_result injected;   // with a trace
+    const struct scenario *scaling;     // by rising GPUs; NULL: not asked
     const struct scenario_outcome *scaled;
     int scaling_count;
     const struct report_planner *planner;  // NULL: the page stays static

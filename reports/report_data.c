@@ -1,4 +1,5 @@
 #include "reports/figure.h"
+#include "reports/inject_table.h"
 #include "reports/plan_json.h"
 #include "reports/plan_table.h"
 
@@ -66,39 +67,6 @@ static void write_traffic(struct json_writer *writer, const struct traffic *traf
     json_close(writer, '}');
 }
 
-static void write_straggler(struct json_writer *writer, const struct report_straggler *straggler)
-{
-    if (straggler->slowdown_ratio <= 0) return;
-    json_open_flat(writer, "straggler", '{');
-    json_put_i64(writer, "rank", straggler->rank);
-    json_put_f64(writer, "slowdown_ratio", straggler->slowdown_ratio);
-    json_put_i64(writer, "stage", straggler->stage);
-    json_put_f64(writer, "step_s", straggler->step_s);
-    json_close(writer, '}');
-}
-
-static void write_goodput(struct json_writer *writer, const struct goodput *goodput)
-{
-    if (!goodput || !goodput->is_known) return;
-    json_open(writer, "goodput", '{');
-    json_put_f64(writer, "mtbf_s", goodput->mtbf_s);
-    json_put_f64(writer, "checkpoint_s", goodput->checkpoint_s);
-    json_put_f64(writer, "interval_s", goodput->interval_s);
-    json_put_f64(writer, "restart_s", goodput->restart_s);
-    json_put_f64(writer, "goodput_ratio", goodput->goodput_ratio);
-    json_put_f64(writer, "checkpoint_ratio", goodput->checkpoint_ratio);
-    json_put_f64(writer, "lost_ratio", goodput->lost_ratio);
-    json_put_f64(writer, "restart_ratio", goodput->restart_ratio);
-    if (goodput->expected_s > 0) {
-        json_put_f64(writer, "expected_s", goodput->expected_s);
-        json_open_flat(writer, "finish_s", '[');
-        for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
-            json_put_f64(writer, NULL, goodput->finish_s[i]);
-        json_close(writer, ']');
-    }
-    json_close(writer, '}');
-}
-
 static void write_scaling(struct json_writer *writer, const struct report *report)
 {
     if (report->scaling_count == 0) return;
@@ -139,8 +107,7 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     explain_write(&writer, &report->explain);
     write_alternatives(&writer, report);
     write_traffic(&writer, &facts->traffic);
-    write_straggler(&writer, &report->straggler);
-    write_goodput(&writer, report->goodput);
+    if (report->injection) inject_write(&writer, report->injection, &report->injected);
     write_scaling(&writer, report);
     json_close(&writer, '}');
     return writer.text;

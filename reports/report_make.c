@@ -1,8 +1,6 @@
 #include "reports/report_make.h"
-#include "cost_models/parameters.h"
 #include "planner/memory/plan_schedule.h"
 
-#include <assert.h>
 #include <string.h>
 
 static bool evaluate_plan(struct arena *arena, struct arena *scratch, struct report *report,
@@ -100,77 +98,6 @@ static bool explain(struct arena *arena, struct arena *scratch, struct report *r
     return rivals_find(arena, scratch, &search, &report->kept, &report->explain.rivals, err);
 }
 
-static int stage_of_rank(const struct mesh *mesh, int rank)
-{
-    int stage = 0, weight = 1;
-    unsigned axes = mesh_axes_of(mesh, AXIS_PP);
-    for (int i = 0; i < mesh->axis_count; i++) {
-        if (!(axes >> i & 1)) continue;
-        stage += mesh_coordinate(mesh, i, rank) * weight;
-        weight *= mesh->axes[i].size;
-    }
-    return stage;
-}
-
-// Pipelines without the slow rank are all alike, so that one of them stands for all; they wait for
-// each other when gradients are reduced. Rows of the trace are the stages of the slow one.
-static void slow_down(struct arena *arena, struct arena *scratch,
-                      const struct report_options *options, struct report *report)
-{
-    const struct program *program = report->evaluation->program;
-    int stage_count = program->shape.stage_count, rank_count = program->mesh.rank_count;
-    if (options->slow_ratio <= 0) return;
-    assert(options->slow_rank >= 0 && options->slow_rank < rank_count);
-    int pipelines = rank_count / stage_count > 1 ? 2 : 1;
-    struct report_straggler *straggler = &report->straggler;
-    *straggler = (struct report_straggler){
-        .rank = options->slow_rank,
-        .slowdown_ratio = options->slow_ratio,
-        .stage = stage_of_rank(&program->mesh, options->slow_rank),
-    };
-    struct engine_options engine = {
-        .want_trace = true,
-        .all_ranks = true,
-        .rank_count = pipelines * stage_count,
-        .stage_of_rank = ARENA_NEW(arena, int, pipelines *stage_count),
-        .slowdown_of_rank = ARENA_NEW(arena, double, pipelines *stage_count),
-    };
-    for (int i = 0; i < engine.rank_count; i++) {
-        engine.stage_of_rank[i] = i % stage_count;
-        engine.slowdown_of_rank[i] = i == straggler->stage ? straggler->slowdown_ratio : 1;
-    }
-    const struct simulation *simulation =
-        simulate_step(arena, scratch, report->evaluation->price, &engine);
-    straggler->step_s = simulation->cost.step_s;
-    straggler->trace = simulation->trace;
-    straggler->trace.span_count = 0;
-    for (int64_t i = 0; i < simulation->trace.span_count; i++) {
-        const struct span *span = &simulation->trace.spans[i];
-        if (span->rank < stage_count) straggler->trace.spans[straggler->trace.span_count++] = *span;
-    }
-    straggler->trace.rank_count = stage_count;
-}
-
-// Each parameter once, as the products read it, and what the optimizer keeps.
-static void find_goodput(struct arena *arena, struct report *report)
-{
-    const struct evaluation_request *request = report->request;
-    const struct workload *workload = &request->workload;
-    double state_bytes =
-        stack_state_bytes(request->stack, workload->optimizer, workload->precision);
-    double each = parameter_weight_bytes(workload->precision) + state_bytes;
-    double tokens_a_step = (double)workload->seq_len * (double)workload->global_batch;
-    const struct goodput_request asked = {
-        .cluster = request->cluster,
-        .step_s = report->evaluation->prediction.step_s,
-        .checkpoint_bytes = (int64_t)(each * (double)report->evaluation->graph->parameter_count),
-        .steps = workload->tokens / tokens_a_step,
-    };
-    struct goodput *goodput = ARENA_NEW(arena, struct goodput, 1);
-    *goodput = goodput_of(&asked);
-    report->goodput = goodput;
-}
-
 enum { COUNTS_MAX = 16 };
 
 // Halves and doubles of the plan's own count, between the ends.
@@ -253,7 +180,13 @@ bool report_make(struct arena *arena, struct arena *scratch, const struct report
     read_search(report->plan, &report->kept, err);
     if (err->kind || !read_alternatives(arena, scratch, report, err)) return false;
     if (!explain(arena, scratch, report, err)) return false;
-    slow_down(arena, scratch, options, report);
-    find_goodput(arena, report);
     return scale(arena, options, report, err);
+}
+
+bool report_inject(struct arena *arena, struct arena *scratch, const struct injection *injection,
+                   struct report *report, struct err *err)
+{
+    report->injection = injection;
+    return inject(arena, scratch, report->request, report->evaluation, injection, true,
+                  &report->injected, err);
 }

@@ -1,7 +1,6 @@
 #include "reports/scenario.h"
 
 #include "core/units.h"
-#include "cost_models/parameters.h"
 #include "planner/scan.h"
 #include "reports/scenario_share.h"
 
@@ -31,15 +30,6 @@ struct worker {
     pthread_t thread;
     struct arena arena;
 };
-
-// Of the whole job, each parameter once: as the GEMMs read it and what the optimizer keeps.
-static double checkpoint_bytes(const struct scenario_request *request,
-                               const struct workload *workload, double parameter_count)
-{
-    double state_bytes =
-        stack_state_bytes(request->stack, workload->optimizer, workload->precision);
-    return parameter_count * (parameter_weight_bytes(workload->precision) + state_bytes);
-}
 
 // "needs 150 GiB of 79.1 GiB reserved, most of it optimizer"
 static const char *nothing_text(struct arena *arena, const struct scenario *scenario,
@@ -75,8 +65,11 @@ static bool predict(struct arena *arena, const struct scenario_request *request,
     if (done) {
         outcome->prediction = evaluation.prediction;
         outcome->parameter_count = (double)evaluation.graph->parameter_count;
-        outcome->checkpoint_bytes =
-            checkpoint_bytes(request, &search->workload, outcome->parameter_count);
+        // The rates at which machines fail are published of GPUs.
+        if (strcmp(search->cluster->nodes[0].device->kind, "cpu") != 0) {
+            outcome->checkpoint_bytes =
+                goodput_checkpoint_bytes(evaluation.program, evaluation.graph, search->stack);
+        }
     }
     if (err->kind == ERR_USAGE) {  // pins that no plan can have
         outcome->status = SCENARIO_IMPOSSIBLE;
@@ -93,7 +86,7 @@ static bool answer(struct arena *arena, const struct scenario_request *request,
                    const struct scenario *scenario, struct scenario_outcome *outcome,
                    struct err *err)
 {
-    const struct search_request search = {
+    struct search_request search = {
         .model = scenario->model ? scenario->model : request->model,
         .cluster = scenario->cluster,
         .stack = request->stack,
@@ -104,6 +97,7 @@ static bool answer(struct arena *arena, const struct scenario_request *request,
         .top = 1,
         .nothing = request->nothing,
     };
+    search.workload.tokens = 0;  // what follows from the length of the run comes last
     struct arena work = {0};
     struct search_result result;
     bool done = search_plans(&work, &search, &result, err);

@@ -25,10 +25,11 @@ struct scenario_outcome {
     struct candidate best;  // its plan; where nothing fits the one that misses by least
     struct prediction prediction;
     double parameter_count;
-    double checkpoint_bytes;  // of the whole job: weights, master weights and moments
-    struct goodput goodput;   // of `tokens`, or of a run without an end
-    double run_s, run_money;  // `tokens` with interruptions, in the cluster's currency; 0: unknown
-    bool shared;              // the plan is that of an earlier scenario of the list
+    int64_t checkpoint_bytes;  // of the whole job; 0: of CPUs
+    struct goodput goodput;    // of `tokens`, or of a run without an end; that of the prediction
+    double run_s, run_money;   // `tokens` with interruptions where they are known, in the cluster's
+                               // currency; 0: no tokens, no price
+    bool shared;               // the plan is that of an earlier scenario of the list
 };
 
 struct scenario_request {

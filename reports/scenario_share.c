@@ -3,6 +3,7 @@
 #include "planner/choice.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,20 @@ static struct money money_at(const struct scenario *scenario, double tokens_per_
     return money_of(scenario->cluster, tokens_per_s, scenario->tokens);
 }
 
+// A rate of 0 is not known: then of a run without interruptions.
+static struct goodput goodput_at(const struct scenario *scenario,
+                                 const struct scenario_outcome *outcome)
+{
+    if (outcome->checkpoint_bytes == 0) return (struct goodput){0};
+    const struct workload *workload = &scenario->workload;
+    double step_tokens = (double)workload->global_batch * (double)workload->seq_len;
+    const struct goodput_request asked = {.cluster = scenario->cluster,
+                                          .step_s = outcome->prediction.step_s,
+                                          .checkpoint_bytes = outcome->checkpoint_bytes,
+                                          .steps = ceil(scenario->tokens / step_tokens)};
+    return goodput_of(&asked);
+}
+
 void scenario_finish(const struct scenario *scenario, const struct scenario_outcome *leader,
                      struct scenario_outcome *outcome)
 {
@@ -101,6 +116,25 @@ void scenario_finish(const struct scenario *scenario, const struct scenario_outc
         prediction->money_low = money_at(scenario, tokens_per_s / prediction->band->low_ratio);
         prediction->money_high = money_at(scenario, tokens_per_s / prediction->band->high_ratio);
     }
-    outcome->run_s = prediction->money.train_s;
-    outcome->run_money = prediction->money.total;
+    outcome->goodput = prediction->goodput = goodput_at(scenario, outcome);
+    bool known = outcome->goodput.is_known;
+    outcome->run_s = known ? outcome->goodput.expected_s : prediction->money.train_s;
+    outcome->run_money = known ? outcome->goodput.money : prediction->money.total;
+}
+
+void scenario_rescale(const struct scenario *scenario, double ratio,
+                      struct scenario_outcome *outcome)
+{
+    struct prediction *prediction = &outcome->prediction;
+    if (outcome->status != SCENARIO_FITS) return;
+    prediction->step_s /= ratio;
+    prediction->step_s_low /= ratio;
+    prediction->step_s_high /= ratio;
+    prediction->tokens_per_s *= ratio;
+    prediction->tokens_per_s_per_gpu *= ratio;
+    prediction->model_flop_per_s_per_gpu *= ratio;
+    prediction->hardware_flop_per_s_per_gpu *= ratio;
+    prediction->mfu_ratio *= ratio;
+    const struct scenario_outcome leader = *outcome;
+    scenario_finish(scenario, &leader, outcome);
 }

@@ -13,3 +13,7 @@ void scenarios_share(struct arena *scratch, const struct scenario_request *reque
 // goodput are its own.
 void scenario_finish(const struct scenario *scenario, const struct scenario_outcome *leader,
                      struct scenario_outcome *outcome);
+
+// The same outcome at `ratio` times the speed: step, rates, money and goodput.
+void scenario_rescale(const struct scenario *scenario, double ratio,
+                      struct scenario_outcome *outcome);

@@ -7,6 +7,7 @@
 bool section_verdict(struct markup *page, const struct report_facts *facts);
 bool section_why(struct markup *page, const struct report_facts *facts);
 bool section_step(struct markup *page, const struct report_facts *facts);
+bool section_pipeline(struct markup *page, const struct report_facts *facts);
 bool section_scaling(struct markup *page, const struct report_facts *facts);
 bool section_alternatives(struct markup *page, const struct report_facts *facts);
 bool section_inputs(struct markup *page, const struct report_facts *facts);

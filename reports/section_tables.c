@@ -2,6 +2,8 @@
 #include "reports/plan_table.h"
 #include "reports/section.h"
 
+#include <math.h>
+
 // The tables of plans and of GPU counts.
 
 static const char *gib_text(struct arena *arena, int64_t bytes)
@@ -85,6 +87,39 @@ bool section_scaling(struct markup *page, const struct report_facts *facts)
     struct page_table table = page_table_open(page, "ncnnnn", true, HEADS);
     for (int i = 0; i < report->scaling_count; i++)
         put_scaled(&table, report, i);
+    page_table_close(&table);
+    return true;
+}
+
+// "+93.3 ms"; "-" for what does not change.
+static const char *signed_seconds(struct arena *arena, double s)
+{
+    if (fabs(s) < 1e-9) return "-";
+    return arena_print(arena, "%s%s", s < 0 ? "\xe2\x88\x92" : "+", units_seconds(arena, fabs(s)));
+}
+
+enum { SHARES_MAX = 24 };
+
+bool section_pipeline(struct markup *page, const struct report_facts *facts)
+{
+    static const char *const HEADS[] = {"GPUs", "how many", "computes longer",
+                                        "communicates longer", "waits longer"};
+    struct arena *arena = page->arena;
+    const struct report *report = facts->report;
+    const struct injection_result *result = &report->injected;
+    if (!report->injection) return false;
+    struct page_table table = page_table_open(page, "lnnnn", false, HEADS);
+    for (int i = 0; i < result->share_count && i < SHARES_MAX; i++) {
+        const struct injection_share *share = &result->shares[i];
+        const char *cells[] = {
+            share->who,
+            units_count(arena, (double)share->rank_count),
+            signed_seconds(arena, share->compute_s),
+            signed_seconds(arena, share->communication_s),
+            signed_seconds(arena, share->wait_s),
+        };
+        page_table_row(&table, false, cells, NULL);
+    }
     page_table_close(&table);
     return true;
 }

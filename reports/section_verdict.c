@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/band_text.h"
+#include "reports/inject_table.h"
 #include "reports/plan_table.h"
 #include "reports/section.h"
 
@@ -187,12 +188,12 @@ static void put_memory_tile(struct markup *page, const struct report *report)
                            units_bytes(arena, reserved), units_bytes(arena, limit), stage));
 }
 
-static void put_goodput_tile(struct markup *page, const struct report *report)
+static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
 {
-    const struct goodput *goodput = report->goodput;
     struct arena *arena = page->arena;
-    if (!goodput || !goodput->is_known) return;
-    open_tile(page, "Goodput", "goodput.goodput_ratio", units_ratio(arena, goodput->goodput_ratio));
+    if (!goodput->is_known) return;
+    open_tile(page, "Goodput", "prediction.goodput.goodput_ratio",
+              units_ratio(arena, goodput->goodput_ratio));
     const char *text = arena_print(
         arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
         long_text(arena, goodput->mtbf_s), long_text(arena, goodput->interval_s));
@@ -204,17 +205,25 @@ static void put_goodput_tile(struct markup *page, const struct report *report)
     close_tile(page, text);
 }
 
-static void put_straggler_tile(struct markup *page, const struct report *report)
+static void put_injection_tile(struct markup *page, const struct report *report)
 {
-    const struct report_straggler *straggler = &report->straggler;
     struct arena *arena = page->arena;
-    if (straggler->slowdown_ratio <= 0) return;
-    double step_s = report->evaluation->prediction.step_s;
-    open_tile(page, "With one slow GPU", "straggler.step_s",
-              units_seconds(arena, straggler->step_s));
-    close_tile(page, arena_print(arena, "a step, %s, when rank %d computes %.3g times as long",
-                                 units_signed_percent(arena, straggler->step_s / step_s - 1),
-                                 straggler->rank, straggler->slowdown_ratio));
+    const struct injection_result *result = &report->injected;
+    if (!report->injection) return;
+    open_tile(page, "With what is injected", "injection.step_s",
+              units_seconds(arena, result->step_s));
+    const char *text = arena_print(
+        arena, "a step, %s", units_signed_percent(arena, result->step_s / result->planned_s - 1));
+    const char *before = ": ";
+    for (int i = 0; i < report->injection->count && i < 4; i++) {
+        text = arena_print(arena, "%s%s%s", text, before,
+                           inject_cause_text(arena, &report->injection->causes[i]));
+        before = ", ";
+    }
+    if (report->injection->jitter_ratio > 0)
+        text = arena_print(arena, "%s%sjitter of %s", text, before,
+                           units_ratio(arena, report->injection->jitter_ratio));
+    close_tile(page, text);
 }
 
 bool section_verdict(struct markup *page, const struct report_facts *facts)
@@ -223,15 +232,15 @@ bool section_verdict(struct markup *page, const struct report_facts *facts)
     put_chips(page, report);
     put_lead(page, report);
     bool has_money = report->request->workload.tokens > 0;
-    bool has_goodput = report->goodput && report->goodput->is_known;
-    int tiles = 3 + has_money + has_goodput + (report->straggler.slowdown_ratio > 0);
+    bool has_goodput = report->evaluation->prediction.goodput.is_known;
+    int tiles = 3 + has_money + has_goodput + (report->injection != NULL);
     markup_print(page, "<div class=\"tiles\" style=\"--columns:%d\">\n", tiles == 6 ? 3 : tiles);
     put_step_tile(page, &report->evaluation->prediction);
     put_speed_tile(page, &report->evaluation->prediction);
     put_money_tile(page, report);
     put_memory_tile(page, report);
-    put_goodput_tile(page, report);
-    put_straggler_tile(page, report);
+    put_goodput_tile(page, &report->evaluation->prediction.goodput);
+    put_injection_tile(page, report);
     markup_put(page, "</div>\n");
     return true;
 }

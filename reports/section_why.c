@@ -53,7 +53,7 @@ static void put_term(const struct page_table *table, const char *name, const dou
     for (int i = 0; i < count; i++) {
         // What rounding to nanoseconds leaves is no difference.
         double more_s = fabs(s[i] - s[0]) < LEAST_S * step_s ? 0 : s[i] - s[0];
-        is_there = is_there || s[i] != 0;
+        is_there = is_there || fabs(s[i]) >= LEAST_S * step_s;
         cells[i + 1] = i == 0 ? s[0] == 0 ? "-" : units_seconds(arena, s[0])
                               : arena_print(arena, "%s%s", more_s < 0 ? "\xe2\x88\x92" : "+",
                                             units_seconds(arena, fabs(more_s)));

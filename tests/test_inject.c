@@ -1,5 +1,6 @@
 #include "simulator/inject.h"
 #include "tests/draw.h"
+#include "tests/random_plan.h"
 #include "tests/test.h"
 
 #include "models/import.h"
@@ -228,6 +229,30 @@ static void hops_of_a_degraded_node_take_longer(void **state)
             1e-3);
 }
 
+// One micro-batch down and up four stages, the second of which sends and receives five times as
+// slowly: two of three hops each way do.
+static void a_hop_takes_as_long_as_its_slower_end(void **state)
+{
+    for (int overlapped = 0; overlapped < 2; overlapped++) {
+        struct schedule_shape shape = {4, 1, 1, 0};
+        struct step_price *price = even_plan(*state, SCHEDULE_1F1B, shape, 1e-3, 2e-3);
+        price->hop_s = 0.1e-3;
+        price->hop_overlapped = overlapped;
+        struct step_price slower = *price;
+        slower.hop_s = 0.5e-3;
+        const struct step_price *prices[] = {price, &slower};
+        struct lane_stage stages[4];
+        for (int stage = 0; stage < 4; stage++)
+            stages[stage] = (struct lane_stage){.slowdown = 1, .price = stage == 1};
+        struct engine_lane lane = {1, stages};
+        struct engine_options options = {.lanes = &lane, .lane_count = 1, .prices = prices};
+        struct arena scratch = {0};
+        double step_s = simulate_step(*state, &scratch, price, &options)->cost.step_s;
+        arena_free(&scratch);
+        is_near(step_s, 4 * 3e-3 + 2 * (2 * 0.5e-3 + 0.1e-3), 1e-9);
+    }
+}
+
 static void causes_compose(void **state)
 {
     struct question *question =
@@ -350,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_degraded_nic_slows_the_ring_that_crosses_it),
         cmocka_unit_test(only_what_crosses_a_link_is_slowed),
         cmocka_unit_test(hops_of_a_degraded_node_take_longer),
+        cmocka_unit_test(a_hop_takes_as_long_as_its_slower_end),
         cmocka_unit_test(causes_compose),
         cmocka_unit_test(expert_parallel_ranks_move_in_step),
         cmocka_unit_test(jitter_costs_more_the_wider_it_is),

@@ -1,0 +1,65 @@
+#pragma once
+#include "cli/plan_options.h"
+#include "reports/scaling.h"
+
+// What the parts of `whatif` share: cli/whatif*.c.
+
+struct whatif_arguments {
+    struct plan_arguments plan;  // its model, workload, pins and search
+    struct text_list clusters;
+    const char *lists[SWEEP_AXIS_COUNT];  // as written; NULL: not given
+    int64_t batch_per_gpu;
+    double price_per_gpu_hour;
+    const char *currency;
+    const char *offers;
+    const char *deadline;
+    double budget;
+    bool min_gpus, largest_model;
+    bool scaling;
+    const char *calibrate, *measured;
+    int workers, top;
+    const char *folder;
+    bool json, csv;
+};
+
+struct whatif_job {
+    const struct whatif_arguments *arguments;
+    struct scenario_request request;
+    struct sweep sweep;
+    struct whatif_question question;
+    struct whatif_words words;
+};
+
+enum { WHATIF_OPTION_COUNT = PLAN_OPTION_COUNT + 40 };
+
+// The rows of the table, without the end row.
+int whatif_options(struct whatif_arguments *arguments, struct option options[WHATIF_OPTION_COUNT]);
+
+// Loads what the arguments name. Notes about what was not given go to stderr.
+MUST_CHECK bool whatif_job_make(struct arena *arena, const struct whatif_arguments *arguments,
+                                int argc, char **argv, struct whatif_job *job, struct err *err);
+
+// The table of `--scaling` with what was measured, and what it is calibrated by.
+struct whatif_scaling {
+    bool is_asked;
+    struct scaling_points measured;
+    struct scaling_point calibrated;  // gpus 0: not
+};
+MUST_CHECK bool whatif_scaling_read(struct arena *arena, const struct whatif_arguments *arguments,
+                                    struct whatif_scaling *scaling, struct err *err);
+
+// Files of -o: the page, tables and plots. `scaling` may be NULL.
+MUST_CHECK bool whatif_write(struct arena *arena, const char *folder, const struct whatif *whatif,
+                             const struct scaling *scaling, const struct whatif_words *words,
+                             struct err *err);
+
+// scenarios_run with a progress line, and on stderr how long it took.
+MUST_CHECK bool whatif_run(struct arena *arena, const struct scenario_request *request,
+                           const struct scenario *scenarios, int count,
+                           struct scenario_outcome *outcomes, struct err *err);
+
+// The questions of sizes: what a model alone needs (no CLUSTER), --min-gpus, --largest-model. Each
+// prints its answer and returns the exit status.
+int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err);
+int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *err);
+int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err *err);

@@ -1,0 +1,236 @@
+#include "cli/whatif.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "core/table.h"
+#include "core/units.h"
+#include "models/scaled.h"
+#include "planner/choice.h"
+#include "reports/model_needs.h"
+#include "reports/plan_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Beyond this no shipped model is: enough for 1 T parameters on 24 GB.
+static const int64_t GPUS_MOST = 4096;
+
+static bool is_known(const struct cluster *const *clusters, int count, const struct device *device)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(clusters[i]->nodes[0].device->name, device->name) == 0) return true;
+    }
+    return false;
+}
+
+// A shipped cluster for every device that trains in this precision, by name.
+static const struct cluster **shipped(struct arena *arena, enum precision precision, int *count,
+                                      struct err *err)
+{
+    int name_count = 0;
+    const char **names = file_list_data(arena, "topologies", &name_count);
+    const struct cluster **clusters = ARENA_NEW(arena, const struct cluster *, name_count);
+    *count = 0;
+    for (int i = 0; i < name_count; i++) {
+        const struct cluster *cluster = cluster_load(arena, names[i], err);
+        if (!cluster) return NULL;
+        const struct device *device = cluster->nodes[0].device;
+        if (device->peak_flop_per_s[precision] <= 0) continue;
+        if (!is_known(clusters, *count, device)) clusters[(*count)++] = cluster;
+    }
+    return clusters;
+}
+
+// No cluster was named: the stack is that of GPUs, the workload what `plan` would take.
+static bool load_rest(struct arena *arena, struct whatif_job *job, const char *stack_name,
+                      struct err *err)
+{
+    job->request.stack = stack_load(arena, stack_name ? stack_name : "meshwright", err);
+    job->request.fabrics = job->request.stack ? fabrics_load(arena, err) : NULL;
+    return job->request.fabrics != NULL;
+}
+
+int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
+{
+    const struct whatif_arguments *arguments = job->arguments;
+    if (!load_rest(arena, job, arguments->plan.stack, err)) return exit_status(err);
+    int count = 0;
+    const struct cluster **clusters = shipped(arena, job->sweep.workload.precision, &count, err);
+    if (!clusters) return exit_status(err);
+    struct model_needs needs;
+    if (count == 0 ||
+        !model_needs_find(&job->request, clusters[0], &job->sweep.workload, &needs, err)) {
+        if (!err->kind) err_set(err, ERR_USAGE, "no shipped device trains in this precision");
+        return exit_status(err);
+    }
+    struct device_needs *devices = ARENA_NEW(arena, struct device_needs, count);
+    struct progress progress = progress_start();
+    for (int i = 0; i < count; i++) {
+        progress_show(&progress, "device %d of %d", i + 1, count);
+        if (!device_needs_find(arena, &job->request, &job->sweep, &needs, clusters[i], GPUS_MOST,
+                               &devices[i], err)) {
+            progress_end(&progress);
+            return exit_status(err);
+        }
+    }
+    progress_end(&progress);
+    const char *currency = arguments->currency ? arguments->currency : "USD";
+    fputs(arguments->json ? model_needs_json(arena, &needs, devices, count)
+                          : model_needs_text(arena, &needs, devices, count,
+                                             arguments->price_per_gpu_hour, currency),
+          stdout);
+    return 0;
+}
+
+static void write_least(struct json_writer *writer, const struct cluster *cluster,
+                        const struct least_gpus *found)
+{
+    json_open(writer, NULL, '{');
+    json_put_text(writer, "cluster", cluster->name);
+    json_put_i64(writer, "tried_gpus", found->tried);
+    if (found->cluster) {
+        const struct scenario_outcome *outcome = &found->outcome;
+        json_put_i64(writer, "least_gpus", found->cluster->rank_count);
+        json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+        json_put_i64(writer, "reserved_bytes", outcome->prediction.reserved_bytes);
+        json_put_f64(writer, "step_s", outcome->prediction.step_s);
+    }
+    json_close(writer, '}');
+}
+
+static void print_least(struct arena *arena, struct table *table, const struct cluster *cluster,
+                        const struct least_gpus *found)
+{
+    const struct scenario_outcome *outcome = &found->outcome;
+    bool fits = found->cluster != NULL;
+    const char *cells[] = {cluster->name,
+                           fits ? arena_print(arena, "%d", found->cluster->rank_count)
+                                : arena_print(arena, "> %lld", (long long)found->tried),
+                           fits ? units_bytes(arena, (double)outcome->prediction.reserved_bytes)
+                                : "-",
+                           units_bytes(arena, (double)cluster_device_bytes(cluster)),
+                           fits ? arena_print(arena, "%.4g", outcome->prediction.step_s) : "-",
+                           fits ? parallel_text(arena, &outcome->best.parallel) : "nothing fits"};
+    table_row(table, cells);
+}
+
+int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *err)
+{
+    static const char *const HEADS[] = {"cluster", "GPUs", "needs", "of", "step s", "layout"};
+    const struct sweep *sweep = &job->sweep;
+    struct table table = table_new(arena, "lrrrrl");
+    struct json_writer writer = {.arena = arena};
+    bool any = false;
+    table_row(&table, HEADS);
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "version", 1);
+    json_put_text(&writer, "model", job->request.model->name);
+    json_open(&writer, "clusters", '[');
+    for (int i = 0; i < sweep->cluster_count; i++) {
+        const struct cluster *cluster = sweep->clusters[i];
+        struct least_gpus found;
+        if (!least_gpus_find(arena, &job->request, sweep, cluster, &sweep->axes[SWEEP_GPUS],
+                             GPUS_MOST, &found, err)) {
+            return exit_status(err);
+        }
+        any = any || found.cluster;
+        print_least(arena, &table, cluster, &found);
+        write_least(&writer, cluster, &found);
+    }
+    json_close(&writer, ']');
+    json_close(&writer, '}');
+    if (job->arguments->json) {
+        printf("%s\n", writer.text);
+    } else {
+        printf("%s, seq %lld, %s: the smallest number of GPUs that a plan fits on\n%s",
+               job->request.model->name, (long long)sweep->workload.seq_len,
+               precision_name(sweep->workload.precision), table_text(&table));
+    }
+    return any ? 0 : 1;
+}
+
+static void print_largest(struct arena *arena, const struct scenario *scenario,
+                          const struct whatif_job *job, const struct largest_model *found)
+{
+    static const char *const HEADS[] = {"memory", "parameters", "heads", "moved",
+                                        "step s", "times",      "layout"};
+    struct err none = {0};
+    int64_t step = model_scale_step(job->request.model, &none);
+    struct table table = table_new(arena, "lrrlrrl");
+    table_row(&table, HEADS);
+    for (int tier = 0; tier < CAPACITY_COUNT; tier++) {
+        const char *cells[] = {capacity_name((enum capacity)tier), "-", "-", "-", "-", "-",
+                               "not even the smallest fits"};
+        if (found->tiers[tier].model) {
+            double least = found->tiers[0].parameter_count;
+            cells[1] = units_count(arena, found->tiers[tier].parameter_count);
+            cells[2] = arena_print(arena, "%lld", (long long)found->tiers[tier].steps * step);
+            cells[3] = found->tiers[tier].offload;
+            cells[4] = arena_print(arena, "%.4g", found->tiers[tier].outcome.prediction.step_s);
+            cells[5] = least > 0
+                           ? arena_print(arena, "%.1fx", found->tiers[tier].parameter_count / least)
+                           : "-";
+            cells[6] = parallel_text(arena, &found->tiers[tier].outcome.best.parallel);
+        }
+        table_row(&table, cells);
+    }
+    printf("The largest model of the shape of %s on %s, seq %lld, batch %lld, %s\n"
+           "(heads, width and layers grow in proportion, %lld heads at a time):\n%s",
+           job->request.model->name, cluster_text(arena, scenario->cluster),
+           (long long)scenario->workload.seq_len, (long long)scenario->workload.global_batch,
+           precision_name(scenario->workload.precision), (long long)step, table_text(&table));
+}
+
+static void write_largest(struct json_writer *writer, const struct scenario *scenario,
+                          const struct largest_model *found)
+{
+    json_open(writer, NULL, '{');
+    json_put_text(writer, "cluster", scenario->cluster->name);
+    json_put_i64(writer, "gpus", scenario->cluster->rank_count);
+    json_open(writer, "memory", '[');
+    for (int tier = 0; tier < CAPACITY_COUNT; tier++) {
+        json_open(writer, NULL, '{');
+        json_put_text(writer, "with", capacity_name((enum capacity)tier));
+        json_put_f64(writer, "parameter_count", found->tiers[tier].parameter_count);
+        if (found->tiers[tier].model) {
+            json_put_text(writer, "offload", found->tiers[tier].offload);
+            json_put_f64(writer, "step_s", found->tiers[tier].outcome.prediction.step_s);
+            json_put_copy(writer, "config", &found->tiers[tier].model->config);
+        }
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err *err)
+{
+    struct sweep_points points;
+    if (pins_get(&job->sweep.pins, CHOICE_OFFLOAD).set) {
+        err_set(err, ERR_USAGE, "--largest-model tries --offload itself");
+        return exit_status(err);
+    }
+    if (!sweep_points(arena, &job->sweep, &points, err)) return exit_status(err);
+    struct json_writer writer = {.arena = arena};
+    bool any = false;
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "version", 1);
+    json_put_text(&writer, "model", job->request.model->name);
+    json_open(&writer, "scenarios", '[');
+    for (int i = 0; i < points.count; i++) {
+        const struct scenario *scenario = &points.items[i].scenario;
+        struct largest_model found;
+        if (!largest_model_find(arena, &job->request, scenario, &found, err)) {
+            return exit_status(err);
+        }
+        any = any || found.tiers[CAPACITY_COUNT - 1].model;
+        if (job->arguments->json) {
+            write_largest(&writer, scenario, &found);
+        } else {
+            print_largest(arena, scenario, job, &found);
+        }
+    }
+    json_close(&writer, ']');
+    json_close(&writer, '}');
+    if (job->arguments->json) printf("%s\n", writer.text);
+    return any ? 0 : 1;
+}

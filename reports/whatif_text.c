@@ -1,0 +1,285 @@
+#include "reports/whatif_text.h"
+
+#include "core/units.h"
+#include "reports/plan_table.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { REASON_MAX = 4 };
+
+const char *whatif_duration_text(struct arena *arena, double time_s)
+{
+    static const double HOUR_S = 3600, DAY_S = 86400, YEAR_S = 365.25 * 86400;
+    if (time_s < 2 * HOUR_S) return units_seconds(arena, time_s);
+    if (time_s < 2 * DAY_S) return arena_print(arena, "%.1f hours", time_s / HOUR_S);
+    if (time_s < 2 * YEAR_S) return arena_print(arena, "%.1f days", time_s / DAY_S);
+    return arena_print(arena, "%.1f years", time_s / YEAR_S);
+}
+
+struct whatif_unit whatif_unit(const struct whatif *whatif)
+{
+    static const double HOUR_S = 3600, DAY_S = 86400;
+    double most_s = 0;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        most_s = fmax(most_s, whatif->rows[whatif->order[i]].time_s);
+    }
+    if (most_s >= 10 * DAY_S) return (struct whatif_unit){"days", DAY_S};
+    if (most_s >= 10 * HOUR_S) return (struct whatif_unit){"hours", HOUR_S};
+    return (struct whatif_unit){"seconds", 1};
+}
+
+static const char *cost_text(struct arena *arena, const struct whatif *whatif,
+                             const struct whatif_row *row)
+{
+    return arena_print(arena, "%s %s", units_count(arena, row->cost),
+                       whatif->is_priced ? whatif->currency : "GPU-hours");
+}
+
+// What is swept is not among it.
+const char *whatif_fixed_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct sweep *sweep = whatif->sweep;
+    const struct sweep_point *first = whatif->row_count > 0 ? whatif->rows[0].point : NULL;
+    const char *text = "";
+    for (int axis = SWEEP_SEQ_LEN; first && axis <= SWEEP_PRECISION; axis++) {
+        bool follows = axis == SWEEP_GLOBAL_BATCH &&
+                       (sweep->sequences_per_gpu > 0 ||
+                        (sweep->batch_tokens > 0 && sweep->axes[SWEEP_SEQ_LEN].count > 1));
+        if (sweep->axes[axis].count > 1 || follows) continue;
+        const char *value = sweep_value_text(arena, (enum sweep_axis)axis, first->at[axis]);
+        const char *head = axis == SWEEP_PRECISION ? "" : sweep_head((enum sweep_axis)axis);
+        text = arena_print(arena, "%s, %s%s%s", text, head, *head ? " " : "", value);
+    }
+    return text;
+}
+
+const char *whatif_head_text(struct arena *arena, const struct whatif *whatif)
+{
+    const char *shared = "";
+    if (whatif->searched_count < whatif->row_count) {
+        shared =
+            arena_print(arena, ", %s of them searched", units_count(arena, whatif->searched_count));
+    }
+    const char *what =
+        whatif->goal == WHATIF_MOST_TOKENS
+            ? ""
+            : arena_print(arena, ", days and %s of %s tokens",
+                          whatif->is_priced ? "money" : "GPU-hours",
+                          units_count(arena, whatif->question.tokens > 0 ? whatif->question.tokens
+                                                                         : WHATIF_UNIT_TOKENS));
+    return arena_print(arena, "%s%s%s: %s scenario%s%s", whatif->request->model->name,
+                       whatif_fixed_text(arena, whatif), what,
+                       units_count(arena, whatif->row_count), whatif->row_count == 1 ? "" : "s",
+                       shared);
+}
+
+// The first few rows of a status, each with its reason.
+static const char *reasons_text(struct arena *arena, const struct whatif *whatif,
+                                enum scenario_status status, const char *what)
+{
+    const char *text = "";
+    int count = 0;
+    for (int i = 0; i < whatif->row_count; i++) {
+        const struct whatif_row *row = &whatif->rows[i];
+        if (row->outcome->status != status) continue;
+        if (count++ >= REASON_MAX) continue;
+        text = arena_print(arena, "%s     %s: %s\n", text, row->point->scenario.label,
+                           row->outcome->reason);
+    }
+    if (count == 0) return "";
+    if (count > REASON_MAX) {
+        text = arena_print(arena, "%s     ... and %d more\n", text, count - REASON_MAX);
+    }
+    return arena_print(arena, "   %d of %d %s\n%s", count, whatif->row_count, what, text);
+}
+
+const char *whatif_rejected_text(struct arena *arena, const struct whatif *whatif)
+{
+    return arena_print(arena, "%s%s",
+                       reasons_text(arena, whatif, SCENARIO_NOTHING_FITS, "do not fit:"),
+                       reasons_text(arena, whatif, SCENARIO_IMPOSSIBLE, "are impossible:"));
+}
+
+static const char *limits_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_question *question = &whatif->question;
+    const char *text = "";
+    if (question->deadline_s > 0) {
+        text = arena_print(arena, "within %s", whatif_duration_text(arena, question->deadline_s));
+    }
+    if (question->budget > 0) {
+        text = arena_print(arena, "%s%sfor %s %s", text, *text ? " and " : "",
+                           units_count(arena, question->budget), whatif->currency);
+    }
+    if (question->credits > 0) {
+        text = arena_print(arena, "%s (after %s of credits)", text,
+                           units_count(arena, question->credits));
+    }
+    return text;
+}
+
+static const char *place_text(struct arena *arena, const struct whatif_row *row)
+{
+    return arena_print(arena, "%s (%s)", row->point->scenario.label,
+                       parallel_text(arena, &row->outcome->best.parallel));
+}
+
+// Before credits, with interruptions.
+static double per_billion(const struct whatif_row *row)
+{
+    double price = row->point->scenario.cluster->price.per_gpu_hour;
+    return row->gpu_hours * price / row->tokens * WHATIF_UNIT_TOKENS;
+}
+
+static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cost)
+{
+    const struct whatif_row *best = NULL;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
+        double value = by_cost ? row->cost : row->time_s;
+        if (!best || value < (by_cost ? best->cost : best->time_s)) best = row;
+    }
+    return best;
+}
+
+static const char *compare_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *fast = extreme(whatif, false), *cheap = extreme(whatif, true);
+    const char *first =
+        arena_print(arena, "Fastest: %s: %s, %s\n", place_text(arena, fast),
+                    whatif_duration_text(arena, fast->time_s), cost_text(arena, whatif, fast));
+    if (fast == cheap) return first;
+    return arena_print(arena, "%sCheapest: %s: %s, %s (%.2fx as long for %.2fx the cost)\n", first,
+                       place_text(arena, cheap), whatif_duration_text(arena, cheap->time_s),
+                       cost_text(arena, whatif, cheap), cheap->time_s / fast->time_s,
+                       cheap->cost / fast->cost);
+}
+
+static const char *missed_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *near = &whatif->rows[whatif->order[0]];
+    return arena_print(arena, "No: none of them trains %s tokens %s; nearest: %s: %s, %s\n",
+                       units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
+                       place_text(arena, near), whatif_duration_text(arena, near->time_s),
+                       cost_text(arena, whatif, near));
+}
+
+// How sure: the time at the slow end of the band.
+static const char *band_text_of(struct arena *arena, const struct whatif *whatif,
+                                const struct whatif_row *row)
+{
+    const struct band *band = row->outcome->prediction.band;
+    if (!band) return "";
+    double slow_s = row->time_s * band->high_ratio;
+    const char *verdict = "";
+    if (whatif->question.deadline_s > 0 && whatif->question.tokens > 0) {
+        verdict = slow_s <= whatif->question.deadline_s ? ", still in time" : ", then too late";
+    }
+    return arena_print(arena, "      90 %% band of its time: %s to %s%s\n",
+                       whatif_duration_text(arena, row->time_s * band->low_ratio),
+                       whatif_duration_text(arena, slow_s), verdict);
+}
+
+const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *best = whatif_best(whatif);
+    if (whatif->fit_count == 0) return "Nothing fits.\n";
+    if (whatif->goal == WHATIF_COMPARE) {
+        return arena_print(arena, "%s%s", compare_text(arena, whatif),
+                           band_text_of(arena, whatif, extreme(whatif, false)));
+    }
+    if (!best) return missed_text(arena, whatif);
+    if (whatif->goal == WHATIF_MOST_TOKENS) {
+        return arena_print(arena, "Most tokens %s: %s by %s: %s, %s\n", limits_text(arena, whatif),
+                           units_count(arena, best->tokens), place_text(arena, best),
+                           whatif_duration_text(arena, best->time_s),
+                           cost_text(arena, whatif, best));
+    }
+    return arena_print(arena, "%s %s: %s: %s, %s, goodput %s\n%s",
+                       whatif->goal == WHATIF_CHEAPEST ? "Cheapest" : "Fastest",
+                       limits_text(arena, whatif), place_text(arena, best),
+                       whatif_duration_text(arena, best->time_s), cost_text(arena, whatif, best),
+                       units_ratio(arena, best->goodput_ratio), band_text_of(arena, whatif, best));
+}
+
+// " --nodes 4 --gpus 30": how `plan` cuts the cluster to the row's.
+static const char *size_text(struct arena *arena, const struct cluster *named,
+                             const struct cluster *used)
+{
+    const char *nodes = "";
+    int64_t gpu_count = named->rank_count;
+    if (named->node_group_count == 1 && used->node_count != named->node_count) {
+        nodes = arena_print(arena, " --nodes %d", used->node_count);
+        gpu_count = (int64_t)used->node_count * named->nodes[0].gpus;
+    }
+    if (used->rank_count == gpu_count) return nodes;
+    return arena_print(arena, "%s --gpus %d", nodes, used->rank_count);
+}
+
+char *whatif_cluster_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *best = whatif_best(whatif);
+    const struct sweep *sweep = whatif->sweep;
+    if (!best || (sweep->words && sweep->words[best->point->cluster])) return NULL;
+    struct json_writer writer = {.arena = arena};
+    cluster_write(&writer, NULL, best->point->scenario.cluster);
+    return arena_print(arena, "%s\n", writer.text);
+}
+
+const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
+                             const struct whatif_words *words)
+{
+    const struct sweep *sweep = whatif->sweep;
+    const struct whatif_row *best = whatif_best(whatif);
+    if (!best) return "";
+    const struct sweep_point *point = best->point;
+    const struct workload *workload = &point->scenario.workload;
+    for (int axis = SWEEP_BANDWIDTH_FACTOR; axis < SWEEP_PRICE_FACTOR; axis++) {
+        if (point->at[axis] != 1) return "";  // a cluster that no file describes
+    }
+    const char *cluster = sweep->words ? sweep->words[point->cluster] : NULL;
+    if (!cluster && !words->folder) return "Next: the same with -o DIR writes its cluster file\n";
+    const char *where = cluster ? arena_print(arena, "%s%s", cluster,
+                                              size_text(arena, sweep->clusters[point->cluster],
+                                                        point->scenario.cluster))
+                                : arena_print(arena, "%s/cluster.json", words->folder);
+    return arena_print(
+        arena, "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld --precision %s%s\n",
+        words->model, where, (long long)workload->seq_len, (long long)workload->global_batch,
+        precision_name(workload->precision), words->options);
+}
+
+static const char *device_of(const struct whatif_row *row)
+{
+    return row->point->scenario.cluster->nodes[0].device->name;
+}
+
+// The row of this device that trains most for its money; NULL: it is the device of a row before
+// `first`, or none of it fits.
+static const struct whatif_row *least_of(const struct whatif *whatif, int first)
+{
+    const char *name = device_of(&whatif->rows[first]);
+    const struct whatif_row *least = NULL;
+    for (int i = 0; i < whatif->row_count; i++) {
+        const struct whatif_row *row = &whatif->rows[i];
+        if (strcmp(device_of(row), name) != 0) continue;
+        if (i < first) return NULL;
+        if (row->fits && (!least || per_billion(row) < per_billion(least))) least = row;
+    }
+    return least;
+}
+
+const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif)
+{
+    const char *text = "";
+    int device_count = 0;
+    for (int i = 0; whatif->is_priced && i < whatif->row_count; i++) {
+        const struct whatif_row *least = least_of(whatif, i);
+        if (!least) continue;
+        text = arena_print(arena, "%s%s%s %s", text, device_count++ ? ", " : "", device_of(least),
+                           units_count(arena, per_billion(least)));
+    }
+    if (device_count < 2) return "";
+    return arena_print(arena, "Least %s per 1 B tokens: %s\n", whatif->currency, text);
+}

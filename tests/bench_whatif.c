@@ -1,0 +1,103 @@
+#include "core/progress.h"
+#include "planner/choice.h"
+#include "reports/whatif.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// Speed of many scenarios: 1,000 of one model, a fifth of which differ in more than the price.
+// Prints the seconds, and how much sharing and the processors gain. Nothing here is a test.
+
+struct bench {
+    struct arena arena;
+    struct scenario_request request;
+    struct scenario *scenarios;
+    struct scenario_outcome *outcomes;
+    int count;
+};
+
+static void check(const struct err *err)
+{
+    if (!err->kind) return;
+    fprintf(stderr, "bench_whatif: %s\n", err->text);
+    exit(1);
+}
+
+static void make(struct bench *bench)
+{
+    struct arena *arena = &bench->arena;
+    struct err err = {0};
+    struct cluster *cluster = cluster_load(arena, "dgx-a100-80g", &err);
+    check(&err);
+    cluster->price = (struct price){.per_gpu_hour = 2, .currency = "USD"};
+    const struct cluster *clusters[] = {cluster};
+    bench->request = (struct scenario_request){
+        .model = model_load(arena, "llama-2-7b", NULL, NULL, &err),
+        .stack = stack_load(arena, "meshwright", &err),
+        .fabrics = fabrics_load(arena, &err),
+        .bands = bands_load(arena, &err),
+    };
+    struct sweep sweep = {.clusters = clusters,
+                          .cluster_count = 1,
+                          .workload = {.seq_len = 4096,
+                                       .global_batch = 1024,
+                                       .precision = PRECISION_BF16,
+                                       .optimizer = OPTIMIZER_ADAMW,
+                                       .tokens = 1e12},
+                          .pins = pins_none()};
+    static const struct {
+        enum sweep_axis axis;
+        const char *text;
+    } LISTS[] = {{SWEEP_GPUS, "8..1024"},
+                 {SWEEP_SEQ_LEN, "1024,2048,3072,4096,6144"},
+                 {SWEEP_BANDWIDTH_FACTOR, "0.25,0.5,1,1.5,2"},
+                 {SWEEP_PRICE_FACTOR, "0.5,0.75,1,1.25,1.5"}};
+    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++) {
+        if (!sweep_parse(arena, LISTS[i].axis, LISTS[i].text, &sweep.axes[LISTS[i].axis], &err)) {
+            check(&err);
+        }
+    }
+    struct sweep_points points = {0};
+    if (!sweep_points(arena, &sweep, &points, &err)) check(&err);
+    bench->count = points.count;
+    bench->scenarios = ARENA_NEW(arena, struct scenario, points.count);
+    bench->outcomes = ARENA_NEW(arena, struct scenario_outcome, points.count);
+    for (int i = 0; i < points.count; i++) {
+        bench->scenarios[i] = points.items[i].scenario;
+    }
+}
+
+static double seconds_of(struct bench *bench, int workers, bool alone)
+{
+    struct err err = {0};
+    struct arena arena = {0};
+    struct scenario_request request = bench->request;
+    request.workers = workers;
+    request.alone = alone;
+    double start_s = clock_s();
+    if (!scenarios_run(&arena, &request, bench->scenarios, bench->count, bench->outcomes, &err)) {
+        check(&err);
+    }
+    double took_s = clock_s() - start_s;
+    arena_free(&arena);
+    return took_s;
+}
+
+int main(void)
+{
+    struct bench bench = {0};
+    make(&bench);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    double all_s = seconds_of(&bench, 0, false);
+    int searched = scenarios_searched(bench.outcomes, bench.count);
+    double one_s = seconds_of(&bench, 1, false);
+    double alone_s = seconds_of(&bench, 1, true);
+    printf("%d scenarios, %d searched, on %ld processors: %.2f s\n", bench.count, searched,
+           processors, all_s);
+    printf("the same by one worker: %.2f s, %.2fx as long\n", one_s, one_s / all_s);
+    printf("by one worker, nothing shared: %.2f s, %.2fx as long (%.2fx by sharing alone)\n",
+           alone_s, alone_s / all_s, alone_s / one_s);
+    arena_free(&bench.arena);
+    return 0;
+}
