@@ -16,7 +16,7 @@ double real_power(double base, double exponent);
 // The same by repeated squaring: base of either sign, count >= 0.
 double real_power_int(double base, int count);
 double real_cube_root(double x);  // of a normal number or 0
-// Share of the standard normal distribution below x, within 1e-15; x not NaN.
+// Share of the standard normal distribution below x, within 2e-15; x not NaN.
 double real_normal_ratio(double x);
 // The smallest n >= 0 with 2^n >= count; count < 2^1023.
 int real_log2_ceil(double count);
