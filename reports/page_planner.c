@@ -5,8 +5,8 @@ static const char STYLE[] =
 #include "reports/what_if.css.inc"
     ;
 static const char SCRIPT[] =
-#include "reports/what_if.js.inc"
 #include "reports/planner.js.inc"
+#include "reports/what_if.js.inc"
     ;
 
 static const size_t FILE_BYTES_MAX = (size_t)64 << 20;
