@@ -13,7 +13,7 @@
 enum { PLOT_BYTES_MAX = 64 << 20 };
 
 struct plot {
-    const char *name, *text;
+    const char *name, *path, *text;
     size_t bytes;
 };
 
@@ -60,8 +60,11 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     while (names[count])
         count++;
     struct plot *plots = ARENA_NEW(arena, struct plot, count);
-    for (int i = 0; i < count; i++)
+    // All texts before the files: where memory runs out, none is left behind.
+    for (int i = 0; i < count; i++) {
         plots[i].name = names[i];
+        plots[i].path = arena_print(arena, "%s/%s", folder, names[i]);
+    }
     bool has_plots = gnuplot_is_installed();
     if (has_plots && !make_plots(arena, facts, plots, count, err)) return false;
     if (!has_plots) {
@@ -73,8 +76,7 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     if (mkdir(folder, 0777) != 0 && errno == ENOENT && !file_write_all(&index, 1, err))
         return false;  // makes the folders above it as well
     for (int i = 0; i < count; i++) {
-        const char *path = arena_print(arena, "%s/%s", folder, plots[i].name);
-        if (!file_write(path, plots[i].text, plots[i].bytes, err)) return false;
+        if (!file_write(plots[i].path, plots[i].text, plots[i].bytes, err)) return false;
     }
     if (!file_write_all(&index, 1, err)) return false;
     printf("Wrote %s", index.path);

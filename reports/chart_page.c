@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/chart.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -164,10 +165,13 @@ static void put_stretched(const struct drawing *drawing, const struct chart_seri
             markup_print(&path, "M%.0f %.0fh%.0fv%.0fH%.0fz", x, 10 * top, width < 1 ? 1 : width,
                          10 * (bottom - top), x);
         } else {
-            double y = 10 * down(drawing, mark->y0);
-            const char *move = i ? "L" : "M";
-            if (i && series->kind == CHART_STEPS) markup_print(&path, "L%.0f %.0f", x, before);
-            markup_print(&path, "%s%.0f %.0f", move, x, y);
+            double y = round(10 * down(drawing, mark->y0));
+            bool is_step = i > 0 && series->kind == CHART_STEPS;
+            if (!is_step) {
+                markup_print(&path, "%s%.0f %.0f", i ? "L" : "M", x, y);
+            } else if (y != before || i == series->count - 1) {
+                markup_print(&path, "H%.0fV%.0f", x, y);
+            }
             before = y;
         }
     }

@@ -10,8 +10,9 @@
 enum lane { LANE_WORK, LANE_BESIDE, LANE_COUNT };  // on the compute stream, and beside it
 enum {
     COLUMNS_MAX = 1200,
-    BOXES_MAX = 9000,
-    TASKS_MAX = 5000,    // drawn one by one
+    COLUMNS_LEAST = 120,
+    BOXES_MAX = 6000,
+    TASKS_MAX = 4500,    // drawn one by one
     BEGIN_TASKS = 1500,  // of the beginning, where they are more
     RANK_ROWS_MAX = 32,
     KINDS = CHART_COLOR_COUNT
@@ -139,7 +140,7 @@ static bool draw(const struct schedule_shape *shape, const struct rows *rows, do
     }
     int columns = BOXES_MAX / rows->count;
     if (columns > COLUMNS_MAX) columns = COLUMNS_MAX;
-    if (columns < 200) columns = 200;
+    if (columns < COLUMNS_LEAST) columns = COLUMNS_LEAST;
     for (int row = 0; row < rows->count; row++) {
         draw_row(&gantt, row, LANE_WORK, columns, end_s);
         draw_row(&gantt, row, LANE_BESIDE, columns, end_s);

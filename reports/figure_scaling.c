@@ -192,7 +192,8 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     chart->title = "Time against price of the whole run, by number of GPUs";
     chart->how =
         "Each dot is a number of GPUs: left is sooner, down is cheaper, and what is not on "
-        "the line is beaten in both by something that is.";
+        "the line is beaten in both by something that is. Interruptions are in the days where "
+        "the cluster knows its failures.";
     set_offer_axes(chart, offers, count, has_money ? cluster->price.currency : NULL);
     chart->height = 280;
     add_front(chart, offers, count);

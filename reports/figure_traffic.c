@@ -5,11 +5,11 @@
 
 // Who sends to whom, as a square of GPUs, nodes or blocks of nodes.
 
+// The GPU or node, of a block of nodes the first.
 static const char *cell_name(struct arena *arena, const struct traffic *traffic, int cell)
 {
-    if (traffic->nodes_per_cell <= 1) return arena_print(arena, "%d", cell);
-    int first = cell * traffic->nodes_per_cell;
-    return arena_print(arena, "%d-%d", first, first + traffic->nodes_per_cell - 1);
+    int each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
+    return arena_print(arena, "%d", cell * each);
 }
 
 static char *index_text(struct arena *arena, double value)
@@ -48,25 +48,27 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
                                    .low = -0.5 * each,
                                    .high = (count - 0.5) * each,
                                    .format = index_text};
-    chart->y = (struct chart_axis){.label = arena_print(arena, "from %s", what),
-                                   .scale = CHART_ROWS,
-                                   .low = -0.5,
-                                   .high = count - 0.5,
-                                   .names = names};
+    const char *from = arena_print(arena, "from %s", what);
+    if (traffic->nodes_per_cell > 1) {
+        from = arena_print(arena, "from nodes, %d to a row that has the number of the first",
+                           traffic->nodes_per_cell);
+    }
+    chart->y = (struct chart_axis){
+        .label = from, .scale = CHART_ROWS, .low = -0.5, .high = count - 0.5, .names = names};
     chart->height = count < 4 ? 60 * count : count <= 16 ? 22 * count : 14 * count;
     chart->width = 96 + chart->height * 5 / 4;
     struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_FORWARD, NULL);
-    for (int from = 0; from < count; from++) {
+    for (int row = 0; row < count; row++) {
         for (int to = 0; to < count; to++) {
-            double bytes = traffic->bytes[from * count + to];
+            double bytes = traffic->bytes[row * count + to];
             if (bytes <= 0) continue;
-            const char *title = arena_print(arena, "%s %s to %s: %s", what, names[from], names[to],
+            const char *title = arena_print(arena, "%s %s to %s: %s", what, names[row], names[to],
                                             units_bytes(arena, bytes));
             chart_mark(chart, series,
                        &(struct chart_mark){.x0 = (to - 0.46) * each,
                                             .x1 = (to + 0.46) * each,
-                                            .y0 = from - 0.46,
-                                            .y1 = from + 0.46,
+                                            .y0 = row - 0.46,
+                                            .y1 = row + 0.46,
                                             .title = title,
                                             .size = 0.15 + 0.85 * sqrt(bytes / most)});
         }

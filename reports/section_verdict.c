@@ -192,7 +192,7 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
 {
     struct arena *arena = page->arena;
     if (!goodput->is_known) return;
-    open_tile(page, "Goodput", "prediction.goodput.goodput_ratio",
+    open_tile(page, "Goodput", "prediction.reliability.goodput_ratio",
               units_ratio(arena, goodput->goodput_ratio));
     const char *text = arena_print(
         arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",

@@ -131,7 +131,12 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
     put_lines(&page, whatif_answer_text(arena, whatif));
     put_lines(&page, whatif_devices_text(arena, whatif));
     put_lines(&page, whatif_head_text(arena, whatif));
-    put_lines(&page, whatif_next_text(arena, whatif, words));
+    const char *next = whatif_next_text(arena, whatif, words);
+    if (*next) {
+        markup_put(&page, "<pre>");
+        markup_text(&page, next);
+        markup_put(&page, "</pre>\n");
+    }
     markup_put(&page, "</section>\n");
     if (whatif_pareto_chart(whatif, &pareto)) put_chart(&page, "pareto", "Time and cost", &pareto);
     if (scaling && whatif_scaling_chart(scaling, &curve)) {

@@ -119,10 +119,10 @@ static const char *limits_text(struct arena *arena, const struct whatif *whatif)
     return text;
 }
 
-static const char *place_text(struct arena *arena, const struct whatif_row *row)
+// Layouts may be long: they stand on a line of their own.
+static const char *layout_line(struct arena *arena, const struct whatif_row *row)
 {
-    return arena_print(arena, "%s (%s)", row->point->scenario.label,
-                       parallel_text(arena, &row->outcome->best.parallel));
+    return arena_print(arena, "      %s\n", parallel_text(arena, &row->outcome->best.parallel));
 }
 
 // Before credits, with interruptions.
@@ -143,28 +143,6 @@ static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cos
     return best;
 }
 
-static const char *compare_text(struct arena *arena, const struct whatif *whatif)
-{
-    const struct whatif_row *fast = extreme(whatif, false), *cheap = extreme(whatif, true);
-    const char *first =
-        arena_print(arena, "Fastest: %s: %s, %s\n", place_text(arena, fast),
-                    whatif_duration_text(arena, fast->time_s), cost_text(arena, whatif, fast));
-    if (fast == cheap) return first;
-    return arena_print(arena, "%sCheapest: %s: %s, %s (%.2fx as long for %.2fx the cost)\n", first,
-                       place_text(arena, cheap), whatif_duration_text(arena, cheap->time_s),
-                       cost_text(arena, whatif, cheap), cheap->time_s / fast->time_s,
-                       cheap->cost / fast->cost);
-}
-
-static const char *missed_text(struct arena *arena, const struct whatif *whatif)
-{
-    const struct whatif_row *near = &whatif->rows[whatif->order[0]];
-    return arena_print(arena, "No: none of them trains %s tokens %s; nearest: %s: %s, %s\n",
-                       units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
-                       place_text(arena, near), whatif_duration_text(arena, near->time_s),
-                       cost_text(arena, whatif, near));
-}
-
 // How sure: the time at the slow end of the band.
 static const char *band_text_of(struct arena *arena, const struct whatif *whatif,
                                 const struct whatif_row *row)
@@ -181,26 +159,48 @@ static const char *band_text_of(struct arena *arena, const struct whatif *whatif
                        whatif_duration_text(arena, slow_s), verdict);
 }
 
+static const char *compare_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *fast = extreme(whatif, false), *cheap = extreme(whatif, true);
+    const char *first =
+        arena_print(arena, "Fastest: %s: %s, %s\n%s%s", fast->point->scenario.label,
+                    whatif_duration_text(arena, fast->time_s), cost_text(arena, whatif, fast),
+                    layout_line(arena, fast), band_text_of(arena, whatif, fast));
+    if (fast == cheap) return first;
+    return arena_print(arena, "%sCheapest: %s: %s, %s (%.2fx as long for %.2fx the cost)\n%s",
+                       first, cheap->point->scenario.label,
+                       whatif_duration_text(arena, cheap->time_s), cost_text(arena, whatif, cheap),
+                       cheap->time_s / fast->time_s, cheap->cost / fast->cost,
+                       layout_line(arena, cheap));
+}
+
+static const char *missed_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct whatif_row *near = &whatif->rows[whatif->order[0]];
+    return arena_print(arena, "No: none of them trains %s tokens %s\nNearest: %s: %s, %s\n%s",
+                       units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
+                       near->point->scenario.label, whatif_duration_text(arena, near->time_s),
+                       cost_text(arena, whatif, near), layout_line(arena, near));
+}
+
 const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
 {
     const struct whatif_row *best = whatif_best(whatif);
     if (whatif->fit_count == 0) return "Nothing fits.\n";
-    if (whatif->goal == WHATIF_COMPARE) {
-        return arena_print(arena, "%s%s", compare_text(arena, whatif),
-                           band_text_of(arena, whatif, extreme(whatif, false)));
-    }
+    if (whatif->goal == WHATIF_COMPARE) return compare_text(arena, whatif);
     if (!best) return missed_text(arena, whatif);
     if (whatif->goal == WHATIF_MOST_TOKENS) {
-        return arena_print(arena, "Most tokens %s: %s by %s: %s, %s\n", limits_text(arena, whatif),
-                           units_count(arena, best->tokens), place_text(arena, best),
-                           whatif_duration_text(arena, best->time_s),
-                           cost_text(arena, whatif, best));
+        return arena_print(arena, "Most tokens %s: %s by %s: %s, %s\n%s",
+                           limits_text(arena, whatif), units_count(arena, best->tokens),
+                           best->point->scenario.label, whatif_duration_text(arena, best->time_s),
+                           cost_text(arena, whatif, best), layout_line(arena, best));
     }
-    return arena_print(arena, "%s %s: %s: %s, %s, goodput %s\n%s",
+    return arena_print(arena, "%s %s: %s: %s, %s, goodput %s\n%s%s",
                        whatif->goal == WHATIF_CHEAPEST ? "Cheapest" : "Fastest",
-                       limits_text(arena, whatif), place_text(arena, best),
+                       limits_text(arena, whatif), best->point->scenario.label,
                        whatif_duration_text(arena, best->time_s), cost_text(arena, whatif, best),
-                       units_ratio(arena, best->goodput_ratio), band_text_of(arena, whatif, best));
+                       units_ratio(arena, best->goodput_ratio), layout_line(arena, best),
+                       band_text_of(arena, whatif, best));
 }
 
 // " --nodes 4 --gpus 30": how `plan` cuts the cluster to the row's.
@@ -244,10 +244,12 @@ const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                                               size_text(arena, sweep->clusters[point->cluster],
                                                         point->scenario.cluster))
                                 : arena_print(arena, "%s/cluster.json", words->folder);
-    return arena_print(
-        arena, "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld --precision %s%s\n",
-        words->model, where, (long long)workload->seq_len, (long long)workload->global_batch,
-        precision_name(workload->precision), words->options);
+    return arena_print(arena,
+                       "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld \\\n"
+                       "      --precision %s%s\n",
+                       words->model, where, (long long)workload->seq_len,
+                       (long long)workload->global_batch, precision_name(workload->precision),
+                       words->options);
 }
 
 static const char *device_of(const struct whatif_row *row)
