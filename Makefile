@@ -150,7 +150,7 @@ MODULE_FOLDERS = core topologies models models/families plan plan/schedules cost
 MODULE_SOURCES = $(filter-out core/file% core/trace.c planner/milp%, \
                      $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
                  $(wildcard planner/memory/*keep*.c) \
-                 $(addprefix reports/,band_text.c plan_json.c plan_table.c) \
+                 $(addprefix reports/,band_text.c plan_json.c plan_table.c sweep.c) \
                  $(wildcard reports/replan*.c)
 MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
 MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \

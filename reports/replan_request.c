@@ -2,6 +2,7 @@
 
 #include "plan/plan.h"
 #include "planner/choice.h"
+#include "reports/sweep.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,9 +17,8 @@ struct replan_change {
     bool keep;
 };
 
-// Past these nothing is asked in earnest, and what is multiplied stays a number that is exact.
-#define RATIO_LOW 1e-3
-#define RATIO_HIGH 1e3
+#define RATIO_LOW 0.01
+#define RATIO_HIGH 100
 
 static const struct json_field CHANGE_FIELDS[] = {
     {JSON_OPT_I64(struct replan_change, gpus, 1, CLUSTER_GPUS_MAX)},
@@ -36,9 +36,12 @@ static const struct json_field CHANGE_FIELDS[] = {
     {0},
 };
 
+// What kernels were measured to take is of another device than a faster one.
 static void scale_device(struct device *device, const struct replan_change *change)
 {
     device->memory_bytes = (int64_t)floor((double)device->memory_bytes * change->memory_ratio);
+    if (change->flop_ratio == 1) return;
+    device->kernels = NULL;
     for (int i = 0; i < PRECISION_COUNT; i++) {
         device->peak_flop_per_s[i] *= change->flop_ratio;
     }
@@ -59,27 +62,30 @@ static void scale_cluster(struct arena *arena, const struct replan_change *chang
     if (!cluster->price.currency) cluster->price.currency = change->currency;
 }
 
-static bool set_gpus(struct cluster *cluster, int64_t gpus, struct err *err)
+// The plan's cluster as the change has it; what comes out must be one that a plan can be read with.
+static struct cluster *changed_cluster(struct arena *arena, const struct json *at,
+                                       const struct replan_change *change,
+                                       const struct cluster *base, struct err *err)
 {
-    if (cluster->node_group_count == 1) {
-        int64_t each = cluster->nodes[0].gpus;
-        if (!cluster_set_nodes(cluster, (gpus + each - 1) / each, err)) return false;
-    }
-    return cluster_take_gpus(cluster, gpus, err);
-}
-
-static bool change_cluster(struct arena *arena, const struct json *at,
-                           const struct replan_change *change, struct cluster *cluster,
-                           struct err *err)
-{
-    if (change->price_per_gpu_hour > 0 && !cluster->price.currency && !change->currency) {
+    if (change->price_per_gpu_hour > 0 && !base->price.currency && !change->currency) {
         struct json price = json_get(at, "price_per_gpu_hour", err);
-        return json_fail(&price, err, "cluster %s has no currency: \"currency\" is missing",
-                         cluster->name);
+        json_fail(&price, err, "cluster %s has no currency: \"currency\" is missing", base->name);
+        return NULL;
     }
-    if (change->gpus > 0 && !set_gpus(cluster, change->gpus, err)) return false;
+    int64_t gpus = change->gpus > 0 ? change->gpus : base->rank_count;
+    struct cluster *cluster = sweep_cluster(arena, base, gpus, err);
+    if (!cluster) return NULL;
     scale_cluster(arena, change, cluster);
-    return true;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct device *device = cluster->nodes[i].device;
+        for (int p = 0; p < PRECISION_COUNT; p++) {
+            if (device->peak_flop_per_s[p] <= DEVICE_PEAK_HIGH) continue;
+            struct json ratio = json_get(at, "flop_ratio", err);
+            json_fail(&ratio, err, "%g of %s is no rate", change->flop_ratio, device->name);
+            return NULL;
+        }
+    }
+    return cluster;
 }
 
 static void change_workload(const struct replan_change *change, struct workload *workload)
@@ -161,10 +167,8 @@ bool replan_request(struct arena *arena, const struct json *base, const struct j
     json_read(change, CHANGE_FIELDS, &wanted, err);
     struct plan *plan = err->kind ? NULL : read_plan(arena, base, err);
     if (!plan) return false;
-    // The reader made it for this plan alone.
-    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
-    *cluster = *plan->cluster;
-    if (!change_cluster(arena, change, &wanted, cluster, err)) return false;
+    const struct cluster *cluster = changed_cluster(arena, change, &wanted, plan->cluster, err);
+    if (!cluster) return false;
     change_workload(&wanted, &plan->workload);
 
     *request = (struct search_request){

@@ -256,7 +256,7 @@ static void wrong_changes_are_refused_at_their_place(void **state)
         {"{\"gpus\": 0}", 3, "change:1:10: $.gpus: must be between 1 and 1073741824, found 0"},
         {"{\"gpus\": \"8\"}", 3, "change:1:10: $.gpus: expected a number, found a string"},
         {"{\"network_ratio\": 0}", 3,
-         "change:1:19: $.network_ratio: must be between 0.001 and 1000, found 0"},
+         "change:1:19: $.network_ratio: must be between 0.01 and 100, found 0"},
         {"{\"price_per_gpu_hour\": 2}", 3,
          "change:1:24: $.price_per_gpu_hour: cluster dgx-a100-80g has no currency: \"currency\" is "
          "missing"},
