@@ -67,11 +67,7 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     }
     bool has_plots = gnuplot_is_installed();
     if (has_plots && !make_plots(arena, facts, plots, count, err)) return false;
-    if (!has_plots) {
-        fprintf(stderr, "meshwright report: gnuplot is not installed: the page has all figures, "
-                        "but they are not written as files\n");
-        count = 0;
-    }
+    if (!has_plots) count = 0;
     const struct file_text index = {arena_print(arena, "%s/index.html", folder), page};
     if (mkdir(folder, 0777) != 0 && errno == ENOENT && !file_write_all(&index, 1, err))
         return false;  // makes the folders above it as well
@@ -79,6 +75,10 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
         if (!file_write(plots[i].path, plots[i].text, plots[i].bytes, err)) return false;
     }
     if (!file_write_all(&index, 1, err)) return false;
+    if (!has_plots) {
+        fprintf(stderr, "meshwright report: gnuplot is not installed: the page has all figures, "
+                        "but they are not written as files\n");
+    }
     printf("Wrote %s", index.path);
     if (count > 0) printf(" and %d figures beside it, each as SVG and PNG", count / 2);
     printf(".   Next: open it in a browser\n");

@@ -26,7 +26,7 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart);
 bool figure_choice(const struct report_facts *facts, struct chart *chart);
 
 struct figure {
-    const char *section;  // of REPORT_SECTIONS
+    const char *section;  // its id (reports/report.h)
     bool (*make)(const struct report_facts *facts, struct chart *chart);
 };
 const struct figure *figures(int *count);

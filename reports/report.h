@@ -1,5 +1,4 @@
 #pragma once
-#include "core/file.h"
 #include "plan/plan.h"
 #include "reports/explain_table.h"
 #include "reports/scenario.h"
@@ -8,8 +7,9 @@
 // The report of a plan: one page that needs nothing but itself, and its figures as files.
 //
 // What of the page others may rely on (its own script, `make wasm`, tests):
-// - sections have ids, in this order: REPORT_SECTIONS below. A section that has nothing to say is
-//   absent. Each figure is <figure id="figure-NAME">, NAME as its files are called.
+// - sections have ids, in this order: verdict, what-if, why, step, pipeline, memory, traffic,
+//   roofline, scaling, sensitivity, pareto, alternatives, inputs. A section that has nothing to say
+//   is absent. Each figure is <figure id="figure-NAME">, NAME as its files are called.
 // - <script type="application/json" id="report-data"> holds the numbers once:
 //     {"report": 1, "meshwright": VERSION,
 //      "plan": {...},         the plan file as it was read: model.config, cluster, stack, workload,
@@ -32,12 +32,16 @@
 //   "prediction.step_s"; they are written by units as people read them.
 // - the page works without any script; what a script adds is sorting, copying and the above.
 
+<<<<<<< HEAD
 #define REPORT_SECTIONS                                                                          \
     "verdict", "what-if", "why", "step", "pipeline", "memory", "traffic", "roofline", "scaling", \
         "sensitivity", "pareto", "alternatives", "inputs"
 
 // A planner that runs in the page (reports/page_planner.h): its parts as they are put into it, and
 // in <script type="application/json" id="planner-tables"> what it needs beside the plan.
+=======
+// A planner that runs in the page: script and module, as they are put into it.
+>>>>>>> h7-report
 struct report_planner {
     const char *style, *script;
     const char *module_base64;  // packed by gzip

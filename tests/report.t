@@ -136,6 +136,11 @@ for my $plan (@plans) {
     my %needless = $id =~ /one|named/ ? (traffic => 1) : ();
     ok(!(grep { !$needless{$_} && $page !~ /<section id="$_"/ } @sections),
         "$id: all sections are there");
+    my @order = $page =~ /<section id="([\w-]+)"/g;
+    my $wanted = 'verdict what-if why step pipeline memory traffic roofline scaling sensitivity '
+        . 'pareto alternatives inputs';
+    my %at = map { $_ => 1 } @order;
+    ok("@order" eq join(' ', grep { $at{$_} } split / /, $wanted), "$id: in their order");
     ok($page !~ /(?:src|href|url)\s*[=(]\s*["']?(?!#|data:)[^"'> ]/, "$id: nothing is loaded");
     if (has('xmllint')) {
         my ($fault) = run("xmllint --noout $tmp/$id/out/index.html");

@@ -164,7 +164,13 @@ static void check_memory(struct arena *arena, const struct subject *subject)
             assert_int_equal(sscanf(series->name, "stage %d", &stage), 1);
         for (int k = 0; k < series->count; k++)
             highest = fmax(highest, series->marks[k].y0);
-        double peak = (double)subject->evaluation.stage_memory[stage].peak_bytes;
+        const struct memory_parts *parts = &subject->evaluation.stage_memory[stage];
+        double peak = (double)parts->peak_bytes;
+        // At the end nothing of a micro-batch is left.
+        double standing = (double)(parts->weights_bytes + parts->gradients_bytes +
+                                   parts->optimizer_bytes + parts->buffers_bytes);
+        if (offload_is_none(&subject->request.parallel.offload))
+            is_near(series->marks[series->count - 1].y0 * gib, standing, 64);
         // Of several chunks a stage the model takes moments that may not all come to pass.
         if (subject->evaluation.program->shape.chunk_count == 1) {
             is_near(highest * gib, peak, 64);
