@@ -198,6 +198,7 @@
   function showAnswer(change, answer, seconds) {
     answered = answer.plan;
     save.hidden = answer.status !== 0;
+    section.classList.add("answered");
     section.classList.toggle("refused", answer.status !== 0);
     table.hidden = !answer.words;
     const list = changesText(change);
@@ -213,7 +214,7 @@
     answered = null;
     save.hidden = table.hidden = true;
     reason.textContent = "";
-    section.classList.remove("refused");
+    section.classList.remove("answered", "refused");
     verdict.textContent = "Move a slider: the planner in this page searches again, and nothing " +
       "leaves your computer.";
     told.textContent = "";
@@ -355,6 +356,7 @@
     section.querySelector("form").addEventListener("submit", event => event.preventDefault());
     const nav = document.querySelector("nav");
     if (nav) nav.prepend(make("a", { href: "#what-if" }, "What if"), " ");
+    section.classList.add("asks");
     section.hidden = false;
   }
 
