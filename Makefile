@@ -4,6 +4,7 @@
 # make check    test under sanitizers, clang, clang-tidy, clang-format, a short fuzz
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
+# make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
 # make install  to DESTDIR/PREFIX
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -20,14 +21,17 @@ DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/k
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(WARNINGS) $(CFLAGS) $(SANITIZE) -MMD -MP
+# A product is rounded before it is added, on every machine: equal inputs give equal bytes.
+ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(WARNINGS) -ffp-contract=off $(CFLAGS) \
+             $(SANITIZE) -MMD -MP
 LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
 
 # protoc-c makes the reader of ONNX's messages; sources include it by the path of its definition.
 GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
-PAGE_PARTS = $(GENERATED)/reports/page.css.inc $(GENERATED)/reports/page.js.inc
+PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page.css.inc reports/page.js.inc \
+                 reports/what_if.css.inc reports/what_if.js.inc reports/planner.js.inc)
 
 # One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
 SOURCES = $(filter-out executor/contraction.c, \
@@ -63,8 +67,8 @@ PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exe
 PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle install clean \
-        deps check_deps \
+.PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \
+        clean deps check_deps \
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
@@ -146,6 +150,35 @@ $(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
 	@mkdir -p $(@D)
 	cp $< $@
 
+# The planner as a module of reports' pages: what a search needs, with stand-ins (wasm/) for the
+# libraries and files that a page has none of. One for all of the BUILDs.
+EMCC := $(shell command -v emcc)
+MODULE = build/wasm/planner.wasm.gz
+MODULE_FOLDERS = core topologies models models/families plan plan/schedules cost_models simulator \
+                 planner wasm
+MODULE_SOURCES = $(filter-out core/file% core/trace.c planner/milp%, \
+                     $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
+                 $(wildcard planner/memory/*keep*.c) \
+                 $(addprefix reports/,band_text.c plan_json.c plan_table.c sweep.c) \
+                 $(wildcard reports/replan*.c)
+MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
+MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \
+              -s MAXIMUM_MEMORY=4GB
+wasm:
+	@command -v emcc >/dev/null || { echo 'make wasm needs emcc: apt-get install emscripten'; exit 4; }
+	@$(QUIET_MAKE) $(MODULE)
+build/wasm/planner.wasm: $(MODULE_SOURCES:%.c=build/wasm/%.o)
+	emcc $(MODULE_LINK) -o $@ $^
+$(MODULE): build/wasm/planner.wasm
+	gzip -9nc $< > $@.part && mv $@.part $@
+build/wasm/%.o: %.c Makefile | build/wasm/include/cjson/cJSON.h
+	@mkdir -p $(@D)
+	emcc $(MODULE_CFLAGS) -MMD -MP -c -o $@ $<
+CJSON_HEADERS = $(shell pkg-config --variable=includedir libcjson 2>/dev/null)
+build/wasm/include/cjson/cJSON.h: $(CJSON_HEADERS)/cjson/cJSON.h
+	@mkdir -p $(@D)
+	cp $< $@
+
 # What tests/gpu/run.sh runs on a machine with a GPU.
 GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half
 gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so $(EMULATED) \
@@ -217,10 +250,10 @@ $(MESSAGES).o: $(MESSAGES).c
 	$(CC) -std=c17 -I$(GENERATED) $(CFLAGS) -w $(SANITIZE) -c -o $@ $<
 
 # One text of C a line.
-$(GENERATED)/reports/%.inc: reports/% Makefile
+$(GENERATED)/%.inc: % Makefile
 	@mkdir -p $(@D)
 	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
-$(BUILD)/reports/page_parts.o: $(PAGE_PARTS)
+$(BUILD)/reports/page_parts.o $(BUILD)/reports/page_planner.o: $(PAGE_PARTS)
 
 # The places that know where files are installed are rebuilt when that changes.
 PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o
@@ -252,10 +285,11 @@ demo: deps
 	build/meshwright plan llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 \
 	    -o build/demo/plan.json
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
+	build/meshwright report build/demo/plan.json -o build/demo/report
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
                $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
-               $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare
+               $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare $(if $(EMCC),$(MODULE))
 
 test: deps
 	@$(QUIET_MAKE) test_programs
@@ -265,14 +299,14 @@ check: check_deps accuracy check_format check_clang check_tidy check_sanitized c
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
-	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests tests/gpu) \
+	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) wasm tests tests/gpu) \
 	               $(addsuffix /*/*.[ch],$(FOLDERS))) $(CUDA_KERNELS)
 
 check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
 
 check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS)
-	printf '%s\n' $(SOURCES) | xargs -P$(JOBS) -n4 \
+	printf '%s\n' $(SOURCES) $(wildcard wasm/*.c) | xargs -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet "$$@" -- -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
 	        2>/dev/null' clang-tidy
 	printf '%s\n' $(CPU_SOURCES) | xargs -P$(JOBS) -n4 \
@@ -322,6 +356,8 @@ install: all
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/meshwright $(PLUGINS)
 	@for file in $(DATA); do \
 	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
+	@[ ! -e $(MODULE) ] || \
+	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm.gz
 
 clean:
 	rm -rf $(BUILD)

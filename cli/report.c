@@ -5,6 +5,7 @@
 #include "cli/reliability_options.h"
 #include "cli/report_files.h"
 #include "core/version.h"
+#include "reports/page_planner.h"
 #include "reports/report_make.h"
 
 #include <stdio.h>
@@ -45,6 +46,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     if (!report.plan) return exit_status(err);
     override(arena, arguments, &request);
     report.request = &request;
+    if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 
     struct arena scratch = {0};
     bool is_made = report_make(arena, &scratch, &options, &report, err);

@@ -44,5 +44,8 @@ void file_abort(struct file_writer *writer);
 // ERR_INPUT names the nearest shipped name and lists them all when there is none.
 MUST_CHECK const char *file_find_data(struct arena *arena, const char *folder, const char *name,
                                       const char *what, struct err *err);
+// What `make` builds as data: build/NAME in the source tree, else PREFIX/share/meshwright/NAME.
+// NULL where there is none.
+const char *file_find_built(struct arena *arena, const char *name);
 // The sorted names (without ".json") in a data folder; NULL-terminated, in the arena.
 const char **file_list_data(struct arena *arena, const char *folder, int *count);

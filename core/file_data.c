@@ -19,9 +19,10 @@ static bool has_suffix(const char *name)
     return length > suffix && strcmp(name + length - suffix, SUFFIX) == 0;
 }
 
-// The source tree is the nearest parent of the binary that holds a Makefile and the folder: it is
-// found from build/ and from build/tests/ alike, and never from an installed binary.
-static const char *find_folder(struct arena *arena, const char *folder)
+// The source tree is the nearest parent of the binary that holds a Makefile and the folder or file:
+// it is found from build/ and from build/tests/ alike, and never from an installed binary. Else its
+// name where it is `installed`.
+static const char *find_shared(struct arena *arena, const char *folder, const char *installed)
 {
     char binary[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
@@ -33,7 +34,18 @@ static const char *find_folder(struct arena *arena, const char *folder)
             return candidate;
         }
     }
-    return arena_print(arena, "%s/share/meshwright/%s", PREFIX, folder);
+    return arena_print(arena, "%s/share/meshwright/%s", PREFIX, installed);
+}
+
+static const char *find_folder(struct arena *arena, const char *folder)
+{
+    return find_shared(arena, folder, folder);
+}
+
+const char *file_find_built(struct arena *arena, const char *name)
+{
+    const char *path = find_shared(arena, arena_print(arena, "build/%s", name), name);
+    return file_exists(path) ? path : NULL;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const char NOT_JSON[] = "not valid JSON from here on";
+static const char HEX_DIGITS[] = "0123456789abcdefABCDEF";
 
 // A walk over the text; `why` is set at the first fault, and `offset` stays there.
 struct scan {
@@ -103,6 +104,8 @@ static bool scan_string(struct scan *scan)
         size_t length = utf8_length(at);
         if (length == 0) return fail(scan, "not valid UTF-8");
         if (*at == '\\' && (!at[1] || !strchr("\"\\/bfnrtu", at[1]))) return fail(scan, NOT_JSON);
+        bool is_number = strncmp(at, "\\u", 2) == 0;
+        if (is_number && strspn(at + 2, HEX_DIGITS) < 4) return fail(scan, NOT_JSON);
         scan->offset += *at == '\\' ? 2 : length;
     }
     scan->offset++;

@@ -2,9 +2,9 @@
 #include <stddef.h>
 
 // The grammar of JSON (RFC 8259), below the parser: cJSON takes any control byte for a blank, "01"
-// and "1." for numbers, broken UTF-8 and an escaped NUL for text, and is vague about where a fault
-// is. The scan refuses what it would let through, and the same steps find a value's place again
-// when an error is reported.
+// and "1." for numbers, broken UTF-8, an escaped NUL and "\u00zz" for text, and is vague about
+// where a fault is. The scan refuses what it would let through, and the same steps find a value's
+// place again when an error is reported.
 
 // Why the text (NUL-terminated at `bytes`) is no JSON document, and the offset of the fault; NULL
 // when it is one and nothing is nested deeper than `depth_max`.

@@ -1,4 +1,5 @@
 #include "core/random.h"
+#include "core/real.h"
 
 #include <math.h>
 
@@ -17,7 +18,7 @@ double random_uniform(uint64_t *state)
 
 double random_exponential(uint64_t *state, double mean)
 {
-    return -mean * log1p(-random_uniform(state));
+    return -mean * real_log(1 - random_uniform(state));
 }
 
 // Marsaglia's polar method, of whose pair of numbers the second is dropped: there is no state to
@@ -27,6 +28,6 @@ double random_normal(uint64_t *state)
     for (;;) {
         double x = 2 * random_uniform(state) - 1, y = 2 * random_uniform(state) - 1;
         double square = x * x + y * y;
-        if (square < 1 && square > 0) return x * sqrt(-2 * log(square) / square);
+        if (square < 1 && square > 0) return x * sqrt(-2 * real_log(square) / square);
     }
 }

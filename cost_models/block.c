@@ -1,3 +1,4 @@
+#include "core/real.h"
 #include "cost_models/contraction.h"
 #include "cost_models/ledger.h"
 
@@ -225,7 +226,7 @@ static double host_wait_s(double device_s, double host_s)
 {
     if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
     double large = fmax(device_s, host_s), ratio = fmin(device_s, host_s) / large;
-    return large * cbrt(1 + ratio * ratio * ratio) - device_s;
+    return large * real_cube_root(1 + ratio * ratio * ratio) - device_s;
 }
 
 static double host_s_of(const struct stack *stack, const struct tally *tally)

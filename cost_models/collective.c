@@ -1,4 +1,5 @@
 #include "cost_models/collective.h"
+#include "core/real.h"
 
 #include <assert.h>
 #include <math.h>
@@ -158,7 +159,7 @@ static struct collective_cost price_tree(const struct paths *paths, enum collect
     }
     if (paths->network) {
         ratio = fmin(ratio, paths->network->tree_bandwidth_ratio);
-        latency_s += 2 * ceil(log2(paths->node_count)) * paths->network_latency_ratio *
+        latency_s += 2 * real_log2_ceil(paths->node_count) * paths->network_latency_ratio *
                      paths->network->protocols[protocol].tree_step_latency_s;
     }
     double bus =
@@ -244,7 +245,7 @@ static struct shares direct_shares(const struct paths *paths)
 
 static double places_of_all(double count, int rows)
 {
-    return count * (1 - pow(1 - 1 / count, rows));
+    return count * (1 - real_power_int(1 - 1 / count, rows));
 }
 
 static double choose(int from, int count)
@@ -267,7 +268,8 @@ static double places_reached(double count, const struct routing *routing)
     double reached = 0;
     for (int found = 1; found <= own && found <= open; found++) {
         double ways = choose(own, found) * choose(groups - own, open - found);
-        reached += ways / choose(groups, open) * (1 - pow(1 - (double)found / open, rows));
+        reached +=
+            ways / choose(groups, open) * (1 - real_power_int(1 - (double)found / open, rows));
     }
     return count * reached;
 }

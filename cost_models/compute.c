@@ -1,4 +1,5 @@
 #include "cost_models/compute.h"
+#include "core/real.h"
 #include "cost_models/attention.h"
 #include "cost_models/contraction.h"
 #include "cost_models/parameters.h"
@@ -19,7 +20,7 @@ static const double FULL_INTENSITY = 256.0 * 128 / (256 + 128);
 static double tile_ratio(double a, double b, double exponent)
 {
     double intensity = a * b / (a + b);
-    return intensity >= FULL_INTENSITY ? 1 : pow(intensity / FULL_INTENSITY, exponent);
+    return intensity >= FULL_INTENSITY ? 1 : real_power(intensity / FULL_INTENSITY, exponent);
 }
 
 // Units of one wave, some of which idle in the last; smoothed, because tiles do not end together.
@@ -69,11 +70,10 @@ static double gemm_bytes(const struct gemm *gemm, enum precision precision, bool
 // one after the other, infinity the longer of the two. Of 1, 1.5, 2 and infinity 1.5 is nearest to
 // 183 products measured on an A100 and 290 long ones on a B200 (topologies/kernels), each fitted on
 // one half and compared on the other: mean errors 3.2 and 3.8 % instead of 4.0 and 4.5 %.
-static const double OVERLAP_EXPONENT = 1.5;
-
 double overlapped_s(double a_s, double b_s)
 {
-    return pow(pow(a_s, OVERLAP_EXPONENT) + pow(b_s, OVERLAP_EXPONENT), 1 / OVERLAP_EXPONENT);
+    double root = real_cube_root(a_s * sqrt(a_s) + b_s * sqrt(b_s));
+    return root * root;
 }
 
 // Block scales came to matrix units together with fp4.

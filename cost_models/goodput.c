@@ -1,4 +1,5 @@
 #include "cost_models/goodput.h"
+#include "core/real.h"
 #include "cost_models/parameters.h"
 #include "cost_models/renewal.h"
 
@@ -90,10 +91,10 @@ static void fill_ratios(const struct renewal *renewal, struct goodput *goodput)
     double mtbf_s = renewal->mtbf_s, wait_ratio = renewal_wait_ratio(renewal);
     double length_s = renewal->interval_s + renewal->checkpoint_s;
     double back_s = renewal->restart_s + renewal->storing_s;
-    double busy_s = mtbf_s * exp(back_s / mtbf_s) * expm1(length_s / mtbf_s);
+    double busy_s = mtbf_s * real_exp(back_s / mtbf_s) * real_expm1(length_s / mtbf_s);
     double running_ratio = 1 - wait_ratio;
     // Every failure begins a restart, which the next may cut short.
-    double restarting_ratio = -expm1(-renewal->restart_s / mtbf_s);
+    double restarting_ratio = -real_expm1(-renewal->restart_s / mtbf_s);
     goodput->goodput_ratio = running_ratio * renewal->interval_s / busy_s;
     goodput->checkpoint_ratio = running_ratio * renewal->checkpoint_s / busy_s;
     goodput->restart_ratio = wait_ratio + running_ratio * restarting_ratio;

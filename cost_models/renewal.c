@@ -1,5 +1,6 @@
 #include "cost_models/renewal.h"
 #include "core/random.h"
+#include "core/real.h"
 #include "topologies/cluster.h"
 
 #include <assert.h>
@@ -36,7 +37,7 @@ static double segment_mean_s(const struct renewal *renewal, double length_s)
 {
     double mtbf_s = renewal->mtbf_s;
     double back_s = renewal->restart_s + renewal->storing_s;
-    return mtbf_s * exp(back_s / mtbf_s) * expm1(length_s / mtbf_s);
+    return mtbf_s * real_exp(back_s / mtbf_s) * real_expm1(length_s / mtbf_s);
 }
 
 double renewal_mean_s(const struct renewal *renewal, double work_s)
@@ -61,16 +62,16 @@ static struct spread segment_spread(const struct renewal *renewal, double length
 {
     double mtbf_s = renewal->mtbf_s, l = length_s / mtbf_s;
     double d = l + (renewal->restart_s + renewal->storing_s) / mtbf_s;
-    double passes = exp(-l), fails = -expm1(-l);
+    double passes = real_exp(-l), fails = -real_expm1(-l);
     if (fails <= 0) return (struct spread){0, 0};
-    double again = expm1(d);
-    double again_square = again * again + exp(2 * d) - 2 * d * exp(d) - 1;
+    double again = real_expm1(d);
+    double again_square = again * again + real_exp(2 * d) - 2 * d * real_exp(d) - 1;
     double failure = (fails - l * passes) / fails;
     double failure_square = (2 * fails - l * (2 + l) * passes) / fails;
     double square = passes * l * l + fails * (failure_square + 2 * failure * again + again_square);
     double mean = passes * l + fails * (failure + again);
     // Behind the first failure come as many as geometric trials fail, each with e^-d to succeed.
-    double count = fails * exp(d);
+    double count = fails * real_exp(d);
     double count_square = fails * (1 + again * (3 + 2 * again));
     double variance = fmax(square - mean * mean, 0);
     return (struct spread){variance * mtbf_s * mtbf_s,
@@ -86,10 +87,15 @@ static double wait_variance_per_s(const struct renewal *renewal)
     if (offered <= 0) return 0;
     int last = renewal->spare_nodes + 1;
     double ratios[SPARE_NODES_MAX + 2] = {0}, sum = 0;
-    double most = fmin(floor(offered), last);
-    double scale = most * log(offered) - lgamma(most + 1);
+    // The state of most weight is 1, so that neither end of the chain overflows.
+    int most = offered < last ? (int)offered : last;
+    ratios[most] = 1;
+    for (int n = most; n > 0; n--)
+        ratios[n - 1] = ratios[n] * n / offered;
+    for (int n = most; n < last; n++)
+        ratios[n + 1] = ratios[n] * offered / (n + 1);
     for (int n = 0; n <= last; n++)
-        sum += ratios[n] = exp(n * log(offered) - lgamma(n + 1.0) - scale);
+        sum += ratios[n];
     double below_ratio = 0, variance = 0, wait_ratio = ratios[last] / sum;
     for (int n = 0; n < last; n++) {
         double ratio = ratios[n] / sum;
@@ -187,7 +193,7 @@ static double normal_quantile(double ratio)
     double low = -10, high = 10;
     for (int i = 0; i < 100; i++) {
         double middle = (low + high) / 2;
-        if (0.5 * erfc(-middle / sqrt(2)) < ratio) {
+        if (real_normal_ratio(middle) < ratio) {
             low = middle;
         } else {
             high = middle;

@@ -265,18 +265,23 @@ static bool read_identity(struct arena *arena, const struct json *root, struct p
            parallel_read(arena, &parallel, &plan->parallel, err);
 }
 
-struct plan *plan_load(struct arena *arena, const char *path, struct err *err)
+struct plan *plan_read(struct arena *arena, const struct json *object, struct err *err)
 {
-    // The cursors that the plan keeps point at their parents: all of them live in the arena.
-    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
-    if (!json_load(arena, path, document, err)) return NULL;
-    struct json *root = ARENA_NEW(arena, struct json, 2);
-    *root = json_root(document);
     struct plan *plan = ARENA_NEW(arena, struct plan, 1);
-    plan->document = *root;
-    if (!read_identity(arena, root, plan, err)) return NULL;
-    struct json *model = &root[1];
-    *model = json_get(root, "model", err);
+    // The cursors that the plan keeps point at their parents: those live in the arena.
+    struct json *model = ARENA_NEW(arena, struct json, 1);
+    plan->document = *object;
+    if (!read_identity(arena, object, plan, err)) return NULL;
+    *model = json_get(object, "model", err);
     if (err->kind || !read_model(arena, model, plan, err)) return NULL;
     return plan;
+}
+
+struct plan *plan_load(struct arena *arena, const char *path, struct err *err)
+{
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    if (!json_load(arena, path, document, err)) return NULL;
+    struct json *root = ARENA_NEW(arena, struct json, 1);
+    *root = json_root(document);
+    return plan_read(arena, root, err);
 }

@@ -25,6 +25,8 @@ struct plan {
 
 // Reads a plan file. NULL and a set `err` if it is wrong; the plan lives as long as `arena`.
 MUST_CHECK struct plan *plan_load(struct arena *arena, const char *path, struct err *err);
+// The same from an object inside another document; both must live as long as the plan.
+MUST_CHECK struct plan *plan_read(struct arena *arena, const struct json *object, struct err *err);
 
 void workload_write(struct json_writer *writer, const char *key, const struct workload *workload);
 void parallel_write(struct json_writer *writer, const char *key, const struct parallel *parallel);

@@ -1,4 +1,5 @@
 #include "planner/bound.h"
+#include "core/real.h"
 
 #include "cost_models/parameters.h"
 #include "topologies/kernels.h"
@@ -64,7 +65,7 @@ double bound_pipeline_s(double work_s, int stage_count, int micro_batch_count, b
     assert(stage_count >= 1 && micro_batch_count >= 1);
     double mean_s = work_s * micro_batch_count / stage_count;
     if (!one_chunk) return mean_s;
-    return fmax(mean_s, work_s / (1 - pow(1 - 1.0 / micro_batch_count, stage_count)));
+    return fmax(mean_s, work_s / (1 - real_power_int(1 - 1.0 / micro_batch_count, stage_count)));
 }
 
 // Kernels do no better than the device's best product or attention.

@@ -61,7 +61,7 @@ static bool is_planner(const struct section *section)
     return strcmp(section->id, "what-if") == 0;
 }
 
-static void put_head(struct markup *page, const char *title)
+static void put_head(struct markup *page, const char *title, const struct report_planner *planner)
 {
     markup_put(page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
@@ -70,6 +70,7 @@ static void put_head(struct markup *page, const char *title)
     markup_text(page, title);
     markup_put(page, "</title>\n<style>\n");
     markup_put(page, page_style());
+    if (planner) markup_put(page, planner->style);
     markup_put(page, "</style></head>\n<body><main>\n");
 }
 
@@ -97,7 +98,7 @@ static void put_header(struct markup *page, const struct report *report, const c
 
 // Line breaks and blanks between members go. What would end the script, or begin a reference where
 // the page is read as XML, is written by its number.
-static void put_data(struct markup *page, const char *data)
+static void put_data(struct markup *page, const char *id, const char *data)
 {
     size_t length = strlen(data), used = 0;
     char *text = ARENA_NEW(page->arena, char, 6 * length + 1);
@@ -116,7 +117,7 @@ static void put_data(struct markup *page, const char *data)
         if (byte == '\\') text[used++] = data[++i];
     }
     text[used] = '\0';
-    markup_put(page, "<script type=\"application/json\" id=\"report-data\">");
+    markup_print(page, "<script type=\"application/json\" id=\"%s\">", id);
     markup_put(page, text);
     markup_put(page, "</script>\n");
 }
@@ -126,6 +127,28 @@ static void put_script(struct markup *page, const char *script)
     markup_put(page, "<script>//<![CDATA[\n");
     markup_put(page, script);
     markup_put(page, "//]]></script>\n");
+}
+
+static void put_place(struct markup *page, const struct section *section,
+                      const struct report_planner *planner)
+{
+    if (planner) {
+        markup_print(page, "<section id=\"%s\" hidden=\"hidden\"></section>\n", section->id);
+        return;
+    }
+    markup_print(page, "<section id=\"%s\"><h2>%s</h2>\n", section->id, section->title);
+    page_paragraph(page, "This page does not plan again: the meshwright that made it was built "
+                         "without the planner for pages (make wasm).");
+    markup_put(page, "</section>\n");
+}
+
+static void put_planner(struct markup *page, const struct report_planner *planner)
+{
+    put_data(page, "planner-tables", planner->tables);
+    markup_put(page, "<script type=\"application/wasm\" id=\"planner-module\">");
+    markup_put(page, planner->module_base64);
+    markup_put(page, "</script>\n");
+    put_script(page, planner->script);
 }
 
 char *report_page(struct arena *arena, const struct report_facts *facts)
@@ -138,12 +161,12 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
     int gpus = report->request->cluster->rank_count;
     const char *title = arena_print(arena, "%s on %d GPU%s of %s", report->request->model->name,
                                     gpus, gpus == 1 ? "" : "s", report->request->cluster->name);
-    put_head(&page, title);
+    put_head(&page, title, report->planner);
     put_header(&page, report, title, bodies);
     for (int i = 0; i < SECTION_COUNT; i++) {
         const struct section *section = &SECTIONS[i];
         if (is_planner(section)) {
-            markup_put(&page, "<section id=\"what-if\" hidden=\"hidden\"></section>\n");
+            put_place(&page, section, report->planner);
         } else if (bodies[i]) {
             markup_print(&page, "<section id=\"%s\"><h2>%s</h2>\n", section->id, section->title);
             markup_put(&page, bodies[i]);
@@ -154,14 +177,9 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
                  "<footer>Made by meshwright %s from the plan alone; nothing on this page "
                  "is loaded from elsewhere.</footer>\n</main>\n",
                  report->version);
-    put_data(&page, report_data(arena, facts));
+    put_data(&page, "report-data", report_data(arena, facts));
     put_script(&page, page_script());
-    if (report->planner) {
-        markup_put(&page, "<script type=\"application/wasm\" id=\"planner-module\">");
-        markup_put(&page, report->planner->module_base64);
-        markup_put(&page, "</script>\n");
-        put_script(&page, report->planner->script);
-    }
+    if (report->planner) put_planner(&page, report->planner);
     markup_put(&page, "</body></html>\n");
     return page.text;
 }

@@ -27,14 +27,18 @@
 //                   "tokens_per_s_per_gpu", "mfu_ratio", "run_s", "run_money"}]}
 //   Units and names are those of plan.json. "<" is written \u003c in it.
 // - <section id="what-if" hidden> stands behind the verdict and is empty: a planner in the page
-//   fills it and takes `hidden` away. Elements that follow sliders have data-value="KEY", the key
-//   being a path into the data, "prediction.step_s"; they are written by units as people read them.
+//   fills it and takes `hidden` away. Without one it says in a sentence that there is none.
+//   Elsewhere the page stays the plan's, whatever the planner answers.
+// - elements that hold a number of the data have data-value="KEY", the key being a path into it,
+//   "prediction.step_s"; they are written by units as people read them.
 // - the page works without any script; what a script adds is sorting, copying and the above.
 
-// A planner that runs in the page: script and module, as they are put into it.
+// A planner that runs in the page (reports/page_planner.h): its parts as they are put into it, and
+// in <script type="application/json" id="planner-tables"> what it needs beside the plan.
 struct report_planner {
-    const char *script;
-    const char *module_base64;
+    const char *style, *script;
+    const char *module_base64;  // packed by gzip
+    const char *tables;
 };
 
 struct report {

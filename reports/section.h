@@ -27,5 +27,5 @@ void page_table_close(const struct page_table *table);
 
 // A paragraph of plain text; nothing for an empty one.
 void page_paragraph(struct markup *page, const char *text);
-// Text that follows the data at this path (see reports/report.h).
+// Text that is a number of the data at this path (see reports/report.h).
 void page_value(struct markup *page, const char *path, const char *text);

@@ -1,4 +1,5 @@
 #include "simulator/sensitivity.h"
+#include "core/real.h"
 
 #include <assert.h>
 #include <math.h>
@@ -133,7 +134,7 @@ static struct sensitivity_row row_of(const struct bench_plan *plan, struct arena
     double above_s = bench_step_s(plan, scratch, i, 1 + SMALL);
     return (struct sensitivity_row){
         .constant = constant,
-        .elasticity = high > low ? log(above_s / below_s) / log(high / low) : 0,
+        .elasticity = high > low ? real_log(above_s / below_s) / real_log(high / low) : 0,
         .can_grow = value_at(constant, 1 + LARGE) > *constant->value,
         .more_s = bench_step_s(plan, scratch, i, 1 + LARGE) - plan->step_s,
         .less_s = bench_step_s(plan, scratch, i, 1 - LARGE) - plan->step_s,

@@ -19,6 +19,7 @@ my %may_include = (
     executor    => [@plan, 'executor'],
     validation  => [@planner, 'validation'],
     reports     => [@planner, 'validation', 'executor', 'reports'],
+    wasm        => [@planner, 'reports', 'wasm'],
 );
 my %knows_axes = map { $_ => 1 } qw(plan planner reports);
 my $axis = qr/\b(?:(?:tp|pp|dp|cp|ep|etp|vpp|sp)(?:_size|_count|_ranks)?\b|degree\[AXIS_\w+\])/;

@@ -102,6 +102,7 @@ static void what_is_not_json_is_refused_where_it_starts(void **state)
     check(state, "{\"a\": nul}", "x.json:1:7: not valid JSON from here on");
     check(state, "[01]", "x.json:1:2: not a number");
     check(state, "[1.]", "x.json:1:2: not a number");
+    check(state, "[\"\\u00zz\"]", "x.json:1:3: not valid JSON from here on");
     check(state, "[NaN]", "x.json:1:2: not valid JSON from here on");
     check(state, "[\v1]", "x.json:1:2: not valid JSON from here on");
     check(state, "[\"a\tb\"]", "x.json:1:4: a control character must be escaped");

@@ -4,9 +4,11 @@ use strict;
 use warnings;
 
 my @folders = qw(core topologies models plan cost_models simulator planner validation executor
-                 reports cli);
+                 reports cli wasm);
 my @sources = map { glob "$_/*.[ch] $_/*/*.[ch] $_/*/*.cu" } @folders, 'tests';
 my @texts   = (@sources, glob('tests/*.t tests/*.sh .ci/* Makefile'));
+my $libm    = 'pow|cbrt|exp|exp2|expm1|log|log2|log10|log1p|[lt]gamma|erfc?|a?(?:sin|cos|tan)h?';
+my $pure    = 'core|topologies|models(?:/families)?|plan|cost_models|simulator|planner(?:/\w+)?';
 my %faults;
 my $rule_names = {
     function => 'a function has at most 60 lines',
@@ -18,6 +20,7 @@ my $rule_names = {
     exit     => 'only main, running out of memory and a fork that becomes nothing end a process',
     print    => 'only cli/ talks: no printing below it',
     free     => 'memory is freed by the core and by device code only',
+    libm     => 'what a plan rests on takes no function of the C library that rounds as it likes',
     utils    => 'no utils.c',
     header   => 'a header starts with #pragma once and explains itself',
     own      => 'a source includes its own header first',
@@ -44,7 +47,9 @@ sub check_line {
         if $code =~ /\b(?:printf|puts|putchar|perror)\s*\(|\b(?:stdout|stderr)\b/
         and $path !~ m{^(?:cli|tests)/|^core/progress\.c$|\.h$};
     fault('free', $place, $line)
-        if $code =~ /\bfree\s*\(/ and $path !~ m{^(?:core|executor|tests)/};
+        if $code =~ /\bfree\s*\(/ and $path !~ m{^(?:core|executor|tests)/|^wasm/cjson\.c$};
+    fault('libm', $place, $line)
+        if $code =~ /(?<![\w>.])(?:$libm)\s*\(/ and $path =~ m{^(?:$pure)/\w+\.c$};
 }
 
 sub check_source {

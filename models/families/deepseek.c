@@ -1,3 +1,4 @@
+#include "core/real.h"
 #include "models/families/family.h"
 
 #include <math.h>
@@ -122,7 +123,7 @@ static void set_rope(struct family_reader *reader, const struct deepseek *record
     decoder->rope_theta = stretch.rope_theta;
     decoder->score_factor = 1 / sqrt((double)decoder->head_dim);
     if (!is_stretched(&stretch)) return;
-    double mscale = 0.1 * stretch.mscale_all_dim * log(stretch.factor) + 1;
+    double mscale = 0.1 * stretch.mscale_all_dim * real_log(stretch.factor) + 1;
     decoder->score_factor *= mscale * mscale;
 }
 

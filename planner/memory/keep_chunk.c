@@ -8,8 +8,10 @@ static double limit_bytes(const int64_t *tensor_bytes, int tensor_count)
     double mean = 0, variance = 0;
     for (int i = 0; i < tensor_count; i++)
         mean += (double)tensor_bytes[i] / tensor_count;
-    for (int i = 0; i < tensor_count; i++)
-        variance += pow((double)tensor_bytes[i] - mean, 2) / tensor_count;
+    for (int i = 0; i < tensor_count; i++) {
+        double off_bytes = (double)tensor_bytes[i] - mean;
+        variance += off_bytes * off_bytes / tensor_count;
+    }
     return mean + 3 * sqrt(variance);
 }
 
