@@ -6,41 +6,24 @@ use strict;
 use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
+use lib 'tests';
+use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
-my $number = 0;
 $ENV{XDG_CACHE_HOME} = "$folder/cache";
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-    return $ok;
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 # Status, stdout and stderr of a command.
 sub meshwright {
     my ($binary, @words) = @_;
-    my $out = `$build/$binary @words 2>$folder/stderr`;
-    return ($? >> 8, $out, text_of("$folder/stderr"));
+    return answer_of("$build/$binary", @words);
 }
 
-open my $config, '>', "$folder/tiny.json" or die;
-print $config $json->encode({
+write_text("$folder/tiny.json", $json->encode({
     model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 2, n_positions => 32,
     vocab_size => 128,
-});
-close $config;
+}));
 my $work    = "$folder/tiny.json $folder/files/cluster.json --seq-len 16 --global-batch 4";
 my $measure = "calibrate --backend cuda --short --seconds 0.1 -o $folder/files";
 
@@ -84,4 +67,4 @@ if (-e '/dev/nvidiactl') {
     check('without a device one line and 4', $status == 4 && $out eq ''
         && $errors =~ /\Ameshwright calibrate: [^\n]*cuda[^\n]*\n\z/, "$status $out $errors");
 }
-print "1..$number\n";
+checked();

@@ -7,36 +7,20 @@ use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
 use Schema;
+use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
-my $number = 0;
 my $schema = $json->decode(text_of('executor/results/result.schema.json'));
 delete $ENV{MESHWRIGHT_GPU_EMULATED};
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-    return $ok;
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 # Status, stdout, stderr and what was written.
 sub run {
     my ($before, @words) = @_;
     unlink "$folder/result.json";
-    my $out  = `$before tests/gpu/run.sh @words $build $folder/result.json 2>$folder/stderr`;
-    my $code = $? >> 8;
-    return ($code, $out, text_of("$folder/stderr"), text_of("$folder/result.json"));
+    return (answer_of($before, "tests/gpu/run.sh @words $build $folder/result.json"),
+        text_of("$folder/result.json"));
 }
 
 sub stages_of {
@@ -113,4 +97,4 @@ my $lint = `sh -c 'command -v shellcheck'`;
 my $said = $lint ? `shellcheck -x tests/gpu/*.sh 2>&1` : '';
 check('the scripts have no faults that shellcheck knows' . ($lint ? '' : ' # SKIP not installed'),
       $said eq '', $said);
-print "1..$number\n";
+checked();

@@ -5,42 +5,24 @@ use strict;
 use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
+use lib 'tests';
+use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
-my $number = 0;
 $ENV{XDG_CACHE_HOME} = "$folder/cache";
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-    return $ok;
-}
 
 # Status, stdout and stderr of a command.
 sub meshwright {
     my (@words) = @_;
-    my $out    = `$build/meshwright @words 2>$folder/stderr`;
-    my $status = $? >> 8;
-    return ($status, $out, text_of("$folder/stderr"));
+    return answer_of("$build/meshwright", @words);
 }
 
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
-
-open my $config, '>', "$folder/tiny.json" or die;
-print $config $json->encode({
+write_text("$folder/tiny.json", $json->encode({
     model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 4, n_positions => 32,
     vocab_size => 64,
-});
-close $config;
+}));
 my $work = "--seq-len 16 --global-batch 8";
 
 for my $ranks (1, 2, 4) {
@@ -85,4 +67,4 @@ $ENV{XDG_CACHE_HOME} = "$folder/file";
 ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 1 --quiet");
 check('a cache that cannot be written is one line and 4',
     $status == 4 && $errors =~ /\Ameshwright calibrate: [^\n]*\n\z/, "$status $out $errors");
-print "1..$number\n";
+checked();

@@ -5,27 +5,13 @@ use strict;
 use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
+use lib 'tests';
+use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
-my $number = 0;
 $ENV{XDG_CACHE_HOME} = "$folder/cache";
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-    return $ok;
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 # The binary beside no plug-in but the CPU's, two folders deep: it also looks one above its own.
 my $bare = tempdir(DIR => $build, CLEANUP => 1);
@@ -35,16 +21,13 @@ link "$build/$_", "$bare/bin/$_" or die "$_: $!" for qw(meshwright exec_cpu.so);
 # Status, stdout and stderr of a command.
 sub meshwright {
     my (@words) = @_;
-    my $out = `$bare/bin/meshwright @words 2>$folder/stderr`;
-    return ($? >> 8, $out, text_of("$folder/stderr"));
+    return answer_of("$bare/bin/meshwright", @words);
 }
 
-open my $config, '>', "$folder/tiny.json" or die;
-print $config $json->encode({
+write_text("$folder/tiny.json", $json->encode({
     model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 2, n_positions => 32,
     vocab_size => 512,
-});
-close $config;
+}));
 my ($status, $out, $errors) = meshwright("plan $folder/tiny.json dgx-h100 --gpus 1 --seq-len 16",
     "--precision fp32 --stack meshwright --global-batch 2 -o $folder/p.json");
 die "no plan: $errors" if $status;
@@ -67,4 +50,4 @@ my $made = `make -n CUDA_HOME=/nonexistent BUILD=$folder/build all test_programs
 check('without nvcc there is a build', $? == 0 && $made =~ /-o \S+meshwright /, substr $made, -400);
 check('and nothing in it needs CUDA', $made !~ m{/nvcc|-lcudart|-lcudnn|-lnccl|exec_cuda\.so },
       join "\n", grep { m{/nvcc|-lcudart|-lcudnn|-lnccl|exec_cuda\.so } } split /\n/, $made);
-print "1..$number\n";
+checked();

@@ -7,41 +7,17 @@ use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
 use Schema;
+use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new->allow_nonref;
-my $number = 0;
 $ENV{NO_COLOR} = 1;
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-    return $ok;
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 # Status, stdout and stderr of a command, words of the shell.
 sub meshwright {
     my (@words) = @_;
-    my $out    = `$build/meshwright @words 2>$folder/stderr`;
-    return ($? >> 8, $out, text_of("$folder/stderr"));
-}
-
-sub write_text {
-    my ($path, $text) = @_;
-    open my $file, '>', $path or die "$path: $!";
-    print $file $text;
-    close $file;
-    return $path;
+    return answer_of("$build/meshwright", @words);
 }
 
 my %gpt2 = (model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 4, n_positions => 32,
@@ -189,4 +165,4 @@ refuses('optimizer states stay', 3, 'meshwright run: .*p.json: --offload optimiz
 check('--help names every option', $status == 0 && !(grep { $out !~ /^  \Q$_\E /m }
       qw(PLAN --backend --steps --seed --data -o --trace --json --learning-rate --weight-decay
          --clip --spawn --transport --rendezvous --node-rank --node-count --poison --dump)), $out);
-print "1..$number\n";
+checked();

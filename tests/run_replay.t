@@ -7,40 +7,22 @@ use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
 use Schema;
+use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new->allow_nonref;
-my $number = 0;
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-    return $ok;
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 # Status, stdout and stderr of a command.
 sub meshwright {
     my ($binary, @words) = @_;
-    my $out = `$build/$binary @words 2>$folder/stderr`;
-    return ($? >> 8, $out, text_of("$folder/stderr"));
+    return answer_of("$build/$binary", @words);
 }
 
-open my $config, '>', "$folder/tiny.json" or die;
-print $config $json->encode({
+write_text("$folder/tiny.json", $json->encode({
     model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 4, n_positions => 32,
     vocab_size => 512,
-});
-close $config;
+}));
 
 my $schema = $json->decode(text_of('executor/run.schema.json'));
 my ($status, $out, $errors) = meshwright('meshwright', "plan $folder/tiny.json dgx-h100 --gpus 8",
@@ -75,4 +57,4 @@ for my $wrong (['8', 'between 0 and 7'], ['0 --spawn', '--spawn'], ['-1', '--rep
     check("--replay-rank $words is one line and 2", $status == 2 && !-e "$folder/none.json"
           && $errors =~ /\Ameshwright run: [^\n]*\Q$says\E[^\n]*\n\z/, "$status $errors");
 }
-print "1..$number\n";
+checked();
