@@ -120,7 +120,7 @@ CUDA_FLAGS = -std=c++17 -O3 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
 CUDA_FOLDER = $(CUDA_HOME)/lib64
 $(BUILD)/exec_cuda.so: $(CUDA_SOURCES:%.c=$(BUILD)/%.cuda.o) $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) \
-	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublasLt $(if $(HAVE_CUDNN),-lcudnn) -lstdc++ \
+	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublas -lcublasLt $(if $(HAVE_CUDNN),-lcudnn) -lstdc++ \
 	    -lm
 $(BUILD)/%.cuda.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -178,7 +178,7 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
 # of cuBLASLt and cuDNN alone is not in it.
-EMULATED_SOURCES = $(filter-out executor/cuda/gemm.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
+EMULATED_SOURCES = $(filter-out executor/cuda/gemm%.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
                    tests/gpu/emulate.c tests/gpu/emulate_runtime.c tests/gpu/emulate_streams.c
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing

@@ -58,6 +58,7 @@ static void forget(struct gemm_plan *plan)
 
 void gemm_close(struct cuda_device *device)
 {
+    gemm_group_close(device);
     if (!device->gemm) return;
     for (int i = 0; i < BUCKETS; i++) {
         while (device->gemm->plans[i]) {

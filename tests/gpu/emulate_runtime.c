@@ -269,3 +269,73 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
     if (!fault) emulate_put(device->streams[stream], multiply, g, sizeof *g);
     return fault;
 }
+
+// Groups of cublasGemmGroupedBatchedEx: what its documentation refuses is refused here too.
+struct group {
+    int count;
+    void *const *table;
+    struct gemm gemms[];
+};
+
+static void multiply_group(const void *args)
+{
+    const struct group *group = args;
+    for (int i = 0; i < group->count; i++) {
+        struct gemm one = group->gemms[i];
+        one.a.data = group->table[i];
+        one.b.data = group->table[group->count + i];
+        one.c.data = group->table[2 * group->count + i];
+        multiply(&one);
+    }
+}
+
+static const char *check_group(const struct gemm *g, const struct gemm *first)
+{
+    const struct reals *reals[3] = {&g->a, &g->b, &g->c};
+    const char *fault = check(g);
+    if (fault) return fault;
+    if (g->a.number != first->a.number || g->c.number != first->c.number)
+        return "a group of several types";
+    if (g->batch != 1 || g->epilogue != GEMM_PLAIN) return "no such product in a group";
+    for (int i = 0; i < 3; i++) {
+        if (number_bytes(reals[i]->number) == 2 && (uintptr_t)reals[i]->data % GROUP_ALIGNMENT)
+            return "a matrix of a group is not aligned";
+    }
+    return NULL;
+}
+
+static int64_t *group_count(void)
+{
+    static int64_t count;
+    return &count;
+}
+
+// How many groups have been put on streams.
+__attribute__((visibility("default"))) int64_t emulated_group_count(void);
+int64_t emulated_group_count(void)
+{
+    return *group_count();
+}
+
+const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
+                           int count, void *const *table, bool *is_refused)
+{
+    *is_refused = gemms[0].c.number != gemms[0].a.number || number_is_byte(gemms[0].a.number);
+    if (*is_refused) return NULL;
+    for (int i = 0; i < count; i++) {
+        const char *fault = check_group(&gemms[i], &gemms[0]);
+        if (fault) return fault;
+    }
+    size_t bytes = sizeof(struct group) + (size_t)count * sizeof *gemms;
+    struct group *group = malloc(bytes);
+    if (!group) return "no memory left on this host";
+    group->count = count, group->table = table;
+    memcpy(group->gemms, gemms, (size_t)count * sizeof *gemms);
+    // The addresses are those of the table alone.
+    for (int i = 0; i < count; i++)
+        group->gemms[i].a.data = group->gemms[i].b.data = group->gemms[i].c.data = NULL;
+    emulate_put(device->streams[stream], multiply_group, group, bytes);
+    free(group);
+    ++*group_count();
+    return NULL;
+}

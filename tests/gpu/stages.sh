@@ -62,7 +62,7 @@ describe_device() {
 
 # CUDA's libraries that are in no folder of the loader's may have come with PyTorch.
 find_libraries() {
-    for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
+    for library in libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
         [ ! -e "/usr/local/cuda/lib64/$library" ] || continue
         ! ldconfig -p 2>/dev/null | grep -q "$library " || continue
         found=$(find /usr/lib/python3* /usr/local/lib/python3* /opt "$HOME" \
