@@ -101,7 +101,8 @@ static const char *multiply(const struct multiply *by)
     struct matrix a, b, c = p->c;
     bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
     bool is_direct = fits && is_plain(&c, p->rows, p->columns);
-    bool is_one = is_direct && p->batch == 1 && p->beta == 0 && c.reals.number == by->number;
+    bool is_written = p->beta == 0 && c.reals.number == by->number;
+    bool is_one = is_direct && p->batch == 1 && (p->epilogue == GEMM_SUM_B || is_written);
     if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another product";
     gemm.epilogue = p->epilogue, gemm.bias = p->bias;
     gemm.aux = p->aux, gemm.aux_stride = p->aux_stride;

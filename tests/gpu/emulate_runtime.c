@@ -219,7 +219,10 @@ static const char *check(const struct gemm *g)
     bool is_type =
         g->a.number == g->b.number && (g->c.number == g->a.number || g->c.number == NUMBER_FP32);
     bool has_aux = g->epilogue == GEMM_BIAS_GELU || g->epilogue == GEMM_D_GELU;
-    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || g->beta != 0)) return "no such epilogue";
+    bool is_summed = g->epilogue == GEMM_SUM_B;
+    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || (g->beta != 0 && !is_summed)))
+        return "no such epilogue";
+    if (is_summed && g->bias.number != g->c.number) return "sums of another type";
     if (has_aux && (g->aux_stride % 8 || (uintptr_t)g->aux.data % 16)) return "aux is not aligned";
     if (number_is_byte(g->a.number)) return check_bytes(g);
     return is_type ? NULL : "no product of these types";
@@ -236,16 +239,30 @@ static double finish(const struct gemm *g, int64_t aux, int64_t column, double x
 {
     double value = x;
     if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
-    if (g->epilogue != GEMM_PLAIN) value = x += read_real(g->bias, column);
+    if (g->epilogue == GEMM_PLAIN || g->epilogue == GEMM_SUM_B) return value;
+    value = x += read_real(g->bias, column);
     if (g->epilogue != GEMM_BIAS_GELU) return value;
     write_real(g->aux, aux, x);
     gelu_slope(x, &value);
     return value;
 }
 
+// The order of the tensor cores is another than that of the kernel which sums alone.
+static void sum_second(const struct gemm *g)
+{
+    for (int64_t column = 0; column < g->columns; column++) {
+        double sum = 0;
+        for (int64_t k = g->inner; k-- > 0;)
+            sum += read_real(g->b,
+                             g->is_b_turned ? column * g->b_stride + k : k * g->b_stride + column);
+        write_real(g->bias, column, sum);
+    }
+}
+
 static void multiply(const void *args)
 {
     const struct gemm *g = args;
+    if (g->epilogue == GEMM_SUM_B) sum_second(g);
     for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
         int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
         int64_t column = i % g->columns, c = batch * g->c_batch + row * g->c_stride + column;
