@@ -4,6 +4,9 @@
 #include "executor/half.h"
 #include "tests/draw.h"
 #include "tests/emulated.h"
+#include "tests/run_case.h"
+
+#include <math.h>
 
 // Products of all experts of a rank at once (executor/cuda/grouped.c) against those of each expert
 // by itself, in the CUDA back end with its kernels on the host: equal to the bit there, whatever
@@ -256,12 +259,47 @@ static void what_the_library_refuses_runs_one_by_one(void **state)
     world.backend->close(world.device);
 }
 
+// Three products of experts in each of two layers, forward and for both gradients, of as many
+// micro-batches and steps. Those into fp32 are refused where the others are of 16 bits.
+static void runs_with_experts_run_their_groups(void **state)
+{
+    static const char MIXTRAL[] =
+        "{\"model_type\": \"mixtral\", \"vocab_size\": 40, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"head_dim\": 4, \"intermediate_size\": 8, \"num_local_experts\": 8, "
+        "\"num_experts_per_tok\": 2}";
+    static const struct {
+        enum precision precision;
+        int groups;  // a layer, micro-batch and step
+        double tolerance;
+    } CASES[] = {{PRECISION_FP32, 9, 1e-5}, {PRECISION_BF16, 6, 2e-2}};
+    struct err err = {0};
+    struct run_case of = run_case_new(MIXTRAL, 8, 4);
+    of.parallel.micro_batch = 2;
+    const struct run_outcome *expected = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    for (int i = 0; i < 2; i++) {
+        of.backend = "cuda";
+        of.precision = CASES[i].precision;
+        int64_t before = emulated_groups();
+        const struct run_outcome *found = run_case_run(*state, &of, &err);
+        assert_string_equal(err.text, "");
+        assert_true(found->done);
+        assert_int_equal(emulated_groups() - before, of.steps * 2 * 2 * CASES[i].groups);
+        for (int s = 0; s < of.steps; s++) {
+            assert_true(fabs(found->loss[s] - expected->loss[s]) <
+                        CASES[i].tolerance * expected->loss[s]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_is_its_products_one_by_one),
         cmocka_unit_test(many_experts_are_one_group),
         cmocka_unit_test(what_the_library_refuses_runs_one_by_one),
+        cmocka_unit_test(runs_with_experts_run_their_groups),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 // CUDA's runtime, cuBLASLt's products and cuDNN's attention for the emulation: memory is the
 // host's, products are plain loops, and attention has no engine, so that the other way is taken.
@@ -321,13 +322,18 @@ static const char *check_group(const struct gemm *g, const struct gemm *first)
     return NULL;
 }
 
-static int64_t *group_count(void)
+// In memory that children share: ranks of tests are processes.
+static _Atomic int64_t *group_count(void)
 {
-    static int64_t count;
-    return &count;
+    static _Atomic int64_t *count;
+    if (count) return count;
+    void *shared =
+        mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert(shared != MAP_FAILED);
+    return count = shared;
 }
 
-// How many groups have been put on streams.
+// How many groups this process has put on streams, and what it has forked since it first asked.
 __attribute__((visibility("default"))) int64_t emulated_group_count(void);
 int64_t emulated_group_count(void)
 {
