@@ -147,7 +147,7 @@ $(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
 	cp $< $@
 
 # What tests/gpu/run.sh runs on a machine with a GPU.
-GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half
+GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half test_grouped test_weight_sums
 gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so $(EMULATED) \
               $(addprefix $(BUILD)/tests/,gpu_compare $(GPU_TESTS)) $(BUILD)/emulated/gpu_compare
 $(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a

@@ -10,7 +10,8 @@
 
 // Products of all experts of a rank at once (executor/cuda/grouped.c) against those of each expert
 // by itself, in the CUDA back end with its kernels on the host: equal to the bit there, whatever
-// rows the experts have. How often groups have run says that they did.
+// rows the experts have. How often groups have run says that they did. On a GPU the two are
+// different kernels, equal but for rounding.
 
 enum { EXPERT_MOST = 200, ROW_MOST = 5, WIDTH_MOST = 24, CANARY = 8 };
 enum { ELEMENT_MOST = EXPERT_MOST * WIDTH_MOST * WIDTH_MOST };
@@ -133,7 +134,24 @@ static struct kernel_call call_of(const struct shape *of, const struct op *op, e
     return call;
 }
 
-// How many groups it took.
+static void compare(const struct world *world, const struct kernel_array *array, const void *found,
+                    const void *expected, int64_t bytes)
+{
+    if (emulated_groups() >= 0) {
+        assert_memory_equal(found, expected, (size_t)bytes);
+        return;
+    }
+    bool is_wide = bytes_of(world, array) == 4;
+    for (int64_t i = 0; i < bytes / bytes_of(world, array); i++) {
+        float a = is_wide ? ((const float *)found)[i] : bf16_widen(((const uint16_t *)found)[i]);
+        float b =
+            is_wide ? ((const float *)expected)[i] : bf16_widen(((const uint16_t *)expected)[i]);
+        if (fabsf(a - b) > (is_wide ? 1e-5F : 1e-2F) * (1 + fabsf(b)))
+            fail_msg("element %d: %g, expected %g", (int)i, (double)a, (double)b);
+    }
+}
+
+// How many groups it took; on a GPU nobody counts.
 static int64_t check(struct draw *draw, const struct world *world, const struct shape *of,
                      enum element result)
 {
@@ -162,7 +180,7 @@ static int64_t check(struct draw *draw, const struct world *world, const struct 
         world->backend->copy(world->device, STREAM_COMPUTE, COPY_TO_HOST, found, out->data, bytes));
     assert_null(world->backend->copy(world->device, STREAM_COMPUTE, COPY_TO_HOST, expected,
                                      other.outputs[0].data, bytes));
-    assert_memory_equal(found, expected, (size_t)bytes);
+    compare(world, out, found, expected, bytes);
     void *arrays[4] = {call.inputs[0].data, call.inputs[1].data, out->data, other.outputs[0].data};
     for (int i = 0; i < 4; i++)
         world->backend->release(world->device, arrays[i]);
@@ -185,6 +203,11 @@ static int busy_experts(const struct shape *of)
     for (int e = 0; e < of->experts; e++)
         count += of->rows_of[e + 1] > of->rows_of[e];
     return count;
+}
+
+static void expect_groups(int64_t found, int64_t expected)
+{
+    if (emulated_groups() >= 0) assert_int_equal(found, expected);
 }
 
 static struct world open_world(enum precision precision)
@@ -216,7 +239,7 @@ static void a_group_is_its_products_one_by_one(void **state)
         for (int trial = 0; trial < 60; trial++) {
             struct shape of = draw_shape(&draw, p == 0 ? 1 : 8);
             int64_t groups = check(&draw, &world, &of, ELEMENT_COMPUTE);
-            assert_int_equal(groups, busy_experts(&of) > 1);
+            expect_groups(groups, busy_experts(&of) > 1);
         }
         world.backend->close(world.device);
     }
@@ -232,7 +255,7 @@ static void many_experts_are_one_group(void **state)
         struct shape of = {.form = (enum form)trial, .experts = EXPERT_MOST, .hidden = 8, .ffn = 8};
         draw_rows(&draw, &of);
         of.rows_of[of.experts] += 1;
-        assert_int_equal(check(&draw, &world, &of, ELEMENT_COMPUTE), busy_experts(&of) > 1);
+        expect_groups(check(&draw, &world, &of, ELEMENT_COMPUTE), busy_experts(&of) > 1);
     }
     world.backend->close(world.device);
 }
@@ -246,15 +269,15 @@ static void what_the_library_refuses_runs_one_by_one(void **state)
     for (int trial = 0; trial < 20; trial++) {
         struct shape of = draw_shape(&draw, 8);
         of.form = WEIGHT_GRADIENT;
-        assert_int_equal(check(&draw, &world, &of, ELEMENT_FP32), 0);
+        expect_groups(check(&draw, &world, &of, ELEMENT_FP32), 0);
         // Nor does a refusal hold for others.
         of.form = FORWARD;
-        assert_int_equal(check(&draw, &world, &of, ELEMENT_COMPUTE), busy_experts(&of) > 1);
+        expect_groups(check(&draw, &world, &of, ELEMENT_COMPUTE), busy_experts(&of) > 1);
         of = draw_shape(&draw, 8);
         of.hidden = 7, of.ffn = 9;
         for (int e = 0; e <= of.experts; e++)
             of.rows_of[e] = e;  // 14 and 18 bytes each
-        assert_int_equal(check(&draw, &world, &of, ELEMENT_COMPUTE), 0);
+        expect_groups(check(&draw, &world, &of, ELEMENT_COMPUTE), 0);
     }
     world.backend->close(world.device);
 }
@@ -274,6 +297,8 @@ static void runs_with_experts_run_their_groups(void **state)
         double tolerance;
     } CASES[] = {{PRECISION_FP32, 9, 1e-5}, {PRECISION_BF16, 6, 2e-2}};
     struct err err = {0};
+    // A device is of the process that opened it, and ranks would be its children.
+    if (emulated_groups() < 0) return;
     struct run_case of = run_case_new(MIXTRAL, 8, 4);
     of.parallel.micro_batch = 2;
     const struct run_outcome *expected = run_case_run(*state, &of, &err);
