@@ -124,7 +124,7 @@ CUDA_FLAGS = -std=c++17 -O3 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
 CUDA_FOLDER = $(CUDA_HOME)/lib64
 $(BUILD)/exec_cuda.so: $(CUDA_SOURCES:%.c=$(BUILD)/%.cuda.o) $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) \
-	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublasLt $(if $(HAVE_CUDNN),-lcudnn) -lstdc++ \
+	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublas -lcublasLt $(if $(HAVE_CUDNN),-lcudnn) -lstdc++ \
 	    -lm
 $(BUILD)/%.cuda.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -180,7 +180,7 @@ build/wasm/include/cjson/cJSON.h: $(CJSON_HEADERS)/cjson/cJSON.h
 	cp $< $@
 
 # What tests/gpu/run.sh runs on a machine with a GPU.
-GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half
+GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half test_grouped test_weight_sums
 gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so $(EMULATED) \
               $(addprefix $(BUILD)/tests/,gpu_compare $(GPU_TESTS)) $(BUILD)/emulated/gpu_compare
 $(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a
@@ -211,7 +211,7 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
 # of cuBLASLt and cuDNN alone is not in it.
-EMULATED_SOURCES = $(filter-out executor/cuda/gemm.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
+EMULATED_SOURCES = $(filter-out executor/cuda/gemm%.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
                    tests/gpu/emulate.c tests/gpu/emulate_runtime.c tests/gpu/emulate_streams.c
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing

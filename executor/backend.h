@@ -131,7 +131,7 @@ struct backend {
     const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
     // Calls in a row that it runs as one: how many from the first on, at least 2, or 0; `written`:
     // 1 << call whose result is there after it, the last's always. Each reads what the one before
-    // it makes. NULL: it joins none.
+    // it makes, or all results are there. NULL: it joins none.
     int (*joins)(const struct kernel_call *calls, int count, unsigned *written);
     const char *(*run_joined)(struct device *device, enum stream stream,
                               const struct kernel_call *calls, int count);

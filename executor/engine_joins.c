@@ -1,9 +1,9 @@
 #include "executor/engine.h"
 
-// Operators in a row that the back end runs as one: a product, its bias and its activation. What
-// only the next of them reads is then written nowhere. They run where the first of them stood, so
-// that what the later ones write must not take the place of what the first ones read, which is
-// dead by then otherwise.
+// Operators in a row that the back end runs as one: a product, its bias and its activation; or the
+// gradients of a weight and a bias. What only the next of them reads is then written nowhere. They
+// run where the first of them stood, so that what the later ones write must not take the place of
+// what the first ones read, which is dead by then otherwise.
 
 enum { JOINED_MAX = 3 };
 
@@ -48,8 +48,10 @@ static bool is_apart(const struct engine *engine, int first, int count)
         for (int reader = 0; reader < count; reader++) {
             for (int i = 0; i < tasks[reader].input_count; i++) {
                 const struct script_operand *input = &tasks[reader].inputs[i];
+                const struct script_operand *before =
+                    &tasks[reader > 0 ? reader - 1 : 0].outputs[0];
                 bool is_inner = reader > 0 && input->place == PLACE_ARENA &&
-                                input->offset == tasks[reader - 1].outputs[0].offset;
+                                before->place == PLACE_ARENA && input->offset == before->offset;
                 if (!is_inner && overlaps(&tasks[writer].outputs[0], input)) return false;
             }
         }
@@ -81,9 +83,10 @@ void joins_prepare(struct engine *engine)
     if (!engine->backend->joins || options->poison || options->operators_apart) return;
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *of = &engine->script->tasks[t];
-        bool is_product = of->kind == SCRIPT_INSTR && !instr_of(engine, t)->collective &&
-                          instr_of(engine, t)->kind == OP_CONTRACT;
-        if (!is_product) continue;
+        if (of->kind != SCRIPT_INSTR || instr_of(engine, t)->collective) continue;
+        enum op_kind kind = instr_of(engine, t)->kind;
+        bool may_begin = kind == OP_CONTRACT || kind == OP_REDUCE;
+        if (!may_begin || engine->prepared[t].is_joined) continue;
         struct arena_mark mark = arena_mark(engine->scratch);
         int joined = joined_at(engine, t);
         arena_reset(engine->scratch, mark);

@@ -26,6 +26,19 @@ const struct backend *emulated_backend(enum precision precision)
     return table()->at(precision);
 }
 
+int64_t emulated_groups(void)
+{
+    bool is_there;
+    if (getenv("MESHWRIGHT_TEST_GPU")) return -1;
+    void *library = plugin_open("exec_cuda_emulated.so", RTLD_NOW | RTLD_LOCAL, &is_there);
+    assert_non_null(library);
+    int64_t (*count)(void);
+    void *symbol = dlsym(library, "emulated_group_count");
+    assert_non_null(symbol);
+    memcpy(&count, &symbol, sizeof count);
+    return count();
+}
+
 // The back end whose streams the emulated NCCL works on. What is asked of it there is done at once,
 // so all that stands before it on the stream has to be done by then: here, where NCCL gets the
 // stream.

@@ -46,18 +46,25 @@ struct multiply {
     int number;  // of both operands
 };
 
+// Whether a product can read it where it lies; as it is stored.
+static bool is_readable(struct matrix m, int64_t rows, int64_t columns, bool *is_turned,
+                        struct matrix *result)
+{
+    struct matrix other = turned(m);
+    *is_turned = !is_plain(&m, rows, columns) && is_plain(&other, columns, rows);
+    if (!*is_turned && !is_plain(&m, rows, columns)) return false;
+    int64_t width = *is_turned ? rows : columns, height = *is_turned ? columns : rows;
+    *result = *is_turned ? other : m;
+    result->row_stride = at_least(height == 1 ? 0 : result->row_stride, width);
+    return true;
+}
+
 static bool operand(const struct multiply *by, enum scratch scratch, struct matrix m, int64_t rows,
                     int64_t columns, bool *is_turned, struct matrix *result)
 {
-    struct matrix other = turned(m);
     bool fits = m.reals.number == by->number;
-    *is_turned = fits && !is_plain(&m, rows, columns) && is_plain(&other, columns, rows);
-    *result = *is_turned ? other : m;
-    if (fits && (*is_turned || is_plain(&m, rows, columns))) {
-        int64_t width = *is_turned ? rows : columns, height = *is_turned ? columns : rows;
-        result->row_stride = at_least(height == 1 ? 0 : result->row_stride, width);
-        return true;
-    }
+    if (fits && is_readable(m, rows, columns, is_turned, result)) return true;
+    *is_turned = false;
     int64_t bytes = by->product->batch * rows * columns * number_bytes(by->number);
     void *packed = cuda_scratch(by->device, by->stream, scratch, bytes);
     if (!packed) return false;
@@ -67,19 +74,35 @@ static bool operand(const struct multiply *by, enum scratch scratch, struct matr
     return true;
 }
 
+static struct gemm gemm_of(const struct product *p)
+{
+    return (struct gemm){.rows = p->rows,
+                         .columns = p->columns,
+                         .inner = p->inner,
+                         .batch = p->batch,
+                         .alpha = (float)p->alpha,
+                         .beta = (float)p->beta};
+}
+
+static void place(struct gemm *gemm, const struct matrix *a, const struct matrix *b,
+                  const struct matrix *c)
+{
+    gemm->a = a->reals, gemm->b = b->reals, gemm->c = c->reals;
+    gemm->a_stride = a->row_stride, gemm->b_stride = b->row_stride;
+    gemm->c_stride = at_least(gemm->rows == 1 ? 0 : c->row_stride, gemm->columns);
+    gemm->a_batch = a->batch_stride, gemm->b_batch = b->batch_stride;
+    gemm->c_batch = c->batch_stride;
+}
+
 static const char *multiply(const struct multiply *by)
 {
     const struct product *p = by->product;
-    struct gemm gemm = {.rows = p->rows,
-                        .columns = p->columns,
-                        .inner = p->inner,
-                        .batch = p->batch,
-                        .alpha = (float)p->alpha,
-                        .beta = (float)p->beta};
+    struct gemm gemm = gemm_of(p);
     struct matrix a, b, c = p->c;
     bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
     bool is_direct = fits && is_plain(&c, p->rows, p->columns);
-    bool is_one = is_direct && p->batch == 1 && p->beta == 0 && c.reals.number == by->number;
+    bool is_written = p->beta == 0 && c.reals.number == by->number;
+    bool is_one = is_direct && p->batch == 1 && (p->epilogue == GEMM_SUM_B || is_written);
     if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another product";
     gemm.epilogue = p->epilogue, gemm.bias = p->bias;
     gemm.aux = p->aux, gemm.aux_stride = p->aux_stride;
@@ -94,10 +117,7 @@ static const char *multiply(const struct multiply *by)
         !operand(by, SCRATCH_B, p->b, p->inner, p->columns, &gemm.is_b_turned, &b)) {
         return CUDA_NO_MEMORY;
     }
-    gemm.a = a.reals, gemm.b = b.reals, gemm.c = c.reals;
-    gemm.a_stride = a.row_stride, gemm.b_stride = b.row_stride;
-    gemm.c_stride = at_least(p->rows == 1 ? 0 : c.row_stride, p->columns);
-    gemm.a_batch = a.batch_stride, gemm.b_batch = b.batch_stride, gemm.c_batch = c.batch_stride;
+    place(&gemm, &a, &b, &c);
     const char *fault = gemm_run(by->device, by->stream, &gemm);
     if (fault || is_direct) return fault;
     struct terms_args args = copy_of(p, p->c, c, p->rows, p->columns);
@@ -106,18 +126,23 @@ static const char *multiply(const struct multiply *by)
     return NULL;
 }
 
-// A C whose rows lie far apart is the product of the turned matrices in the other order. Operands
-// of two precisions meet in the wider one.
-const char *cuda_multiply(struct cuda_device *device, enum stream stream, const struct product *p)
+// A C whose rows lie far apart is the product of the turned matrices in the other order.
+static struct product in_order(const struct product *p)
 {
     struct matrix other = turned(p->c);
     struct product order = *p;
-    if (!is_plain(&p->c, p->rows, p->columns) && is_plain(&other, p->columns, p->rows)) {
-        order.rows = p->columns, order.columns = p->rows;
-        order.a = turned(p->b), order.b = turned(p->a), order.c = other;
-    }
-    if (order.a.reals.data != p->a.reals.data)
-        order.narrow[0] = p->narrow[1], order.narrow[1] = p->narrow[0];
+    if (is_plain(&p->c, p->rows, p->columns) || !is_plain(&other, p->columns, p->rows))
+        return order;
+    order.rows = p->columns, order.columns = p->rows;
+    order.a = turned(p->b), order.b = turned(p->a), order.c = other;
+    order.narrow[0] = p->narrow[1], order.narrow[1] = p->narrow[0];
+    return order;
+}
+
+// Operands of two precisions meet in the wider one.
+const char *cuda_multiply(struct cuda_device *device, enum stream stream, const struct product *p)
+{
+    struct product order = in_order(p);
     if (order.narrow[0] && cuda_can_narrow(&order))
         return cuda_multiply_narrow(device, stream, &order);
     int a = p->a.reals.number, b = p->b.reals.number;
@@ -145,27 +170,53 @@ static int narrow_of(const struct run *run, int input)
     return run->call->gradients >> input & 1 ? NUMBER_E5M2 : NUMBER_E4M3;
 }
 
+static struct product product_of(const struct run *run, const struct einsum *e,
+                                 struct axis_of batch, struct place place)
+{
+    return (struct product){
+        .rows = e->row.size,
+        .columns = e->column.size,
+        .inner = e->sum.size,
+        .batch = batch.size,
+        .alpha = run->call->op->scalar,
+        .beta = call_adds(run->call, 0) ? 1 : 0,
+        .narrow = {narrow_of(run, 0), narrow_of(run, 1)},
+        .a = {reals_at(run_input(run, 0), place.a), e->row.a, e->sum.a, batch.a},
+        .b = {reals_at(run_input(run, 1), place.b), e->sum.b, e->column.b, batch.b},
+        .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
+}
+
+bool cuda_single_gemm(const struct run *run, struct gemm *gemm)
+{
+    struct einsum e = einsum_of(run->call);
+    struct matrix a, b;
+    if (e.loops.count > 0 || e.inner_loops.count > 0) return false;
+    struct product all = product_of(run, &e, (struct axis_of){1, 0, 0, 0}, (struct place){0, 0, 0});
+    struct product p = in_order(&all);
+    bool is_direct = !p.narrow[0] && p.a.reals.number == p.b.reals.number &&
+                     (p.c.reals.number == NUMBER_FP32 || p.c.reals.number == p.a.reals.number) &&
+                     is_plain(&p.c, p.rows, p.columns);
+    *gemm = gemm_of(&p);
+    if (!is_direct || !is_readable(p.a, p.rows, p.inner, &gemm->is_a_turned, &a) ||
+        !is_readable(p.b, p.inner, p.columns, &gemm->is_b_turned, &b)) {
+        return false;
+    }
+    place(gemm, &a, &b, &p.c);
+    return true;
+}
+
 // One product for each step of what is summed in loops: the first writes, the others add.
 static const char *sum_products(const struct run *run, const struct einsum *e, struct axis_of batch,
                                 struct place place)
 {
     int64_t index[2 * TENSOR_RANK_MAX] = {0};
-    double beta = call_adds(run->call, 0) ? 1 : 0;
+    bool is_first = true;
     do {
-        struct product product = {
-            .rows = e->row.size,
-            .columns = e->column.size,
-            .inner = e->sum.size,
-            .batch = batch.size,
-            .alpha = run->call->op->scalar,
-            .beta = beta,
-            .narrow = {narrow_of(run, 0), narrow_of(run, 1)},
-            .a = {reals_at(run_input(run, 0), place.a), e->row.a, e->sum.a, batch.a},
-            .b = {reals_at(run_input(run, 1), place.b), e->sum.b, e->column.b, batch.b},
-            .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
+        struct product product = product_of(run, e, batch, place);
+        if (!is_first) product.beta = 1;
         const char *fault = cuda_multiply(run->device, run->stream, &product);
         if (fault) return fault;
-        beta = 1;
+        is_first = false;
     } while (einsum_next(&e->inner_loops, index, &place));
     return NULL;
 }

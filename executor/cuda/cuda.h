@@ -19,7 +19,7 @@ enum scratch {
     SCRATCH_B,
     SCRATCH_C,
     SCRATCH_PARTIAL,  // partial sums, moments, lists of tokens
-    SCRATCH_ROWS,     // where experts' rows begin, as the device sees it
+    SCRATCH_ROWS,     // where experts' rows or matrices begin, as the device sees it
     SCRATCH_INDEX,
     SCRATCH_SCORES,  // of attention
     SCRATCH_D_SCORES,
@@ -44,6 +44,7 @@ enum { ROTATION_MAX = 4 };
 
 struct gemm_cache;
 struct sdpa_cache;
+struct cublasContext;
 
 // Behind the `struct device` of the table.
 struct cuda_device {
@@ -60,6 +61,8 @@ struct cuda_device {
     int64_t scratch_age;  // counts when it has not
     int *fault;           // the host's memory, written by kernels
     struct gemm_cache *gemm;
+    struct cublasContext *groups;  // cuBLAS, from the first group of products on
+    unsigned refused_groups;       // group_kind: no need to ask again
     struct sdpa_cache *sdpa;
 };
 
@@ -89,7 +92,7 @@ const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output);
 
 // What is done to the result of one product before it is written, see struct gemm.
-enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU };
+enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_B };
 
 // C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
 // cuBLASLt cannot read is packed first.
@@ -122,7 +125,8 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
 // What is done to the result before it is written, of one matrix with beta 0: a bias by column is
 // added; then the tanh form of GELU taken, with what went into it written to `aux`; or it is
 // multiplied by the derivative of that GELU at `aux`. aux is of c's number, its rows of a multiple
-// of 8 numbers.
+// of 8 numbers. With GEMM_SUM_B, and any beta, b is summed over inner beside the product: `bias`,
+// of c's number, becomes these sums by column.
 struct gemm {
     int64_t rows, columns, inner, batch;
     bool is_a_turned, is_b_turned;
@@ -138,6 +142,15 @@ const char *gemm_open(struct cuda_device *device);
 void gemm_close(struct cuda_device *device);
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *gemm);
 int64_t gemm_library_version(void);
+
+// gemm_group.c: products of different sizes in one launch, all of the same numbers, of batch 1 and
+// without an epilogue, none of them empty; no C overlaps another. `table`: on the device, the
+// addresses of all a, then of all b, then of all c. Operands of 16 bits begin at multiples of
+// GROUP_ALIGNMENT bytes. `is_refused`: the library has no such thing, and nothing was done.
+enum { GROUP_ALIGNMENT = 16 };
+const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
+                           int count, void *const *table, bool *is_refused);
+void gemm_group_close(struct cuda_device *device);
 
 // sdpa.c: attention in one kernel. A shape is what cuDNN's heuristics know of it.
 struct sdpa_shape {
@@ -190,6 +203,14 @@ const char *cuda_loss(const struct run *run);
 const char *cuda_loss_backward(const struct run *run);
 const char *cuda_route(const struct run *run);
 const char *cuda_route_backward(const struct run *run);
+// The product of a call that is one, and whose arrays cuBLAS can read and write where they lie.
+// False: it is not so.
+bool cuda_single_gemm(const struct run *run, struct gemm *gemm);
+// Products of experts: is_done false where they have to run one by one.
+const char *cuda_contract_experts(const struct run *run, bool *is_done);
+// What one expert has of a call.
+const char *cuda_cut_expert(const struct cuda_device *device, const struct kernel_call *call,
+                            int64_t expert, struct kernel_call *one);
 const char *cuda_dispatch(const struct run *run);
 const char *cuda_dispatch_backward(const struct run *run);
 const char *cuda_combine(const struct run *run);

@@ -135,3 +135,17 @@ void kernel_combine_backward(struct CUstream_st *stream, const struct rows_args 
     int64_t count = args->rows_of ? args->row_count : args->tokens * args->experts;
     if (count > 0) LAUNCH(combine_back, *args, blocks_for(count, 1), THREADS, stream);
 }
+
+KERNEL(write_addresses, struct addresses_args, a)
+{
+    for (int64_t i = INDEX; i < (int64_t)3 * a.count; i += INDICES) {
+        int64_t k = i / a.count, at = i % a.count;
+        a.table[k * a.whole + a.first + at] = a.at[k][at];
+    }
+}
+
+void kernel_addresses(struct CUstream_st *stream, const struct addresses_args *args)
+{
+    int64_t all = (int64_t)3 * args->count;
+    LAUNCH(write_addresses, *args, blocks_for(all, THREADS), THREADS, stream);
+}

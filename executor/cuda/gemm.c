@@ -15,12 +15,13 @@ struct gemm_key {
     int64_t rows, columns, inner, batch, a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
     int64_t aux_stride;
     int number, b_number, c_number, is_a_turned, is_b_turned;
-    int a_alignment, b_alignment, c_alignment, is_sum, epilogue;
+    int a_alignment, b_alignment, c_alignment, bias_alignment, is_sum, epilogue;
 };
 struct gemm_plan {
     struct gemm_plan *next;
     struct gemm_key key;
     bool is_chosen;  // the algorithm, with the pointers of the first call there
+    bool is_refused;
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
@@ -58,6 +59,7 @@ static void forget(struct gemm_plan *plan)
 
 void gemm_close(struct cuda_device *device)
 {
+    gemm_group_close(device);
     if (!device->gemm) return;
     for (int i = 0; i < BUCKETS; i++) {
         while (device->gemm->plans[i]) {
@@ -100,6 +102,7 @@ static struct gemm_key key_of(const struct gemm *g)
     key.a_alignment = alignment_of(g->a.data, g->a_batch * number_bytes(g->a.number));
     key.b_alignment = alignment_of(g->b.data, g->b_batch * number_bytes(g->b.number));
     key.c_alignment = alignment_of(g->c.data, g->c_batch * number_bytes(g->c.number));
+    key.bias_alignment = alignment_of(g->bias.data, 0);
     key.is_sum = g->beta != 0;
     return key;
 }
@@ -170,6 +173,7 @@ static cublasStatus_t set_epilogue(struct gemm_plan *plan)
         [GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS,
         [GEMM_BIAS_GELU] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
         [GEMM_D_GELU] = CUBLASLT_EPILOGUE_DGELU,
+        [GEMM_SUM_B] = CUBLASLT_EPILOGUE_BGRADA,  // its first operand is our b
     };
     cublasLtEpilogue_t epilogue = EPILOGUES[plan->key.epilogue];
     bool has_aux = plan->key.epilogue == GEMM_BIAS_GELU || plan->key.epilogue == GEMM_D_GELU;
@@ -272,7 +276,12 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
     if (!workspace) return CUDA_NO_MEMORY;
     const char *fault = find(device->gemm, &key, &plan);
     if (!fault) fault = fault_of(set_pointers(plan, gemm));
-    if (!fault && !plan->is_chosen) fault = fault_of(choose(device->gemm, plan));
+    if (!fault && plan->is_refused) fault = fault_of(CUBLAS_STATUS_NOT_SUPPORTED);
+    if (!fault && !plan->is_chosen) {
+        cublasStatus_t status = choose(device->gemm, plan);
+        plan->is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED;
+        fault = fault_of(status);
+    }
     if (fault) return fault;
     plan->is_chosen = true;
     return fault_of(cublasLtMatmul(device->gemm->handle, plan->product, &gemm->alpha, gemm->b.data,

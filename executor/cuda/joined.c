@@ -2,7 +2,9 @@
 #include "executor/cuda/cuda.h"
 
 // Products with what follows done before their result is written: a bias, then GELU; or the
-// derivative of GELU behind the gradient's product. cuBLASLt has these as epilogues.
+// derivative of GELU behind the gradient's product. And the gradients of a weight and of the bias
+// behind it, in any order, which both sum the same gradient over the tokens: one pass over it the
+// less. cuBLASLt has these as epilogues.
 
 enum { AUX_GRAIN = 8 };
 
@@ -10,9 +12,8 @@ enum { AUX_GRAIN = 8 };
 static bool is_one_product(const struct kernel_call *call, struct einsum *e)
 {
     const struct kernel_array *out = &call->outputs[0];
-    bool is_product = call->op->kind == OP_CONTRACT && !call->routing && call->adds == 0 &&
-                      array_elements(out) > 0 && array_elements(&call->inputs[0]) > 0 &&
-                      array_elements(&call->inputs[1]) > 0;
+    bool is_product = call->op->kind == OP_CONTRACT && !call->routing && array_elements(out) > 0 &&
+                      array_elements(&call->inputs[0]) > 0 && array_elements(&call->inputs[1]) > 0;
     if (!is_product) return false;
     *e = einsum_of(call);
     bool is_plain = e->column.c == 1 && e->row.size > 1 && e->row.c == e->column.size;
@@ -53,10 +54,47 @@ static bool is_aux(const struct kernel_array *aux, const struct kernel_array *ou
            aux->data != out->data;
 }
 
+// The last dims of an array.
+static bool ends(const struct kernel_array *array, const struct kernel_array *end)
+{
+    bool fits = end->rank < array->rank;
+    for (int i = 1; fits && i <= end->rank; i++) {
+        fits = end->dims[end->rank - i] == array->dims[array->rank - i] &&
+               end->sizes[end->rank - i] == array->sizes[array->rank - i];
+    }
+    return fits;
+}
+
+// Whether `sum` adds the second operand of the product up over what the product sums.
+static bool is_summed_beside(const struct kernel_call *product, const struct kernel_call *sum)
+{
+    struct einsum e;
+    const struct kernel_array *from = &sum->inputs[0], *bias = &sum->outputs[0];
+    if (sum->op->kind != OP_REDUCE || sum->routing || product->op->kind != OP_CONTRACT)
+        return false;
+    const struct kernel_array *b = &product->inputs[1];
+    bool is_same = from->data == b->data && is_alike(from, b) && ends(from, bias) &&
+                   bias->element == product->outputs[0].element && product->op->scalar == 1;
+    if (!is_same || !is_one_product(product, &e)) return false;
+    bool is_dense = e.column.b == 1 && (e.sum.size == 1 || e.sum.b == e.column.size);
+    return is_dense && array_elements(bias) == e.column.size;
+}
+
+// The product of a pair of gradients; -1: the two are none.
+static int weight_of(const struct kernel_call calls[2])
+{
+    if (is_summed_beside(&calls[0], &calls[1])) return 0;
+    return is_summed_beside(&calls[1], &calls[0]) ? 1 : -1;
+}
+
 int cuda_joins(const struct kernel_call *calls, int count, unsigned *written)
 {
     struct einsum e;
-    if (count < 2 || !is_one_product(&calls[0], &e)) return 0;
+    if (count >= 2 && weight_of(calls) >= 0) {
+        *written = 3;
+        return 2;
+    }
+    if (count < 2 || calls[0].adds || !is_one_product(&calls[0], &e)) return 0;
     const struct kernel_array *product = &calls[0].outputs[0];
     const struct kernel_array *second = &calls[1].outputs[0];
     *written = 2;
@@ -95,12 +133,42 @@ static const char *run_one(struct cuda_device *device, enum stream stream,
     return cuda_contract_to(&run, &end);
 }
 
+// The epilogue writes its sums: those that are to be added take a way round.
+static const char *run_pair(struct cuda_device *device, enum stream stream,
+                            const struct kernel_call *product, const struct kernel_call *sum)
+{
+    struct run run = {device, stream, device->streams[stream], product};
+    struct reals bias = reals_of(device, &sum->outputs[0]), to = bias;
+    int64_t count = array_elements(&sum->outputs[0]);
+    if (call_adds(sum, 0))
+        to.data = run_scratch(&run, SCRATCH_SUM, count * number_bytes(to.number));
+    if (!to.data) return CUDA_NO_MEMORY;
+    const struct product end = {.beta = call_adds(product, 0) ? 1 : 0,
+                                .c.reals = reals_of(device, &product->outputs[0]),
+                                .epilogue = GEMM_SUM_B,
+                                .bias = to};
+    const char *fault = cuda_contract_to(&run, &end);
+    if (fault || !call_adds(sum, 0)) return fault;
+    struct terms_args args = {.rank = 1,
+                              .term_count = 1,
+                              .adds = true,
+                              .sizes = {count},
+                              .out = bias,
+                              .out_strides = {1},
+                              .term = {to},
+                              .strides = {{1}}};
+    kernel_terms(run.on, &args);
+    return cuda_fault(cudaGetLastError());
+}
+
 // What the library has no such kernel for runs one by one.
 const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
-    const char *fault = run_one(own, stream, calls, count);
+    int weight = weight_of(calls);
+    const char *fault = weight < 0 ? run_one(own, stream, calls, count)
+                                   : run_pair(own, stream, &calls[weight], &calls[1 - weight]);
     if (!fault) return NULL;
     fault = NULL;
     for (int i = 0; i < count && !fault; i++)

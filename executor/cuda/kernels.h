@@ -225,6 +225,16 @@ void kernel_dispatch(struct CUstream_st *stream, const struct rows_args *args);
 void kernel_combine(struct CUstream_st *stream, const struct rows_args *args, bool weighted);
 void kernel_combine_backward(struct CUstream_st *stream, const struct rows_args *args);
 
+// table[k][first + i] = at[k][i] of tables of `whole`: addresses travel with the launch, so that
+// nobody waits for a copy.
+enum { ADDRESS_PARTS = 128 };
+struct addresses_args {
+    int count, first, whole;
+    void **table;
+    void *at[3][ADDRESS_PARTS];
+};
+void kernel_addresses(struct CUstream_st *stream, const struct addresses_args *args);
+
 enum update_rule {
     UPDATE_ADAMW,
     UPDATE_ADAM,

@@ -164,17 +164,30 @@ static const char *cut(const struct cuda_device *device, struct kernel_array *ar
     return NULL;
 }
 
+const char *cuda_cut_expert(const struct cuda_device *device, const struct kernel_call *call,
+                            int64_t expert, struct kernel_call *one)
+{
+    const char *fault = NULL;
+    *one = *call;
+    one->routing = NULL;
+    for (int i = 0; i < one->input_count && !fault; i++)
+        fault = cut(device, &one->inputs[i], call->routing, expert);
+    for (int i = 0; i < one->output_count && !fault; i++)
+        fault = cut(device, &one->outputs[i], call->routing, expert);
+    return fault;
+}
+
 static const char *run_experts(struct cuda_device *device, enum stream stream,
                                const struct kernel_call *call)
 {
+    struct run run = {device, stream, device->streams[stream], call};
+    bool is_done = false;
     const char *fault = NULL;
+    if (call->op->kind == OP_CONTRACT) fault = cuda_contract_experts(&run, &is_done);
+    if (fault || is_done) return fault;
     for (int64_t e = 0; e < call->routing->expert_count && !fault; e++) {
-        struct kernel_call one = *call;
-        one.routing = NULL;
-        for (int i = 0; i < one.input_count && !fault; i++)
-            fault = cut(device, &one.inputs[i], call->routing, e);
-        for (int i = 0; i < one.output_count && !fault; i++)
-            fault = cut(device, &one.outputs[i], call->routing, e);
+        struct kernel_call one;
+        fault = cuda_cut_expert(device, call, e, &one);
         if (!fault) fault = run_added(device, stream, &one);
     }
     return fault;

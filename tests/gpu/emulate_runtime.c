@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 // CUDA's runtime, cuBLASLt's products and cuDNN's attention for the emulation: memory is the
 // host's, products are plain loops, and attention has no engine, so that the other way is taken.
@@ -219,7 +220,10 @@ static const char *check(const struct gemm *g)
     bool is_type =
         g->a.number == g->b.number && (g->c.number == g->a.number || g->c.number == NUMBER_FP32);
     bool has_aux = g->epilogue == GEMM_BIAS_GELU || g->epilogue == GEMM_D_GELU;
-    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || g->beta != 0)) return "no such epilogue";
+    bool is_summed = g->epilogue == GEMM_SUM_B;
+    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || (g->beta != 0 && !is_summed)))
+        return "no such epilogue";
+    if (is_summed && g->bias.number != g->c.number) return "sums of another type";
     if (has_aux && (g->aux_stride % 8 || (uintptr_t)g->aux.data % 16)) return "aux is not aligned";
     if (number_is_byte(g->a.number)) return check_bytes(g);
     return is_type ? NULL : "no product of these types";
@@ -236,16 +240,30 @@ static double finish(const struct gemm *g, int64_t aux, int64_t column, double x
 {
     double value = x;
     if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
-    if (g->epilogue != GEMM_PLAIN) value = x += read_real(g->bias, column);
+    if (g->epilogue == GEMM_PLAIN || g->epilogue == GEMM_SUM_B) return value;
+    value = x += read_real(g->bias, column);
     if (g->epilogue != GEMM_BIAS_GELU) return value;
     write_real(g->aux, aux, x);
     gelu_slope(x, &value);
     return value;
 }
 
+// The order of the tensor cores is another than that of the kernel which sums alone.
+static void sum_second(const struct gemm *g)
+{
+    for (int64_t column = 0; column < g->columns; column++) {
+        double sum = 0;
+        for (int64_t k = g->inner; k-- > 0;)
+            sum += read_real(g->b,
+                             g->is_b_turned ? column * g->b_stride + k : k * g->b_stride + column);
+        write_real(g->bias, column, sum);
+    }
+}
+
 static void multiply(const void *args)
 {
     const struct gemm *g = args;
+    if (g->epilogue == GEMM_SUM_B) sum_second(g);
     for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
         int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
         int64_t column = i % g->columns, c = batch * g->c_batch + row * g->c_stride + column;
@@ -268,4 +286,79 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
     const char *fault = check(g);
     if (!fault) emulate_put(device->streams[stream], multiply, g, sizeof *g);
     return fault;
+}
+
+// Groups of cublasGemmGroupedBatchedEx: what its documentation refuses is refused here too.
+struct group {
+    int count;
+    void *const *table;
+    struct gemm gemms[];
+};
+
+static void multiply_group(const void *args)
+{
+    const struct group *group = args;
+    for (int i = 0; i < group->count; i++) {
+        struct gemm one = group->gemms[i];
+        one.a.data = group->table[i];
+        one.b.data = group->table[group->count + i];
+        one.c.data = group->table[2 * group->count + i];
+        multiply(&one);
+    }
+}
+
+static const char *check_group(const struct gemm *g, const struct gemm *first)
+{
+    const struct reals *reals[3] = {&g->a, &g->b, &g->c};
+    const char *fault = check(g);
+    if (fault) return fault;
+    if (g->a.number != first->a.number || g->c.number != first->c.number)
+        return "a group of several types";
+    if (g->batch != 1 || g->epilogue != GEMM_PLAIN) return "no such product in a group";
+    for (int i = 0; i < 3; i++) {
+        if (number_bytes(reals[i]->number) == 2 && (uintptr_t)reals[i]->data % GROUP_ALIGNMENT)
+            return "a matrix of a group is not aligned";
+    }
+    return NULL;
+}
+
+// In memory that children share: ranks of tests are processes.
+static _Atomic int64_t *group_count(void)
+{
+    static _Atomic int64_t *count;
+    if (count) return count;
+    void *shared =
+        mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert(shared != MAP_FAILED);
+    return count = shared;
+}
+
+// How many groups this process has put on streams, and what it has forked since it first asked.
+__attribute__((visibility("default"))) int64_t emulated_group_count(void);
+int64_t emulated_group_count(void)
+{
+    return *group_count();
+}
+
+const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
+                           int count, void *const *table, bool *is_refused)
+{
+    *is_refused = gemms[0].c.number != gemms[0].a.number || number_is_byte(gemms[0].a.number);
+    if (*is_refused) return NULL;
+    for (int i = 0; i < count; i++) {
+        const char *fault = check_group(&gemms[i], &gemms[0]);
+        if (fault) return fault;
+    }
+    size_t bytes = sizeof(struct group) + (size_t)count * sizeof *gemms;
+    struct group *group = malloc(bytes);
+    if (!group) return "no memory left on this host";
+    group->count = count, group->table = table;
+    memcpy(group->gemms, gemms, (size_t)count * sizeof *gemms);
+    // The addresses are those of the table alone.
+    for (int i = 0; i < count; i++)
+        group->gemms[i].a.data = group->gemms[i].b.data = group->gemms[i].c.data = NULL;
+    emulate_put(device->streams[stream], multiply_group, group, bytes);
+    free(group);
+    ++*group_count();
+    return NULL;
 }

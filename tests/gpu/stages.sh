@@ -23,6 +23,8 @@ ranks_nccl     90  the same through NCCL
 kernel_tests   60  the tests of kernels on the device
 backend_tests  60  the tests of the back end on the device
 engine_tests   60  the tests of plans in 16 bits on the device
+group_tests    30  the tests of grouped products on the device
+sum_tests      30  the tests of sums beside products on the device
 memcheck       60  compute-sanitizer on a run of two steps
 racecheck      60  the same
 initcheck      60  the same
@@ -62,7 +64,7 @@ describe_device() {
 
 # CUDA's libraries that are in no folder of the loader's may have come with PyTorch.
 find_libraries() {
-    for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
+    for library in libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
         [ ! -e "/usr/local/cuda/lib64/$library" ] || continue
         ! ldconfig -p 2>/dev/null | grep -q "$library " || continue
         found=$(find /usr/lib/python3* /usr/local/lib/python3* /opt "$HOME" \
@@ -390,6 +392,8 @@ tests_of() {
 stage_kernel_tests() { tests_of test_cpu_kernels; }
 stage_backend_tests() { tests_of test_cuda_backend; }
 stage_engine_tests() { tests_of test_run_half; }
+stage_group_tests() { tests_of test_grouped; }
+stage_sum_tests() { tests_of test_weight_sums; }
 
 sanitize() {
     command -v compute-sanitizer >/dev/null || skip "no compute-sanitizer"
