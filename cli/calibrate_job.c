@@ -90,18 +90,22 @@ static bool open_rank(struct rank *rank, const char *backend, const struct launc
     if (!rank->backend) return false;
     const char *fault = rank->backend->probe(&rank->facts);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %.300s", fault);
-    if (!open_sides(rank, place->rank, err)) return false;
+    if (!open_sides(rank, place->local_rank, err)) return false;
+    // As `run` chooses.
+    const char *note = NULL;
     const struct communicator_request request = {
+        .kind = TRANSPORT_AUTO,
         .backend = rank->sides->backend,
         .device = rank->sides->device,
         .rank = place->rank,
         .rank_count = place->rank_count,
         .host_name = place->memory_name,
+        .local_rank = place->local_rank,
+        .note = &note,
         .pulse = page ? pulse_of(page, place->rank) : NULL,
     };
-    rank->transport = place->rank_count == 1
-                          ? communicator_self(&request, &rank->communicator, err)
-                          : communicator_host(&request, &rank->communicator, err);
+    rank->transport = communicator_open(&request, &rank->communicator, err);
+    if (note && place->rank == 0) fprintf(stderr, "meshwright calibrate: %s\n", note);
     return rank->transport != NULL;
 }
 
@@ -138,6 +142,7 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
         .libraries = key->libraries,
         .date = today(arena),
         .version = key->version,
+        .transport = rank->transport->name,
         .core_count = key->core_count,
         .is_bound = is_bound,
         .memory_bytes = is_host ? key->memory_bytes : host_memory_bytes(),

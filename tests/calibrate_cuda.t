@@ -77,6 +77,24 @@ check('CLUSTER local is the GPU that is there, from the cache', $status == 0
 ($status, $out, $errors) = meshwright('emulated/meshwright', "topology local");
 check('and its topology', $status == 0 && $out =~ /local-gpu/, "$status $out $errors");
 
+# The transport is the one that a run would choose.
+my $ranks = "$measure --ranks 2";
+($status, $out, $errors) = meshwright('emulated/meshwright', $ranks);
+check('ranks that share a device are measured over the host', $status == 0
+    && $out =~ /^2 ranks on 1 device, over host; /m && $errors =~ /\Q: ranks share a GPU: \E/,
+    "$status $out $errors");
+{
+    local $ENV{MESHWRIGHT_EMULATED_GPUS} = 2;
+    ($status, $out, $errors) = meshwright('emulated/meshwright', $ranks);
+}
+check('with a device each over NCCL', $status == 0
+    && $out =~ /^2 ranks on 2 devices, over nccl; /m && $errors eq '', "$status $out $errors");
+my @missing = grep {
+    my $kind = $_;
+    2 > (() = $out =~ /^$kind +[0-9.]+ [KM]iB +[0-9.]+ [mu\x80-\xff]*s /mg)
+} qw(all-reduce all-gather reduce-scatter all-to-all send-recv);
+check('every collective by size', !@missing, "@missing: $out");
+
 if (-e '/dev/nvidiactl') {
     check('a device is there: nothing to be said of none # SKIP', 1);
 } else {
