@@ -39,6 +39,7 @@ struct machine {
     const struct device *device;  // a rank that has a core of its own, as the rows are
     struct cluster *cluster;      // its device has the share of a core that a rank gets
     const struct stack *stack;
+    const struct kernel_table *kernels;  // of the cluster's device, which does not name it; or NULL
     struct machine_error errors[MACHINE_KIND_COUNT];
 };
 

@@ -146,6 +146,7 @@ static double flop_of(const struct kernel *row)
 
 int kernels_index(struct arena *arena, struct kernel_table *table)
 {
+    table->flop_per_s_most = 0;
     table->slot_count = 2;
     while (table->slot_count < 2 * table->row_count)
         table->slot_count *= 2;
@@ -262,7 +263,6 @@ struct kernel_table *kernels_select(struct arena *arena, const struct kernel_tab
     *selected = *table;
     selected->rows = ARENA_NEW(arena, struct kernel, table->row_count);
     selected->row_count = 0;
-    selected->flop_per_s_most = 0;
     for (int i = 0; i < table->row_count; i++) {
         if (used[i]) selected->rows[selected->row_count++] = table->rows[i];
     }

@@ -50,7 +50,7 @@ MUST_CHECK struct kernel_table *kernels_read(struct arena *arena, const struct j
 MUST_CHECK struct kernel_table *kernels_load(struct arena *arena, const char *name,
                                              struct err *err);
 // Lets the rows of a table be found, for one that was not read. -1, or the second of two rows of
-// one shape, with which the table is wrong. Seconds may change after it, shapes may not.
+// one shape, with which the table is wrong. Again after their seconds change, for flop_per_s_most.
 int kernels_index(struct arena *arena, struct kernel_table *table);
 // Writes the object that `kernels_read` reads.
 void kernels_write(struct json_writer *writer, const char *key, const struct kernel_table *table);
