@@ -292,6 +292,9 @@ char *calibrate_job(void *context, struct arena *arena, const struct local_key *
 {
     const struct calibrate_arguments *arguments = context;
     if (key->rank_count == 1) return measure_alone(arena, arguments, key, err);
+    // A wrong plan is told here, once, and not by the ranks.
+    const struct program *plan = NULL;
+    if (!load_plan(arena, arguments->plan, &plan, err)) return NULL;
     const char *folder = getenv("TMPDIR");
     char *path = arena_print(arena, "%s/meshwright-XXXXXX", folder && *folder ? folder : "/tmp");
     int file = mkstemp(path);
