@@ -37,6 +37,7 @@ static char *kernels_text(struct arena *arena, const struct kernel_table *table)
 static bool write_folder(struct arena *arena, const char *folder, const struct local *local,
                          struct err *err)
 {
+    if (!local->kernels) return err_set(err, ERR_SYSTEM, "no matrix product took any time");
     const struct file_text files[] = {
         {arena_print(arena, "%s/device.json", folder),
          device_text(arena, local->cluster->nodes[0].device)},
