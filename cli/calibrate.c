@@ -27,18 +27,28 @@ static char *stack_text(struct arena *arena, const struct stack *stack)
     return writer.text;
 }
 
+static char *kernels_text(struct arena *arena, const struct kernel_table *table)
+{
+    struct json_writer writer = {.arena = arena};
+    kernels_write(&writer, NULL, table);
+    return writer.text;
+}
+
 static bool write_folder(struct arena *arena, const char *folder, const struct local *local,
                          struct err *err)
 {
+    if (!local->kernels) return err_set(err, ERR_SYSTEM, "no matrix product took any time");
     const struct file_text files[] = {
         {arena_print(arena, "%s/device.json", folder),
          device_text(arena, local->cluster->nodes[0].device)},
         {arena_print(arena, "%s/cluster.json", folder), cluster_text(arena, local->cluster)},
         {arena_print(arena, "%s/stack.json", folder), stack_text(arena, local->stack)},
+        {arena_print(arena, "%s/kernels.json", folder), kernels_text(arena, local->kernels)},
     };
     int count = sizeof files / sizeof *files;
     if (!file_write_all(files, count, err)) return false;
-    printf("Wrote %s, %s and %s\n", files[0].path, files[1].path, files[2].path);
+    printf("Wrote %s, %s, %s and, for --kernels, %s\n", files[0].path, files[1].path, files[2].path,
+           files[3].path);
     return true;
 }
 
@@ -76,11 +86,15 @@ int calibrate_command(int argc, char **argv, struct err *err)
          "what is measured; auto: GPUs where there are any", "auto|cpu|cuda", 0, 0},
         {"--seconds", OPTION_F64, &arguments.seconds,
          "to measure for, at most (default 15, of GPUs 60)", "S", 0.1, 90},
+        {"--plan", OPTION_TEXT, &arguments.plan,
+         "the products and attention of this plan as well, whatever they take", "PLAN", 0, 0},
         {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
         {"--short", OPTION_FLAG, &arguments.is_short,
          "small kernels and messages only: quick and not to be trusted", NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "CLUSTER local uses what was measured last", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &arguments.folder, "device, cluster and stack file", "FOLDER", 0, 0},
+        {"-o", OPTION_TEXT, &arguments.folder,
+         "device, cluster and stack file, and kernels.json: every product and attention measured",
+         "FOLDER", 0, 0},
         {"--into", OPTION_TEXT, &arguments.into, "in place of the cache of CLUSTER local", "FILE",
          0, 0},
         {"--quiet", OPTION_FLAG, &arguments.quiet, "no table", NULL, 0, 0},

@@ -1,5 +1,6 @@
 #include "cli/calibrate_job.h"
 
+#include "cli/plan_question.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "executor/launch.h"
@@ -90,18 +91,22 @@ static bool open_rank(struct rank *rank, const char *backend, const struct launc
     if (!rank->backend) return false;
     const char *fault = rank->backend->probe(&rank->facts);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %.300s", fault);
-    if (!open_sides(rank, place->rank, err)) return false;
+    if (!open_sides(rank, place->local_rank, err)) return false;
+    // As `run` chooses.
+    const char *note = NULL;
     const struct communicator_request request = {
+        .kind = TRANSPORT_AUTO,
         .backend = rank->sides->backend,
         .device = rank->sides->device,
         .rank = place->rank,
         .rank_count = place->rank_count,
         .host_name = place->memory_name,
+        .local_rank = place->local_rank,
+        .note = &note,
         .pulse = page ? pulse_of(page, place->rank) : NULL,
     };
-    rank->transport = place->rank_count == 1
-                          ? communicator_self(&request, &rank->communicator, err)
-                          : communicator_host(&request, &rank->communicator, err);
+    rank->transport = communicator_open(&request, &rank->communicator, err);
+    if (note && place->rank == 0) fprintf(stderr, "meshwright calibrate: %s\n", note);
     return rank->transport != NULL;
 }
 
@@ -138,6 +143,7 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
         .libraries = key->libraries,
         .date = today(arena),
         .version = key->version,
+        .transport = rank->transport->name,
         .core_count = key->core_count,
         .is_bound = is_bound,
         .memory_bytes = is_host ? key->memory_bytes : host_memory_bytes(),
@@ -153,14 +159,16 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
         fputs(machine_text(arena, &machine, calibration, &facts, fabrics, arguments->is_long),
               stdout);
     }
-    return local_text(arena, key, &(struct local){machine.cluster, machine.stack});
+    return local_text(arena, key, &(struct local){machine.cluster, machine.stack, machine.kernels});
 }
 
 static struct calibrate_request request_of(const struct calibrate_arguments *arguments,
                                            const struct local_key *key, const struct rank *rank,
-                                           const struct launch_place *place)
+                                           const struct launch_place *place,
+                                           const struct program *plan)
 {
     return (struct calibrate_request){
+        .plan = plan,
         .sides = rank->sides,
         .side_count = rank->side_count,
         .memory_bytes = rank_memory_bytes(rank, place->rank_count),
@@ -174,6 +182,38 @@ static struct calibrate_request request_of(const struct calibrate_arguments *arg
     };
 }
 
+// The plan's program as this executor runs it: one product after the other.
+static bool load_plan(struct arena *arena, const char *path, const struct program **program,
+                      struct err *err)
+{
+    struct evaluation_request request = {0};
+    if (!path) return true;
+    if (!plan_question(arena, path, NULL, &request, err)) return false;
+    const struct graph *graph =
+        evaluation_graph(arena, request.model, request.stack, &request.parallel);
+    if (!program_check(graph, request.cluster, &request.workload, &request.parallel, err)) {
+        (void)plan_question_status(path, err);
+        return false;
+    }
+    *program =
+        program_lower(arena, graph, request.cluster, &request.workload, &request.parallel, false);
+    if (!request.stack->merge_contractions) return true;
+    return err_set(err, ERR_INPUT,
+                   "%s: its stack %s runs products that share an input as one, which `run` does "
+                   "not: plan with the --stack FOLDER/stack.json that calibrate -o FOLDER writes",
+                   path, request.stack->name);
+}
+
+static bool check_plan(const struct rank *rank, const char *path, const struct program *plan,
+                       struct err *err)
+{
+    for (int i = 0; i < rank->side_count; i++) {
+        if (rank->sides[i].precision == plan->workload.precision) return true;
+    }
+    return err_set(err, ERR_INPUT, "%s: it computes in %s, which the back end %s does not", path,
+                   precision_name(plan->workload.precision), rank->backend->name);
+}
+
 // One rank measures; rank 0 has the text of the file, the others none.
 static bool measure(struct arena *arena, const struct calibrate_arguments *arguments,
                     const struct local_key *key, const struct launch_place *place,
@@ -183,9 +223,12 @@ static bool measure(struct arena *arena, const struct calibrate_arguments *argum
     struct calibration calibration;
     struct progress progress = progress_start();
     struct binding binding = binding_make(place->rank, place->rank_count);
-    bool done = open_rank(&rank, key->backend, place, page, err);
+    const struct program *plan = NULL;
+    bool done = load_plan(arena, arguments->plan, &plan, err) &&
+                open_rank(&rank, key->backend, place, page, err) &&
+                (!plan || check_plan(&rank, arguments->plan, plan, err));
     if (done) {
-        struct calibrate_request request = request_of(arguments, key, &rank, place);
+        struct calibrate_request request = request_of(arguments, key, &rank, place, plan);
         request.progress = place->rank == 0 ? show : NULL;
         request.progress_context = &progress;
         done = calibrate(arena, &request, &calibration, err);
@@ -205,7 +248,7 @@ static bool measure(struct arena *arena, const struct calibrate_arguments *argum
 static char *launch(struct arena *arena, const struct calibrate_arguments *arguments,
                     const struct local_key *key, const char *path, struct err *err)
 {
-    enum { ARGUMENTS_MAX = 12 };
+    enum { ARGUMENTS_MAX = 13 };
     static const double STUCK_S = 120;
     char *argv[ARGUMENTS_MAX] = {0}, binary[] = "meshwright", command[] = "calibrate";
     int argc = 0;
@@ -215,6 +258,7 @@ static char *launch(struct arena *arena, const struct calibrate_arguments *argum
     argv[argc++] = arena_print(arena, "--backend=%s", key->backend);
     argv[argc++] = arena_print(arena, "--seconds=%g", seconds_of(arguments, key));
     argv[argc++] = arena_print(arena, "--into=%s", path);
+    if (arguments->plan) argv[argc++] = arena_print(arena, "--plan=%s", arguments->plan);
     if (arguments->quiet) argv[argc++] = arena_copy(arena, "--quiet");
     if (arguments->is_long) argv[argc++] = arena_copy(arena, "--long");
     if (arguments->is_short) argv[argc++] = arena_copy(arena, "--short");
@@ -248,6 +292,9 @@ char *calibrate_job(void *context, struct arena *arena, const struct local_key *
 {
     const struct calibrate_arguments *arguments = context;
     if (key->rank_count == 1) return measure_alone(arena, arguments, key, err);
+    // A wrong plan is told here, once, and not by the ranks.
+    const struct program *plan = NULL;
+    if (!load_plan(arena, arguments->plan, &plan, err)) return NULL;
     const char *folder = getenv("TMPDIR");
     char *path = arena_print(arena, "%s/meshwright-XXXXXX", folder && *folder ? folder : "/tmp");
     int file = mkstemp(path);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 static const struct json_field KEY_FIELDS[] = {
     {JSON_TEXT(struct local_key, processor)},
@@ -31,6 +31,7 @@ static const struct json_field FILE_FIELDS[] = {
     {JSON_ANY("machine")},
     {JSON_ANY("cluster")},
     {JSON_ANY("stack")},
+    {JSON_OPT_ANY("kernels")},
     {0},
 };
 
@@ -125,6 +126,7 @@ char *local_text(struct arena *arena, const struct local_key *key, const struct 
     json_close(&writer, '}');
     cluster_write(&writer, "cluster", local->cluster);
     stack_write(&writer, "stack", local->stack);
+    if (local->kernels) kernels_write(&writer, "kernels", local->kernels);
     json_close(&writer, '}');
     return writer.text;
 }
@@ -155,6 +157,10 @@ static bool read_document(struct arena *arena, const struct json_document *docum
     struct json cluster = json_get(&root, "cluster", err), stack = json_get(&root, "stack", err);
     local->cluster = cluster_read(arena, &cluster, err);
     local->stack = err->kind ? NULL : stack_read(arena, &stack, err);
+    if (!err->kind && json_has(&root, "kernels")) {
+        struct json kernels = json_get(&root, "kernels", err);
+        local->kernels = kernels_read(arena, &kernels, err);
+    }
     if (!err->kind && local->cluster->rank_count != key->rank_count)
         json_fail(&cluster, err, "expected %d ranks, found %d", key->rank_count,
                   local->cluster->rank_count);

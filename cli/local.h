@@ -1,6 +1,7 @@
 #pragma once
 #include "cost_models/collective.h"
 #include "cost_models/stack.h"
+#include "topologies/kernels.h"
 
 // CLUSTER `local`: this machine, its GPUs where the back end "cuda" finds any, else its CPU ranks.
 // Measured on first use and kept in one file, $XDG_CACHE_HOME/meshwright/local-N.json for N ranks
@@ -23,6 +24,7 @@ struct local_key {
 struct local {
     struct cluster *cluster;
     const struct stack *stack;
+    const struct kernel_table *kernels;  // for --kernels; NULL: the file has none
 };
 
 struct local_request {
@@ -59,6 +61,7 @@ struct calibrate_arguments {
     int ranks;
     double seconds;  // 0: by the back end
     const char *backend, *folder, *into;
+    const char *plan;  // whose products and attention are measured as well; NULL: none
     bool quiet, is_long, is_short;
 };
 struct calibrate_arguments calibrate_arguments_default(void);

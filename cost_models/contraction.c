@@ -174,34 +174,61 @@ static bool is_grouped(const struct tensor *parameter)
     return parameter && tensor_find_dim(parameter, DIM_EXPERT) >= 0;
 }
 
-struct compute_cost contraction_price(const struct compute_context *context,
-                                      const struct block_program *program,
-                                      const struct instr *instr)
-{
+// The GEMM that runs for an instruction.
+struct product {
     struct gemm gemm;
+    struct compute_context own;  // in its precision
+    unsigned traits;
+    enum phase phase;
+};
+
+// False: an earlier one does its work.
+static bool find_product(const struct compute_context *context, const struct block_program *program,
+                         const struct instr *instr, struct product *product)
+{
     const struct instr *joined[CONTRACTION_JOINED_MAX];
-    if (!contraction_joined(context, program, instr, joined, &gemm))
-        return (struct compute_cost){0};
+    if (!contraction_joined(context, program, instr, joined, &product->gemm)) return false;
     const struct tensor *parameter = parameter_of(program, instr);
-    struct compute_context own = *context;
-    own.precision = product_precision(context, program, instr, parameter);
+    product->own = *context;
+    product->own.precision = product_precision(context, program, instr, parameter);
     const struct tensor *result =
         &program->block->tensors[program->block->ops[instr->op].outputs[0]];
     bool accumulates = context->stack->fp32_gradient_accumulation &&
                        stack_gradient_bytes(context->stack, context->precision) > 2 &&
                        result->role == TENSOR_PARAMETER_GRADIENT;
-    unsigned traits = (accumulates ? (unsigned)GEMM_ACCUMULATES : 0) |
+    product->traits = (accumulates ? (unsigned)GEMM_ACCUMULATES : 0) |
                       (is_grouped(parameter) ? (unsigned)GEMM_GROUPED : 0);
-    bool is_split = traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
-    struct compute_cost cost = {.kernel_count = is_split ? (double)gemm.batch : 1};
-    cost.s = gemm_s(&own, &gemm, traits, &cost.bound);
-    cost.measured = measured_gemm(&own, &gemm, traits, program->block->ops[instr->op].phase);
+    // Of redone forward work the op is still a forward one.
+    product->phase = program->block->ops[instr->op].phase;
+    return true;
+}
+
+bool contraction_shape(const struct compute_context *context, const struct block_program *program,
+                       const struct instr *instr, struct kernel *shape)
+{
+    struct product product;
+    if (!find_product(context, program, instr, &product)) return false;
+    *shape = measured_gemm_shape(&product.own, &product.gemm, product.traits, product.phase);
+    return true;
+}
+
+struct compute_cost contraction_price(const struct compute_context *context,
+                                      const struct block_program *program,
+                                      const struct instr *instr)
+{
+    struct product product;
+    if (!find_product(context, program, instr, &product)) return (struct compute_cost){0};
+    const struct gemm *gemm = &product.gemm;
+    bool is_split = product.traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
+    struct compute_cost cost = {.kernel_count = is_split ? (double)gemm->batch : 1};
+    cost.s = gemm_s(&product.own, gemm, product.traits, &cost.bound);
+    cost.measured = measured_gemm(&product.own, gemm, product.traits, product.phase);
     if (cost.measured) {
         cost.s = cost.measured->s / context->stack->gemm_scale + context->device->launch_latency_s;
     }
-    if (precision_bytes(own.precision) < 2) {
+    if (precision_bytes(product.own.precision) < 2) {
         int operand_count;
-        double elements = fresh_elements(context, program, instr, &gemm, &operand_count);
+        double elements = fresh_elements(context, program, instr, gemm, &operand_count);
         add_cast(context, elements, operand_count, &cost);
     }
     return cost;

@@ -12,6 +12,9 @@ enum { CONTRACTION_JOINED_MAX = 8 };
 int contraction_joined(const struct compute_context *context, const struct block_program *program,
                        const struct instr *instr,
                        const struct instr *joined[CONTRACTION_JOINED_MAX], struct gemm *gemm);
+// The shape of that GEMM for a table of measured kernels; false: an earlier one does its work.
+bool contraction_shape(const struct compute_context *context, const struct block_program *program,
+                       const struct instr *instr, struct kernel *shape);
 // Whether this product runs in fp8 or fp4.
 bool contraction_is_narrow(const struct compute_context *context,
                            const struct block_program *program, const struct instr *instr);

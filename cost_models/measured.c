@@ -1,16 +1,24 @@
 #include "cost_models/measured.h"
 
+#include "cost_models/contraction.h"
+
 static const enum kernel_phase PHASES[PHASE_COUNT] = {
     [PHASE_FORWARD] = KERNEL_FORWARD,
     [PHASE_BACKWARD] = KERNEL_BACKWARD,
     [PHASE_WEIGHT] = KERNEL_WEIGHT,
 };
 
-const struct kernel *measured_gemm(const struct compute_context *context, const struct gemm *gemm,
-                                   unsigned traits, enum phase phase)
+static bool is_kernel(const struct instr *instr)
 {
-    if (!context->device->kernels) return NULL;
-    const struct kernel wanted = {
+    if (instr->collective != COLLECTIVE_NONE) return false;
+    return instr->kind == OP_CONTRACT || instr->kind == OP_ATTENTION ||
+           instr->kind == OP_ATTENTION_BACKWARD;
+}
+
+struct kernel measured_gemm_shape(const struct compute_context *context, const struct gemm *gemm,
+                                  unsigned traits, enum phase phase)
+{
+    return (struct kernel){
         .kind = traits & GEMM_GROUPED ? KERNEL_GROUPED_GEMM : KERNEL_GEMM,
         .phase = PHASES[phase],
         .precision = context->precision,
@@ -20,19 +28,27 @@ const struct kernel *measured_gemm(const struct compute_context *context, const 
         .k = gemm->k,
         .accumulate_fp32 = traits & GEMM_ACCUMULATES,
     };
+}
+
+const struct kernel *measured_gemm(const struct compute_context *context, const struct gemm *gemm,
+                                   unsigned traits, enum phase phase)
+{
+    if (!context->device->kernels) return NULL;
+    const struct kernel wanted = measured_gemm_shape(context, gemm, traits, phase);
     return kernels_find(context->device->kernels, &wanted);
 }
 
-const struct kernel *measured_attention(const struct compute_context *context,
-                                        const struct instr *instr)
+static bool attention_shape(const struct compute_context *context, const struct instr *instr,
+                            struct kernel *shape)
 {
     bool is_windowed = instr->window > 0 && instr->window < instr->kv_seq;
-    if (!context->device->kernels || instr->seq != instr->kv_seq || is_windowed) return NULL;
-    bool is_half = context->precision == PRECISION_FP16;
-    const struct kernel wanted = {
+    if (instr->seq != instr->kv_seq || is_windowed) return false;
+    // Runs of 8 and 4 bits attend in 16.
+    bool is_own = precision_bytes(context->precision) >= 2;
+    *shape = (struct kernel){
         .kind = KERNEL_ATTENTION,
         .phase = instr->kind == OP_ATTENTION ? KERNEL_FORWARD : KERNEL_BACKWARD,
-        .precision = is_half ? PRECISION_FP16 : attention_precision(context->device),
+        .precision = is_own ? context->precision : attention_precision(context->device),
         .batch = instr->batch,
         .heads = instr->heads,
         .kv_heads = instr->kv_heads,
@@ -41,14 +57,28 @@ const struct kernel *measured_attention(const struct compute_context *context,
         .seq = instr->seq,
         .causal = instr->causal,
     };
-    return kernels_find(context->device->kernels, &wanted);
+    return true;
 }
 
-static bool is_kernel(const struct instr *instr)
+const struct kernel *measured_attention(const struct compute_context *context,
+                                        const struct instr *instr)
 {
-    if (instr->collective != COLLECTIVE_NONE) return false;
-    return instr->kind == OP_CONTRACT || instr->kind == OP_ATTENTION ||
-           instr->kind == OP_ATTENTION_BACKWARD;
+    struct kernel wanted;
+    const struct kernel_table *table = context->device->kernels;
+    if (!table || !attention_shape(context, instr, &wanted)) return NULL;
+    const struct kernel *found = kernels_find(table, &wanted);
+    // Who has measured none in single precision has software that attends in 16 bits there, too.
+    if (found || context->precision == PRECISION_FP16) return found;
+    wanted.precision = attention_precision(context->device);
+    return kernels_find(table, &wanted);
+}
+
+bool measured_shape(const struct compute_context *context, const struct block_program *program,
+                    const struct instr *instr, struct kernel *shape)
+{
+    if (!is_kernel(instr)) return false;
+    return instr->kind == OP_CONTRACT ? contraction_shape(context, program, instr, shape)
+                                      : attention_shape(context, instr, shape);
 }
 
 struct measured_use measured_use_of(struct arena *arena, const struct compute_context *context,

@@ -4,6 +4,13 @@
 
 // Which kernels of a program the device's table of measured ones has a row for.
 
+// The shape under which a table has this GEMM.
+struct kernel measured_gemm_shape(const struct compute_context *context, const struct gemm *gemm,
+                                  unsigned traits, enum phase phase);
+// The shape under which a table has the kernel of this instruction, `s` left 0. False: tables have
+// none of its kind, or an earlier instruction does its work.
+bool measured_shape(const struct compute_context *context, const struct block_program *program,
+                    const struct instr *instr, struct kernel *shape);
 // NULL: the device has no table, or the table no row of this shape.
 const struct kernel *measured_gemm(const struct compute_context *context, const struct gemm *gemm,
                                    unsigned traits, enum phase phase);

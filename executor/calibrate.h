@@ -1,6 +1,6 @@
 #pragma once
 #include "executor/communicator.h"
-#include "plan/lower.h"
+#include "plan/program.h"
 
 // Measures what this machine does with the executor's own kernels and collectives: every operator
 // of some layers, embeddings and heads, forward and backward, at several sizes and in every
@@ -40,8 +40,10 @@ struct calibrate_request {
     const struct transport *transport;
     struct communicator *communicator;
     int rank, rank_count;
-    double seconds;  // of the wall; one round of the smallest is measured in any case
-    bool is_short;   // the smallest layers and messages only (tests)
+    const struct program *plan;  // NULL, or a plan whose products and attention are measured as
+                                 // well, in any case and first, by the side of its precision
+    double seconds;              // of the wall; one round of the smallest is measured in any case
+    bool is_short;               // the smallest layers and messages only (tests)
     struct calibrate_clock clock;
     void (*progress)(void *context, double done_ratio);  // NULL: nobody looks
     void *progress_context;
@@ -51,7 +53,8 @@ struct calibrate_kernel {
     const struct block_program *program;
     const struct instr *instr;  // of the program; compute only
     enum precision precision;
-    double s;  // median of the rounds, mean of the ranks
+    bool of_plan;  // one of request.plan
+    double s;      // median of the rounds, mean of the ranks
 };
 
 struct calibrate_collective {
@@ -111,16 +114,36 @@ bool calibrate_ok(struct err *err, const char *what, const char *fault);
 // A block of a model that is measured, lowered for one rank. The side's blocks in their order.
 struct calibrate_block {
     const struct block_program *program;
+    const struct program *plan;  // that it is of; NULL: of the models that are always measured
     int64_t batch, seq, vocab, head_count;
     bool begins_subject;  // the first of its model, of which one measures all or nothing
     int row_count;        // its instructions that compute
     double flop;          // of them
 };
 enum { CALIBRATE_IDS = 1024 };  // ids are below this, and so within every table
-struct calibrate_block *calibrate_blocks(struct arena *arena, const struct calibrate_side *side,
-                                         bool is_short, int *count, struct err *err);
+struct calibrate_block *calibrate_blocks(struct arena *arena,
+                                         const struct calibrate_request *request,
+                                         const struct calibrate_side *side, int *count,
+                                         struct err *err);
 
-// The arrays of a block by tensor, in the side's memory, filled with numbers that are neither zero
+// executor/calibrate_plan.c. Of the plan, in `blocks`, which has room for all of its; returns how
+// many have something to measure.
+int calibrate_plan_blocks(const struct calibrate_request *request,
+                          const struct calibrate_side *side, struct calibrate_block *blocks);
+// Of a plan products and attention, else all that computes.
+bool calibrate_is_measured(const struct calibrate_block *block, const struct instr *instr);
+// Sets row_count and flop.
+void calibrate_block_count(struct calibrate_block *block);
+// Arrays are by tensor, of a plan by buffer: those that nothing measured touches are not needed.
+int calibrate_array_count(const struct calibrate_block *block);
+bool calibrate_is_needed(const struct calibrate_block *block, int array);
+const struct tensor *calibrate_tensor(const struct calibrate_block *block, int array);
+// What rank 0 of the plan holds of the whole.
+void calibrate_hold(const struct calibrate_block *block, int buffer, struct kernel_array *array);
+struct kernel_call calibrate_call(const struct calibrate_block *block,
+                                  const struct kernel_array *arrays, const struct instr *instr);
+
+// The arrays of a block, in the side's memory, filled with numbers that are neither zero
 // nor alike. The pattern is what a device copies them from.
 struct calibrate_pattern {
     void *reals, *rounded, *ids;  // on the device; NULL on a host

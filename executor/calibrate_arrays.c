@@ -127,15 +127,16 @@ static enum element element_of(const struct tensor *tensor)
     return tensor->element;
 }
 
-static struct kernel_array array_of(const struct calibrate_block *block,
-                                    const struct tensor *tensor)
+static struct kernel_array array_of(const struct calibrate_block *block, int index)
 {
+    const struct tensor *tensor = calibrate_tensor(block, index);
     struct kernel_array array = {.rank = tensor->rank, .element = element_of(tensor)};
     for (int i = 0; i < tensor->rank; i++) {
         array.dims[i] = tensor->extents[i].dim;
         array.sizes[i] = array.whole[i] =
             extent_size(&tensor->extents[i], block->batch, block->seq);
     }
+    calibrate_hold(block, index, &array);
     return array;
 }
 
@@ -163,8 +164,9 @@ int64_t calibrate_block_bytes(const struct calibrate_side *side,
                               const struct calibrate_block *block)
 {
     int64_t bytes = scores_bytes(side, block);
-    for (int t = 0; t < block->program->block->tensor_count; t++) {
-        struct kernel_array array = array_of(block, &block->program->block->tensors[t]);
+    for (int a = 0; a < calibrate_array_count(block); a++) {
+        if (!calibrate_is_needed(block, a)) continue;
+        struct kernel_array array = array_of(block, a);
         bytes += bytes_of(side, &array);
     }
     return bytes;
@@ -175,11 +177,12 @@ bool calibrate_arrays(const struct calibrate_side *side, const struct calibrate_
                       struct err *err)
 {
     const char *fault = NULL;
-    for (int t = 0; t < block->program->block->tensor_count && !fault; t++) {
-        arrays[t] = array_of(block, &block->program->block->tensors[t]);
-        int64_t bytes = bytes_of(side, &arrays[t]);
-        fault = side->backend->allocate(side->device, bytes, &arrays[t].data);
-        if (!fault) fault = fill(side, pattern, &arrays[t], bytes);
+    for (int a = 0; a < calibrate_array_count(block) && !fault; a++) {
+        if (!calibrate_is_needed(block, a)) continue;
+        arrays[a] = array_of(block, a);
+        int64_t bytes = bytes_of(side, &arrays[a]);
+        fault = side->backend->allocate(side->device, bytes, &arrays[a].data);
+        if (!fault) fault = fill(side, pattern, &arrays[a], bytes);
     }
     return calibrate_ok(err, "memory to measure in", fault);
 }

@@ -68,6 +68,14 @@ static const char *begin(const struct exchange *exchange)
     }
 }
 
+// What ranks exchange in a run is known to the transport as well.
+static void adopt(const struct exchange *exchange, void *memory, int64_t bytes)
+{
+    const struct calibrate_request *request = exchange->request;
+    if (request->transport->adopt)
+        request->transport->adopt(request->communicator, memory, memory ? bytes : 0);
+}
+
 // A device goes on with it when the call has returned.
 static const char *exchange_once(const struct exchange *exchange)
 {
@@ -147,10 +155,12 @@ bool calibrate_collectives(struct arena *arena, const struct calibrate_request *
     if (!calibrate_ok(err, "memory to measure in", fault)) return false;
     exchange.from = memory;
     exchange.to = exchange.from + most;
+    adopt(&exchange, memory, 2 * most);
     for (int i = 0; i < sizes && !err->kind; i++) {
         if (i >= SIZES_LEAST && !goes_on(request, world, until_s, err)) break;
         (void)(measure_size(&exchange, SIZES[i], calibration, err));
     }
+    adopt(&exchange, NULL, 0);
     backend->release(device, memory);
     return !err->kind;
 }

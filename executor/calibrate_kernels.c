@@ -18,7 +18,7 @@ static const double MEMORY_SHARE = 0.7;  // of what a rank may use
 
 struct measured_block {
     struct calibrate_block of;
-    struct kernel_array *arrays;  // by tensor
+    struct kernel_array *arrays;
     int first_row;
     double called_s;  // that the host needed for its calls the last time
 };
@@ -41,11 +41,6 @@ struct calibrate_kernels {
     int64_t bytes;
 };
 
-static bool is_measured(const struct instr *instr)
-{
-    return instr->collective == COLLECTIVE_NONE;
-}
-
 static void add_rows(struct calibrate_kernels *kernels)
 {
     for (int b = 0; b < kernels->block_count; b++)
@@ -54,12 +49,14 @@ static void add_rows(struct calibrate_kernels *kernels)
     kernels->samples = ARENA_NEW(kernels->arena, struct calibrate_samples, kernels->row_count);
     struct calibrate_kernel *row = kernels->rows;
     for (int b = 0; b < kernels->block_count; b++) {
-        const struct block_program *program = kernels->blocks[b].of.program;
+        const struct calibrate_block *of = &kernels->blocks[b].of;
+        const struct block_program *program = of->program;
         kernels->blocks[b].first_row = (int)(row - kernels->rows);
         for (int i = 0; i < program->instr_count; i++) {
-            if (!is_measured(&program->instrs[i])) continue;
+            if (!calibrate_is_measured(of, &program->instrs[i])) continue;
             *row++ = (struct calibrate_kernel){.program = program,
                                                .instr = &program->instrs[i],
+                                               .of_plan = of->plan != NULL,
                                                .precision = kernels->side->precision};
         }
     }
@@ -92,15 +89,14 @@ struct calibrate_kernels *calibrate_kernels_new(struct arena *arena,
     kernels->step = (struct calibrate_step){.arena = arena, .request = request, .side = side};
     kernels->has_step = side == request->sides;
     int count = 0;
-    const struct calibrate_block *blocks =
-        calibrate_blocks(arena, side, request->is_short, &count, err);
+    const struct calibrate_block *blocks = calibrate_blocks(arena, request, side, &count, err);
     if (!blocks) return kernels;
     kernels->blocks = ARENA_NEW(arena, struct measured_block, count);
     kernels->block_count = count;
     for (int b = 0; b < count; b++) {
-        int tensors = blocks[b].program->block->tensor_count;
+        int arrays = calibrate_array_count(&blocks[b]);
         kernels->blocks[b] = (struct measured_block){
-            .of = blocks[b], .arrays = ARENA_NEW(arena, struct kernel_array, tensors)};
+            .of = blocks[b], .arrays = ARENA_NEW(arena, struct kernel_array, arrays)};
     }
     add_rows(kernels);
     if (!add_marks(kernels, err) || !calibrate_timer_open(&kernels->timer, err)) return kernels;
@@ -114,8 +110,8 @@ void calibrate_kernels_free(struct calibrate_kernels *kernels)
     const struct calibrate_side *side = kernels->side;
     for (int b = 0; b < kernels->block_count; b++) {
         const struct measured_block *block = &kernels->blocks[b];
-        for (int t = 0; t < block->of.program->block->tensor_count; t++) {
-            if (block->arrays[t].data) side->backend->release(side->device, block->arrays[t].data);
+        for (int a = 0; a < calibrate_array_count(&block->of); a++) {
+            if (block->arrays[a].data) side->backend->release(side->device, block->arrays[a].data);
         }
     }
     for (int i = 0; i < kernels->mark_count; i++)
@@ -125,28 +121,12 @@ void calibrate_kernels_free(struct calibrate_kernels *kernels)
     calibrate_pattern_free(side, &kernels->pattern);
 }
 
-static struct kernel_call call_of(const struct measured_block *block, const struct op *op)
-{
-    struct kernel_call call = {.op = op,
-                               .input_count = op->input_count,
-                               .output_count = op->output_count,
-                               .key = 1,
-                               .vocab = block->of.vocab,
-                               .head_count = block->of.head_count};
-    for (int i = 0; i < op->input_count; i++)
-        call.inputs[i] = block->arrays[op->inputs[i]];
-    for (int i = 0; i < op->output_count; i++)
-        call.outputs[i] = block->arrays[op->outputs[i]];
-    return call;
-}
-
 static const char *run_row(const struct calibrate_kernels *kernels,
                            const struct measured_block *block, int row, const char **what)
 {
     const struct calibrate_side *side = kernels->side;
-    const struct op *op = &block->of.program->block->ops[kernels->rows[row].instr->op];
-    struct kernel_call call = call_of(block, op);
-    *what = op->name;
+    struct kernel_call call = calibrate_call(&block->of, block->arrays, kernels->rows[row].instr);
+    *what = call.op->name;
     return side->backend->run(side->device, STREAM_COMPUTE, &call);
 }
 
@@ -284,8 +264,8 @@ bool calibrate_kernels_warm(struct calibrate_kernels *kernels, struct group *wor
     kernels->used_count = kernels->block_count;
     for (int b = 0, subjects = 0; b < kernels->used_count; b++) {
         const struct measured_block *block = &kernels->blocks[b];
-        bool is_due = subjects < least;
-        subjects += block->of.begins_subject;
+        bool is_due = subjects < least || block->of.plan;
+        subjects += block->of.begins_subject && !block->of.plan;
         if (block->of.begins_subject && !is_due &&
             !has_room(kernels, b, &pace, until_s, world, err)) {
             kernels->used_count = b;

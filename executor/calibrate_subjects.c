@@ -99,24 +99,23 @@ static struct calibrate_block block_of(struct arena *arena, const struct graph *
         .head_count = graph->head_count,
         .begins_subject = block == 0,
     };
-    for (int i = 0; i < made.program->instr_count; i++) {
-        if (made.program->instrs[i].collective != COLLECTIVE_NONE) continue;
-        made.row_count++;
-        made.flop += made.program->instrs[i].flop;
-    }
+    calibrate_block_count(&made);
     return made;
 }
 
-struct calibrate_block *calibrate_blocks(struct arena *arena, const struct calibrate_side *side,
-                                         bool is_short, int *count, struct err *err)
+struct calibrate_block *calibrate_blocks(struct arena *arena,
+                                         const struct calibrate_request *request,
+                                         const struct calibrate_side *side, int *count,
+                                         struct err *err)
 {
     unsigned place = calibrate_has_marks(side) ? DEVICE : HOST;
-    struct calibrate_block *blocks =
-        ARENA_NEW(arena, struct calibrate_block, SUBJECT_COUNT * BLOCKS_OF_SUBJECT);
-    *count = 0;
+    int of_plan = request->plan ? request->plan->block_count : 0;
+    int most = of_plan + SUBJECT_COUNT * BLOCKS_OF_SUBJECT;
+    struct calibrate_block *blocks = ARENA_NEW(arena, struct calibrate_block, most);
+    *count = calibrate_plan_blocks(request, side, blocks);
     for (int s = 0; s < SUBJECT_COUNT; s++) {
         const struct subject *subject = &SUBJECTS[s];
-        if (!(subject->places & place) || (is_short && !subject->is_small)) continue;
+        if (!(subject->places & place) || (request->is_short && !subject->is_small)) continue;
         const struct graph *graph = graph_of(arena, subject, err);
         if (!graph) return NULL;
         for (int b = 0; b < graph->block_count && b < BLOCKS_OF_SUBJECT; b++)

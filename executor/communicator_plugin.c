@@ -10,7 +10,6 @@ const struct transport *communicator_plugin_open(const char *file, const char *m
                                                  struct err *err)
 {
     static const struct communicator_services SERVICES = {
-        .version = COMMUNICATOR_VERSION,
         .fail = err_set,
         .open_host = communicator_host,
         .memory_create = shared_memory_create,
@@ -22,7 +21,9 @@ const struct transport *communicator_plugin_open(const char *file, const char *m
     const char *fault = library || !is_there ? NULL : dlerror();
     const struct communicator_plugin *plugin =
         library ? dlsym(library, COMMUNICATOR_PLUGIN_SYMBOL) : NULL;
-    if (plugin) return plugin->open(&SERVICES, request, communicator, err);
+    // Another version's tables and requests may have other members in other places.
+    bool is_ours = plugin && plugin->version == COMMUNICATOR_VERSION;
+    if (is_ours) return plugin->open(&SERVICES, request, communicator, err);
     if (!is_there)
         err_set(err, ERR_SYSTEM, "no %s beside the binary or where it is installed: %s", file,
                 missing);

@@ -8,7 +8,6 @@
 #define COMMUNICATOR_PLUGIN_SYMBOL "meshwright_communicator"
 
 struct communicator_services {
-    int version;  // COMMUNICATOR_VERSION
     bool (*fail)(struct err *err, enum err_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);
     const struct transport *(*open_host)(const struct communicator_request *request,
                                          struct communicator **communicator, struct err *err);
@@ -24,6 +23,7 @@ communicator_plugin_open(const char *file, const char *missing, const char *brok
                          struct communicator **communicator, struct err *err);
 
 struct communicator_plugin {
+    int version;  // COMMUNICATOR_VERSION; first in every version, so that it can be asked for
     const struct transport *(*open)(const struct communicator_services *services,
                                     const struct communicator_request *request,
                                     struct communicator **communicator, struct err *err);

@@ -54,15 +54,13 @@ uint64_t call_key(const struct engine *engine, int task)
 }
 
 // Heads and tables are not of layers: their products stay as wide as their values.
-static void know_product(const struct engine *engine, const struct script_task *of,
-                         struct kernel_call *call)
+void kernel_call_know_product(const struct block *block, struct kernel_call *call)
 {
-    const struct block_program *block = engine_block(engine, of);
     const struct op *op = call->op;
-    if (op->kind != OP_CONTRACT || block->block->role != BLOCK_LAYER) return;
-    call->is_linear = tensor_of(block, op->outputs[0])->role == TENSOR_PARAMETER_GRADIENT;
+    if (op->kind != OP_CONTRACT || block->role != BLOCK_LAYER) return;
+    call->is_linear = block->tensors[op->outputs[0]].role == TENSOR_PARAMETER_GRADIENT;
     for (int i = 0; i < op->input_count; i++) {
-        enum tensor_role role = tensor_of(block, op->inputs[i])->role;
+        enum tensor_role role = block->tensors[op->inputs[i]].role;
         call->is_linear = call->is_linear || role == TENSOR_PARAMETER;
         if (role == TENSOR_GRADIENT) call->gradients |= 1u << i;
     }
@@ -94,7 +92,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
-    know_product(engine, of, call);
+    kernel_call_know_product(block->block, call);
     if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
     call->key = call_key(engine, task);
     call->key_at = segments_key_at(engine, task);

@@ -22,12 +22,17 @@ static int unit_count(const struct machine_facts *facts)
     return facts->device ? facts->device->device_count : facts->core_count;
 }
 
+double machine_share(const struct calibration *calibration, const struct machine_facts *facts)
+{
+    return fmin((double)unit_count(facts) / calibration->rank_count, 1);
+}
+
 // Ranks that take turns on a core or a device have a share of it each.
 static void share_units(struct device *device, const struct calibration *calibration,
                         const struct machine_facts *facts)
 {
-    if (calibration->rank_count <= unit_count(facts)) return;
-    double share = (double)unit_count(facts) / calibration->rank_count;
+    double share = machine_share(calibration, facts);
+    if (share == 1) return;
     for (int p = 0; p < PRECISION_COUNT; p++)
         device->peak_flop_per_s[p] *= share;
     device->memory_bandwidth_bytes_per_s *= share;
@@ -286,5 +291,6 @@ struct machine machine_make(struct arena *arena, const struct calibration *calib
     struct device *shared = device_copy(arena, device);
     share_units(shared, calibration, facts);
     cluster->nodes[0].device = shared;
+    machine.kernels = machine_kernels(arena, &machine, calibration, facts, measured);
     return machine;
 }

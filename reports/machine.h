@@ -13,6 +13,7 @@ struct machine_facts {
     const char *processor, *libraries;
     const char *date;                           // of the measurement, 2026-11-21
     const char *version;                        // of this program
+    const char *transport;                      // that collectives went over; NULL: not said
     int core_count;                             // that the ranks may use
     bool is_bound;                              // each rank to a core of its own
     int64_t memory_bytes, cache_bytes;          // of the host
@@ -38,6 +39,7 @@ struct machine {
     const struct device *device;  // a rank that has a core of its own, as the rows are
     struct cluster *cluster;      // its device has the share of a core that a rank gets
     const struct stack *stack;
+    const struct kernel_table *kernels;  // of the cluster's device, which does not name it; or NULL
     struct machine_error errors[MACHINE_KIND_COUNT];
 };
 

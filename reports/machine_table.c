@@ -147,10 +147,12 @@ static const char *where_text(struct arena *arena, const struct calibration *cal
     int units = gpu ? gpu->device_count : facts->core_count;
     const char *bound =
         facts->is_bound ? ", each bound to its own" : ", not bound: more ranks than cores";
-    return arena_print(arena, "%s, %s\n%d rank%s on %d %s%s%s; median of %d round%s in %s\n",
+    bool is_said = facts->transport && calibration->rank_count > 1;
+    const char *over = is_said ? arena_print(arena, ", over %s", facts->transport) : "";
+    return arena_print(arena, "%s, %s\n%d rank%s on %d %s%s%s%s; median of %d round%s in %s\n",
                        gpu ? gpu->name : facts->processor, facts->libraries,
                        calibration->rank_count, calibration->rank_count == 1 ? "" : "s", units,
-                       gpu ? "device" : "core", units == 1 ? "" : "s", gpu ? "" : bound,
+                       gpu ? "device" : "core", units == 1 ? "" : "s", gpu ? "" : bound, over,
                        calibration->round_count, calibration->round_count == 1 ? "" : "s",
                        units_seconds(arena, calibration->taken_s));
 }

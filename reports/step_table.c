@@ -90,6 +90,17 @@ static char *memory_text(struct arena *arena, const struct evaluation *evaluatio
     return arena_print(arena, "%s... %d more stages\n", text, stage_count - STAGE_ROWS_MAX);
 }
 
+// What of the plan's work was measured, where a table of measured kernels is used.
+static const char *measured_text(struct arena *arena, const struct measured_use *use)
+{
+    if (!use->table) return "";
+    return arena_print(arena,
+                       "Measured: %d of %d matrix products and attentions, by %d rows of kernel "
+                       "table %s (%s)\n",
+                       use->price_count, use->kernel_count, use->row_count, use->table->name,
+                       use->table->date);
+}
+
 char *step_table_text(struct arena *arena, const struct evaluation_request *request,
                       const struct evaluation *evaluation)
 {
@@ -98,7 +109,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
-        "MFU %s\n%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
+        "MFU %s\n%s%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
         "%s.\n%s",
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
@@ -107,9 +118,10 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         units_seconds(arena, prediction->step_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_ratio(arena, prediction->mfu_ratio), band_text(arena, prediction),
-        prediction->band ? "\n" : "", breakdown_text(arena, &prediction->cost),
-        memory_text(arena, evaluation), evaluation->worst_stage,
-        units_bytes(arena, (double)worst->peak_bytes), worst->planned_bytes > 0 ? " (planned)" : "",
+        prediction->band ? "\n" : "", measured_text(arena, &evaluation->measured),
+        breakdown_text(arena, &prediction->cost), memory_text(arena, evaluation),
+        evaluation->worst_stage, units_bytes(arena, (double)worst->peak_bytes),
+        worst->planned_bytes > 0 ? " (planned)" : "",
         units_bytes(arena, (double)worst->reserve_bytes),
         units_bytes(arena, (double)worst->reserved_bytes),
         units_bytes(arena, (double)cluster_device_bytes(request->cluster)),

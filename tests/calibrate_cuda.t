@@ -30,11 +30,12 @@ my $measure = "calibrate --backend cuda --short --seconds 0.1 -o $folder/files";
 for my $turn ('first', 'second') {
     my ($status, $out, $errors) = meshwright('emulated/meshwright', $measure);
     check("the $turn time files are written", $status == 0
-        && 3 == grep { -s "$folder/files/$_.json" } qw(device cluster stack), "$status $errors");
+        && 4 == grep { -s "$folder/files/$_.json" } qw(device cluster stack kernels),
+        "$status $errors");
     check("the $turn time every precision has its rows",
         4 == grep { $out =~ /^contract, weight, $_ /m } qw(fp32 fp16 bf16 fp8), $out);
 }
-check('nothing is left beside them', 3 == (() = glob "$folder/files/* $folder/files/.??*"));
+check('nothing is left beside them', 4 == (() = glob "$folder/files/* $folder/files/.??*"));
 
 my $device = eval { $json->decode(text_of("$folder/files/device.json")) } // {};
 my %kind   = map { $_->{key} => $_ } @{ $device->{provenance} // [] };
@@ -53,12 +54,40 @@ my ($status, $out, $errors) = meshwright('emulated/meshwright', "plan $work",
     "--stack $folder/files/stack.json -o $folder/p.json");
 check('the planner predicts from them, in bf16', $status == 0 && $out =~ /local-gpu.* bf16/,
     "$status $out $errors");
+# The products of this very plan, whether or not they are among those that are always measured.
+($status, $out, $errors) = meshwright('emulated/meshwright',
+    "simulate $folder/p.json --kernels $folder/files/kernels.json");
+check('of its products few were measured', $status == 0
+    && $out =~ /^Measured: (\d+) of (\d+) matrix/m && $1 < $2, "$status $out $errors");
+($status, $out, $errors) = meshwright('emulated/meshwright',
+    "calibrate --backend cuda --short --seconds 0.1 --plan $folder/p.json -o $folder/own");
+check('calibration for the plan', $status == 0, "$status $errors");
+($status, $out, $errors) = meshwright('emulated/meshwright',
+    "simulate $folder/p.json --kernels $folder/own/kernels.json");
+check('after which all of them were', $status == 0
+    && $out =~ /^Measured: (\d+) of \1 matrix .* kernel table local \(20\d\d-/m && $1 > 20,
+    "$status $out $errors");
+
 ($status, $out, $errors) = meshwright('emulated/meshwright', "plan $folder/tiny.json local",
     "--seq-len 16 --global-batch 4 -o $folder/p.json");
 check('CLUSTER local is the GPU that is there, from the cache', $status == 0
     && $out =~ /local-gpu/ && $errors !~ /measuring/, "$status $out $errors");
 ($status, $out, $errors) = meshwright('emulated/meshwright', "topology local");
 check('and its topology', $status == 0 && $out =~ /local-gpu/, "$status $out $errors");
+
+# The transport is the one that a run would choose.
+{
+    local $ENV{MESHWRIGHT_EMULATED_GPUS} = 2;
+    ($status, $out, $errors) = meshwright('emulated/meshwright',
+        "$measure --ranks 2");
+}
+check('with a device each over NCCL', $status == 0
+    && $out =~ /^2 ranks on 2 devices, over nccl; /m && $errors eq '', "$status $out $errors");
+my @missing = grep {
+    my $kind = $_;
+    2 > (() = $out =~ /^$kind +[0-9.]+ [KM]iB +[0-9.]+ [mu\x80-\xff]*s /mg)
+} qw(all-reduce all-gather reduce-scatter all-to-all send-recv);
+check('every collective by size', !@missing, "@missing: $out");
 
 if (-e '/dev/nvidiactl') {
     check('a device is there: nothing to be said of none # SKIP', 1);

@@ -52,6 +52,14 @@ check('a row a stage, aligned', $out =~ /^stage +result +measured +goal/
       && 5 == (() = $out =~ /^(?:[kg]\w+_\w+|one_gpu_bf16|memcheck|replay) +(?:pass|skipped) /mg),
       $out);
 
+# What was calibrated for is what is run.
+($status, $out, $errors, $text) = run($emulated, '--stages calibrate,prediction');
+%stage = stages_of($text);
+my $of = $stage{prediction}{values} // {};
+check('a plan is predicted from products that were measured for it', $status == 0
+      && $of->{measured_products} > 20 && $of->{measured_products} == $of->{products}
+      && $of->{predicted_step_s} > 0, "$status $text $errors");
+
 # What fails is a row, and the others stay.
 ($status, $out, $errors, $text) = run("$emulated MESHWRIGHT_KEEP_CORETYPE=1 TMPDIR=$folder",
     '--stages kernels_fp32,torch_124m --seconds 0');

@@ -47,11 +47,20 @@ for my $ranks (1, 2, 4) {
 
 my ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 2 --quiet",
     "-o $folder/files");
-check('device, cluster and stack are written', $status == 0
-    && 3 == grep { -s "$folder/files/$_.json" } qw(device cluster stack), "$status $out $errors");
+check('device, cluster, stack and kernels are written', $status == 0
+    && 4 == grep { -s "$folder/files/$_.json" } qw(device cluster stack kernels),
+    "$status $out $errors");
 ($status, $out, $errors) = meshwright("plan $folder/tiny.json $folder/files/cluster.json $work",
     "--stack $folder/files/stack.json -o $folder/p.json");
 check('and planned with', $status == 0 && -s "$folder/p.json", "$status $out $errors");
+my $own = "calibrate --short --seconds 0.1 --ranks 2 --quiet -o $folder/own";
+($status, $out, $errors) = meshwright("$own --plan $folder/p.json");
+check('the products of this plan are measured', $status == 0, "$status $out $errors");
+($status, $out, $errors) = meshwright("simulate $folder/p.json",
+    "--kernels $folder/own/kernels.json");
+check('and all of it is priced by them', $status == 0
+    && $out =~ /^Measured: (\d+) of \1 matrix .* kernel table local \(20\d\d-/m && $1 > 20,
+    "$status $out $errors");
 ($status, $out, $errors) = meshwright("topology local --ranks 2");
 check('the topology of local', $status == 0 && $out =~ /shared-memory/, "$status $out $errors");
 
@@ -61,6 +70,23 @@ check('other clusters have no ranks to set', $status == 2 && $errors =~ /--ranks
 ($status, $out, $errors) = meshwright("plan $folder/tiny.json local --ranks 2 $work",
     "--precision bf16 -o $folder/p.json");
 check('a CPU has no bf16', $status == 2 && $errors =~ /bf16/, "$status $errors");
+# Plans that this machine cannot measure, in one line and with nothing written.
+for my $wrong (
+    ['', 'p.json: its stack meshwright runs products that share an input as one'],
+    ["--stack $folder/files/stack.json --precision bf16",
+        'p.json: it computes in bf16, which the back end cpu does not'],
+) {
+    meshwright("plan $folder/tiny.json dgx-h100 --gpus 2 $work $wrong->[0] -o $folder/p.json");
+    ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 1 --quiet",
+        "--plan $folder/p.json -o $folder/none");
+    check("a plan it cannot measure: $wrong->[1]", $status == 3 && $out eq '' && !-e "$folder/none"
+        && $errors =~ /\Ameshwright calibrate: [^\n]*\Q$wrong->[1]\E[^\n]*\n\z/,
+        "$status $out $errors");
+}
+($status, $out, $errors) = meshwright("$own --plan $folder/missing.json");
+check('a plan that is not there', $status == 3
+    && $errors =~ /\A[^\n]*missing\.json[^\n]*\n\z/, "$status $errors");
+
 open my $broken, '>', "$folder/file" or die;
 close $broken;
 $ENV{XDG_CACHE_HOME} = "$folder/file";

@@ -145,7 +145,7 @@ static void what_is_written_is_read_again(void **state)
     struct calibration calibration = measure(arena, &fake);
     struct machine machine = make(arena, &calibration);
     const struct local_key key = {"a processor", "a library", "0", "b", 2, 2, 8000000000, "cpu"};
-    const struct local made = {machine.cluster, machine.stack};
+    const struct local made = {machine.cluster, machine.stack, machine.kernels};
     const char *text = local_text(arena, &key, &made);
     char path[] = "/tmp/meshwright-test-XXXXXX";
     int file = mkstemp(path);
@@ -182,7 +182,7 @@ static void what_any_machine_gives_is_read_again(void **state)
         request.is_short = true;
         assert_true(calibrate(arena, &request, &calibration, &err));
         struct machine machine = make(arena, &calibration);
-        const struct local made = {machine.cluster, machine.stack};
+        const struct local made = {machine.cluster, machine.stack, machine.kernels};
         struct local found;
         bool done = local_parse(arena, local_text(arena, &key, &made), &key, &found, &err);
         assert_string_equal(err.text, "");

@@ -163,7 +163,7 @@ static void what_is_written_is_read_again(void **state)
             make(arena, &calibration, ranks > 1 ? machine_like(arena, &H200) : NULL);
         const struct local_key key = {"NVIDIA H200", "libraries",  "0",   "b", 16,
                                       ranks,         150000000000, "cuda"};
-        const struct local made = {machine.cluster, machine.stack};
+        const struct local made = {machine.cluster, machine.stack, machine.kernels};
         bool done = local_parse(arena, local_text(arena, &key, &made), &key, &found, &err);
         assert_string_equal(err.text, "");
         assert_true(done);

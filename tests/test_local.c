@@ -25,8 +25,8 @@ static const struct local_key KEY = {"a processor", "a library", "0", "b", 2, 1,
 static char *text_for(struct arena *arena, const struct local_key *key)
 {
     struct err err = {0};
-    struct local local = {cluster_load(arena, "dgx-h100", &err),
-                          stack_load(arena, "meshwright-cpu", &err)};
+    struct local local = {.cluster = cluster_load(arena, "dgx-h100", &err),
+                          .stack = stack_load(arena, "meshwright-cpu", &err)};
     assert_string_equal(err.text, "");
     assert_true(cluster_take_gpus(local.cluster, key->rank_count, &err));
     return local_text(arena, key, &local);

@@ -90,7 +90,7 @@ static void read_row(const struct json *at, struct kernel *row, struct err *err)
     row->precision = (enum precision)precision;
 }
 
-static bool same_shape(const struct kernel *a, const struct kernel *b)
+bool kernel_same_shape(const struct kernel *a, const struct kernel *b)
 {
     return a->kind == b->kind && a->phase == b->phase && a->precision == b->precision &&
            a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
@@ -119,7 +119,7 @@ static uint64_t hash_of(const struct kernel *kernel)
 static int slot_of(const struct kernel_table *table, const struct kernel *kernel)
 {
     uint64_t last = (uint64_t)table->slot_count - 1, at = hash_of(kernel) & last;
-    while (table->slots[at] && !same_shape(&table->rows[table->slots[at] - 1], kernel)) {
+    while (table->slots[at] && !kernel_same_shape(&table->rows[table->slots[at] - 1], kernel)) {
         at = (at + 1) & last;
     }
     return (int)at;
@@ -144,9 +144,9 @@ static double flop_of(const struct kernel *row)
     return 2 * batch * (double)row->heads * pairs * width;
 }
 
-// The row of the same shape that stands before, or -1.
-static int index_rows(struct arena *arena, struct kernel_table *table)
+int kernels_index(struct arena *arena, struct kernel_table *table)
 {
+    table->flop_per_s_most = 0;
     table->slot_count = 2;
     while (table->slot_count < 2 * table->row_count)
         table->slot_count *= 2;
@@ -175,7 +175,7 @@ static struct kernel_table *read_object(struct arena *arena, const struct json *
         read_row(&at, &table->rows[i], err);
     }
     if (err->kind) return NULL;
-    int twice = index_rows(arena, table);
+    int twice = kernels_index(arena, table);
     if (twice >= 0) {
         struct json at = json_item(&rows, twice);
         json_fail(&at, err, "a row of this shape stands before");
@@ -263,11 +263,10 @@ struct kernel_table *kernels_select(struct arena *arena, const struct kernel_tab
     *selected = *table;
     selected->rows = ARENA_NEW(arena, struct kernel, table->row_count);
     selected->row_count = 0;
-    selected->flop_per_s_most = 0;
     for (int i = 0; i < table->row_count; i++) {
         if (used[i]) selected->rows[selected->row_count++] = table->rows[i];
     }
-    int twice = index_rows(arena, selected);
+    int twice = kernels_index(arena, selected);
     assert(twice < 0);  // no two in the table are alike
     (void)twice;
     return selected;

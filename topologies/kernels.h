@@ -49,8 +49,12 @@ MUST_CHECK struct kernel_table *kernels_read(struct arena *arena, const struct j
                                              struct err *err);
 MUST_CHECK struct kernel_table *kernels_load(struct arena *arena, const char *name,
                                              struct err *err);
+// Lets the rows of a table be found, for one that was not read. -1, or the second of two rows of
+// one shape, with which the table is wrong. Again after their seconds change, for flop_per_s_most.
+int kernels_index(struct arena *arena, struct kernel_table *table);
 // Writes the object that `kernels_read` reads.
 void kernels_write(struct json_writer *writer, const char *key, const struct kernel_table *table);
+bool kernel_same_shape(const struct kernel *a, const struct kernel *b);
 // The row of this shape, whatever `wanted->s` is; NULL if there is none.
 const struct kernel *kernels_find(const struct kernel_table *table, const struct kernel *wanted);
 // The table with the rows that `used[row]` names only.

@@ -195,5 +195,6 @@ fail:
 }
 
 __attribute__((visibility("default"))) const struct communicator_plugin meshwright_communicator = {
+    .version = COMMUNICATOR_VERSION,
     .open = open_mpi,
 };

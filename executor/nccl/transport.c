@@ -215,10 +215,6 @@ static const struct transport *open_nccl(const struct communicator_services *ser
                                          const struct communicator_request *request,
                                          struct communicator **opened, struct err *err)
 {
-    if (services->version != COMMUNICATOR_VERSION) {
-        services->fail(err, ERR_SYSTEM, "exec_nccl.so is of another version of this program");
-        return NULL;
-    }
     struct communicator *communicator = calloc(1, sizeof *communicator);
     if (!communicator) {
         services->fail(err, ERR_SYSTEM, "out of memory");
@@ -255,5 +251,6 @@ static const struct transport *open_nccl(const struct communicator_services *ser
 }
 
 __attribute__((visibility("default"))) const struct communicator_plugin meshwright_communicator = {
+    .version = COMMUNICATOR_VERSION,
     .open = open_nccl,
 };

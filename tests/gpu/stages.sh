@@ -11,7 +11,7 @@ kernels_bf16   40  the same in bf16
 one_gpu_fp32   60  a model trained on one GPU in fp32: the losses are the CPU's
 one_gpu_bf16   45  the same in bf16, near the CPU's
 calibrate      90  the files of this device
-prediction     60  a plan from these files: predicted step and memory beside measured
+prediction     90  a plan whose products are calibrated for: predicted step and memory beside measured
 layer_8b      120  Llama-8B-shaped layers, bf16, 8192 tokens: MFU of a layer and of the step
 gpt2_124m      45  tokens a second and MFU
 torch_124m     60  the same by PyTorch, compiled, flash attention
@@ -111,8 +111,9 @@ plan() {
     plan_model=$2
     shift 2
     cluster='dgx-h200 --stack meshwright'
-    if [ -s "$WORK/calibrated/cluster.json" ] && [ "${SHIPPED:-}" = "" ]; then
-        cluster="$WORK/calibrated/cluster.json --stack $WORK/calibrated/stack.json"
+    files=${FILES:-$WORK/calibrated}
+    if [ -s "$files/cluster.json" ] && [ "${SHIPPED:-}" = "" ]; then
+        cluster="$files/cluster.json --stack $files/stack.json"
     fi
     # shellcheck disable=SC2086
     "$MESHWRIGHT" plan "$plan_model" $cluster -o "$plan_out" "$@"
@@ -201,8 +202,24 @@ stage_prediction() {
     [ -s "$WORK/calibrated/cluster.json" ] || skip "nothing was calibrated"
     model=gpt2 length=1024 batch=16
     if [ -n "$TINY" ]; then write_tiny && model=$WORK/tiny.json length=32 batch=4; fi
-    plan "$WORK/$stage.plan" "$model" --gpus 1 --precision bf16 --seq-len $length \
-        --global-batch $batch --micro-batch $((batch / 2)) --zero 0 --recompute none || return
+    # The plan says which products to measure, and is made anew from what they took.
+    own=$WORK/$stage.files short='--seconds 25'
+    [ -z "$TINY" ] || short='--short --seconds 0.2'
+    set -- "$model" --gpus 1 --precision bf16 --seq-len $length --global-batch $batch \
+        --micro-batch $((batch / 2)) --zero 0 --recompute none
+    plan "$WORK/$stage.first" "$@" || return
+    # shellcheck disable=SC2086
+    "$MESHWRIGHT" calibrate --backend cuda --quiet $short --plan "$WORK/$stage.first" \
+        -o "$own" || return
+    FILES=$own plan "$WORK/$stage.plan" "$@" --kernels "$own/kernels.json" || return
+    products=$(sed -n 's/.*"price_count": \([0-9]*\).*/\1/p' "$WORK/$stage.plan" | head -n 1)
+    wanted=$(sed -n 's/.*"kernel_count": \([0-9]*\).*/\1/p' "$WORK/$stage.plan" | head -n 1)
+    value measured_products "${products:-0}"
+    value products "${wanted:-0}"
+    if [ "${products:-0}" != "${wanted:-none}" ]; then
+        say reason "$products of $wanted products were measured"
+        return 1
+    fi
     run_on "$WORK/$stage.run" "$WORK/$stage.plan" --backend cuda --steps 8 || return
     predicted=$(number_of "$WORK/$stage.run" predicted_step_s)
     measured=$(number_of "$WORK/$stage.run" measured_step_s)
