@@ -133,4 +133,16 @@ my @in_time = grep { $_->{status} eq 'fits' && $_->{time_s} <= 20 * 86400 } @sce
 my ($cheapest) = sort { $a->{money} <=> $b->{money} } @in_time;
 check('the answer is the cheapest in time',
       @in_time > 2 && $scenarios[$answer->{answer}]{money} == $cheapest->{money});
+
+# Where credits pay for all of it, its picture is drawn all the same: of nothing, or next to it.
+for my $batch ('16', '16,32') {
+    my $file = "$folder/credits/pareto.svg";
+    unlink $file;
+    my ($status) = meshwright('whatif bloom-560m --offers rental-2024 --seq-len 512 '
+                              . "--global-batch $batch -o $folder/credits");
+    my $rows = $json->decode(text_of("$folder/credits/whatif.json"))->{scenarios};
+    my $free = grep { ($_->{money} // 1) == 0 } @$rows;
+    check("what credits pay for has a picture (batch $batch)",
+          !$status && $free > 0 && text_of($file) =~ m{</svg>\s*\z}, text_of("$folder/stderr"));
+}
 print "1..$number\n";
