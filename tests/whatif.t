@@ -145,4 +145,14 @@ for my $batch ('16', '16,32') {
     check("what credits pay for has a picture (batch $batch)",
           !$status && $free > 0 && text_of($file) =~ m{</svg>\s*\z}, text_of("$folder/stderr"));
 }
+
+# A run that never ends is no answer, and no number, in any form.
+my $endless = 'whatif gpt2 dgx-a100-40g --gpus 8 --seq-len 512 --global-batch 16 '
+    . '--checkpoint-bandwidth 1';
+for my $form ('', '--json', '--csv', '--deadline 30d', '--tokens 1T', "-o $folder/endless") {
+    my ($status, $out) = meshwright("$endless $form");
+    check("a run that never ends is not possible ($form)",
+          $status == 1 && $out =~ /impossible/ && $out =~ /the run never ends/
+              && $out !~ /\b-?(?:inf|nan)\b/, "$status $out " . text_of("$folder/stderr"));
+}
 print "1..$number\n";
