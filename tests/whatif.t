@@ -5,6 +5,8 @@ use strict;
 use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
+use lib 'tests';
+use Schema;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
@@ -69,23 +71,8 @@ my @scenarios = @{ $answer->{scenarios} };
 check('32 scenarios, half of them shared',
       @scenarios == 32 && $answer->{searched_count} == 16, scalar @scenarios);
 
-# Keys as the schema says.
-my $schema = $json->decode(text_of('reports/whatif.schema.json'));
-
-sub breach {
-    my ($value, $object) = @_;
-    for (@{ $object->{required} }) { return "$_ is missing" if !exists $value->{$_} }
-    for (sort keys %$value) {
-        my $rule = $object->{properties}{$_} or return "$_ is not of the schema";
-        my $names = $rule->{enum} or next;
-        my $given = $value->{$_};
-        return "$given is none of its values" if !grep { $_ eq $given } @$names;
-    }
-    return '';
-}
-my $fault = breach($answer, $schema);
-$fault ||= breach($answer->{question}, $schema->{properties}{question});
-$fault ||= breach($_, $schema->{properties}{scenarios}{items}) for @scenarios;
+my $schema = Schema::from_file('reports/whatif.schema.json');
+my $fault  = Schema::breach($answer, $schema, '$');
 check('JSON is as its schema says', !$fault, $fault);
 
 # CSV, whose fields with commas are in quotes.
