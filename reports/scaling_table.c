@@ -61,10 +61,10 @@ static const char *errors_text(struct arena *arena, const struct scaling *scalin
     struct scaling_error error = scaling_error(scaling);
     if (error.count == 0) return text;
     return arena_print(
-        arena, "%sOf %d %smeasured points the largest error is %s (%lld GPUs), the mean %s.\n",
+        arena, "%sOf %d %smeasured point%s the largest error is %s (%lld GPUs), the mean %s.\n",
         text, error.count, scaling->calibrated.gpus > 0 ? "other " : "",
-        units_ratio(arena, error.worst_ratio), (long long)error.worst_gpus,
-        units_ratio(arena, error.mean_ratio));
+        error.count == 1 ? "" : "s", units_ratio(arena, error.worst_ratio),
+        (long long)error.worst_gpus, units_ratio(arena, error.mean_ratio));
 }
 
 static const char *verdict_text(struct arena *arena, const struct whatif *whatif, double first)

@@ -223,6 +223,13 @@ static void put_injection_tile(struct markup *page, const struct report *report)
     if (report->injection->jitter_ratio > 0)
         text = arena_print(arena, "%s%sjitter of %s", text, before,
                            units_ratio(arena, report->injection->jitter_ratio));
+    const struct money *money = &report->evaluation->prediction.money;
+    if (money->train_s > 0) {
+        double ratio = result->step_s / result->planned_s;
+        text =
+            arena_print(arena, "%s; the run takes %s instead of %s", text,
+                        long_text(arena, money->train_s * ratio), long_text(arena, money->train_s));
+    }
     close_tile(page, text);
 }
 

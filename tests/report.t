@@ -166,6 +166,10 @@ for my $plan (@plans) {
         && $data->{injection}{step_s} < 1.2 * $data->{prediction}{step_s},
         'a rank that is 20 % slower costs some of it');
     ok($pages{many} =~ /id="figure-injection"/, 'and is drawn');
+    my $longer = $data->{injection}{step_s} / $data->{injection}{planned_s};
+    ok(abs($data->{injection}{train_s} / $data->{prediction}{money}{train_s} / $longer - 1) < 1e-9
+        && $pages{many} =~ /; the run takes [\d.]+ \w+ instead of [\d.]+ \w+/,
+        'and the run is so much longer');
     ok($json->encode([map { $_->{gpus} } @{ $data->{scaling} }]) eq '[16,32,64]',
         'the scaling curve has the GPU counts that were asked for');
     my ($own) = grep { $_->{gpus} == 32 } @{ $data->{scaling} };
