@@ -194,9 +194,7 @@ static bool writes_another_buffer(struct victim *victim)
 static bool makes_value(const struct victim *victim, int task)
 {
     const struct script_task *of = &victim->script->tasks[task];
-    return of->kind == SCRIPT_INSTR && of->output_count > 0 &&
-           of->outputs[0].place == PLACE_ARENA && of->outputs[0].parameter < 0 &&
-           of->outputs[0].bytes > 0;
+    return of->kind == SCRIPT_INSTR && has_output(victim, task) && of->outputs[0].parameter < 0;
 }
 
 static bool writes_outside(struct victim *victim)
