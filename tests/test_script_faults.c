@@ -185,9 +185,8 @@ static bool has_output(const struct victim *victim, int task)
 
 static bool writes_another_buffer(struct victim *victim)
 {
-    int task = pick(victim, has_output);
-    if (task < 0) return false;
-    victim->script->tasks[task].outputs[0].buffer += draw_int(victim->draw, 0, 1) ? 1 : -1;
+    struct script_task *task = &victim->script->tasks[pick(victim, has_output)];
+    task->outputs[0].buffer += draw_int(victim->draw, 0, 1) ? 1 : -1;
     return true;
 }
 
