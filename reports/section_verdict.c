@@ -197,7 +197,9 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
     const char *text = arena_print(
         arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
         long_text(arena, goodput->mtbf_s), long_text(arena, goodput->interval_s));
-    if (goodput->expected_s > 0) {
+    if (!isfinite(goodput->expected_s)) {
+        text = arena_print(arena, "%s; with them the run never ends", text);
+    } else if (goodput->expected_s > 0) {
         text = arena_print(arena, "%s; with them %s (9 of 10 runs by %s)", text,
                            long_text(arena, goodput->expected_s),
                            long_text(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));

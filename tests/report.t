@@ -205,6 +205,19 @@ for my $plan (@plans) {
         'without gnuplot there is the page, and one line') or print "# $status $said\n";
 }
 
+# A run that never ends is said to, where its length would stand.
+{
+    my ($status, $out, $said) = run("meshwright report $tmp/many.json --no-scaling "
+        . "--tokens 1T --checkpoint-bandwidth 1 -o $tmp/endless");
+    my $page = slurp("$tmp/endless/index.html");
+    $page =~ s/<script.*?<\/script>//gs;
+    ok($status == 0 && $page =~ /with them the run never ends/ && $page !~ /\b(?:inf|nan)\b/,
+        'a run that never ends is said to') or print "# $status $said\n";
+    my (undef, $table) = run("meshwright simulate $tmp/many.json --tokens 1T "
+        . '--checkpoint-bandwidth 1');
+    ok($table =~ /^1 T tokens +never: /m && $table !~ /\b(?:inf|nan)\b/, 'in the table, too');
+}
+
 # What is refused.
 spill("$tmp/broken.json", '{');
 {
