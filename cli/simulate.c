@@ -54,7 +54,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     prediction_write(&writer, "prediction", prediction);
     if (more->ablation) ablation_write(&writer, more->ablation);
     if (more->explain) explain_write(&writer, more->explain);
-    if (more->injected) inject_write(&writer, more->injection, more->injected);
+    if (more->injected) inject_write(&writer, more->injection, more->injected, &prediction->money);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
 }
@@ -148,7 +148,11 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (arguments->ablation)
         fputs(ablation_text(arena, request->cluster, &extras->ablation), stdout);
     if (arguments->explain) fputs(explain_text(arena, &extras->explain), stdout);
-    if (is_injected) fputs(inject_text(arena, &extras->injection, &extras->injected), stdout);
+    if (is_injected) {
+        fputs(inject_text(arena, &extras->injection, &extras->injected,
+                          &evaluation->prediction.money, request->workload.tokens),
+              stdout);
+    }
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)

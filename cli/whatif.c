@@ -27,20 +27,24 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     return done;
 }
 
-// One cluster, and nothing beside its size is swept.
-static bool check_scaling(const struct whatif_job *job, struct err *err)
+// Nothing beside the size of the cluster is swept; `who` asks.
+static bool check_lists(const struct sweep *sweep, const char *who, struct err *err)
 {
-    const struct sweep *sweep = &job->sweep;
-    if (sweep->cluster_count != 1) {
-        return err_set(err, ERR_USAGE, "--scaling is of one cluster, found %d",
-                       sweep->cluster_count);
-    }
     for (int axis = SWEEP_SEQ_LEN; axis < SWEEP_AXIS_COUNT; axis++) {
         if (sweep->axes[axis].count < 2) continue;
-        return err_set(err, ERR_USAGE, "--scaling sweeps the GPUs alone, and %s is a list",
+        return err_set(err, ERR_USAGE, "%s sweeps the GPUs alone, and %s is a list", who,
                        sweep_option((enum sweep_axis)axis));
     }
     return true;
+}
+
+static bool check_scaling(const struct whatif_job *job, struct err *err)
+{
+    if (job->sweep.cluster_count != 1) {
+        return err_set(err, ERR_USAGE, "--scaling is of one cluster, found %d",
+                       job->sweep.cluster_count);
+    }
+    return check_lists(&job->sweep, "--scaling", err);
 }
 
 // What was asked, run and judged.
@@ -118,10 +122,14 @@ static bool check_arguments(const struct whatif_arguments *arguments, struct err
     if (arguments->offers && (arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES])) {
         return err_set(err, ERR_USAGE, "--offers says itself how many GPUs there are");
     }
+    if (arguments->min_gpus && arguments->lists[SWEEP_NODES]) {
+        return err_set(err, ERR_USAGE, "--min-gpus looks for the size itself: --nodes has no say");
+    }
     bool no_cluster = arguments->clusters.count == 0 && !arguments->offers;
     bool sizes = arguments->min_gpus || arguments->largest_model || no_cluster;
     bool limits = arguments->deadline || arguments->budget > 0 || arguments->scaling ||
                   arguments->calibrate || arguments->measured;
+    if (arguments->largest_model && no_cluster) return err_set(err, ERR_USAGE, "missing CLUSTER");
     if (sizes && (limits || arguments->csv || arguments->folder)) {
         return err_set(err, ERR_USAGE, "%s",
                        no_cluster ? "missing CLUSTER"
@@ -136,10 +144,12 @@ static int run(struct arena *arena, const struct whatif_arguments *arguments, in
     struct whatif_job job;
     if (!check_arguments(arguments, err)) return exit_status(err);
     if (!whatif_job_make(arena, arguments, argc, argv, &job, err)) return exit_status(err);
-    if (job.sweep.cluster_count == 0) return whatif_needs(arena, &job, err);
-    if (arguments->min_gpus) return whatif_least(arena, &job, err);
     if (arguments->largest_model) return whatif_largest(arena, &job, err);
-    return answer(arena, &job, err);
+    bool no_cluster = job.sweep.cluster_count == 0;
+    if (!no_cluster && !arguments->min_gpus) return answer(arena, &job, err);
+    const char *who = no_cluster ? "whatif without CLUSTER" : "--min-gpus";
+    if (!check_lists(&job.sweep, who, err)) return exit_status(err);
+    return no_cluster ? whatif_needs(arena, &job, err) : whatif_least(arena, &job, err);
 }
 
 int whatif_command(int argc, char **argv, struct err *err)

@@ -111,6 +111,13 @@ static void fill_finish(const struct goodput_request *request, const struct rene
     const struct node_group *last = &cluster->nodes[cluster->node_group_count - 1];
     goodput->gpu_count = cluster->rank_count + (double)cluster->failures.spare_nodes * last->gpus;
     if (request->steps <= 0) return;
+    if (goodput->goodput_ratio < GOODPUT_LEAST_RATIO) {
+        goodput->expected_s = goodput->interruptions = goodput->gpu_hours = INFINITY;
+        goodput->money = cluster->price.per_gpu_hour > 0 ? INFINITY : 0;
+        for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
+            goodput->finish_s[i] = INFINITY;
+        return;
+    }
     double work_s = request->steps * request->step_s;
     goodput->expected_s = renewal_mean_s(renewal, work_s);
     renewal_quantiles(renewal, work_s, QUANTILE_RATIOS, goodput->finish_s, GOODPUT_QUANTILE_COUNT);

@@ -23,6 +23,8 @@
 // SuperPOD reference architecture for H100, table 6).
 static const double GOODPUT_RESTART_S = 600;
 static const double GOODPUT_HOST_BYTES_PER_S = 20e9 / 32;
+// Below this share of progress a run has no end that is worth a number: its length is infinite.
+static const double GOODPUT_LEAST_RATIO = 1e-6;
 
 struct goodput_request {
     const struct cluster *cluster;  // its failures, and how many ranks
@@ -48,7 +50,8 @@ struct goodput {
     double wait_s;     // of it that wait, in the mean over all interruptions
     double goodput_ratio;                                // progress over wall clock
     double checkpoint_ratio, lost_ratio, restart_ratio;  // the rest: these four sum to 1
-    double expected_s;                                   // of the whole run; 0: not asked
+    double expected_s;                                   // of the whole run; 0: not asked;
+                                                         // INFINITY: it does not end
     double finish_s[GOODPUT_QUANTILE_COUNT];
     double interruptions;  // expected, over the whole run
     double gpu_count;      // that are paid for, spares included

@@ -120,12 +120,16 @@ static bool scatter(const struct checking *checking, struct check_stage *stage, 
 {
     const struct script *script = stage->script;
     const struct script_task *task = check_task(stage);
+    const struct block_program *block = checking->program->blocks[task->block];
     struct check_work *work = check_work_of(stage, task);
     int first = script->parameters[script->units[task->unit].first_parameter].index, taken;
     if (!check_complete(checking, stage, &taken)) return false;
     if (task->input_count != 1 + taken || task->inputs[0].bytes != bytes)
         return check_fail(checking, stage, "does not take its room of %lld bytes and %d more",
                           (long long)bytes, taken);
+    if (task->inputs[0].buffer != block->instrs[task->instr].inputs[0])
+        return check_fail(checking, stage, "takes %s for its room",
+                          check_buffer_name(block, task->inputs[0].buffer));
     int64_t at = task->inputs[0].offset;
     // What waited is added to what the room has.
     if (!check_read(checking, stage, &task->inputs[0], work->room[first].value - 1, NULL) ||
@@ -133,6 +137,10 @@ static bool scatter(const struct checking *checking, struct check_stage *stage, 
         return false;
     for (int i = 1; i < task->input_count; i++) {
         int index = script->parameters[task->inputs[i].parameter].index;
+        if (task->inputs[i].buffer != work->waiting_buffer[index])
+            return check_fail(checking, stage, "takes %s for the gradient of parameter %d",
+                              check_buffer_name(block, task->inputs[i].buffer),
+                              task->inputs[i].parameter);
         if (!check_read(checking, stage, &task->inputs[i], work->waiting[index] - 1, NULL))
             return false;
     }
@@ -158,6 +166,9 @@ bool check_flat_task(const struct checking *checking, struct check_stage *stage)
                           (long long)instr->bytes, (long long)bytes);
     if (!instr) return make(checking, stage, bytes, work->room);
     if (!is_gather) return scatter(checking, stage, bytes);
+    if (task->output_count == 1 && task->outputs[0].buffer != instr->outputs[0])
+        return check_fail(checking, stage, "gathers into %s",
+                          check_buffer_name(block, task->outputs[0].buffer));
     return check_state_operands(checking, stage, task->inputs, task->input_count, PLACE_WEIGHT) &&
            make(checking, stage, bytes, work->gathered[instr->phase != PHASE_FORWARD]);
 }

@@ -101,6 +101,7 @@ static struct check_work *works_make(const struct checking *checking,
         work->room = ARENA_NEW(arena, struct check_part, parameters);
         work->added = ARENA_NEW(arena, int, parameters);
         work->waiting = ARENA_NEW(arena, int, parameters);
+        work->waiting_buffer = ARENA_NEW(arena, int, parameters);
         work->is_scattered = ARENA_NEW(arena, bool, parameters);
         if (stage->moved_at[chunk][p])
             work->moved = ARENA_NEW(arena, int, block->program->buffer_count);
@@ -294,6 +295,7 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
             return check_fail(flow->checking, flow->stage, "%s is not written whole", name);
         if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
         flow->work->waiting[index] = 1 + value;
+        flow->work->waiting_buffer[index] = operand->buffer;
         return true;
     }
     if (!operand->adds)

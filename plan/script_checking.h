@@ -72,6 +72,7 @@ struct check_work {
     struct check_part *gathered[2], *room;  // [parameter]: forward and backward
     int *added;                             // [parameter]: gradient writes so far
     int *waiting;                           // [parameter]: 1 + value that was made before the room
+    int *waiting_buffer;                    // [parameter]: and the buffer that it is
     bool *is_scattered;                     // [parameter]
 };
 

@@ -9,7 +9,7 @@
 // stage.
 
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
-enum { STAGES_MAX = 4, COLUMNS = 600 };
+enum { STAGES_MAX = 4, COLUMNS = 600, RAMP_MAX = 32 };
 
 // Something comes or goes.
 struct moment {
@@ -22,6 +22,7 @@ struct moment {
 struct curve {
     struct moment *moments;
     int count;
+    int ramp;  // moments in which a task brings or frees, fewer where tasks are many
     struct memory_parts parts;
     double logits_each, loss;  // of the head's chunk, where the stage has it
     double transit;            // of what is offloaded
@@ -33,9 +34,23 @@ static void add_moment(struct curve *curve, int64_t at_ns, double saved, double 
     curve->moments[curve->count++] = (struct moment){at_ns, saved, working, heads, losses};
 }
 
-// F brings what it saves; the end of B takes it away and leaves what W reads, the end of W takes
-// that. While a task runs it needs its working memory; its exposed communication, behind it, needs
-// none.
+// A task goes through the layers of its chunk one after another, which are much alike: what it
+// saves or frees comes or goes evenly. A forward has brought all before it ends, its logits last; a
+// backward frees nothing before it has begun, its logits first.
+static void add_ramp(struct curve *curve, const struct span *span, bool comes, double saved,
+                     int heads, int losses)
+{
+    int64_t length_ns = span->end_ns - span->start_ns;
+    int count = curve->ramp, last = comes ? count - 1 : 0;
+    for (int part = 0; part < count; part++) {
+        bool is_head = part == last;
+        add_moment(curve, span->start_ns + length_ns * (part + !comes) / count, saved / count, 0,
+                   is_head ? heads : 0, is_head ? losses : 0);
+    }
+}
+
+// F brings what it saves; B takes it away and leaves what W reads, W takes that. While a task runs
+// it needs its working memory; its exposed communication, behind it, needs none.
 static void add_task(struct curve *curve, const struct program *program,
                      const struct memory_hold *holds, const struct span *span)
 {
@@ -46,16 +61,14 @@ static void add_task(struct curve *curve, const struct program *program,
     double waiting = is_fused ? 0 : hold->waiting_bytes;
     double working = (double)curve->parts.transient_bytes, saved = hold->saved_bytes;
     int heads = hold->loss_bytes > 0;
-    if (id.kind == TASK_FORWARD) {
-        add_moment(curve, span->start_ns, saved, working, heads, heads);
-        add_moment(curve, span->end_ns, 0, -working, 0, 0);
-    } else if (id.kind == TASK_BACKWARD) {
-        add_moment(curve, span->start_ns, 0, working, 0, 0);
-        add_moment(curve, span->end_ns, waiting - saved, -working, -heads, is_fused ? -heads : 0);
-    } else {
-        add_moment(curve, span->start_ns, 0, working, 0, 0);
-        add_moment(curve, span->end_ns, -waiting, -working, 0, is_fused ? 0 : -heads);
-    }
+    add_moment(curve, span->start_ns, 0, working, 0, 0);
+    if (id.kind == TASK_FORWARD)
+        add_ramp(curve, span, true, saved, heads, heads);
+    else if (id.kind == TASK_BACKWARD)
+        add_ramp(curve, span, false, waiting - saved, -heads, is_fused ? -heads : 0);
+    else
+        add_ramp(curve, span, false, -waiting, 0, is_fused ? 0 : -heads);
+    add_moment(curve, span->end_ns, 0, -working, 0, 0);
 }
 
 // By time; at one moment what goes before what comes, because the next task uses it again.
@@ -101,7 +114,9 @@ static struct curve curve_of(struct arena *arena, const struct report *report, i
         curve.logits_each = holds[i].logits_bytes;
     }
     int tasks = TASK_KIND_COUNT * chunk_count * program->shape.micro_batch_count;
-    curve.moments = ARENA_NEW(arena, struct moment, 2 * tasks);
+    int wanted = 2 * COLUMNS / tasks;
+    curve.ramp = wanted < 1 ? 1 : wanted > RAMP_MAX ? RAMP_MAX : wanted;
+    curve.moments = ARENA_NEW(arena, struct moment, (2 + curve.ramp) * tasks);
     for (int64_t i = 0; i < trace->span_count; i++) {
         if (trace->spans[i].rank == stage) add_task(&curve, program, holds, &trace->spans[i]);
     }

@@ -88,17 +88,37 @@ static char *shares_text(struct arena *arena, const struct injection_result *res
     return table_text(&table);
 }
 
-char *inject_text(struct arena *arena, const struct injection *injection,
-                  const struct injection_result *result)
+// A run of longer steps costs in proportion.
+static const char *run_text(struct arena *arena, const struct injection_result *result,
+                            const struct money *planned, double tokens)
 {
+    static const double DAY_S = 86400;
+    double ratio = result->step_s / result->planned_s;
+    if (planned->train_s <= 0) return "";
+    const char *money = "";
+    if (planned->currency && planned->total > 0) {
+        money =
+            arena_print(arena, ", %s %s instead of %s", units_count(arena, planned->total * ratio),
+                        planned->currency, units_count(arena, planned->total));
+    }
     return arena_print(arena,
-                       "\nInjected: the step takes %s instead of %s, %s (%d timeline%s played)\n%s"
-                       "\nLonger than planned, for each rank\n%s",
-                       units_seconds(arena, result->step_s),
-                       units_seconds(arena, result->planned_s),
-                       longer(arena, result->step_s, result->planned_s), result->timeline_count,
-                       result->timeline_count == 1 ? "" : "s",
-                       effects_text(arena, injection, result), shares_text(arena, result));
+                       "%s tokens take %.1f days instead of %.1f, %s GPU-hours instead of %s%s\n",
+                       units_count(arena, tokens), planned->train_s * ratio / DAY_S,
+                       planned->train_s / DAY_S, units_count(arena, planned->gpu_hours * ratio),
+                       units_count(arena, planned->gpu_hours), money);
+}
+
+char *inject_text(struct arena *arena, const struct injection *injection,
+                  const struct injection_result *result, const struct money *planned, double tokens)
+{
+    return arena_print(
+        arena,
+        "\nInjected: the step takes %s instead of %s, %s (%d timeline%s played)\n%s%s"
+        "\nLonger than planned, for each rank\n%s",
+        units_seconds(arena, result->step_s), units_seconds(arena, result->planned_s),
+        longer(arena, result->step_s, result->planned_s), result->timeline_count,
+        result->timeline_count == 1 ? "" : "s", run_text(arena, result, planned, tokens),
+        effects_text(arena, injection, result), shares_text(arena, result));
 }
 
 static void write_cause(struct json_writer *writer, const struct injection_cause *cause,
@@ -117,12 +137,18 @@ static void write_cause(struct json_writer *writer, const struct injection_cause
 }
 
 void inject_write(struct json_writer *writer, const struct injection *injection,
-                  const struct injection_result *result)
+                  const struct injection_result *result, const struct money *planned)
 {
+    double ratio = result->step_s / result->planned_s;
     json_open(writer, "injection", '{');
     json_put_f64(writer, "planned_s", result->planned_s);
     json_put_f64(writer, "steady_s", result->steady_s);
     json_put_f64(writer, "step_s", result->step_s);
+    if (planned->train_s > 0) {
+        json_put_f64(writer, "train_s", planned->train_s * ratio);
+        json_put_f64(writer, "gpu_hours", planned->gpu_hours * ratio);
+        json_put_f64(writer, "total", planned->total * ratio);
+    }
     json_put_f64(writer, "jitter_ratio", injection->jitter_ratio);
     json_put_i64(writer, "timeline_count", result->timeline_count);
     json_open(writer, "causes", '[');

@@ -83,7 +83,8 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
         all += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
     }
     if (all == cluster->rank_count) return text;
-    return arena_print(arena, "%d GPUs of %s", cluster->rank_count, text);
+    return arena_print(arena, "%d GPU%s of %s", cluster->rank_count,
+                       cluster->rank_count == 1 ? "" : "s", text);
 }
 
 // Gibibytes, with a decimal where there are few.

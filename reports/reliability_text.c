@@ -38,6 +38,8 @@ const char *reliability_sentence(struct arena *arena, const struct cluster *clus
         units_bytes(arena, (double)goodput->checkpoint_bytes),
         duration(arena, goodput->interval_s));
     if (goodput->expected_s <= 0) return arena_print(arena, "%s\n", text);
+    if (!isfinite(goodput->expected_s))
+        return arena_print(arena, "%s;\n      with them the run never ends\n", text);
     return arena_print(arena, "%s;\n      with them %s, %s to %s in 4 of 5 runs\n", text,
                        duration(arena, goodput->expected_s), duration(arena, goodput->finish_s[0]),
                        duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
@@ -86,11 +88,15 @@ static void put_run(struct table *table, const struct cluster *cluster, double t
                     const struct goodput *goodput)
 {
     struct arena *arena = table->arena;
-    put(table, arena_print(arena, "%s tokens", units_count(arena, tokens)),
+    const char *name = arena_print(arena, "%s tokens", units_count(arena, tokens));
+    if (!isfinite(goodput->expected_s)) {
+        put(table, name, "never: interruptions come faster than checkpoints");
+        return;
+    }
+    put(table, name,
         arena_print(arena, "%s expected; 10 %% of runs take %s, 50 %% %s, 90 %% %s",
                     duration(arena, goodput->expected_s), duration(arena, goodput->finish_s[0]),
                     duration(arena, goodput->finish_s[1]), duration(arena, goodput->finish_s[2])));
-    if (!isfinite(goodput->expected_s)) return;
     const char *money = "";
     if (goodput->money > 0) {
         money = arena_print(arena, ", %s %s", units_count(arena, goodput->money),

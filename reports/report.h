@@ -10,7 +10,8 @@
 // - sections have ids, in this order: verdict, what-if, why, step, pipeline, memory, traffic,
 //   roofline, scaling, sensitivity, pareto, alternatives, inputs. A section that has nothing to say
 //   is absent. Each figure is <figure id="figure-NAME">, NAME as its files are called.
-// - <script type="application/json" id="report-data"> holds the numbers once:
+// - <script type="application/json" id="report-data"> holds the numbers once, as
+//   reports/report.schema.json says:
 //     {"report": 1, "meshwright": VERSION,
 //      "plan": {...},         the plan file as it was read: model.config, cluster, stack, workload,
 //                             parallel are what a planner in the page needs

@@ -107,7 +107,10 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     explain_write(&writer, &report->explain);
     write_alternatives(&writer, report);
     write_traffic(&writer, &facts->traffic);
-    if (report->injection) inject_write(&writer, report->injection, &report->injected);
+    if (report->injection) {
+        inject_write(&writer, report->injection, &report->injected,
+                     &report->evaluation->prediction.money);
+    }
     write_scaling(&writer, report);
     json_close(&writer, '}');
     return writer.text;

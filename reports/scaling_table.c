@@ -61,10 +61,10 @@ static const char *errors_text(struct arena *arena, const struct scaling *scalin
     struct scaling_error error = scaling_error(scaling);
     if (error.count == 0) return text;
     return arena_print(
-        arena, "%sOf %d %smeasured points the largest error is %s (%lld GPUs), the mean %s.\n",
+        arena, "%sOf %d %smeasured point%s the largest error is %s (%lld GPUs), the mean %s.\n",
         text, error.count, scaling->calibrated.gpus > 0 ? "other " : "",
-        units_ratio(arena, error.worst_ratio), (long long)error.worst_gpus,
-        units_ratio(arena, error.mean_ratio));
+        error.count == 1 ? "" : "s", units_ratio(arena, error.worst_ratio),
+        (long long)error.worst_gpus, units_ratio(arena, error.mean_ratio));
 }
 
 static const char *verdict_text(struct arena *arena, const struct whatif *whatif, double first)
@@ -101,9 +101,9 @@ char *scaling_table_text(struct arena *arena, const struct scaling *scaling)
     for (int i = 0; i < whatif->row_count; i++) {
         add_row(&table, arena, scaling, &whatif->rows[i], first);
     }
-    return arena_print(arena, "%s on %s%s: %d numbers of GPUs\n%s%s%s%s",
-                       whatif->request->model->name, whatif->sweep->clusters[0]->name,
-                       whatif_fixed_text(arena, whatif), whatif->row_count, table_text(&table),
-                       whatif_rejected_text(arena, whatif), errors_text(arena, scaling),
-                       verdict_text(arena, whatif, first));
+    return arena_print(
+        arena, "%s on %s%s: %d number%s of GPUs\n%s%s%s%s", whatif->request->model->name,
+        whatif->sweep->clusters[0]->name, whatif_fixed_text(arena, whatif), whatif->row_count,
+        whatif->row_count == 1 ? "" : "s", table_text(&table), whatif_rejected_text(arena, whatif),
+        errors_text(arena, scaling), verdict_text(arena, whatif, first));
 }

@@ -193,6 +193,16 @@ static void bring_home(struct arena *arena, const struct pool *pool)
     }
 }
 
+// Only when all are finished: who shares the plan may fail less often.
+static void refuse_endless(struct scenario_outcome *outcome)
+{
+    const struct goodput *goodput = &outcome->goodput;
+    bool ends = !goodput->is_known || goodput->goodput_ratio >= GOODPUT_LEAST_RATIO;
+    if (outcome->status != SCENARIO_FITS || ends) return;
+    outcome->status = SCENARIO_IMPOSSIBLE;
+    outcome->reason = "interruptions come faster than checkpoints: the run never ends";
+}
+
 bool scenarios_run(struct arena *arena, const struct scenario_request *request,
                    const struct scenario *scenarios, int count, struct scenario_outcome *outcomes,
                    struct err *err)
@@ -223,6 +233,9 @@ bool scenarios_run(struct arena *arena, const struct scenario_request *request,
     for (int i = 0; i < count && pool.failed < 0; i++) {
         scenario_finish(&scenarios[i], &outcomes[leader_of[i]], &outcomes[i]);
         outcomes[i].shared = leader_of[i] != i;
+    }
+    for (int i = 0; i < count && pool.failed < 0; i++) {
+        refuse_endless(&outcomes[i]);
     }
     arena_free(&scratch);
     if (pool.failed < 0) return true;

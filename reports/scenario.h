@@ -21,7 +21,8 @@ enum scenario_status { SCENARIO_FITS, SCENARIO_NOTHING_FITS, SCENARIO_IMPOSSIBLE
 
 struct scenario_outcome {
     enum scenario_status status;
-    const char *reason;     // of what does not fit or is impossible: one line
+    const char *reason;     // of what does not fit or is impossible, a run that never ends among
+                            // it: one line
     struct candidate best;  // its plan; where nothing fits the one that misses by least
     struct prediction prediction;
     double parameter_count;

@@ -197,7 +197,9 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
     const char *text = arena_print(
         arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
         long_text(arena, goodput->mtbf_s), long_text(arena, goodput->interval_s));
-    if (goodput->expected_s > 0) {
+    if (!isfinite(goodput->expected_s)) {
+        text = arena_print(arena, "%s; with them the run never ends", text);
+    } else if (goodput->expected_s > 0) {
         text = arena_print(arena, "%s; with them %s (9 of 10 runs by %s)", text,
                            long_text(arena, goodput->expected_s),
                            long_text(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
@@ -223,6 +225,13 @@ static void put_injection_tile(struct markup *page, const struct report *report)
     if (report->injection->jitter_ratio > 0)
         text = arena_print(arena, "%s%sjitter of %s", text, before,
                            units_ratio(arena, report->injection->jitter_ratio));
+    const struct money *money = &report->evaluation->prediction.money;
+    if (money->train_s > 0) {
+        double ratio = result->step_s / result->planned_s;
+        text =
+            arena_print(arena, "%s; the run takes %s instead of %s", text,
+                        long_text(arena, money->train_s * ratio), long_text(arena, money->train_s));
+    }
     close_tile(page, text);
 }
 

@@ -7,10 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Room for the points at both ends; a scale of one value has some too.
+// Room for the points at both ends; a scale of one value has some too. Credits may leave nothing
+// to pay: zeros have no place on a logarithmic scale, and need a scale where all is zero.
 static void fit_axis(struct chart_axis *axis, double low, double high)
 {
-    bool wide = high > 20 * low;
+    bool wide = low > 0 && high > 20 * low;
+    if (high <= 0) high = 1;
     axis->scale = wide ? CHART_LOG : CHART_LINEAR;
     axis->low = wide ? low / 1.3 : fmax(0, low - 0.1 * (high - low) - 0.02 * high);
     axis->high = wide ? high * 1.3 : high + 0.1 * (high - low) + 0.02 * high;

@@ -134,8 +134,9 @@ static const char *rows_text(struct arena *arena, const struct whatif *whatif, i
                            whatif->is_priced ? "cheaper" : "needs fewer GPU-hours");
     }
     if (shown < whatif->fit_count) {
-        text = arena_print(arena, "%s   ... %d more rows (--top %d, or -o DIR for all)\n", text,
-                           whatif->fit_count - shown, whatif->fit_count);
+        int hidden = whatif->fit_count - shown;
+        text = arena_print(arena, "%s   ... %d more row%s (--top %d, or -o DIR for all)\n", text,
+                           hidden, hidden == 1 ? "" : "s", whatif->fit_count);
     }
     return text;
 }

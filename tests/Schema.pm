@@ -22,8 +22,29 @@ my %TYPES = (
     null    => sub { !defined $_[0] },
 );
 
-my %KNOWN = map { $_ => 1 } qw($schema title description type properties required items
-    additionalProperties const enum minimum minItems maxItems prefixItems);
+my %KNOWN = map { $_ => 1 } qw($schema $id title description type properties required items
+    additionalProperties const enum minimum maximum exclusiveMinimum pattern minItems maxItems
+    prefixItems uniqueItems minProperties propertyNames oneOf anyOf);
+
+# A schema file, with what it refers to in its place: "FILE" or "FILE#/KEY/KEY".
+sub from_file {
+    my ($path) = @_;
+    open my $file, '<:raw', $path or die "$path: $!";
+    local $/;
+    my ($folder) = $path =~ m{^(.*/)};
+    return put_in(decode_json(<$file>), $folder // '');
+}
+
+sub put_in {
+    my ($of, $folder) = @_;
+    return [map { put_in($_, $folder) } @$of] if ref $of eq 'ARRAY';
+    return $of if ref $of ne 'HASH';
+    my ($path, $keys) = split /#/, $of->{'$ref'} // '';
+    return { map { $_ => put_in($of->{$_}, $folder) } keys %$of } if !defined $path;
+    my $there = from_file("$folder$path");
+    $there = $there->{$_} for grep { length } split m{/}, $keys // '';
+    return $there;
+}
 
 # Where and how it breaks the schema, '' where it does not.
 sub breach {
@@ -33,14 +54,30 @@ sub breach {
     return "$at: no @types" if @types && !grep { $TYPES{$_}->($value) } @types;
     return '' if !defined $value;
     return "$at: not $schema->{const}" if exists $schema->{const} && $value ne $schema->{const};
+    my @found = map { breach($value, $_, $at) } @{ $schema->{oneOf} // [] };
+    my $fits  = grep { $_ eq '' } @found;
+    return $fits ? "$at: of $fits kinds" : join ', or ', @found if @found && $fits != 1;
+    my @ways = map { breach($value, $_, $at) } @{ $schema->{anyOf} // [] };
+    return $ways[0] if @ways && !grep { $_ eq '' } @ways;
     my $names = $schema->{enum};
     return "$at: $value is none of those" if $names && !grep { $_ eq $value } @$names;
     return "$at: below" if exists $schema->{minimum} && $value < $schema->{minimum};
+    return "$at: above" if exists $schema->{maximum} && $value > $schema->{maximum};
+    return "$at: not above"
+        if exists $schema->{exclusiveMinimum} && $value <= $schema->{exclusiveMinimum};
+    return "$at: of another pattern" if exists $schema->{pattern} && $value !~ /$schema->{pattern}/;
     if (ref $value eq 'HASH') {
+        return "$at: too few" if keys %$value < ($schema->{minProperties} // 0);
+        for (sort keys %$value) {
+            my $wrong = breach($_, $schema->{propertyNames} // {}, "$at: the key $_");
+            return $wrong if $wrong;
+        }
         for (@{ $schema->{required} // [] }) { return "$at.$_: missing" if !exists $value->{$_} }
         for (sort keys %$value) {
             my $inner = $schema->{properties}{$_};
-            return "$at.$_: not of the schema" if !$inner && exists $schema->{additionalProperties};
+            my $other = $schema->{additionalProperties};
+            $inner = $other if !$inner && ref $other eq 'HASH';
+            return "$at.$_: not of the schema" if !$inner && defined $other && !$other;
             my $found = $inner ? breach($value->{$_}, $inner, "$at.$_") : '';
             return $found if $found;
         }
@@ -48,6 +85,10 @@ sub breach {
     if (ref $value eq 'ARRAY') {
         return "$at: too few" if @$value < ($schema->{minItems} // 0);
         return "$at: too many" if @$value > ($schema->{maxItems} // @$value);
+        my %seen;
+        return "$at: one twice"
+            if $schema->{uniqueItems} && grep { $seen{ JSON::PP->new->canonical->allow_nonref
+                ->encode($_) }++ } @$value;
         for my $i (0 .. $#$value) {
             my $inner = $schema->{prefixItems} ? $schema->{prefixItems}[$i] : $schema->{items};
             my $found = $inner ? breach($value->[$i], $inner, "$at\[$i]") : '';

@@ -169,6 +169,10 @@ for my $plan (@plans) {
         && $data->{injection}{step_s} < 1.2 * $data->{prediction}{step_s},
         'a rank that is 20 % slower costs some of it');
     ok($pages{many} =~ /id="figure-injection"/, 'and is drawn');
+    my $longer = $data->{injection}{step_s} / $data->{injection}{planned_s};
+    ok(abs($data->{injection}{train_s} / $data->{prediction}{money}{train_s} / $longer - 1) < 1e-9
+        && $pages{many} =~ /; the run takes [\d.]+ \w+ instead of [\d.]+ \w+/,
+        'and the run is so much longer');
     ok($json->encode([map { $_->{gpus} } @{ $data->{scaling} }]) eq '[16,32,64]',
         'the scaling curve has the GPU counts that were asked for');
     my ($own) = grep { $_->{gpus} == 32 } @{ $data->{scaling} };
@@ -202,6 +206,19 @@ for my $plan (@plans) {
     ok($status == 0 && -s "$tmp/bare/index.html" && !-e "$tmp/bare/waterfall.svg"
         && $said =~ /^meshwright report: gnuplot is not installed: [^\n]+\n\z/,
         'without gnuplot there is the page, and one line') or print "# $status $said\n";
+}
+
+# A run that never ends is said to, where its length would stand.
+{
+    my ($status, $out, $said) = run("meshwright report $tmp/many.json --no-scaling "
+        . "--tokens 1T --checkpoint-bandwidth 1 -o $tmp/endless");
+    my $page = slurp("$tmp/endless/index.html");
+    $page =~ s/<script.*?<\/script>//gs;
+    ok($status == 0 && $page =~ /with them the run never ends/ && $page !~ /\b(?:inf|nan)\b/,
+        'a run that never ends is said to') or print "# $status $said\n";
+    my (undef, $table) = run("meshwright simulate $tmp/many.json --tokens 1T "
+        . '--checkpoint-bandwidth 1');
+    ok($table =~ /^1 T tokens +never: /m && $table !~ /\b(?:inf|nan)\b/, 'in the table, too');
 }
 
 # What is refused.

@@ -264,6 +264,19 @@ static void a_job_may_never_end(void **state)
     assert_true(goodput.expected_s > 1e300);
     assert_true(!isfinite(goodput.finish_s[1]));
     assert_true(goodput.restart_ratio > 0.999);
+    // Progress of one in more than a million is none, though a number; a little more is some.
+    cluster->failures.restart_s = 1e3;
+    bool has_ended = false, has_not = false;
+    for (cluster->failures.gpu_mtbf_h = 10; !has_ended; cluster->failures.gpu_mtbf_h *= 1.3) {
+        goodput = goodput_of(&(struct goodput_request){cluster, 3, 2000000000000, 1e6});
+        bool ends = goodput.goodput_ratio >= GOODPUT_LEAST_RATIO;
+        assert_true(goodput.goodput_ratio > 0);
+        assert_true(isfinite(goodput.expected_s) == ends && isfinite(goodput.gpu_hours) == ends);
+        assert_true(isfinite(goodput.finish_s[0]) == ends && isfinite(goodput.money));
+        has_ended = ends;
+        has_not = has_not || !ends;
+    }
+    assert_true(has_not);
 }
 
 static void a_job_waits_as_long_as_erlang_says(void **state)

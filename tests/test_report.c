@@ -165,6 +165,11 @@ static void check_memory(struct arena *arena, const struct subject *subject)
         for (int k = 0; k < series->count; k++)
             highest = fmax(highest, series->marks[k].y0);
         const struct memory_parts *parts = &subject->evaluation.stage_memory[stage];
+        // Layers come one after another: a picture of few tasks begins below the full first
+        // forward.
+        const struct schedule_shape *shape = &subject->evaluation.program->shape;
+        if (parts->activations_bytes > 0 && shape->chunk_count * shape->micro_batch_count <= 40)
+            assert_true(series->marks[0].y0 < highest);
         double peak = (double)parts->peak_bytes;
         // At the end nothing of a micro-batch is left.
         double standing = (double)(parts->weights_bytes + parts->gradients_bytes +

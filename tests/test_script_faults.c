@@ -177,12 +177,23 @@ static bool reads_another_buffer(struct victim *victim)
     return true;
 }
 
+static bool has_output(const struct victim *victim, int task)
+{
+    const struct script_task *of = &victim->script->tasks[task];
+    return of->output_count > 0 && of->outputs[0].place == PLACE_ARENA && of->outputs[0].bytes > 0;
+}
+
+static bool writes_another_buffer(struct victim *victim)
+{
+    struct script_task *task = &victim->script->tasks[pick(victim, has_output)];
+    task->outputs[0].buffer += draw_int(victim->draw, 0, 1) ? 1 : -1;
+    return true;
+}
+
 static bool makes_value(const struct victim *victim, int task)
 {
     const struct script_task *of = &victim->script->tasks[task];
-    return of->kind == SCRIPT_INSTR && of->output_count > 0 &&
-           of->outputs[0].place == PLACE_ARENA && of->outputs[0].parameter < 0 &&
-           of->outputs[0].bytes > 0;
+    return of->kind == SCRIPT_INSTR && has_output(victim, task) && of->outputs[0].parameter < 0;
 }
 
 static bool writes_outside(struct victim *victim)
@@ -433,6 +444,7 @@ static const struct {
     {"an operand is read elsewhere", reads_elsewhere},
     {"an operand has another size", reads_less_or_more},
     {"an operand is another buffer", reads_another_buffer},
+    {"a result is another buffer", writes_another_buffer},
     {"an operand is outside the arena", writes_outside},
     {"an operand is not aligned", writes_unaligned},
     {"two values overlap", overlaps},

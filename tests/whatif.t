@@ -5,6 +5,8 @@ use strict;
 use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
+use lib 'tests';
+use Schema;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
@@ -69,23 +71,8 @@ my @scenarios = @{ $answer->{scenarios} };
 check('32 scenarios, half of them shared',
       @scenarios == 32 && $answer->{searched_count} == 16, scalar @scenarios);
 
-# Keys as the schema says.
-my $schema = $json->decode(text_of('reports/whatif.schema.json'));
-
-sub breach {
-    my ($value, $object) = @_;
-    for (@{ $object->{required} }) { return "$_ is missing" if !exists $value->{$_} }
-    for (sort keys %$value) {
-        my $rule = $object->{properties}{$_} or return "$_ is not of the schema";
-        my $names = $rule->{enum} or next;
-        my $given = $value->{$_};
-        return "$given is none of its values" if !grep { $_ eq $given } @$names;
-    }
-    return '';
-}
-my $fault = breach($answer, $schema);
-$fault ||= breach($answer->{question}, $schema->{properties}{question});
-$fault ||= breach($_, $schema->{properties}{scenarios}{items}) for @scenarios;
+my $schema = Schema::from_file('reports/whatif.schema.json');
+my $fault  = Schema::breach($answer, $schema, '$');
 check('JSON is as its schema says', !$fault, $fault);
 
 # CSV, whose fields with commas are in quotes.
@@ -133,4 +120,26 @@ my @in_time = grep { $_->{status} eq 'fits' && $_->{time_s} <= 20 * 86400 } @sce
 my ($cheapest) = sort { $a->{money} <=> $b->{money} } @in_time;
 check('the answer is the cheapest in time',
       @in_time > 2 && $scenarios[$answer->{answer}]{money} == $cheapest->{money});
+
+# Where credits pay for all of it, its picture is drawn all the same: of nothing, or next to it.
+for my $batch ('16', '16,32') {
+    my $file = "$folder/credits/pareto.svg";
+    unlink $file;
+    my ($status) = meshwright('whatif bloom-560m --offers rental-2024 --seq-len 512 '
+                              . "--global-batch $batch -o $folder/credits");
+    my $rows = $json->decode(text_of("$folder/credits/whatif.json"))->{scenarios};
+    my $free = grep { ($_->{money} // 1) == 0 } @$rows;
+    check("what credits pay for has a picture (batch $batch)",
+          !$status && $free > 0 && text_of($file) =~ m{</svg>\s*\z}, text_of("$folder/stderr"));
+}
+
+# A run that never ends is no answer, and no number, in any form.
+my $endless = 'whatif gpt2 dgx-a100-40g --gpus 8 --seq-len 512 --global-batch 16 '
+    . '--checkpoint-bandwidth 1';
+for my $form ('', '--json', '--csv', '--deadline 30d', '--tokens 1T', "-o $folder/endless") {
+    my ($status, $out) = meshwright("$endless $form");
+    check("a run that never ends is not possible ($form)",
+          $status == 1 && $out =~ /impossible/ && $out =~ /the run never ends/
+              && $out !~ /\b-?(?:inf|nan)\b/, "$status $out " . text_of("$folder/stderr"));
+}
 print "1..$number\n";
