@@ -111,8 +111,8 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         fputs(text, stdout);
     } else if (has_table) {
         fputs(table, stdout);
-        printf("Wrote %s.   Next: meshwright simulate %s --trace trace.json\n", output->path,
-               output->path);
+        printf("Wrote %s.   Next: meshwright simulate %s, or meshwright report %s\n", output->path,
+               output->path, output->path);
     }
     if (output->ablation && !answer_ablation(arena, &evaluation_request, err)) return false;
     return !output->explain ||
