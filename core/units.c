@@ -63,6 +63,17 @@ char *units_seconds(struct arena *arena, double seconds)
     return print_on(arena, SECONDS, seconds);
 }
 
+char *units_duration(struct arena *arena, double seconds)
+{
+    static const double MINUTE_S = 60, HOUR_S = 3600, DAY_S = 86400, YEAR_S = 365.25 * 86400;
+    if (isinf(seconds)) return arena_copy(arena, "for ever");
+    if (seconds < 2 * MINUTE_S) return units_seconds(arena, seconds);
+    if (seconds < 2 * HOUR_S) return arena_print(arena, "%.1f min", seconds / MINUTE_S);
+    if (seconds < 2 * DAY_S) return arena_print(arena, "%.1f h", seconds / HOUR_S);
+    if (seconds < 10 * YEAR_S) return arena_print(arena, "%.1f days", seconds / DAY_S);
+    return arena_print(arena, "%.1f years", seconds / YEAR_S);
+}
+
 char *units_bytes(struct arena *arena, double bytes)
 {
     if (fabs(bytes) < BYTES[0].limit) return arena_print(arena, "%.0f B", bytes);

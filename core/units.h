@@ -7,6 +7,9 @@
 //   18.13 s, 4.21 ms, 71.2 GiB, 3.12 PFLOP/s, 12.3 GB/s, 1.2 M, 43.1 %
 // Each returns a text in the arena.
 char *units_seconds(struct arena *arena, double seconds);
+// How long a run takes, where tenths of a day are told apart: 98.80 s, 11.6 min, 30.9 h, 153.9
+// days, 2.1 years, "for ever".
+char *units_duration(struct arena *arena, double seconds);
 char *units_bytes(struct arena *arena, double bytes);              // KiB, MiB, GiB, TiB
 char *units_flop_per_s(struct arena *arena, double flop_per_s);    // GFLOP/s ... EFLOP/s
 char *units_bytes_per_s(struct arena *arena, double bytes_per_s);  // decimal

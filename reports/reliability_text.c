@@ -4,17 +4,6 @@
 
 #include <math.h>
 
-// 98.8 s, 11.6 min, 4.65 h, 160.6 days
-static const char *duration(struct arena *arena, double seconds)
-{
-    static const double MINUTE_S = 60, HOUR_S = 3600, DAY_S = 86400;
-    if (!isfinite(seconds)) return "for ever";
-    if (seconds < 2 * MINUTE_S) return units_seconds(arena, seconds);
-    if (seconds < 2 * HOUR_S) return arena_print(arena, "%.1f min", seconds / MINUTE_S);
-    if (seconds < 2 * DAY_S) return arena_print(arena, "%.1f h", seconds / HOUR_S);
-    return arena_print(arena, "%.1f days", seconds / DAY_S);
-}
-
 static bool is_asked(const struct cluster *cluster, double tokens,
                      const struct prediction *prediction)
 {
@@ -34,15 +23,16 @@ const char *reliability_sentence(struct arena *arena, const struct cluster *clus
     if (!is_asked(cluster, tokens, prediction)) return "";
     const char *text = arena_print(
         arena, "      goodput %s: an interruption every %s, a checkpoint of %s every %s",
-        units_ratio(arena, goodput->goodput_ratio), duration(arena, goodput->mtbf_s),
+        units_ratio(arena, goodput->goodput_ratio), units_duration(arena, goodput->mtbf_s),
         units_bytes(arena, (double)goodput->checkpoint_bytes),
-        duration(arena, goodput->interval_s));
+        units_duration(arena, goodput->interval_s));
     if (goodput->expected_s <= 0) return arena_print(arena, "%s\n", text);
     if (!isfinite(goodput->expected_s))
         return arena_print(arena, "%s;\n      with them the run never ends\n", text);
     return arena_print(arena, "%s;\n      with them %s, %s to %s in 4 of 5 runs\n", text,
-                       duration(arena, goodput->expected_s), duration(arena, goodput->finish_s[0]),
-                       duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
+                       units_duration(arena, goodput->expected_s),
+                       units_duration(arena, goodput->finish_s[0]),
+                       units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
 }
 
 // The causes that there are, the most frequent first.
@@ -76,12 +66,13 @@ static void put_restart(struct table *table, const struct goodput *goodput,
     struct arena *arena = table->arena;
     put(table, "a restart",
         arena_print(arena, "%s%s, loading the checkpoint included",
-                    duration(arena, goodput->restart_s), assumed(goodput->restart_is_assumed)));
+                    units_duration(arena, goodput->restart_s),
+                    assumed(goodput->restart_is_assumed)));
     if (failures->repair_s <= 0) return;
     put(table, "spare nodes",
         arena_print(arena, "%d, a failed one is back after %s: a restart waits %s for one",
-                    failures->spare_nodes, duration(arena, failures->repair_s),
-                    duration(arena, goodput->wait_s)));
+                    failures->spare_nodes, units_duration(arena, failures->repair_s),
+                    units_duration(arena, goodput->wait_s)));
 }
 
 static void put_run(struct table *table, const struct cluster *cluster, double tokens,
@@ -95,8 +86,10 @@ static void put_run(struct table *table, const struct cluster *cluster, double t
     }
     put(table, name,
         arena_print(arena, "%s expected; 10 %% of runs take %s, 50 %% %s, 90 %% %s",
-                    duration(arena, goodput->expected_s), duration(arena, goodput->finish_s[0]),
-                    duration(arena, goodput->finish_s[1]), duration(arena, goodput->finish_s[2])));
+                    units_duration(arena, goodput->expected_s),
+                    units_duration(arena, goodput->finish_s[0]),
+                    units_duration(arena, goodput->finish_s[1]),
+                    units_duration(arena, goodput->finish_s[2])));
     const char *money = "";
     if (goodput->money > 0) {
         money = arena_print(arena, ", %s %s", units_count(arena, goodput->money),
@@ -121,16 +114,16 @@ const char *reliability_text(struct arena *arena, const struct cluster *cluster,
                     units_ratio(arena, goodput->lost_ratio),
                     units_ratio(arena, goodput->restart_ratio)));
     put(&table, "an interruption",
-        arena_print(arena, "every %s", duration(arena, goodput->mtbf_s)));
+        arena_print(arena, "every %s", units_duration(arena, goodput->mtbf_s)));
     put(&table, "of it", causes_text(arena, goodput));
     put(&table, "a checkpoint",
         arena_print(arena, "%s at %s%s: %s, the job stands %s",
                     units_bytes(arena, (double)goodput->checkpoint_bytes),
                     units_bytes_per_s(arena, goodput->storage_bytes_per_s),
-                    assumed(goodput->storage_is_assumed), duration(arena, goodput->write_s),
-                    duration(arena, goodput->checkpoint_s)));
+                    assumed(goodput->storage_is_assumed), units_duration(arena, goodput->write_s),
+                    units_duration(arena, goodput->checkpoint_s)));
     put(&table, "interval",
-        arena_print(arena, "%s of work, %s steps%s", duration(arena, goodput->interval_s),
+        arena_print(arena, "%s of work, %s steps%s", units_duration(arena, goodput->interval_s),
                     units_count(arena, goodput->interval_s / prediction->step_s),
                     goodput->interval_is_best ? " (the best)" : ""));
     put_restart(&table, goodput, &cluster->failures);

@@ -47,15 +47,6 @@ static void put_chips(struct markup *page, const struct report *report)
     markup_put(page, "</ul>\n");
 }
 
-// "34.5 min", "12.3 hours", "158.6 days": as long as people think of it.
-static const char *long_text(struct arena *arena, double s)
-{
-    if (s < 120) return units_seconds(arena, s);
-    if (s < 2 * 3600) return arena_print(arena, "%.3g min", s / 60);
-    if (s < 2 * 86400) return arena_print(arena, "%.3g hours", s / 3600);
-    return arena_print(arena, s < 99.95 * 86400 ? "%.1f days" : "%.0f days", s / 86400);
-}
-
 static void put_lead(struct markup *page, const struct report *report)
 {
     struct arena *arena = page->arena;
@@ -82,7 +73,8 @@ static void put_lead(struct markup *page, const struct report *report)
     double tokens = report->request->workload.tokens;
     if (tokens > 0) {
         markup_print(page, "; %s tokens take <strong>", units_count(arena, tokens));
-        page_value(page, "prediction.money.train_s", long_text(arena, prediction->money.train_s));
+        page_value(page, "prediction.money.train_s",
+                   units_duration(arena, prediction->money.train_s));
         markup_print(page, "</strong> and %s GPU-hours",
                      units_count(arena, prediction->money.gpu_hours));
         if (prediction->money.total > 0) {
@@ -146,13 +138,14 @@ static void put_money_tile(struct markup *page, const struct report *report)
     const struct money *money = &prediction->money;
     double tokens = report->request->workload.tokens;
     if (tokens <= 0) return;
-    const char *days = long_text(arena, money->train_s);
+    const char *days = units_duration(arena, money->train_s);
     open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
               "prediction.money.train_s", days);
     const char *text = arena_print(arena, "%s GPU-hours", units_count(arena, money->gpu_hours));
     if (prediction->band) {
-        text = arena_print(arena, "%s to %s, %s", long_text(arena, prediction->money_low.train_s),
-                           long_text(arena, prediction->money_high.train_s), text);
+        text =
+            arena_print(arena, "%s to %s, %s", units_duration(arena, prediction->money_low.train_s),
+                        units_duration(arena, prediction->money_high.train_s), text);
     }
     if (money->total > 0) {
         text = arena_print(arena, "%s, %s %s, %.0f %s per 1B tokens", text,
@@ -196,13 +189,13 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
               units_ratio(arena, goodput->goodput_ratio));
     const char *text = arena_print(
         arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
-        long_text(arena, goodput->mtbf_s), long_text(arena, goodput->interval_s));
+        units_duration(arena, goodput->mtbf_s), units_duration(arena, goodput->interval_s));
     if (!isfinite(goodput->expected_s)) {
         text = arena_print(arena, "%s; with them the run never ends", text);
     } else if (goodput->expected_s > 0) {
         text = arena_print(arena, "%s; with them %s (9 of 10 runs by %s)", text,
-                           long_text(arena, goodput->expected_s),
-                           long_text(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
+                           units_duration(arena, goodput->expected_s),
+                           units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
     }
     close_tile(page, text);
 }
@@ -228,9 +221,9 @@ static void put_injection_tile(struct markup *page, const struct report *report)
     const struct money *money = &report->evaluation->prediction.money;
     if (money->train_s > 0) {
         double ratio = result->step_s / result->planned_s;
-        text =
-            arena_print(arena, "%s; the run takes %s instead of %s", text,
-                        long_text(arena, money->train_s * ratio), long_text(arena, money->train_s));
+        text = arena_print(arena, "%s; the run takes %s instead of %s", text,
+                           units_duration(arena, money->train_s * ratio),
+                           units_duration(arena, money->train_s));
     }
     close_tile(page, text);
 }

@@ -8,15 +8,6 @@
 
 enum { REASON_MAX = 4 };
 
-const char *whatif_duration_text(struct arena *arena, double time_s)
-{
-    static const double HOUR_S = 3600, DAY_S = 86400, YEAR_S = 365.25 * 86400;
-    if (time_s < 2 * HOUR_S) return units_seconds(arena, time_s);
-    if (time_s < 2 * DAY_S) return arena_print(arena, "%.1f hours", time_s / HOUR_S);
-    if (time_s < 2 * YEAR_S) return arena_print(arena, "%.1f days", time_s / DAY_S);
-    return arena_print(arena, "%.1f years", time_s / YEAR_S);
-}
-
 struct whatif_unit whatif_unit(const struct whatif *whatif)
 {
     static const double HOUR_S = 3600, DAY_S = 86400;
@@ -64,7 +55,7 @@ const char *whatif_head_text(struct arena *arena, const struct whatif *whatif)
     const char *what =
         whatif->goal == WHATIF_MOST_TOKENS
             ? ""
-            : arena_print(arena, ", days and %s of %s tokens",
+            : arena_print(arena, ", time and %s of %s tokens",
                           whatif->is_priced ? "money" : "GPU-hours",
                           units_count(arena, whatif->question.tokens > 0 ? whatif->question.tokens
                                                                          : WHATIF_UNIT_TOKENS));
@@ -106,7 +97,7 @@ static const char *limits_text(struct arena *arena, const struct whatif *whatif)
     const struct whatif_question *question = &whatif->question;
     const char *text = "";
     if (question->deadline_s > 0) {
-        text = arena_print(arena, "within %s", whatif_duration_text(arena, question->deadline_s));
+        text = arena_print(arena, "within %s", units_duration(arena, question->deadline_s));
     }
     if (question->budget > 0) {
         text = arena_print(arena, "%s%sfor %s %s", text, *text ? " and " : "",
@@ -155,8 +146,8 @@ static const char *band_text_of(struct arena *arena, const struct whatif *whatif
         verdict = slow_s <= whatif->question.deadline_s ? ", still in time" : ", then too late";
     }
     return arena_print(arena, "      90 %% band of its time: %s to %s%s\n",
-                       whatif_duration_text(arena, row->time_s * band->low_ratio),
-                       whatif_duration_text(arena, slow_s), verdict);
+                       units_duration(arena, row->time_s * band->low_ratio),
+                       units_duration(arena, slow_s), verdict);
 }
 
 static const char *compare_text(struct arena *arena, const struct whatif *whatif)
@@ -164,14 +155,13 @@ static const char *compare_text(struct arena *arena, const struct whatif *whatif
     const struct whatif_row *fast = extreme(whatif, false), *cheap = extreme(whatif, true);
     const char *first =
         arena_print(arena, "Fastest: %s: %s, %s\n%s%s", fast->point->scenario.label,
-                    whatif_duration_text(arena, fast->time_s), cost_text(arena, whatif, fast),
+                    units_duration(arena, fast->time_s), cost_text(arena, whatif, fast),
                     layout_line(arena, fast), band_text_of(arena, whatif, fast));
     if (fast == cheap) return first;
     return arena_print(arena, "%sCheapest: %s: %s, %s (%.2fx as long for %.2fx the cost)\n%s",
-                       first, cheap->point->scenario.label,
-                       whatif_duration_text(arena, cheap->time_s), cost_text(arena, whatif, cheap),
-                       cheap->time_s / fast->time_s, cheap->cost / fast->cost,
-                       layout_line(arena, cheap));
+                       first, cheap->point->scenario.label, units_duration(arena, cheap->time_s),
+                       cost_text(arena, whatif, cheap), cheap->time_s / fast->time_s,
+                       cheap->cost / fast->cost, layout_line(arena, cheap));
 }
 
 static const char *missed_text(struct arena *arena, const struct whatif *whatif)
@@ -179,7 +169,7 @@ static const char *missed_text(struct arena *arena, const struct whatif *whatif)
     const struct whatif_row *near = &whatif->rows[whatif->order[0]];
     return arena_print(arena, "No: none of them trains %s tokens %s\nNearest: %s: %s, %s\n%s",
                        units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
-                       near->point->scenario.label, whatif_duration_text(arena, near->time_s),
+                       near->point->scenario.label, units_duration(arena, near->time_s),
                        cost_text(arena, whatif, near), layout_line(arena, near));
 }
 
@@ -192,13 +182,13 @@ const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
     if (whatif->goal == WHATIF_MOST_TOKENS) {
         return arena_print(arena, "Most tokens %s: %s by %s: %s, %s\n%s",
                            limits_text(arena, whatif), units_count(arena, best->tokens),
-                           best->point->scenario.label, whatif_duration_text(arena, best->time_s),
+                           best->point->scenario.label, units_duration(arena, best->time_s),
                            cost_text(arena, whatif, best), layout_line(arena, best));
     }
     return arena_print(arena, "%s %s: %s: %s, %s, goodput %s\n%s%s",
                        whatif->goal == WHATIF_CHEAPEST ? "Cheapest" : "Fastest",
                        limits_text(arena, whatif), best->point->scenario.label,
-                       whatif_duration_text(arena, best->time_s), cost_text(arena, whatif, best),
+                       units_duration(arena, best->time_s), cost_text(arena, whatif, best),
                        units_ratio(arena, best->goodput_ratio), layout_line(arena, best),
                        band_text_of(arena, whatif, best));
 }

@@ -17,9 +17,6 @@ const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_words *words);
 // The least that a billion tokens cost on each kind of device; "" where there is one or no price.
 const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif);
-// "12.4 days", "4.1 h", "3.2 years"
-const char *whatif_duration_text(struct arena *arena, double time_s);
-
 // All times of a table, or of a plot, are in one unit, that of the longest.
 struct whatif_unit {
     const char *name;

@@ -17,6 +17,16 @@ static void seconds_get_the_unit_that_fits(void **state)
     assert_string_equal(units_seconds(*state, 0), "0 s");
 }
 
+static void durations_keep_tenths(void **state)
+{
+    assert_string_equal(units_duration(*state, 98.8), "98.80 s");
+    assert_string_equal(units_duration(*state, 690), "11.5 min");
+    assert_string_equal(units_duration(*state, 2 * 3600), "2.0 h");
+    assert_string_equal(units_duration(*state, 86400 * 153.94), "153.9 days");
+    assert_string_equal(units_duration(*state, 86400 * 365.25 * 300), "300.0 years");
+    assert_string_equal(units_duration(*state, INFINITY), "for ever");
+}
+
 static void sizes_and_rates_get_the_unit_that_fits(void **state)
 {
     assert_string_equal(units_bytes(*state, 76450000000), "71.2 GiB");
@@ -122,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_get_the_unit_that_fits),
+        cmocka_unit_test(durations_keep_tenths),
         cmocka_unit_test(sizes_and_rates_get_the_unit_that_fits),
         cmocka_unit_test(counts_are_grouped_below_a_million),
         cmocka_unit_test(numbers_are_read_as_people_type_them),

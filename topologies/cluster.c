@@ -4,6 +4,7 @@
 #include "topologies/kernels.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct json_field CLUSTER_FIELDS[] = {
@@ -224,8 +225,14 @@ bool cluster_set_nodes(struct cluster *cluster, int64_t nodes, struct err *err)
 bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err)
 {
     if (gpus < 1 || gpus > cluster->rank_count) {
-        return err_set(err, ERR_USAGE, "gpus of %s: expected 1 to %d, found %lld", cluster->name,
-                       cluster->rank_count, (long long)gpus);
+        int gpus_of_node = cluster->nodes[0].gpus;
+        bool grows = gpus > 0 && cluster->node_group_count == 1 && gpus <= CLUSTER_GPUS_MAX;
+        char more[64] = "";
+        if (grows)
+            snprintf(more, sizeof more, " (more with --nodes %lld)",
+                     ((long long)gpus + gpus_of_node - 1) / gpus_of_node);
+        return err_set(err, ERR_USAGE, "gpus of %s: expected 1 to %d, found %lld%s", cluster->name,
+                       cluster->rank_count, (long long)gpus, more);
     }
     cluster->rank_count = (int)gpus;
     int64_t left = gpus;
