@@ -258,7 +258,7 @@ static void taking_gpus_leaves_whole_nodes_out(void **state)
     assert_int_equal(cluster->node_count, 1);
     assert_true(cluster_is_uniform(cluster));
     assert_false(cluster_take_gpus(cluster, 9, &err));
-    assert_string_equal(err.text, "gpus of mixed: expected 1 to 8, found 9");
+    assert_string_equal(err.text, "gpus of mixed: expected 1 to 8, found 9 (more with --nodes 2)");
     assert_int_equal(err.kind, ERR_USAGE);
 }
 

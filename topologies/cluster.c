@@ -225,12 +225,13 @@ bool cluster_set_nodes(struct cluster *cluster, int64_t nodes, struct err *err)
 bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err)
 {
     if (gpus < 1 || gpus > cluster->rank_count) {
-        int gpus_of_node = cluster->nodes[0].gpus;
-        bool grows = gpus > 0 && cluster->node_group_count == 1 && gpus <= CLUSTER_GPUS_MAX;
+        const struct node_group *group = &cluster->nodes[0];
+        bool grows = cluster->node_group_count == 1 && can_reach_others(group) && gpus > 0 &&
+                     gpus <= CLUSTER_GPUS_MAX;
         char more[64] = "";
         if (grows)
             snprintf(more, sizeof more, " (more with --nodes %lld)",
-                     ((long long)gpus + gpus_of_node - 1) / gpus_of_node);
+                     ((long long)gpus + group->gpus - 1) / group->gpus);
         return err_set(err, ERR_USAGE, "gpus of %s: expected 1 to %d, found %lld%s", cluster->name,
                        cluster->rank_count, (long long)gpus, more);
     }
