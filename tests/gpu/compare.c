@@ -188,6 +188,14 @@ static float *get(const struct side *side, const struct kernel_array *array)
     return values;
 }
 
+static void release(const struct side *side, struct kernel_call *call)
+{
+    for (int i = 0; i < call->input_count; i++)
+        side->backend->release(side->device, call->inputs[i].data);
+    for (int i = 0; i < call->output_count; i++)
+        side->backend->release(side->device, call->outputs[i].data);
+}
+
 // Fastest of some runs, in seconds.
 static double time_call(const struct side *side, const struct kernel_call *call)
 {
@@ -240,6 +248,7 @@ static void make_forward(const struct side *cpu, struct inputs *inputs)
         free(inputs->values[i + 4]);
         inputs->values[i + 4] = get(cpu, &call.outputs[i]);
     }
+    release(cpu, &call);
 }
 
 static struct kernel_call call_on(const struct side *side, const struct tried *tried,
@@ -282,6 +291,10 @@ static bool compare(const struct side *cpu, const struct side *cuda, const struc
         free(x);
         free(y);
     }
+    release(cuda, &found);
+    release(cpu, &expected);
+    for (int i = 0; i < tried->input_count; i++)
+        free(inputs.values[i]);
     printf("{\"case\": \"%s\", \"relative_error\": %.3g, \"limit\": %g, \"s\": %.3g, "
            "\"flop_per_s\": %.4g}\n",
            tried->name, worst, tolerance, seconds, cuda->is_tiny ? 0 : tried->flop / seconds);
