@@ -162,19 +162,23 @@ static int run(struct arena *arena, const struct run_arguments *arguments, int a
     return status;
 }
 
+static const struct run_arguments DEFAULTS = {
+    .output = "run.json",
+    .backend = "auto",
+    .data = "synthetic",
+    .replay_rank = -1,
+    .steps = 10,
+    .seed = 1,
+    .learning_rate = 3e-4,
+    .weight_decay = 0.1,
+    .clip_norm = 1,
+    .transport = "auto",
+    .node_rank = -1,
+};
+
 int run_command(int argc, char **argv, struct err *err)
 {
-    struct run_arguments arguments = {.output = "run.json",
-                                      .backend = "auto",
-                                      .data = "synthetic",
-                                      .replay_rank = -1,
-                                      .steps = 10,
-                                      .seed = 1,
-                                      .learning_rate = 3e-4,
-                                      .weight_decay = 0.1,
-                                      .clip_norm = 1,
-                                      .transport = "auto",
-                                      .node_rank = -1};
+    struct run_arguments arguments = DEFAULTS;
     const struct option options[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
