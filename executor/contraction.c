@@ -1,5 +1,7 @@
 #include "executor/contraction.h"
 
+#include <string.h>
+
 // Kept by falling stride in the output, or in the first input where there is none.
 static void insert(struct axes *axes, struct axis_of axis)
 {
@@ -89,6 +91,22 @@ static struct axis_of pick(struct axes *axes, struct axes *loops)
         if (i != best) loops->axis[loops->count++] = axes->axis[i];
     }
     return axes->axis[best];
+}
+
+const char *einsum_check(const struct kernel_call *call)
+{
+    int64_t size[DIM_COUNT];
+    memset(size, -1, sizeof size);
+    const struct kernel_array *arrays[3] = {&call->inputs[0], &call->inputs[1], &call->outputs[0]};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < arrays[i]->rank; j++) {
+            int64_t *known = &size[arrays[i]->dims[j]];
+            if (*known >= 0 && *known != arrays[i]->sizes[j])
+                return "a dim of a product has two sizes";
+            *known = arrays[i]->sizes[j];
+        }
+    }
+    return NULL;
 }
 
 struct einsum einsum_of(const struct kernel_call *call)

@@ -24,6 +24,8 @@ struct place {
     int64_t a, b, c;
 };
 
+// Every dim has one size: NULL, or the rule that is broken.
+const char *einsum_check(const struct kernel_call *call);
 // No array may be empty.
 struct einsum einsum_of(const struct kernel_call *call);
 // Counts through the loops, the last fastest; false when all are done, with `place` as at first.

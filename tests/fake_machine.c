@@ -3,6 +3,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct fake_machine FAKE_PROCESSOR = {
+    .slowness = 1,
+    .gemm_flop_per_s = 80e9,
+    .gemm_k_ramp = 24,
+    .attention_flop_per_s = 40e9,
+    .memory_bytes_per_s = 10e9,
+    .update_bytes_per_s = 25e9,
+    .copy_bytes_per_s = 20e9,
+    .call_s = 1e-7,
+    .latency_s = 3e-6,
+    .bus_bytes_per_s = 4e9,
+    .rank_count = 1,
+};
+
+const struct fake_machine FAKE_DEVICE = {
+    .slowness = 1,
+    .gemm_flop_per_s = 50e12,
+    .bf16_flop_per_s = 700e12,
+    .gemm_k_ramp = 60,
+    .attention_flop_per_s = 400e12,
+    .memory_bytes_per_s = 3e12,
+    .update_bytes_per_s = 3.5e12,
+    .copy_bytes_per_s = 4e12,
+    .pcie_bytes_per_s = 40e9,
+    .call_s = 3e-6,
+    .host_call_s = 5e-6,
+    .latency_s = 8e-6,
+    .bus_bytes_per_s = 300e9,
+    .rank_count = 1,
+};
+
 static struct fake_machine *used;
 
 void fake_machine_use(struct fake_machine *machine)

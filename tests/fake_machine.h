@@ -25,6 +25,9 @@ struct fake_machine {
     const char *fails_at;  // name of the op that fails; NULL: none
 };
 
+// A core of a processor, and a device of the size of an H200; no real one was measured for either.
+extern const struct fake_machine FAKE_PROCESSOR, FAKE_DEVICE;
+
 // There is one at a time, for tables of functions have no place for it.
 void fake_machine_use(struct fake_machine *machine);
 struct calibrate_request fake_machine_request(struct fake_machine *machine);

@@ -409,3 +409,19 @@ struct interpreter *kernel_whole(struct arena *arena, const struct block *forwar
     interpreter_run(in, 0, block->op_count);
     return in;
 }
+
+struct box_copy draw_box(struct draw *draw, enum element element)
+{
+    struct box_copy copy = {.element = element,
+                            .combine = (enum box_combine)draw_int(draw, BOX_SET, BOX_MAX),
+                            .rank = draw_int(draw, 0, 4)};
+    int64_t to = 1, from = 1;
+    for (int i = copy.rank - 1; i >= 0; i--) {
+        copy.sizes[i] = draw_int(draw, 1, 5);
+        copy.to_strides[i] = to;
+        copy.from_strides[i] = from;
+        to *= copy.sizes[i] + (draw_int(draw, 0, 2) == 0);
+        from *= copy.sizes[i] + (draw_int(draw, 0, 2) == 0);
+    }
+    return copy;
+}

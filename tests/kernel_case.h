@@ -1,6 +1,7 @@
 #pragma once
 #include "executor/backend.h"
 #include "models/autodiff.h"
+#include "tests/draw.h"
 #include "tests/interpreter.h"
 
 // An operator on slices, run by a back end and by the plain interpreter. The slices are ranges of
@@ -49,3 +50,6 @@ void kernel_case_compare(const struct kernel_case *c, const char *what, const do
 // A block with every tensor known: parameters, ids and output gradients drawn, the rest computed.
 struct interpreter *kernel_whole(struct arena *arena, const struct block *forward, int64_t batch,
                                  int64_t seq);
+
+// A box inside two larger ones, of up to four dims of at most five, with gaps.
+struct box_copy draw_box(struct draw *draw, enum element element);

@@ -25,6 +25,9 @@ struct rank_job {
 // Whether all ranks ended well.
 bool rank_job_run(const struct rank_job *job);
 
+// Processes of this machine that have the token among their arguments; -1: it does not say.
+int count_processes(const char *token);
+
 #define RANK_CHECK(condition, ...)                            \
     do {                                                      \
         if (!(condition)) {                                   \

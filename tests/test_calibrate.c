@@ -8,20 +8,6 @@
 #include <math.h>
 #include <unistd.h>
 
-static const struct fake_machine MACHINE = {
-    .slowness = 1,
-    .gemm_flop_per_s = 80e9,
-    .gemm_k_ramp = 24,
-    .attention_flop_per_s = 40e9,
-    .memory_bytes_per_s = 10e9,
-    .update_bytes_per_s = 25e9,
-    .copy_bytes_per_s = 20e9,
-    .call_s = 1e-7,
-    .latency_s = 3e-6,
-    .bus_bytes_per_s = 4e9,
-    .rank_count = 1,
-};
-
 static const struct machine_facts FACTS = {
     .processor = "a processor",
     .libraries = "a library",
@@ -61,7 +47,7 @@ static void assert_near(double found, double expected, double tolerance)
 
 static void the_rates_of_a_machine_are_found_again(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     struct calibration calibration = measure(*state, &fake);
     struct machine machine = make(*state, &calibration);
     const struct device *device = machine.device;
@@ -79,7 +65,7 @@ static void the_rates_of_a_machine_are_found_again(void **state)
 
 static void collectives_are_priced_as_they_were_measured(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     fake.rank_count = 4;
     struct calibration calibration = measure(*state, &fake);
     struct machine machine = make(*state, &calibration);
@@ -92,7 +78,7 @@ static void collectives_are_priced_as_they_were_measured(void **state)
 
 static void ranks_beyond_the_cores_have_a_share_of_one(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     fake.rank_count = 8;
     struct calibration calibration = measure(*state, &fake);
     struct machine machine = make(*state, &calibration);
@@ -107,15 +93,15 @@ static void ranks_beyond_the_cores_have_a_share_of_one(void **state)
 
 static void a_slow_machine_is_measured_with_less(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     struct calibration all = measure(*state, &fake);
-    fake = MACHINE;
+    fake = FAKE_PROCESSOR;
     fake.slowness = 20;
     struct calibration some = measure(*state, &fake);
     assert_true(some.kernel_count < all.kernel_count);
     assert_true(some.kernel_count > 0 && some.round_count >= 1);
     assert_true(all.taken_s <= 15 && some.taken_s <= 15);
-    fake = MACHINE;
+    fake = FAKE_PROCESSOR;
     fake.slowness = 1e6;
     struct calibration least = measure(*state, &fake);
     assert_int_equal(least.round_count, 1);
@@ -126,7 +112,7 @@ static void a_slow_machine_is_measured_with_less(void **state)
 
 static void a_kernel_that_fails_is_named(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     struct err err = {0};
     struct calibration calibration;
     fake.fails_at = "mlp.down";
@@ -140,7 +126,7 @@ static void a_kernel_that_fails_is_named(void **state)
 static void what_is_written_is_read_again(void **state)
 {
     struct arena *arena = *state;
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     fake.rank_count = 2;
     struct calibration calibration = measure(arena, &fake);
     struct machine machine = make(arena, &calibration);
@@ -172,7 +158,7 @@ static void what_any_machine_gives_is_read_again(void **state)
     const struct local_key key = {"a processor", "a library", "0", "b", 2, 1, 8000000000, "cpu"};
     for (int i = 0; i < 60; i++) {
         struct err err = {0};
-        struct fake_machine fake = MACHINE;
+        struct fake_machine fake = FAKE_PROCESSOR;
         fake.gemm_flop_per_s = 80e9 * pow(1.07, i);
         fake.gemm_k_ramp = 2 * i;
         fake.attention_flop_per_s = 90e9 * pow(1.06, i);
@@ -193,7 +179,7 @@ static void what_any_machine_gives_is_read_again(void **state)
 static void the_table_has_every_kind_and_every_size(void **state)
 {
     struct arena *arena = *state;
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_PROCESSOR;
     fake.rank_count = 2;
     struct calibration calibration = measure(arena, &fake);
     struct machine machine = make(arena, &calibration);

@@ -9,23 +9,6 @@
 
 // A GPU whose clock is a formula: what calibration makes of it is known beforehand.
 
-static const struct fake_machine MACHINE = {
-    .slowness = 1,
-    .gemm_flop_per_s = 50e12,
-    .bf16_flop_per_s = 700e12,
-    .gemm_k_ramp = 60,
-    .attention_flop_per_s = 400e12,
-    .memory_bytes_per_s = 3e12,
-    .update_bytes_per_s = 3.5e12,
-    .copy_bytes_per_s = 4e12,
-    .pcie_bytes_per_s = 40e9,
-    .call_s = 3e-6,
-    .host_call_s = 5e-6,
-    .latency_s = 8e-6,
-    .bus_bytes_per_s = 300e9,
-    .rank_count = 1,
-};
-
 static const struct backend_device_facts H200 = {
     .name = "NVIDIA H200",
     .libraries = "libraries",
@@ -79,7 +62,7 @@ static void assert_near(double found, double expected, double tolerance)
 
 static void each_precision_has_the_rate_of_its_own_products(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     struct calibration calibration = measure(*state, &fake, 0);
     struct machine machine = make(*state, &calibration, NULL);
     const struct device *device = machine.device;
@@ -96,7 +79,7 @@ static void each_precision_has_the_rate_of_its_own_products(void **state)
 
 static void the_device_and_its_host_are_told_apart(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     struct calibration calibration = measure(*state, &fake, 0);
     assert_near(calibration.call_s, 3e-6, 1e-6);
     assert_near(calibration.host_call_s, 8e-6, 1e-6);  // the fake device works while it is called
@@ -110,9 +93,9 @@ static void the_device_and_its_host_are_told_apart(void **state)
 
 static void what_has_no_room_is_left_out(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     struct calibration all = measure(*state, &fake, 0);
-    fake = MACHINE;
+    fake = FAKE_DEVICE;
     struct calibration some = measure(*state, &fake, 4000000000);
     assert_true(some.kernel_count > 0 && some.kernel_count < all.kernel_count);
 }
@@ -135,7 +118,7 @@ static void a_shipped_device_is_known_by_its_name_and_size(void **state)
 
 static void the_peak_is_that_of_the_data_sheet(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     struct calibration calibration = measure(*state, &fake, 0);
     const struct device *like = machine_like(*state, &H200);
     struct machine machine = make(*state, &calibration, like);
@@ -154,7 +137,7 @@ static void what_is_written_is_read_again(void **state)
 {
     struct arena *arena = *state;
     for (int ranks = 1; ranks <= 4; ranks *= 2) {
-        struct fake_machine fake = MACHINE;
+        struct fake_machine fake = FAKE_DEVICE;
         struct err err = {0};
         struct local found;
         fake.rank_count = ranks;
@@ -174,7 +157,7 @@ static void what_is_written_is_read_again(void **state)
 
 static void ranks_beyond_the_devices_have_a_share_of_one(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     fake.rank_count = 4;
     struct calibration calibration = measure(*state, &fake, 0);
     struct machine machine = make(*state, &calibration, NULL);
@@ -187,7 +170,7 @@ static void ranks_beyond_the_devices_have_a_share_of_one(void **state)
 
 static void a_kernel_that_fails_is_named(void **state)
 {
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     struct err err = {0};
     struct calibration calibration;
     fake.fails_at = "mlp.down";
@@ -200,7 +183,7 @@ static void a_kernel_that_fails_is_named(void **state)
 static void the_table_names_precisions(void **state)
 {
     struct arena *arena = *state;
-    struct fake_machine fake = MACHINE;
+    struct fake_machine fake = FAKE_DEVICE;
     struct err err = {0};
     struct calibration calibration = measure(arena, &fake, 0);
     struct machine machine = make(arena, &calibration, NULL);

@@ -10,37 +10,6 @@
 // Calibration for one plan, on a machine whose clock is a formula: what a rank is asked to run has
 // the shapes of its program, and the table that comes of it prices the plan as it was measured.
 
-static const struct fake_machine HOST = {
-    .slowness = 1,
-    .gemm_flop_per_s = 80e9,
-    .gemm_k_ramp = 24,
-    .attention_flop_per_s = 40e9,
-    .memory_bytes_per_s = 10e9,
-    .update_bytes_per_s = 25e9,
-    .copy_bytes_per_s = 20e9,
-    .call_s = 1e-7,
-    .latency_s = 3e-6,
-    .bus_bytes_per_s = 4e9,
-    .rank_count = 1,
-};
-
-static const struct fake_machine DEVICE = {
-    .slowness = 1,
-    .gemm_flop_per_s = 50e12,
-    .bf16_flop_per_s = 700e12,
-    .gemm_k_ramp = 60,
-    .attention_flop_per_s = 400e12,
-    .memory_bytes_per_s = 3e12,
-    .update_bytes_per_s = 3.5e12,
-    .copy_bytes_per_s = 4e12,
-    .pcie_bytes_per_s = 40e9,
-    .call_s = 3e-6,
-    .host_call_s = 5e-6,
-    .latency_s = 8e-6,
-    .bus_bytes_per_s = 300e9,
-    .rank_count = 1,
-};
-
 static const struct backend_device_facts GPU = {
     .name = "a device",
     .libraries = "libraries",
@@ -72,7 +41,7 @@ static void measure(struct arena *arena, const struct script_case *drawn, bool i
                     int rank_count, struct measured *made)
 {
     struct err err = {0};
-    struct fake_machine fake = is_host ? HOST : DEVICE;
+    struct fake_machine fake = is_host ? FAKE_PROCESSOR : FAKE_DEVICE;
     fake.rank_count = rank_count;
     fake_machine_use(&fake);
     struct calibrate_request request =
@@ -106,7 +75,7 @@ static void measure(struct arena *arena, const struct script_case *drawn, bool i
 // The fake machine's own formula, on the shape that the program says.
 static double expected_s(const struct instr *instr, bool is_host)
 {
-    const struct fake_machine *fake = is_host ? &HOST : &DEVICE;
+    const struct fake_machine *fake = is_host ? &FAKE_PROCESSOR : &FAKE_DEVICE;
     double rate = is_host ? fake->gemm_flop_per_s : fake->bf16_flop_per_s;
     if (instr->kind == OP_CONTRACT) {
         const struct gemm *gemm = &instr->gemm;
@@ -218,7 +187,7 @@ static void a_table_is_of_what_is_always_measured_without_a_plan(void **state)
 {
     struct arena *arena = *state;
     struct err err = {0};
-    struct fake_machine fake = HOST;
+    struct fake_machine fake = FAKE_PROCESSOR;
     struct calibration calibration;
     fake_machine_use(&fake);
     struct calibrate_request request = fake_machine_request(&fake);
@@ -247,7 +216,7 @@ static void a_table_is_of_what_is_always_measured_without_a_plan(void **state)
     assert_int_equal(again->row_count, table->row_count);
     assert_true(table->row_count > 20);
     assert_true(again->flop_per_s_most == table->flop_per_s_most);
-    assert_true(table->flop_per_s_most < HOST.gemm_flop_per_s);
+    assert_true(table->flop_per_s_most < FAKE_PROCESSOR.gemm_flop_per_s);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 #include "executor/half.h"
-#include "tests/draw.h"
+#include "tests/kernel_case.h"
 #include "tests/test.h"
 
 #include "executor/backend.h"
@@ -55,22 +55,6 @@ static void assert_rounded(const struct world *world, const uint16_t *found, con
     }
 }
 
-static struct box_copy draw_box(struct draw *draw)
-{
-    struct box_copy copy = {.element = ELEMENT_COMPUTE,
-                            .combine = (enum box_combine)draw_int(draw, BOX_SET, BOX_MAX),
-                            .rank = draw_int(draw, 0, 4)};
-    int64_t to = 1, from = 1;
-    for (int i = copy.rank - 1; i >= 0; i--) {
-        copy.sizes[i] = draw_int(draw, 1, 5);
-        copy.to_strides[i] = to;
-        copy.from_strides[i] = from;
-        to *= copy.sizes[i] + (draw_int(draw, 0, 2) == 0);
-        from *= copy.sizes[i] + (draw_int(draw, 0, 2) == 0);
-    }
-    return copy;
-}
-
 static void boxes_are_combined_in_floats_and_rounded(void **state)
 {
     (void)state;
@@ -80,7 +64,7 @@ static void boxes_are_combined_in_floats_and_rounded(void **state)
     struct world wide = open_world("cpu", PRECISION_FP32);
     for (int trial = 0; trial < TRIALS; trial++) {
         struct world half = open_world("cpu-half", PRECISIONS[trial % 2]);
-        struct box_copy copy = draw_box(&draw), there = copy;
+        struct box_copy copy = draw_box(&draw, ELEMENT_COMPUTE), there = copy;
         draw_numbers(&draw, &half, from, wide_from, ROOM);
         draw_numbers(&draw, &half, to, wide_to, ROOM);
         copy.from = from, copy.to = to;

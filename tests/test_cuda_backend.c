@@ -1,7 +1,7 @@
 #include "tests/test.h"
 
-#include "tests/draw.h"
 #include "tests/emulated.h"
+#include "tests/kernel_case.h"
 #include "tests/run_case.h"
 
 #include <math.h>
@@ -182,23 +182,6 @@ static void sums_and_factors_are_those_of_the_cpu(void **state)
     cuda.backend->close(cuda.device);
 }
 
-// A box inside two larger ones, of up to four dims, with gaps.
-static struct box_copy draw_box(struct draw *draw)
-{
-    struct box_copy copy = {.element = ELEMENT_FP32,
-                            .combine = (enum box_combine)draw_int(draw, BOX_SET, BOX_MAX),
-                            .rank = draw_int(draw, 0, 4)};
-    int64_t to = 1, from = 1;
-    for (int i = copy.rank - 1; i >= 0; i--) {
-        copy.sizes[i] = draw_int(draw, 1, 5);
-        copy.to_strides[i] = to;
-        copy.from_strides[i] = from;
-        to *= copy.sizes[i] + (draw_int(draw, 0, 2) == 0);
-        from *= copy.sizes[i] + (draw_int(draw, 0, 2) == 0);
-    }
-    return copy;
-}
-
 static void boxes_are_those_of_the_cpu(void **state)
 {
     (void)state;
@@ -211,7 +194,7 @@ static void boxes_are_those_of_the_cpu(void **state)
     assert_null(b->allocate(cuda.device, sizeof found, &to_there));
     assert_null(b->allocate(cuda.device, sizeof from, &from_there));
     for (int trial = 0; trial < TRIALS; trial++) {
-        struct box_copy copy = draw_box(&draw), there = copy;
+        struct box_copy copy = draw_box(&draw, ELEMENT_FP32), there = copy;
         draw_reals(&draw, from, ROOM);
         draw_reals(&draw, expected, ROOM);
         assert_null(

@@ -122,24 +122,6 @@ static int rank_main(char **argv)
     return exit_code;
 }
 
-// Processes that have the token among their arguments, besides this one.
-static int count_processes(const char *token)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc");
-    assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        char path[300], text[4096];
-        snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
-        FILE *file = atoi(entry->d_name) > 1 ? fopen(path, "r") : NULL;
-        size_t length = file ? fread(text, 1, sizeof text, file) : 0;
-        if (file) fclose(file);
-        count += length > 0 && memmem(text, length, token, strlen(token)) != NULL;
-    }
-    closedir(folder);
-    return count;
-}
-
 // Whether anything named after the job is left in /dev/shm.
 static int count_stale(const char *token)
 {

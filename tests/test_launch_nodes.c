@@ -3,7 +3,6 @@
 #include "tests/ranks.h"
 #include "tests/test.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,24 +94,6 @@ static int rank_main(char **argv)
     transport->close(communicator);
     pulse_page_close(page);
     return exit_code;
-}
-
-// Processes that have the token among their arguments.
-static int count_processes(const char *token)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc");
-    assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        char path[300], text[4096];
-        snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
-        FILE *file = atoi(entry->d_name) > 1 ? fopen(path, "r") : NULL;
-        size_t length = file ? fread(text, 1, sizeof text, file) : 0;
-        if (file) fclose(file);
-        count += length > 0 && memmem(text, length, token, strlen(token)) != NULL;
-    }
-    closedir(folder);
-    return count;
 }
 
 struct outcome {

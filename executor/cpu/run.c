@@ -1,3 +1,4 @@
+#include "executor/contraction.h"
 #include "executor/cpu/array.h"
 #include "executor/cpu/attend.h"
 
@@ -35,23 +36,6 @@ static const struct kernel KERNELS[OP_KIND_COUNT] = {
     [OP_REDUCE] = {cpu_reduce, 1},
 };
 
-// Every dim of a product has one size.
-static const char *check_contract(const struct kernel_call *call)
-{
-    int64_t size[DIM_COUNT];
-    memset(size, -1, sizeof size);
-    const struct kernel_array *arrays[3] = {&call->inputs[0], &call->inputs[1], &call->outputs[0]};
-    for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < arrays[i]->rank; j++) {
-            int64_t *known = &size[arrays[i]->dims[j]];
-            if (*known >= 0 && *known != arrays[i]->sizes[j])
-                return "a dim of a product has two sizes";
-            *known = arrays[i]->sizes[j];
-        }
-    }
-    return NULL;
-}
-
 const char *cpu_can_run(const struct kernel_call *call)
 {
     enum op_kind kind = call->op->kind;
@@ -59,7 +43,7 @@ const char *cpu_can_run(const struct kernel_call *call)
     if ((unsigned)kind >= OP_KIND_COUNT || !KERNELS[kind].run) return "no kernel for this operator";
     switch (kind) {
     case OP_CONTRACT:
-        return check_contract(call);
+        return einsum_check(call);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
         return attend_read(&attend, call, kind == OP_ATTENTION ? 0 : 1);

@@ -1,6 +1,5 @@
+#include "executor/contraction.h"
 #include "executor/cuda/cuda.h"
-
-#include <string.h>
 
 // One call: its checks, experts one after another, and results that are added.
 
@@ -36,23 +35,6 @@ static const struct kernel KERNELS[OP_KIND_COUNT] = {
     [OP_REDUCE] = {cuda_reduce, 1},
 };
 
-// Every dim of a product has one size.
-static const char *check_contract(const struct kernel_call *call)
-{
-    int64_t size[DIM_COUNT];
-    memset(size, -1, sizeof size);
-    const struct kernel_array *arrays[3] = {&call->inputs[0], &call->inputs[1], &call->outputs[0]};
-    for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < arrays[i]->rank; j++) {
-            int64_t *known = &size[arrays[i]->dims[j]];
-            if (*known >= 0 && *known != arrays[i]->sizes[j])
-                return "a dim of a product has two sizes";
-            *known = arrays[i]->sizes[j];
-        }
-    }
-    return NULL;
-}
-
 static const char *check_route(const struct kernel_call *call)
 {
     const struct op *op = call->op;
@@ -69,7 +51,7 @@ const char *cuda_can_run(const struct kernel_call *call)
     if ((unsigned)kind >= OP_KIND_COUNT || !KERNELS[kind].run) return "no kernel for this operator";
     switch (kind) {
     case OP_CONTRACT:
-        return check_contract(call);
+        return einsum_check(call);
     case OP_ROUTE:
         return check_route(call);
     case OP_ATTENTION:
