@@ -2,6 +2,7 @@
 # make demo     plans and simulates one shipped model, from a bare Debian on
 # make test     unit, transcript and style tests, from a bare Debian on
 # make check    test under sanitizers, clang, clang-tidy, clang-format, a short fuzz
+# make mutants  plants faults, one at a time, and counts those that unit tests find
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
 # make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
@@ -14,7 +15,8 @@ FUZZ_SECONDS ?= 20
 JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
-FOLDERS = core topologies models plan cost_models simulator planner validation executor reports cli
+FOLDERS = core topologies models plan cost_models simulator memory \
+          planner validation executor reports cli
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
                   topologies/offers models \
                   models/zoo plan cost_models cost_models/stacks))
@@ -33,22 +35,23 @@ MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page.css.inc reports/page.js.inc \
                  reports/what_if.css.inc reports/what_if.js.inc reports/planner.js.inc)
 
-# One folder deeper as well (models/families/), but not in executor/: those are the plug-ins.
-SOURCES = $(filter-out executor/contraction.c, \
-          $(wildcard $(addsuffix /*.c,$(FOLDERS)) \
-                     $(addsuffix /*/*.c,$(filter-out executor,$(FOLDERS)))))
+# One folder deeper as well (models/families/); of executor/ the floors that are no plug-ins.
+PLUGIN_FOLDERS = $(addprefix executor/,cpu cuda mpi nccl)
+SOURCES = $(filter-out executor/contraction.c $(addsuffix /%,$(PLUGIN_FOLDERS)), \
+          $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS))))
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o) $(MESSAGES).o
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 FUZZERS = $(patsubst tests/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz_*.c))
 BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
+PRELOADS = tests/malloc_fail.c tests/trace_lines.c
 HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
-          tests/malloc_fail.c tests/mpi_peer.c,$(wildcard tests/*.c)))
+          tests/draw_% tests/mpi_peer.c tests/io_fail.c $(PRELOADS),$(wildcard tests/*.c)))
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
 CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
-MPI_SOURCES = $(wildcard executor/mpi/*.c executor/communicator_between*.c) \
-              executor/communicator_sum.c
+MPI_SOURCES = $(wildcard executor/mpi/*.c executor/communicators/between*.c) \
+              executor/communicators/sum.c
 MPICC := $(shell command -v mpicc)
 CUDA_HOME ?= $(or $(wildcard /usr/local/cuda),$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
 HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
@@ -64,11 +67,13 @@ HAVE_NCCL := $(and $(HAVE_NVCC),$(firstword $(wildcard $(CUDA_HOME)/include/nccl
 NCCL_SOURCES = $(wildcard executor/nccl/*.c)
 PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exec_mpi.so) \
           $(if $(HAVE_NVCC),$(BUILD)/exec_cuda.so) $(if $(HAVE_NCCL),$(BUILD)/exec_nccl.so)
-PROVE = BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
+# Plug-ins export the same names, each to its own reader: no violation of the one-definition rule.
+PROVE = $(if $(SANITIZE),ASAN_OPTIONS=detect_odr_violation=0) \
+        BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \
-        clean deps check_deps \
+        clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
@@ -77,6 +82,8 @@ all: $(BUILD)/meshwright $(PLUGINS)
 $(BUILD)/meshwright: $(OBJECTS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 $(BUILD)/libmeshwright.a: $(MODULES)
+$(BUILD)/libmeshwright.so: $(MODULES)
+	$(CC) $(SANITIZE) -shared -o $@ $^ $(LIBRARIES)
 $(BUILD)/libhelpers.a: $(HELPERS)
 $(BUILD)/lib%.a:
 	@mkdir -p $(@D)
@@ -154,12 +161,13 @@ $(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
 # libraries and files that a page has none of. One for all of the BUILDs.
 EMCC := $(shell command -v emcc)
 MODULE = build/wasm/planner.wasm.gz
-MODULE_FOLDERS = core topologies models models/families plan plan/schedules cost_models simulator \
+MODULE_FOLDERS = core topologies models models/families plan plan/layout plan/lower \
+                 plan/schedules plan/script cost_models simulator \
                  planner wasm
-MODULE_SOURCES = $(filter-out core/file% core/trace.c planner/milp%, \
+MODULE_SOURCES = $(filter-out core/file% core/trace.c, \
                      $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
-                 $(wildcard planner/memory/*keep*.c) \
-                 $(addprefix reports/,band_text.c plan_json.c plan_table.c sweep.c) \
+                 $(wildcard memory/keep/*keep*.c) \
+                 $(addprefix reports/,band_text.c model_text.c plan_json.c plan_table.c sweep.c) \
                  $(wildcard reports/replan*.c)
 MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
 MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \
@@ -183,7 +191,7 @@ build/wasm/include/cjson/cJSON.h: $(CJSON_HEADERS)/cjson/cJSON.h
 GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half test_grouped test_weight_sums
 gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so $(EMULATED) \
               $(addprefix $(BUILD)/tests/,gpu_compare $(GPU_TESTS)) $(BUILD)/emulated/gpu_compare
-$(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a
+$(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a | $(TEST_PLUGINS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 $(BUILD)/emulated/gpu_compare: $(BUILD)/tests/gpu_compare
 	@mkdir -p $(@D)
@@ -194,7 +202,8 @@ $(BUILD)/emulated/gpu_compare: $(BUILD)/tests/gpu_compare
 BUNDLE = $(BUILD)/gpu_bundle
 BUNDLE_LINK = $(CC) -s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN/../lib'
 BUNDLED = $(BUNDLE)/meshwright $(addprefix $(BUNDLE)/tests/,gpu_compare $(GPU_TESTS)) \
-          $(patsubst $(BUILD)/%,$(BUNDLE)/%,$(filter-out %/exec_mpi.so,$(PLUGINS)))
+          $(patsubst $(BUILD)/%,$(BUNDLE)/%,$(filter-out %/exec_mpi.so,$(PLUGINS))) \
+          $(patsubst $(BUILD)/%,$(BUNDLE)/tests/%,$(filter-out %/exec_mpi.so,$(PLUGINS)))
 gpu_bundle: $(BUNDLED)
 	tests/gpu/bundle_libraries.sh $(BUNDLE)
 $(BUNDLE)/meshwright: $(OBJECTS)
@@ -219,8 +228,9 @@ $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
                                 $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
 # The binary beside it, which takes the back end in its own folder for the one of CUDA.
-EMULATED = $(addprefix $(BUILD)/emulated/,meshwright exec_cuda.so exec_nccl.so)
-$(BUILD)/emulated/meshwright: $(BUILD)/meshwright
+EMULATED_BESIDE = meshwright exec_cpu.so exec_cpu64.so $(if $(MPICC),exec_mpi.so)
+EMULATED = $(addprefix $(BUILD)/emulated/,exec_cuda.so exec_nccl.so $(EMULATED_BESIDE))
+$(addprefix $(BUILD)/emulated/,$(EMULATED_BESIDE)): $(BUILD)/emulated/%: $(BUILD)/%
 $(BUILD)/emulated/exec_cuda.so: $(BUILD)/exec_cuda_emulated.so
 $(BUILD)/emulated/exec_nccl.so: $(BUILD)/exec_nccl_emulated.so
 $(EMULATED):
@@ -263,16 +273,32 @@ $(BUILD)/prefix: FORCE
 	@mkdir -p $(@D)
 	@echo '$(PREFIX)' | cmp -s - $@ || echo '$(PREFIX)' > $@
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
+# A binary opens the plug-ins of its own folder alone: tests have links to them beside them.
+BESIDE_TESTS = $(notdir $(PLUGINS)) exec_cuda_emulated.so exec_nccl_emulated.so
+TEST_PLUGINS = $(addprefix $(BUILD)/tests/,$(BESIDE_TESTS))
+$(TEST_PLUGINS) $(addprefix $(BUNDLE)/tests/,$(BESIDE_TESTS)):
+	@mkdir -p $(@D)
+	ln -sf ../$(@F) $@
+
+MODULE_LIBRARY = $(BUILD)/libmeshwright.a
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(MODULE_LIBRARY) \
+                       | $(TEST_PLUGINS)
 	$(CC) $(SANITIZE) -o $@ $^ -lcmocka $(LIBRARIES)
 
-$(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
+$(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a \
+                        | $(TEST_PLUGINS)
+	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
+
+# Long draws, for who changes the search: tests/draw_proofs.c.
+$(BUILD)/tests/draw_%: $(BUILD)/tests/draw_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
 $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBRARIES)
 
-$(BUILD)/tests/malloc_fail.so: tests/malloc_fail.c
+$(BUILD)/tests/io_fail: $(BUILD)/tests/io_fail.o
+	$(CC) $(SANITIZE) -o $@ $^
+$(PRELOADS:%.c=$(BUILD)/%.so): $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
 
@@ -288,12 +314,31 @@ demo: deps
 	build/meshwright report build/demo/plan.json -o build/demo/report
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
+               $(BUILD)/tests/io_fail \
                $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
                $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare $(if $(EMCC),$(MODULE))
 
 test: deps
 	@$(QUIET_MAKE) test_programs
 	@$(PROVE) $(TESTS) $(SCRIPTS)
+
+# Plants single-line faults and counts those that a unit test finds; MUTANTS='--count 500 --seed 1'
+# and other options: tests/mutants.pl.
+MUTANT_CFLAGS = -O2 -fPIC
+TRACED_CFLAGS = -O1 -g1 -fPIC -fsanitize-coverage=trace-pc
+mutants: check_deps
+	@$(QUIET_MAKE) BUILD=build/mutants CFLAGS='$(MUTANT_CFLAGS)' \
+	    MODULE_LIBRARY=build/mutants/libmeshwright.so mutant_programs
+	@$(QUIET_MAKE) BUILD=build/mutants/traced CFLAGS='$(TRACED_CFLAGS)' WARNINGS=-w \
+	    build/mutants/traced/libmeshwright.so
+	@$(QUIET_MAKE) BUILD=build/mutants WARNINGS= mutant_judges
+mutant_programs: $(TESTS) $(BUILD)/tests/trace_lines.so $(addprefix $(BUILD)/, exec_cpu.so \
+                 exec_cpu64.so exec_cuda_emulated.so exec_nccl_emulated.so \
+                 $(if $(MPICC),exec_mpi.so))
+mutant_judges: CFLAGS = $(MUTANT_CFLAGS)
+mutant_judges:
+	@CC='$(CC)' COMPILE='$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS))' \
+	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
 check: check_deps accuracy check_format check_clang check_tidy check_sanitized check_fuzz
 

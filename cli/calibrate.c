@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "core/file.h"
+#include "core/plain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,9 +47,11 @@ static bool write_folder(struct arena *arena, const char *folder, const struct l
         {arena_print(arena, "%s/kernels.json", folder), kernels_text(arena, local->kernels)},
     };
     int count = sizeof files / sizeof *files;
+    const char *words = arena_print(arena, "Wrote %s, %s, %s and, for --kernels, %s", files[0].path,
+                                    files[1].path, files[2].path, files[3].path);
+    words = plain_copy(arena, words);
     if (!file_write_all(files, count, err)) return false;
-    printf("Wrote %s, %s, %s and, for --kernels, %s\n", files[0].path, files[1].path, files[2].path,
-           files[3].path);
+    puts(words);
     return true;
 }
 
@@ -67,8 +70,9 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
         return exit_status(err);
     }
     const struct file_text file = {path, text};
+    const char *shown = path ? plain_copy(arena, path) : NULL;
     if (path && !file_write_all(&file, 1, err)) return exit_status(err);
-    if (path) printf("Wrote %s: what CLUSTER local is from now on\n", path);
+    if (path) printf("Wrote %s: what CLUSTER local is from now on\n", shown);
     if (!arguments->folder) return 0;
     struct local local = {0};
     bool done = local_parse(arena, text, &key, &local, err) &&

@@ -3,7 +3,7 @@
 #include "cli/plan_question.h"
 #include "core/file.h"
 #include "core/progress.h"
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
 #include "reports/machine.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #pragma once
 #include "cli/local.h"
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
 
 // One of the processes that measure together: `into` is the file that rank 0 writes. Returns the
 // exit status.

@@ -92,7 +92,13 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
     if (!fitted) return false;
     if (!left_out) return file_write_all(fitted, count, err);
     struct json_writer writer = {.arena = arena};
-    bands_write(&writer, bands_make(arena, residuals, source));
+    // Memory is not fitted: `validate --bands-out` measures it.
+    const struct bands *shipped = bands_load(arena, err);
+    if (!shipped) return false;
+    struct bands bands = *bands_make(arena, residuals, source);
+    bands.memory = shipped->memory;
+    bands.memory_count = shipped->memory_count;
+    bands_write(&writer, &bands);
     struct file_text *files = ARENA_NEW(arena, struct file_text, count + 2);
     memcpy(files, fitted, (size_t)count * sizeof *files);
     files[count++] = (struct file_text){

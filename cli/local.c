@@ -2,8 +2,9 @@
 
 #include "core/file.h"
 #include "core/hash.h"
+#include "core/plain.h"
 #include "core/version.h"
-#include "executor/calibrate.h"
+#include "executor/calibrate/calibrate.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -253,6 +254,14 @@ bool local_find(struct arena *arena, const char *command, int rank_count, struct
     return local_load(arena, &request, local, err);
 }
 
+void local_note(const struct cluster *cluster)
+{
+    if (!cluster->note) return;
+    struct arena spare = {0};
+    fprintf(stderr, "note: %s\n", plain_copy(&spare, cluster->note));
+    arena_free(&spare);
+}
+
 struct cluster *local_or_load(struct arena *arena, const char *command, const char *name,
                               int rank_count, const struct stack **stack, struct err *err)
 {
@@ -260,7 +269,9 @@ struct cluster *local_or_load(struct arena *arena, const char *command, const ch
     if (strcmp(name, "local") != 0) {
         if (rank_count)
             err_set(err, ERR_USAGE, "--ranks: only CLUSTER local has it; --gpus N takes the first");
-        return rank_count ? NULL : cluster_load(arena, name, err);
+        struct cluster *cluster = rank_count ? NULL : cluster_load(arena, name, err);
+        if (cluster) local_note(cluster);
+        return cluster;
     }
     if (!local_find(arena, command, rank_count, &local, err)) return NULL;
     if (stack) *stack = local.stack;

@@ -72,7 +72,9 @@ MUST_CHECK bool local_find(struct arena *arena, const char *command, int rank_co
                            struct local *local, struct err *err);
 // CLUSTER of the command line: `local`, which brings the stack along that was measured with it
 // (`stack` may be NULL), or any that cluster_load knows; ranks (0: not given) are for `local`
-// alone.
+// alone. What the cluster's file does not say and was taken is noted on stderr.
 MUST_CHECK struct cluster *local_or_load(struct arena *arena, const char *command, const char *name,
                                          int rank_count, const struct stack **stack,
                                          struct err *err);
+// The line of that note, where there is something to note.
+void local_note(const struct cluster *cluster);

@@ -27,6 +27,10 @@ static const struct command COMMANDS[] = {
     {"calibrate", calibrate_command,
      "measure this machine: kernels, memory, collectives; CLUSTER local"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},
+    {"models", shipped_command, "list the shipped models: parameters, layers, type"},
+    {"clusters", shipped_command, "list the shipped clusters: GPUs, device, links"},
+    {"devices", shipped_command, "list the shipped devices: peak, memory"},
+    {"stacks", shipped_command, "list the training software that plans are made for"},
     {"validate", validate_command, "score predictions against published runs"},
     {"fit", fit_command, "fit the constants of devices and stacks to published runs"},
     {0},
@@ -49,7 +53,9 @@ static int print_help(void)
         printf("  %-12s%s\n", command->name, command->summary);
     }
     printf("\n`meshwright help COMMAND` explains one. Exit status: 0 yes, 1 the answer is no,\n"
-           "2 wrong usage, 3 a wrong input file, 4 the machine failed.\n");
+           "2 wrong usage, 3 a wrong input file, 4 the machine failed, 130 stopped by SIGINT with "
+           "the best\n"
+           "plan found until then.\n");
     return 0;
 }
 
@@ -97,9 +103,12 @@ int main(int argc, char **argv)
     struct err err = {0};
     const char *name = NULL;
     int status = run(argc, argv, &name, &err);
-    // An answer that could not be written was not given.
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        err_set(&err, ERR_SYSTEM, "cannot write the answer: %s", strerror(errno));
+    // An answer that could not be written was not given. Why an earlier part of it could not be is
+    // not known any more.
+    int error = fflush(stdout) != 0 ? errno : 0;
+    if (error || ferror(stdout)) {
+        err_set(&err, ERR_SYSTEM, "cannot write the answer%s%s", error ? ": " : "",
+                error ? strerror(error) : "");
         status = exit_status(&err);
     }
     if (err.kind) {

@@ -2,9 +2,11 @@
 #include "cli/memory_run.h"
 #include "cli/options.h"
 #include "core/file.h"
+#include "core/plain.h"
+#include "memory/from_onnx.h"
 #include "plan/parallel.h"
-#include "planner/memory/from_onnx.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +28,9 @@ static bool find_input(const char *path, enum input *input, struct err *err)
         return is_read;
     }
     size_t bytes = fread(start, 1, sizeof start, stream);
+    int error = ferror(stream) ? errno : 0;
     fclose(stream);
+    if (error) return err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(error));
     size_t at = bytes >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     *input = INPUT_PACKING;
     for (; at < bytes && strchr(" \t\r\n", start[at]) && start[at]; at++)
@@ -42,10 +46,11 @@ static const char *wrote_text(struct arena *arena, const struct memory_arguments
 {
     const char *text = "";
     if (arguments->output) {
-        text = arena_print(arena, "Wrote %s: %s\n", arguments->output, what);
+        text = arena_print(arena, "Wrote %s: %s\n", plain_copy(arena, arguments->output), what);
     }
     if (!arguments->plot) return text;
-    return arena_print(arena, "%sWrote %s: address over time\n", text, arguments->plot);
+    return arena_print(arena, "%sWrote %s: address over time\n", text,
+                       plain_copy(arena, arguments->plot));
 }
 
 static bool draw_packing(struct arena *arena, const struct memory_arguments *arguments,
@@ -97,7 +102,7 @@ static int packing(struct arena *arena, const struct memory_arguments *arguments
     if (!memory_run_packing(arena, arguments, &file.problem, rows, err)) return exit_status(err);
     const char *slash = strrchr(arguments->input, '/');
     const struct memory_report report = {
-        .name = slash ? slash + 1 : arguments->input,
+        .name = plain_copy(arena, slash ? slash + 1 : arguments->input),
         .buffer_count = file.problem.count,
         .rows = rows,
         .row_count = methods.count,

@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/formats.h"
+#include "memory/formats.h"
 
 // A schedule that the independent checker refuses is a bug, and what it was made of is what a
 // report of it needs: the question is written into the current folder, meshwright-memory-bug.json

@@ -1,6 +1,6 @@
 #include "cli/memory_run.h"
 #include "core/version.h"
-#include "planner/memory/plan_keep.h"
+#include "planner/plan_keep.h"
 #include "reports/plan_json.h"
 #include "reports/plan_table.h"
 

@@ -3,8 +3,9 @@
 #include "cli/options.h"
 #include "cli/plan_question.h"
 #include "core/file.h"
-#include "planner/memory/plan_chunk.h"
-#include "planner/memory/plan_keep.h"
+#include "core/plain.h"
+#include "memory/plan_chunk.h"
+#include "planner/plan_keep.h"
 #include "reports/plan_table.h"
 
 #include <stdio.h>
@@ -122,13 +123,13 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
                   const struct memory_report *report, const char *target)
 {
     const struct plan_stages *stages = &made->stages;
-    const char *wrote =
-        arena_print(arena, "%s%s%sWrote %s: memory.schedule, order and offsets%s\n", made->chosen,
-                    stages_text(arena, stages), chunks_text(arena, made, shown->stage), target,
-                    arguments->output ? "" : " (the plan is updated in place)");
+    const char *wrote = arena_print(
+        arena, "%s%s%sWrote %s: memory.schedule, order and offsets%s\n", made->chosen,
+        stages_text(arena, stages), chunks_text(arena, made, shown->stage),
+        plain_copy(arena, target), arguments->output ? "" : " (the plan is updated in place)");
     if (arguments->plot) {
         wrote = arena_print(arena, "%sWrote %s: address over time of stage %d\n", wrote,
-                            arguments->plot, shown->stage);
+                            plain_copy(arena, arguments->plot), shown->stage);
     }
     int status = memory_answer(arena, arguments, report, wrote);
     for (int i = 0; i < stages->count && status == 0; i++) {

@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/formats.h"
+#include "memory/formats.h"
 #include "reports/memory_plot.h"
 #include "reports/memory_table.h"
 

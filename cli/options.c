@@ -225,6 +225,21 @@ bool options_parse(const struct option *options, int argc, char **argv, struct e
     return check_complete(&parse);
 }
 
+bool options_given(const struct option *options, int argc, char **argv, const char *name)
+{
+    const struct parse parse = {.options = options};
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (argv[i][0] != '-' || argv[i][1] == '\0') continue;
+        size_t length = strcspn(argv[i], "=");
+        int row = row_of(&parse, argv[i], length);
+        assert(row >= 0);
+        if (strcmp(options[row].name, name) == 0) return true;
+        bool has_value = options[row].kind != OPTION_FLAG && !argv[i][length];
+        if (has_value) i++;
+    }
+    return false;
+}
+
 bool command_wants_help(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {

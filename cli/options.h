@@ -53,6 +53,9 @@ struct text_list {
 // Reads argv[1] .. argv[argc - 1]. False with ERR_USAGE. Texts stay in argv.
 MUST_CHECK bool options_parse(const struct option *options, int argc, char **argv, struct err *err);
 
+// Whether option `name` is among arguments that options_parse has read.
+bool options_given(const struct option *options, int argc, char **argv, const char *name);
+
 // Whether --help is among the arguments; asked before options_parse.
 bool command_wants_help(int argc, char **argv);
 void options_print(FILE *stream, const char *command, const struct option *options);

@@ -1,16 +1,22 @@
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/plan_options.h"
 #include "core/file.h"
+#include "core/plain.h"
 #include "core/progress.h"
+#include "core/units.h"
 #include "core/version.h"
 #include "planner/batch.h"
 #include "planner/explain.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
+#include "reports/idle_text.h"
 #include "reports/plan_json.h"
 #include "reports/plan_table.h"
+#include "reports/space_text.h"
 #include "reports/why_table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +24,8 @@ struct output {
     const char *path;
     const char *why;
     bool ablation, explain, json;
+    bool space;        // print what would be searched, and search nothing
+    const char *idle;  // lines about idle GPUs, under the table; NULL: not asked
 };
 
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
@@ -39,6 +47,7 @@ static bool is_pinned(const struct pins *pins)
 }
 
 static bool evaluate_candidate(struct arena *arena, const struct search_request *request,
+                               const struct search_result *result,
                                const struct candidate *candidate,
                                struct evaluation_request *evaluation_request,
                                struct evaluation *evaluation, struct err *err)
@@ -51,6 +60,7 @@ static bool evaluate_candidate(struct arena *arena, const struct search_request 
         .bands = bands_load(arena, err),
         .workload = request->workload,
         .parallel = candidate->parallel,
+        .selected_count = result->considered_count,
     };
     if (!evaluation_request->bands) return false;
     struct arena scratch = {0};
@@ -92,7 +102,8 @@ static bool write_plan(struct arena *arena, const struct search_request *request
 {
     struct evaluation_request evaluation_request;
     struct evaluation evaluation;
-    if (!evaluate_candidate(arena, request, candidate, &evaluation_request, &evaluation, err)) {
+    if (!evaluate_candidate(arena, request, result, candidate, &evaluation_request, &evaluation,
+                            err)) {
         return false;
     }
     struct plan_document document = {
@@ -106,13 +117,15 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     bool has_table = !output->json && result->best_count > 0;
     char *text = plan_document_text(arena, &document);
     const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
+    const char *wrote = plain_copy(arena, output->path), *word = plain_shell(arena, output->path);
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
         fputs(text, stdout);
     } else if (has_table) {
         fputs(table, stdout);
-        printf("Wrote %s.   Next: meshwright simulate %s, or meshwright report %s\n", output->path,
-               output->path, output->path);
+        if (output->idle) fputs(output->idle, stdout);
+        printf("Wrote %s.   Next: meshwright simulate %s, or meshwright report %s\n", wrote, word,
+               word);
     }
     if (output->ablation && !answer_ablation(arena, &evaluation_request, err)) return false;
     return !output->explain ||
@@ -144,24 +157,96 @@ static bool answer_why(struct arena *arena, const struct search_request *request
     return true;
 }
 
-static int run(struct arena *arena, const struct plan_arguments *arguments,
-               const struct output *output, struct err *err)
+// The best so far, named as such. What asks for more searches is left out.
+static int answer_stopped(struct arena *arena, const struct search_request *request,
+                          const struct search_result *result, const struct output *output,
+                          struct err *err)
+{
+    const char *priced = units_count(arena, result->priced_count);
+    if (result->best_count == 0) {
+        fprintf(stderr,
+                "meshwright plan: stopped by SIGINT before a plan was found that fits (%s of %s "
+                "priced)\n",
+                priced, units_count(arena, result->considered_count));
+        return INTERRUPT_STATUS;
+    }
+    struct output best = *output;
+    best.why = NULL;
+    best.ablation = best.explain = false;
+    fprintf(stderr, "note: stopped by SIGINT: the best of the %s plans priced so far%s\n", priced,
+            output->why || output->ablation || output->explain
+                ? "; --why, --ablation and --explain are of a finished search"
+                : "");
+    if (!write_plan(arena, request, result, &result->best[0], &best, err)) return exit_status(err);
+    return INTERRUPT_STATUS;
+}
+
+// The request's cluster becomes the one that is planned for; `idle` says what of it stands still.
+static bool search_idle(struct arena *arena, struct search_request *request,
+                        struct search_result *result, const char **idle, struct err *err)
+{
+    struct idle_answer answer = {0};
+    if (!idle_search(arena, request, &answer, result, err)) return false;
+    if (result->best_count > 0) *idle = idle_answer_text(arena, request, &answer, result);
+    request->cluster = answer.cluster;
+    return true;
+}
+
+// A smaller number of GPUs that is faster, or has a plan where all have none, goes with a word.
+static void hint_idle(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result)
+{
+    if (result->status == SEARCH_STOPPED) return;
+    double best_s = result->best_count > 0 ? result->best[0].closed_form_s : INFINITY;
+    struct idle_hint hint = idle_hint(request, best_s);
+    if (hint.gpus == 0) return;
+    fprintf(stderr, "note: %s\n", idle_hint_text(arena, request, &hint, best_s));
+}
+
+static bool search(struct arena *arena, const struct plan_arguments *arguments,
+                   struct search_request *request, struct search_result *result, const char **idle,
+                   struct err *err)
+{
+    bool may_idle = false;
+    if (!plan_may_idle(arguments, &may_idle, err)) return false;
+    struct progress progress = progress_start();
+    request->progress = show_progress;
+    request->progress_context = &progress;
+    request->stop = interrupt_catch();
+    bool done = may_idle ? search_idle(arena, request, result, idle, err)
+                         : search_plans(arena, request, result, err);
+    progress_end(&progress);
+    bool is_answered = done || err->kind == ERR_USAGE;
+    if (is_answered && !may_idle) hint_idle(arena, request, result);
+    interrupt_release();
+    request->stop = NULL;
+    return done;
+}
+
+static int answer_space(struct arena *arena, const struct search_request *request, struct err *err)
+{
+    struct space_list *list = ARENA_NEW(arena, struct space_list, 1);
+    if (!space_list(arena, request, list, err)) return exit_status(err);
+    fputs(space_text(arena, request, list), stdout);
+    return 0;
+}
+
+static int run(struct arena *arena, const struct plan_arguments *arguments, struct output *output,
+               struct err *err)
 {
     struct search_request request = {0};
     if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
     const char *warning = batch_warning(arena, &request.workload);
     if (warning) fprintf(stderr, "warning: %s\n", warning);
+    if (output->space) return answer_space(arena, &request, err);
 
-    struct progress progress = progress_start();
-    request.progress = show_progress;
-    request.progress_context = &progress;
     struct search_result result = {0};
-    bool done = search_plans(arena, &request, &result, err);
-    progress_end(&progress);
-    if (!done) return exit_status(err);
+    if (!search(arena, arguments, &request, &result, &output->idle, err)) return exit_status(err);
     if (result.status == SEARCH_NOTHING_FITS) {
         return answer_nothing(arena, &request, &result, output, err);
     }
+    if (result.status == SEARCH_STOPPED)
+        return answer_stopped(arena, &request, &result, output, err);
     if (!write_plan(arena, &request, &result, &result.best[0], output, err)) {
         return exit_status(err);
     }
@@ -182,6 +267,9 @@ int plan_command(int argc, char **argv, struct err *err)
         {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},
         {"--explain", OPTION_FLAG, &output.explain,
          "every operator, collective and constant: seconds and influence", NULL, 0, 0},
+        {"--space", OPTION_FLAG, &output.space,
+         "print the values that would be searched, and what would be left out; search nothing",
+         NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "the table on stdout, the best plan in a file", NULL, 0, 0},
         {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
         {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},

@@ -1,6 +1,7 @@
 #pragma once
+#include "cli/choice_options.h"
+#include "cli/price_options.h"
 #include "cli/reliability_options.h"
-#include "planner/search.h"
 
 // The arguments that say what is asked for and what is pinned; `plan` takes them now, other
 // commands that search take the same.
@@ -13,20 +14,22 @@ struct plan_arguments {
     int64_t seq_len, global_batch;  // 0 = not given
     double tokens;
     double expert_imbalance, capacity_factor;
+    const char *clip;                   // "on", "off"
     const char *precision, *optimizer;  // NULL precision, stack: as the devices have it
-    struct int_range degree[AXIS_COUNT];
-    struct int_range vpp, micro_batch, zero, zero_group, recompute_layers, in_flight;
-    int bucket_bytes;  // 0 = not given
-    const char *sp, *cp_kind, *recompute, *schedule, *attention, *overlap, *passes, *offload;
+    struct choice_argument choices[CHOICE_COUNT];
     const char *stages;
     struct text_list forbid;
-    const char *objective;
+    const char *objective, *idle;
     int top;
     bool exhaustive;
     struct reliability_arguments reliability;
+    struct price_arguments price;
 };
 
-enum { PLAN_OPTION_COUNT = 50 + RELIABILITY_OPTION_COUNT };
+enum { PLAN_OPTION_COUNT = 30 + CHOICE_COUNT + RELIABILITY_OPTION_COUNT + PRICE_OPTION_COUNT };
+
+// Of --tokens, on every command; those of a file may be 0, which is none.
+static const double PLAN_TOKENS_LOW = 1, PLAN_TOKENS_HIGH = 1e30;
 
 struct plan_arguments plan_arguments_default(void);
 
@@ -40,12 +43,29 @@ MUST_CHECK bool plan_pins(struct arena *arena, const struct plan_arguments *argu
 // MODEL, with notes of near misses in its config on stderr.
 MUST_CHECK const struct model_config *plan_model(struct arena *arena, const char *name,
                                                  struct err *err);
+// What its config leaves out and what was taken for that, on stderr, once the command can be
+// answered: beside an error there is nothing else to read.
+void plan_model_notes(const struct model_config *model);
 
-// CLUSTER `name` with the kernels and ranks that the arguments name, the stack to go with it, and
-// the fabrics that cover it: fills these members of the request. `command` is for the notes.
+// CLUSTER `name` with the kernels and ranks that the arguments name, and the fabrics that cover it:
+// fills these members of the request; also its stack where the cluster brings one along (`local`).
+// `command` is for the notes.
 MUST_CHECK bool plan_cluster(struct arena *arena, const char *command, const char *name,
                              const struct plan_arguments *arguments, struct search_request *request,
                              struct err *err);
+
+// `--stack NAME`; without one the stack that a cluster has brought along, which is in *stack then,
+// else the one of planner/default_stack.h, with a note on stderr. One for all clusters.
+struct plan_stack_question {
+    const struct cluster *const *clusters;
+    int cluster_count;
+    const struct model_config *model;
+    enum precision precision;
+    const struct pins *pins;
+};
+MUST_CHECK bool plan_stack(struct arena *arena, const char *name,
+                           const struct plan_stack_question *question, const struct stack **stack,
+                           struct err *err);
 
 // What is taken for a length that is not given, a note on stderr included; a warning about one that
 // the model was not made for.
@@ -61,6 +81,8 @@ void plan_workload(const struct plan_arguments *arguments, const struct cluster 
                    struct workload *workload);
 
 enum objective plan_objective(const char *name);
+// Whether GPUs may stand idle (planner/idle.h). ERR_USAGE where that makes no sense.
+MUST_CHECK bool plan_may_idle(const struct plan_arguments *arguments, bool *may, struct err *err);
 
 // `--kernels NAME`: the cluster becomes one whose devices use the table; NULL changes nothing.
 MUST_CHECK bool plan_kernels(struct arena *arena, const char *name, const struct cluster **cluster,

@@ -1,8 +1,8 @@
 #include "cli/commands.h"
 #include "cli/inject_options.h"
 #include "cli/options.h"
+#include "cli/plan_options.h"
 #include "cli/plan_question.h"
-#include "cli/reliability_options.h"
 #include "cli/report_files.h"
 #include "core/version.h"
 #include "reports/page_planner.h"
@@ -17,18 +17,20 @@ struct arguments {
     double tokens;
     struct inject_arguments inject;
     struct reliability_arguments reliability;
+    struct price_arguments price;
     bool no_scaling, json;
 };
 
 // What the command line says of the run, in place of what the plan says.
-static void override(struct arena *arena, const struct arguments *arguments,
-                     struct evaluation_request *request)
+static bool override(struct arena *arena, const struct arguments *arguments,
+                     struct evaluation_request *request, struct err *err)
 {
     struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
     *cluster = *request->cluster;
     reliability_apply(&arguments->reliability, &cluster->failures);
     request->cluster = cluster;
     if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
+    return price_apply(arena, &arguments->price, &request->cluster, 1, err);
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
@@ -44,7 +46,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     struct report report = {.plan_path = arguments->plan, .version = MESHWRIGHT_VERSION};
     report.plan = plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!report.plan) return exit_status(err);
-    override(arena, arguments, &request);
+    if (!override(arena, arguments, &request, err)) return exit_status(err);
     report.request = &request;
     if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 
@@ -79,12 +81,15 @@ int report_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &arguments.json, "print the page's data and write no files", NULL,
          0, 0},
         {"--tokens", OPTION_F64, &arguments.tokens,
-         "to train in all, for time and money to finish (default: as planned)", "N", 0, 0},
+         "to train in all, for time and money to finish (default: as planned)", "N",
+         PLAN_TOKENS_LOW, PLAN_TOKENS_HIGH},
     };
     enum { ROW_COUNT = sizeof rows / sizeof *rows };
-    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + INJECT_OPTION_COUNT + 1] = {0};
+    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + PRICE_OPTION_COUNT +
+                          INJECT_OPTION_COUNT + 1] = {0};
     memcpy(options, rows, sizeof rows);
     int count = ROW_COUNT + reliability_options(&arguments.reliability, options + ROW_COUNT);
+    count += price_options(&arguments.price, options + count);
     inject_options(&arguments.inject, options + count);
     if (command_wants_help(argc, argv)) return options_print(stdout, "report", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);

@@ -1,5 +1,6 @@
 #include "cli/report_files.h"
 #include "core/file.h"
+#include "core/plain.h"
 #include "reports/gnuplot.h"
 #include "reports/report.h"
 
@@ -74,12 +75,13 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     for (int i = 0; i < count; i++) {
         if (!file_write(plots[i].path, plots[i].text, plots[i].bytes, err)) return false;
     }
+    const char *shown = plain_copy(arena, index.path);
     if (!file_write_all(&index, 1, err)) return false;
     if (!has_plots) {
         fprintf(stderr, "meshwright report: gnuplot is not installed: the page has all figures, "
                         "but they are not written as files\n");
     }
-    printf("Wrote %s", index.path);
+    printf("Wrote %s", shown);
     if (count > 0) printf(" and %d figures beside it, each as SVG and PNG", count / 2);
     printf(".   Next: open it in a browser\n");
     return true;

@@ -1,11 +1,17 @@
 #include "cli/commands.h"
+#include "cli/local.h"
 #include "cli/options.h"
 #include "cli/run_job.h"
 #include "core/hash.h"
 #include "executor/rendezvous.h"
+#include "plan/unexecuted.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // A rank that stands still for ten predicted steps, and no less than this, is stuck; the job ends
 // within half a minute of it.
@@ -13,7 +19,6 @@ static const double STUCK_LEAST_S = 10, STUCK_MOST_S = 20;
 
 // Nodes wait so long for each other: they may start far apart.
 static const double RENDEZVOUS_S = 120;
-enum { RENDEZVOUS_HOST_BYTES = 256 };
 
 static double stuck_s(const struct run_job *job)
 {
@@ -33,14 +38,23 @@ static uint64_t options_key(struct arena *arena, const struct run_arguments *arg
     return hash_bytes(HASH_START, text, strlen(text));
 }
 
+// Jobs of Slurm have names of their own.
+static const char *job_name(struct arena *arena, const struct run_arguments *arguments)
+{
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    if (arguments->job) return arguments->job;
+    if (!job || !*job) return "meshwright";
+    return arena_print(arena, "slurm-%s.%s", job, step ? step : "0");
+}
+
 static bool read_rendezvous(struct arena *arena, const struct run_job *job,
                             const struct run_arguments *arguments,
                             struct rendezvous_request *request, struct err *err)
 {
-    char *host = arena_alloc(arena, RENDEZVOUS_HOST_BYTES, 1);
-    struct err found = {0};
+    char *folder = arena_alloc(arena, PATH_MAX, 1);
     *request = (struct rendezvous_request){
-        .host = host,
+        .folder = folder,
+        .job = job_name(arena, arguments),
         .node = arguments->node_rank,
         .node_count = arguments->node_count,
         .rank_count = job->rank_count,
@@ -48,38 +62,80 @@ static bool read_rendezvous(struct arena *arena, const struct run_job *job,
         .options_key = options_key(arena, arguments),
         .timeout_s = RENDEZVOUS_S,
     };
-    if (!socket_split(arguments->rendezvous, host, RENDEZVOUS_HOST_BYTES, &request->port, &found))
-        return err_set(err, ERR_USAGE, "--rendezvous: %s", found.text);
+    struct stat found;
+    bool is_there = realpath(arguments->rendezvous, folder) && stat(folder, &found) == 0;
+    if (!is_there)
+        return err_set(err, ERR_USAGE, "--rendezvous %.300s: %s", arguments->rendezvous,
+                       strerror(errno));
+    if (!S_ISDIR(found.st_mode))
+        return err_set(err, ERR_USAGE, "--rendezvous %.300s: no folder", arguments->rendezvous);
+    if (!rendezvous_job_is_valid(request->job))
+        return err_set(err, ERR_USAGE,
+                       "--job: found '%.80s', wanted 1 to %d letters, digits and \"._-\"",
+                       request->job, JOB_NAME_MAX);
     if (job->rank_count < request->node_count)
         return err_set(err, ERR_USAGE, "--node-count %d: the plan has %d ranks",
                        request->node_count, job->rank_count);
     return true;
 }
 
+// What --rendezvous goes with.
+static bool check_nodes(const struct run_arguments *arguments, struct err *err)
+{
+    const char *transport = arguments->transport, *backend = arguments->backend;
+    bool is_gpu = strcmp(backend, "auto") == 0 || strcmp(backend, "cuda") == 0;
+    bool is_nccl = strcmp(transport, "auto") == 0 || strcmp(transport, "nccl") == 0;
+    if (arguments->node_rank < 0 || arguments->node_count < 2)
+        return err_set(err, ERR_USAGE,
+                       "--rendezvous needs --node-rank K and --node-count N, of two nodes or more, "
+                       "or a launcher that starts one process a node");
+    if (arguments->node_rank >= arguments->node_count)
+        return err_set(err, ERR_USAGE, "--node-rank: must be between 0 and %d, found %d",
+                       arguments->node_count - 1, arguments->node_rank);
+    if (!is_nccl)
+        return err_set(err, ERR_USAGE,
+                       "--transport %s: with --rendezvous data goes over NCCL; mpirun and srun "
+                       "need no --rendezvous",
+                       transport);
+    if (!is_gpu)
+        return err_set(err, ERR_USAGE,
+                       "--backend %s: with --rendezvous data goes over NCCL, between GPUs; start "
+                       "CPU ranks of several hosts with mpirun or srun",
+                       backend);
+    return true;
+}
+
 // Before the plan is read: what the options say of each other.
 static bool check_options(const struct run_arguments *arguments, struct err *err)
 {
-    bool says_node = arguments->node_rank >= 0 || arguments->node_count > 0;
-    bool is_mpi = strcmp(arguments->transport, "mpi") == 0;
+    bool says_node = arguments->node_rank >= 0 || arguments->node_count > 0 || arguments->job;
     if (!arguments->rendezvous && says_node)
-        return err_set(err, ERR_USAGE, "--node-rank and --node-count need --rendezvous HOST:PORT");
-    if (arguments->rendezvous && (arguments->node_rank < 0 || arguments->node_count < 2))
-        return err_set(err, ERR_USAGE,
-                       "--rendezvous needs --node-rank K and --node-count N, of two nodes or more");
-    if (arguments->rendezvous && arguments->node_rank >= arguments->node_count)
-        return err_set(err, ERR_USAGE, "--node-rank: must be between 0 and %d, found %d",
-                       arguments->node_count - 1, arguments->node_rank);
+        return err_set(err, ERR_USAGE, "--node-rank, --node-count and --job need --rendezvous DIR");
+    if (arguments->rendezvous && !check_nodes(arguments, err)) return false;
     if (arguments->replay_rank >= 0 &&
         (arguments->spawn || arguments->rendezvous || arguments->dump))
         return err_set(err, ERR_USAGE,
                        "--replay-rank goes with none of --spawn, --rendezvous and --dump");
-    if (is_mpi && (arguments->spawn || arguments->rendezvous))
+    if (strcmp(arguments->transport, "mpi") == 0 && arguments->spawn)
         return err_set(err, ERR_USAGE, "--transport mpi: ranks without mpirun have no MPI");
     return true;
 }
 
+// Whose software the plan was made for, once a job.
+static void note_stack(const struct run_job *job, const struct launch_place *place)
+{
+    const char *name = job->request.stack->name;
+    bool is_own = strcmp(name, GPU_STACK) == 0 || strcmp(name, CPU_STACK) == 0;
+    if (is_own || place->is_launched) return;
+    fprintf(stderr,
+            "note: the plan is for stack %s: what is predicted is its speed, what is measured is "
+            "that of this program (plan with --stack %s to compare)\n",
+            name, GPU_STACK);
+}
+
 static int launch(struct arena *arena, const struct run_job *job,
-                  const struct run_arguments *arguments, int argc, char **argv, struct err *err)
+                  const struct run_arguments *arguments, int local_node, int argc, char **argv,
+                  struct err *err)
 {
     // As main was called: the binary stands before the name of the command.
     char **whole = ARENA_NEW(arena, char *, argc + 2), binary[] = "meshwright";
@@ -95,6 +151,7 @@ static int launch(struct arena *arena, const struct run_job *job,
         .stuck_s = stuck_s(job),
         .spawns = arguments->spawn || arguments->rendezvous || !launch_finds_mpirun(),
         .rendezvous = arguments->rendezvous ? &nodes : NULL,
+        .local_node = local_node,
     };
     if (request.spawns && !arguments->spawn && !arguments->rendezvous)
         fprintf(stderr, "meshwright run: no mpirun here: the ranks are started on this host\n");
@@ -125,16 +182,18 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
                       char **argv, struct err *err)
 {
     struct run_job job;
-    if (!run_job_load(arena, arguments->plan, &job, err)) return exit_status(err);
+    if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
     if (!run_check_data(job.evaluation.graph, run_job_data(arguments), err))
         return exit_status(err);
+    if (!run_check_nvme(job.evaluation.program, arguments->nvme, err)) return exit_status(err);
+    note_stack(&job, place);
     if (arguments->rendezvous && job.rank_count == 1) {
         err_set(err, ERR_USAGE, "--rendezvous: the plan has one rank");
         return exit_status(err);
     }
     if (arguments->replay_rank >= 0) return replay(arena, arguments, &job, place, err);
     if (!place->is_launched && job.rank_count > 1)
-        return launch(arena, &job, arguments, argc, argv, err);
+        return launch(arena, &job, arguments, place->local_rank, argc, argv, err);
     if (place->rank_count != job.rank_count) {
         err_set(err, ERR_USAGE, "the plan has %d ranks, the launcher started %d", job.rank_count,
                 place->rank_count);
@@ -143,21 +202,31 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
     return run_rank(arena, arguments, &job, place, page, err);
 }
 
-static int run(struct arena *arena, const struct run_arguments *arguments, int argc, char **argv,
-               struct err *err)
+// One process a node, by whatever launcher: this one starts the ranks of its node, and the other
+// says which node it is.
+static void take_node(struct run_arguments *arguments, struct launch_place *place)
 {
-    struct launch_place place = launch_place_find();
+    bool says_nothing = arguments->node_rank < 0 && arguments->node_count == 0;
+    if (!arguments->rendezvous || place->is_spawned) return;
+    if (place->is_launched && says_nothing) {
+        arguments->node_rank = place->rank;
+        arguments->node_count = place->rank_count;
+    }
+    int local_node = place->is_launched ? place->local_rank : 0;
+    *place = (struct launch_place){.rank_count = 1, .local_rank = local_node};
+}
+
+static int run(struct arena *arena, const struct run_arguments *arguments,
+               const struct launch_place *place, int argc, char **argv, struct err *err)
+{
     struct pulse_page *page = NULL;
     int status = 0;
-    // One process a node, by whatever launcher: this one starts the ranks of its node.
-    if (arguments->rendezvous && !place.is_spawned) place = (struct launch_place){.rank_count = 1};
-    if (place.is_launched && !launch_enter(&place, &page, &status, err))
+    if (place->is_launched && !launch_enter(place, &page, &status, err))
         return err->kind ? exit_status(err) : status;
-    status = run_placed(arena, arguments, &place, page, argc, argv, err);
-    if (err->kind && page) {
-        pulse_fail(page, place.rank, err->text);
-        *err = (struct err){0};  // the launcher says it, once
-    }
+    status = run_placed(arena, arguments, place, page, argc, argv, err);
+    if (err->kind) launch_memory_explain(page ? place->rank : -1, err);
+    // The launcher or the guard says it, once; what is left of `err` a rank has not said.
+    if (err->kind && page) launch_tell(page, place->rank, LAUNCH_ALONE, err);
     pulse_page_close(page);
     return status;
 }
@@ -171,10 +240,32 @@ static const struct run_arguments DEFAULTS = {
     .seed = 1,
     .learning_rate = 3e-4,
     .weight_decay = 0.1,
-    .clip_norm = 1,
+    .clip_norm = -1,
     .transport = "auto",
     .node_rank = -1,
 };
+
+static void print_help(const struct option *options)
+{
+    int count;
+    const struct unexecuted *rows = unexecuted_rows(&count);
+    options_print(stdout, "run", options);
+    printf("\nNot executed:\n");
+    for (int i = 0; i < count; i++)
+        printf("  %s, because %s\n", rows[i].what, rows[i].why);
+}
+
+static int run_parsed(struct run_arguments *arguments, int argc, char **argv, struct err *err)
+{
+    struct launch_place place = launch_place_find();
+    take_node(arguments, &place);
+    // The launcher has seen to it, and knows more than its ranks.
+    if (!place.is_spawned && !check_options(arguments, err)) return exit_status(err);
+    struct arena arena = {0};
+    int status = run(&arena, arguments, &place, argc, argv, err);
+    arena_free(&arena);
+    return status;
+}
 
 int run_command(int argc, char **argv, struct err *err)
 {
@@ -197,34 +288,40 @@ int run_command(int argc, char **argv, struct err *err)
         {"--learning-rate", OPTION_F64, &arguments.learning_rate, "constant", NULL, 0, 1e3},
         {"--weight-decay", OPTION_F64, &arguments.weight_decay, "of matrices and tables", NULL, 0,
          1e3},
-        {"--clip", OPTION_F64, &arguments.clip_norm, "global gradient norm to clip at, 0 = none",
+        {"--clip", OPTION_F64, &arguments.clip_norm,
+         "global gradient norm to clip at, 0 = none: each bucket of gradients is updated as it "
+         "comes (default 1, or as planned)",
          NULL, 0, 1e9},
         {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks on this host without mpirun",
          NULL, 0, 0},
         {"--transport", OPTION_CHOICE, &arguments.transport,
-         "what ranks exchange over: nccl between GPUs, else the hosts' memory",
+         "what ranks exchange over: nccl between GPUs, else the host's memory, between hosts MPI",
          "auto|host|mpi|nccl", 0, 0},
         {"--rendezvous", OPTION_TEXT, &arguments.rendezvous,
-         "on each of several nodes: where node 0 listens; each starts its share of the ranks",
-         "HOST:PORT", 0, 0},
-        {"--node-rank", OPTION_INT, &arguments.node_rank, "which node this is, from 0", NULL, 0,
+         "without MPI, on each of several nodes with GPUs: a folder that all share, to meet in; "
+         "each starts its share of the ranks, data goes over NCCL",
+         "DIR", 0, 0},
+        {"--node-rank", OPTION_INT, &arguments.node_rank,
+         "which node this is, from 0; unsaid: what a launcher of one process a node says", NULL, 0,
          NODE_COUNT_MAX - 1},
         {"--node-count", OPTION_INT, &arguments.node_count, "nodes that meet", NULL, 2,
          NODE_COUNT_MAX},
+        {"--job", OPTION_TEXT, &arguments.job,
+         "keeps jobs apart that meet in one folder at a time; unsaid: Slurm's number", "NAME", 0,
+         0},
         {"--replay-rank", OPTION_INT, &arguments.replay_rank,
          "only this rank, alone: what it exchanges takes the predicted time", "R", 0, 1e6},
         {"--poison", OPTION_FLAG, &arguments.poison,
          "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
+        {"--nvme", OPTION_TEXT, &arguments.nvme,
+         "where plans with --offload ...@nvme keep it: a folder of a drive of each host", "DIR", 0,
+         0},
         {"--dump", OPTION_TEXT, &arguments.dump,
          "write weights and gradients at the end, a file a rank", "FILE", 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) return options_print(stdout, "run", options), 0;
+    if (command_wants_help(argc, argv)) return print_help(options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (!check_options(&arguments, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, &arguments, argc, argv, err);
-    arena_free(&arena);
-    return status;
+    return run_parsed(&arguments, argc, argv, err);
 }

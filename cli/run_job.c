@@ -1,7 +1,7 @@
 #include "cli/run_job.h"
 
 #include "cli/plan_question.h"
-#include "plan/script_check.h"
+#include "plan/script/check.h"
 
 #include <string.h>
 
@@ -51,11 +51,23 @@ static bool make_scripts(struct arena *arena, struct arena *scratch, const struc
     return true;
 }
 
-bool run_job_load(struct arena *arena, const char *path, struct run_job *job, struct err *err)
+// Whether a norm is asked for decides what a step does once.
+static void choose_clip(const struct run_arguments *arguments, struct run_job *job)
 {
+    struct workload *workload = &job->request.workload;
+    job->clip_norm = arguments->clip_norm;
+    if (job->clip_norm < 0) job->clip_norm = workload->unclipped ? 0 : 1;
+    workload->unclipped = job->clip_norm <= 0;
+}
+
+bool run_job_load(struct arena *arena, const struct run_arguments *arguments, struct run_job *job,
+                  struct err *err)
+{
+    const char *path = arguments->plan;
     *job = (struct run_job){0};
     const struct plan *plan = plan_question(arena, path, NULL, &job->request, err);
     if (!plan) return false;
+    choose_clip(arguments, job);
     job->request.engine.want_trace = true;
     job->text = plan->config.document->text;
     struct arena scratch = {0};

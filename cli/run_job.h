@@ -1,18 +1,18 @@
 #pragma once
 #include "executor/run.h"
-#include "planner/memory/plan_script.h"
+#include "memory/plan_script.h"
 #include "reports/run_compare.h"
 
 // What `run` and its ranks know of a plan: cli/run*.c share this.
 
 struct run_arguments {
-    const char *plan, *output, *trace, *backend, *data, *dump;
+    const char *plan, *output, *trace, *backend, *data, *dump, *nvme;
     int steps;
     int64_t seed;
-    double learning_rate, weight_decay, clip_norm;
+    double learning_rate, weight_decay, clip_norm;  // clip_norm -1: as planned
     bool poison, json, spawn;
     int replay_rank;  // alone, the others by the model; -1: all ranks run
-    const char *transport, *rendezvous;
+    const char *transport, *rendezvous, *job;
     int node_rank, node_count;  // -1, 0: not said
 };
 
@@ -23,12 +23,13 @@ struct run_job {
     struct ledger ledger;          // of its prices
     struct script **scripts;       // [stage], verified
     int stage_count, rank_count;
+    double clip_norm;
     int messages;     // under way on one link at most
     bool is_planned;  // the plan's own memory schedule is used
 };
 
-MUST_CHECK bool run_job_load(struct arena *arena, const char *path, struct run_job *job,
-                             struct err *err);
+MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *arguments,
+                             struct run_job *job, struct err *err);
 enum run_data run_job_data(const struct run_arguments *arguments);
 int run_job_stage(const struct run_job *job, int rank);
 

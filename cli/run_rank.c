@@ -3,8 +3,10 @@
 #include "cli/options.h"
 #include "core/file.h"
 #include "core/hash.h"
+#include "core/plain.h"
 #include "reports/replay.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,9 +41,10 @@ static void report(void *context, const struct run_result *result)
         (double)(rank->job->request.workload.global_batch * rank->job->request.workload.seq_len);
     double step_s = result->step_s[step - 1];
     struct arena scratch = {0};
-    printf("step %*d  loss %.4f  norm %.4f  %s  %s tokens/s\n", 4, step, result->loss[step - 1],
-           result->gradient_norm[step - 1], units_seconds(&scratch, step_s),
-           units_count(&scratch, tokens / step_s));
+    const char *norm = arena_print(&scratch, "  norm %.4f", result->gradient_norm[step - 1]);
+    if (!step_takes_norm(&rank->job->request.workload)) norm = "";
+    printf("step %*d  loss %.4f%s  %s  %s tokens/s\n", 4, step, result->loss[step - 1], norm,
+           units_seconds(&scratch, step_s), units_count(&scratch, tokens / step_s));
     if (result->loss_scale[step - 1] > 1 && !isfinite(result->gradient_norm[step - 1]))
         fprintf(stderr,
                 "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
@@ -93,7 +96,8 @@ static bool open_replay(struct arena *arena, struct rank *rank, struct err *err)
 
 static bool open_transport(struct rank *rank, const struct launch_place *place, struct err *err)
 {
-    int64_t plan_bytes = rank->job->request.workload.precision == PRECISION_FP32 ? 4 : 2;
+    enum precision precision = rank->job->request.workload.precision;
+    int64_t plan_bytes = lower_element_bytes(ELEMENT_COMPUTE, precision);
     int64_t most = 0;
     const char *note = NULL;
     for (int s = 0; s < rank->job->stage_count; s++) {
@@ -110,8 +114,7 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .message_count = rank->job->messages + 1,
         .kind = transport_kind(rank->arguments),
         .host_name = place->memory_name,
-        .has_nodes = place->has_nodes,
-        .listener = place->listener,
+        .meeting = place->meeting,
         .local_rank = place->local_rank,
         .note = &note,
         .pulse = rank->page ? pulse_of(rank->page, place->rank) : NULL,
@@ -138,11 +141,6 @@ static void say_difference(const struct rank *rank)
                 "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
                 "counted so\n",
                 precision_name(precision), 8 * rank->backend->compute_bytes);
-    bool is_as_planned = precision == rank->backend->compute ||
-                         (precision == PRECISION_FP8 && rank->backend->is_narrow);
-    if (!is_wider && !is_as_planned)
-        fprintf(stderr, "meshwright run: the plan's %s is computed in %s\n",
-                precision_name(precision), precision_name(rank->backend->compute));
 }
 
 static bool open_rank(struct arena *arena, struct rank *rank, const struct launch_place *place,
@@ -153,36 +151,56 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (!rank->backend) return false;
     rank->backend = backend_at(rank->backend, rank->job->request.workload.precision);
     if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
-    if (is_first(rank)) say_difference(rank);
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
+    if (is_first(rank)) say_difference(rank);
     const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
     if (rank->arguments->replay_rank >= 0) return open_replay(arena, rank, err);
     return open_transport(rank, place, err);
 }
 
-static void close_rank(struct rank *rank, const struct err *err)
+// Says what has failed before the others are told, which may end this process.
+static void give_up(struct rank *rank, struct err *err)
 {
-    if (rank->transport && err->kind) rank->transport->abort(rank->communicator, err->text);
-    if (rank->transport) rank->transport->close(rank->communicator);
-    if (rank->device) rank->backend->close(rank->device);
+    const struct transport *transport = rank->transport;
+    struct err said = *err;
+    launch_memory_explain(rank->page ? rank->rank : -1, &said);
+    bool was_told = transport && transport->was_told && transport->was_told(rank->communicator);
+    enum launch_standing standing = !transport ? LAUNCH_ALONE
+                                    : was_told ? LAUNCH_TOLD
+                                               : LAUNCH_FIRST;
+    if (rank->page) launch_tell(rank->page, rank->rank, standing, &said);
+    if (transport) transport->abort(rank->communicator, err->text);
+    *err = said;
 }
 
-static struct run_options options_of(const struct run_arguments *arguments)
+// The exit code of the rank.
+static int close_rank(struct rank *rank, struct err *err)
+{
+    int status = err->kind ? exit_status(err) : 0;
+    if (err->kind) give_up(rank, err);
+    if (rank->transport) rank->transport->close(rank->communicator);
+    if (rank->device) rank->backend->close(rank->device);
+    return status;
+}
+
+static struct run_options options_of(const struct run_arguments *arguments,
+                                     const struct run_job *job)
 {
     return (struct run_options){
         .steps = arguments->steps,
         .seed = (uint64_t)arguments->seed,
         .data = run_job_data(arguments),
+        .nvme = arguments->nvme,
         .learning_rate = arguments->learning_rate,
         .beta1 = 0.9,
         .beta2 = 0.95,
         .epsilon = 1e-8,
         .weight_decay = arguments->weight_decay,
         .momentum = 0.9,
-        .clip_norm = arguments->clip_norm,
+        .clip_norm = job->clip_norm,
         .poison = arguments->poison,
         .dump_path = arguments->dump,
     };
@@ -207,11 +225,14 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
 {
     const struct run_job *job = rank->job;
     const struct run_arguments *arguments = rank->arguments;
-    int64_t peak_bytes =
-        plan_scripts_peak_bytes((const struct script *const *)job->scripts, job->request.stack,
-                                rank->backend->real_bytes, rank->backend->compute_bytes);
+    const struct script *const *scripts = (const struct script *const *)job->scripts;
+    int real_bytes = rank->backend->real_bytes, compute_bytes = rank->backend->compute_bytes;
+    const struct run_memory memory = {
+        plan_scripts_peak_bytes(scripts, job->request.stack, real_bytes, compute_bytes),
+        plan_scripts_host_bytes(scripts, job->request.stack, real_bytes, compute_bytes),
+        plan_scripts_nvme_bytes(scripts, job->request.stack, real_bytes, compute_bytes)};
     struct run_compare compare =
-        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, peak_bytes, result);
+        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, memory, result);
     struct backend_device_facts device = {0};
     const char *fault = rank->backend->probe(&device);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);
@@ -237,8 +258,9 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
     }
     printf("\n%s%s, %s (%s), %d rank%s over %s\nWrote %s%s%s\n", run_table_text(arena, &compare),
            rank->backend->name, device.name, device.libraries, job->rank_count,
-           job->rank_count == 1 ? "" : "s", rank->transport->name, arguments->output,
-           arguments->trace ? " and " : "", arguments->trace ? arguments->trace : "");
+           job->rank_count == 1 ? "" : "s", rank->transport->name,
+           plain_copy(arena, arguments->output), arguments->trace ? " and " : "",
+           arguments->trace ? plain_copy(arena, arguments->trace) : "");
     return true;
 }
 
@@ -250,7 +272,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
                         .script = job->scripts[run_job_stage(job, place->rank)],
                         .page = page,
                         .rank = place->rank};
-    struct run_options options = options_of(arguments);
+    struct run_options options = options_of(arguments, job);
     struct run_result result = {0};
     bool done = open_rank(arena, &rank, place, err);
     const struct run_request request = {
@@ -268,6 +290,6 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
     };
     done = done && run_steps(arena, &request, &result, err);
     if (done && is_first(&rank)) done = answer(arena, &rank, &result, err);
-    close_rank(&rank, err);
-    return done ? 0 : exit_status(err);
+    assert(done == !err->kind);
+    return close_rank(&rank, err);
 }

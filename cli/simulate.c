@@ -1,10 +1,10 @@
 #include "cli/commands.h"
 #include "cli/inject_options.h"
 #include "cli/options.h"
+#include "cli/plan_options.h"
 #include "cli/plan_question.h"
-#include "cli/reliability_options.h"
 #include "core/units.h"
-#include "planner/memory/plan_script.h"
+#include "memory/plan_script.h"
 #include "reports/ablation_table.h"
 #include "reports/explain_table.h"
 #include "reports/inject_table.h"
@@ -20,6 +20,7 @@ struct arguments {
     bool all_ranks, ablation, explain, verify, json;
     double tokens;  // 0: those of the plan
     struct reliability_arguments reliability;
+    struct price_arguments price;
     struct inject_arguments inject;
 };
 
@@ -44,6 +45,7 @@ struct more {
     const struct explain *explain;
     const struct injection *injection;
     const struct injection_result *injected;
+    const struct money *money;  // of the run with it
 };
 
 static void print_json(struct arena *arena, const struct prediction *prediction,
@@ -54,7 +56,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     prediction_write(&writer, "prediction", prediction);
     if (more->ablation) ablation_write(&writer, more->ablation);
     if (more->explain) explain_write(&writer, more->explain);
-    if (more->injected) inject_write(&writer, more->injection, more->injected, &prediction->money);
+    if (more->injected) inject_write(&writer, more->injection, more->injected, more->money);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
 }
@@ -97,14 +99,15 @@ static bool verify(struct arena *arena, struct arena *scratch, const struct stac
 }
 
 // What the command line says of the run, in place of what the plan says.
-static void override(struct arena *arena, const struct arguments *arguments,
-                     struct evaluation_request *request)
+static bool override(struct arena *arena, const struct arguments *arguments,
+                     struct evaluation_request *request, struct err *err)
 {
     struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
     *cluster = *request->cluster;
     reliability_apply(&arguments->reliability, &cluster->failures);
     request->cluster = cluster;
     if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
+    return price_apply(arena, &arguments->price, &request->cluster, 1, err);
 }
 
 // Everything that was asked for beside the prediction.
@@ -136,10 +139,16 @@ static void print(struct arena *arena, const struct arguments *arguments,
                   const struct extras *extras)
 {
     bool is_injected = inject_is_asked(&arguments->inject);
+    struct money money = {0};
+    if (is_injected) {
+        const struct money_request asked =
+            evaluation_money(request, evaluation, extras->injected.step_s);
+        money = money_mean_of(&asked);
+    }
     if (arguments->json) {
         const struct more more = {arguments->ablation ? &extras->ablation : NULL,
                                   arguments->explain ? &extras->explain : NULL, &extras->injection,
-                                  is_injected ? &extras->injected : NULL};
+                                  is_injected ? &extras->injected : NULL, &money};
         print_json(arena, &evaluation->prediction, &more);
         return;
     }
@@ -150,7 +159,7 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (arguments->explain) fputs(explain_text(arena, &extras->explain), stdout);
     if (is_injected) {
         fputs(inject_text(arena, &extras->injection, &extras->injected,
-                          &evaluation->prediction.money, request->workload.tokens),
+                          &evaluation->prediction.money, &money, request->workload.tokens),
               stdout);
     }
 }
@@ -163,7 +172,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     const struct plan *plan =
         plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!plan) return exit_status(err);
-    override(arena, arguments, &request);
+    if (!override(arena, arguments, &request, err)) return exit_status(err);
     bool is_injected = inject_is_asked(&arguments->inject);
     request.engine.want_trace = arguments->trace != NULL && !is_injected;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);
@@ -209,13 +218,16 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--verify", OPTION_FLAG, &arguments.verify,
          "write out what every stage does and check it, as `run` does", NULL, 0, 0},
         {"--tokens", OPTION_F64, &arguments.tokens,
-         "to train in all, for time and money to finish (default: as planned)", "N", 0, 0},
+         "to train in all, for time and money to finish (default: as planned)", "N",
+         PLAN_TOKENS_LOW, PLAN_TOKENS_HIGH},
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
     };
     enum { ROW_COUNT = sizeof rows / sizeof *rows };
-    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + INJECT_OPTION_COUNT + 1] = {0};
+    struct option options[ROW_COUNT + RELIABILITY_OPTION_COUNT + PRICE_OPTION_COUNT +
+                          INJECT_OPTION_COUNT + 1] = {0};
     memcpy(options, rows, sizeof rows);
     int count = ROW_COUNT + reliability_options(&arguments.reliability, options + ROW_COUNT);
+    count += price_options(&arguments.price, options + count);
     inject_options(&arguments.inject, options + count);
     if (command_wants_help(argc, argv)) return options_print(stdout, "simulate", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);

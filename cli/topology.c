@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/local.h"
 #include "cli/options.h"
+#include "core/file.h"
 #include "core/json_write.h"
 #include "core/table.h"
 #include "core/units.h"
@@ -81,8 +82,9 @@ static void put_network(struct arena *arena, struct table *table, const struct c
             spot = arena_print(arena, ", spot %.2f", price->spot_per_gpu_hour);
         }
         put_fact(table, "price",
-                 arena_print(arena, "%.2f %s per GPU hour%s", price->per_gpu_hour, price->currency,
-                             spot));
+                 arena_print(arena, "%.2f %s per GPU hour%s%s%s", price->per_gpu_hour,
+                             price->currency, spot, price->date ? ", " : "",
+                             price->date ? price->date : ""));
     }
     double failures_per_h = 0;
     for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++)
@@ -132,17 +134,25 @@ static void put_source(struct arena *arena, struct table *table, const struct pr
     } while (*text);
 }
 
+static void print_sources(struct arena *arena, const char *name, const struct provenance *entries,
+                          int count)
+{
+    printf("\nWhere the numbers of %s come from:\n", name);
+    struct table table = table_new(arena, "lll");
+    for (int i = 0; i < count; i++) {
+        put_source(arena, &table, &entries[i]);
+    }
+    fputs(table_text(&table), stdout);
+}
+
 static void print_provenance(struct arena *arena, const struct cluster *cluster)
 {
+    if (cluster->provenance_count > 0)
+        print_sources(arena, cluster->name, cluster->provenance, cluster->provenance_count);
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;
         if (is_described(cluster, i) || device->provenance_count == 0) continue;
-        printf("\nWhere the numbers of %s come from:\n", device->name);
-        struct table table = table_new(arena, "lll");
-        for (int j = 0; j < device->provenance_count; j++) {
-            put_source(arena, &table, &device->provenance[j]);
-        }
-        fputs(table_text(&table), stdout);
+        print_sources(arena, device->name, device->provenance, device->provenance_count);
     }
 }
 
@@ -165,11 +175,11 @@ static void print_cluster(struct arena *arena, const struct cluster *cluster)
     print_provenance(arena, cluster);
 }
 
-static void print_json(struct arena *arena, const struct cluster *cluster)
+static char *file_text(struct arena *arena, const struct cluster *cluster)
 {
     struct json_writer writer = {.arena = arena};
     cluster_write(&writer, NULL, cluster);
-    fputs(writer.text, stdout);
+    return writer.text;
 }
 
 static struct cluster *load(struct arena *arena, const char *name, int nodes, int gpus, int ranks,
@@ -184,7 +194,7 @@ static struct cluster *load(struct arena *arena, const char *name, int nodes, in
 
 int topology_command(int argc, char **argv, struct err *err)
 {
-    const char *name = NULL;
+    const char *name = NULL, *path = NULL;
     int nodes = 0, gpus = 0, ranks = 0;
     bool as_json = false;
     const struct option options[] = {
@@ -194,7 +204,9 @@ int topology_command(int argc, char **argv, struct err *err)
         {"--gpus", OPTION_INT, &gpus, "use the first N GPUs", NULL, 0, 0},
         {"--ranks", OPTION_INT, &ranks, "CPU ranks of local (default: as many as cores)", "N", 1,
          4096},
-        {"--json", OPTION_FLAG, &as_json, "print the cluster file itself, complete", NULL, 0, 0},
+        {"--json", OPTION_FLAG, &as_json,
+         "print the cluster file itself, complete: a template for one of your own", NULL, 0, 0},
+        {"-o", OPTION_TEXT, &path, "write that file", "FILE", 0, 0},
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, argv[0], options), 0;
@@ -202,8 +214,10 @@ int topology_command(int argc, char **argv, struct err *err)
 
     struct arena arena = {0};
     const struct cluster *cluster = load(&arena, name, nodes, gpus, ranks, err);
-    if (cluster && as_json) print_json(&arena, cluster);
-    if (cluster && !as_json) print_cluster(&arena, cluster);
+    const char *text = cluster ? file_text(&arena, cluster) : NULL;
+    bool is_done = text && (!path || file_write(path, text, strlen(text), err));
+    if (is_done && as_json) fputs(text, stdout);
+    if (is_done && !as_json) print_cluster(&arena, cluster);
     arena_free(&arena);
-    return cluster ? 0 : exit_status(err);
+    return is_done ? 0 : exit_status(err);
 }

@@ -1,10 +1,13 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "core/file.h"
+#include "core/plain.h"
 #include "core/progress.h"
 #include "reports/accuracy_plot.h"
 #include "reports/accuracy_table.h"
+#include "reports/band_text.h"
 #include "reports/gnuplot.h"
+#include "validation/band_remake.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +21,7 @@ struct arguments {
     struct row_filter filter;
     bool coarse, rates, json;
     int list;
-    const char *left_out, *plot, *headline, *headline_out;
+    const char *left_out, *plot, *headline, *headline_out, *bands_out;
 };
 
 static void show_progress(void *context, int done, int count)
@@ -30,8 +33,14 @@ static bool answer_rows(struct arena *arena, const struct arguments *arguments,
                         struct trials *trials, struct err *err)
 {
     struct rows rows;
+    struct row_filter filter = arguments->filter;
+    if (filter.stack) {
+        const struct stack *stack = stack_load(arena, filter.stack, err);
+        if (!stack) return false;
+        filter.stack = stack->name;  // it may have been an alias
+    }
     if (!rows_read(arena, arguments->rows, &rows, err)) return false;
-    rows_keep(&rows, &arguments->filter);
+    rows_keep(&rows, &filter);
     if (rows.count == 0) {
         return err_set(err, ERR_USAGE, "%s: no row is left by --family, --device and --stack",
                        arguments->rows);
@@ -55,17 +64,34 @@ static int check_headline(struct arena *arena, const struct headline *headline, 
                           FILE *stream, struct err *err)
 {
     struct headline_change changes[HEADLINE_MAX];
+    const char *shown = plain_copy(arena, path);
     int count = headline_worse(arena, path, headline, HEADLINE_MARGIN, changes, err);
     if (count < 0) return exit_status(err);
     for (int i = 0; i < count; i++) {
-        fprintf(stream, "Worse than %s: %s is %.2f %%, was %.2f %%\n", path, changes[i].words,
+        fprintf(stream, "Worse than %s: %s is %.2f %%, was %.2f %%\n", shown, changes[i].words,
                 100 * changes[i].is, 100 * changes[i].was);
     }
     if (count == 0) {
-        fprintf(stream, "No headline figure is worse than in %s by more than %.1f points.\n", path,
+        fprintf(stream, "No headline figure is worse than in %s by more than %.1f points.\n", shown,
                 100 * HEADLINE_MARGIN);
     }
     return count > 0;
+}
+
+// What bands are made of, and their file.
+static bool answer_bands(struct arena *arena, const struct arguments *arguments,
+                         const struct trials *trials, const struct left_out *left_out,
+                         struct err *err)
+{
+    if (!arguments->bands_out) return true;
+    if (!left_out) return err_set(err, ERR_USAGE, "--bands-out: --left-out has what bands rest on");
+    const struct bands *bands = bands_remake(arena, trials, arguments->tiers, left_out, err);
+    if (!bands) return false;
+    struct json_writer writer = {.arena = arena};
+    bands_write(&writer, bands);
+    if (!file_write(arguments->bands_out, writer.text, strlen(writer.text), err)) return false;
+    fputs(bands_text(arena, bands), arguments->json ? stderr : stdout);
+    return true;
 }
 
 static void print(struct arena *arena, const struct arguments *arguments,
@@ -103,6 +129,9 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         if (!file_write(arguments->headline_out, text, strlen(text), err)) return exit_status(err);
     }
     print(arena, arguments, accuracy, has_left_out ? &left_out : NULL);
+    if (!answer_bands(arena, arguments, &trials, has_left_out ? &left_out : NULL, err)) {
+        return exit_status(err);
+    }
     if (!arguments->headline) return 0;
     FILE *stream = arguments->json ? stderr : stdout;
     return check_headline(arena, &headline, arguments->headline, stream, err);
@@ -135,6 +164,8 @@ int validate_command(int argc, char **argv, struct err *err)
          "answer no (exit 1) when a figure is 0.3 points worse than in this file", "FILE", 0, 0},
         {"--headline-out", OPTION_TEXT, &a.headline_out, "write the figures to this file", "FILE",
          0, 0},
+        {"--bands-out", OPTION_TEXT, &a.bands_out,
+         "write bands of steps, memory and selection from --left-out to this file", "FILE", 0, 0},
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "validate", options), 0;

@@ -1,7 +1,10 @@
 #include "cli/whatif.h"
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "core/plain.h"
 #include "core/progress.h"
+#include "reports/whatif_refine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +22,11 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     struct scenario_request shown = *request;
     shown.progress = show_progress;
     shown.progress_context = &progress;
+    shown.stop = interrupt_catch();
     double start_s = clock_s();
     bool done = scenarios_run(arena, &shown, scenarios, count, outcomes, err);
     double took_s = clock_s() - start_s;
+    interrupt_release();
     progress_end(&progress);
     if (done && progress.on) fprintf(stderr, "%d scenarios in %.1f s\n", count, took_s);
     return done;
@@ -54,6 +59,66 @@ struct answered {
     bool has_scaling;
 };
 
+static bool run_points(struct arena *arena, const struct scenario_request *request,
+                       const struct sweep_points *points, struct scenario_outcome *outcomes,
+                       struct err *err)
+{
+    struct scenario *scenarios = ARENA_NEW(arena, struct scenario, points->count);
+    for (int i = 0; i < points->count; i++) {
+        scenarios[i] = points->items[i].scenario;
+    }
+    return whatif_run(arena, request, scenarios, points->count, outcomes, err);
+}
+
+static bool make(struct arena *arena, const struct whatif_job *job,
+                 const struct sweep_points *points, const struct scenario_outcome *outcomes,
+                 struct whatif *whatif, struct err *err)
+{
+    return whatif_make(arena, &job->question, &job->sweep, &job->request, points, outcomes, whatif,
+                       err);
+}
+
+// Behind those that there are.
+static bool add_points(struct arena *arena, const struct whatif_job *job,
+                       const struct sweep_points *more, struct sweep_points *points,
+                       struct scenario_outcome **outcomes, struct err *err)
+{
+    int count = points->count, all = count + more->count;
+    struct sweep_point *items = ARENA_NEW(arena, struct sweep_point, all);
+    struct scenario_outcome *results = ARENA_NEW(arena, struct scenario_outcome, all);
+    memcpy(items, points->items, (size_t)count * sizeof *items);
+    memcpy(items + count, more->items, (size_t)more->count * sizeof *items);
+    memcpy(results, *outcomes, (size_t)count * sizeof *results);
+    struct scenario_request request = job->request;
+    request.nothing = SEARCH_FITS_ONLY;  // why one of them fits nowhere is not told
+    if (!run_points(arena, &request, more, results + count, err)) return false;
+    for (int i = count; i < all; i++) {
+        bool is_slow = results[i].status == SCENARIO_NOTHING_FITS && !results[i].reason;
+        if (is_slow) results[i].reason = "no plan that fits is fast enough to be the answer";
+    }
+    *points = (struct sweep_points){items, all};
+    *outcomes = results;
+    return true;
+}
+
+// Sizes between those of a range, until none of them can be better.
+static bool refine(struct arena *arena, const struct whatif_job *job, struct sweep_points *points,
+                   struct scenario_outcome *outcomes, struct whatif *whatif, struct err *err)
+{
+    int first_count = points->count, untried = 0;
+    for (bool is_first = true;; is_first = false) {
+        struct sweep_points more;
+        if (!whatif_between(arena, whatif, is_first, &more, &untried, err)) return false;
+        if (more.count == 0) break;
+        if (!add_points(arena, job, &more, points, &outcomes, err)) return false;
+        if (!make(arena, job, points, outcomes, whatif, err)) return false;
+    }
+    whatif->is_refined = true;
+    whatif->between_count = points->count - first_count;
+    whatif->untried_count = untried;
+    return true;
+}
+
 static bool ask(struct arena *arena, const struct whatif_job *job, struct answered *answered,
                 struct err *err)
 {
@@ -63,24 +128,21 @@ static bool ask(struct arena *arena, const struct whatif_job *job, struct answer
     struct sweep_points *points = ARENA_NEW(arena, struct sweep_points, 1);
     if (!sweep_points(arena, &job->sweep, points, err)) return false;
     if (!whatif_check(&job->question, points, err)) return false;
-    struct scenario *scenarios = ARENA_NEW(arena, struct scenario, points->count);
-    for (int i = 0; i < points->count; i++) {
-        scenarios[i] = points->items[i].scenario;
-    }
     struct scenario_outcome *outcomes = ARENA_NEW(arena, struct scenario_outcome, points->count);
-    if (!whatif_run(arena, &job->request, scenarios, points->count, outcomes, err)) return false;
+    if (!run_points(arena, &job->request, points, outcomes, err)) return false;
     double ratio = 1;
     if (asked.calibrated.gpus > 0) {
         ratio = scaling_calibrate(points, &asked.calibrated, outcomes, err);
         if (ratio == 0) return false;
     }
-    if (!whatif_make(arena, &job->question, &job->sweep, &job->request, points, outcomes,
-                     &answered->whatif, err)) {
+    struct whatif *whatif = &answered->whatif;
+    if (!make(arena, job, points, outcomes, whatif, err)) return false;
+    bool refines = job->refines && !asked.is_asked && points->count <= WHATIF_REFINED_ROWS_MAX;
+    if (refines && !refine(arena, job, points, outcomes, whatif, err)) {
         return false;
     }
     answered->has_scaling = asked.is_asked;
-    answered->scaling =
-        (struct scaling){&answered->whatif, asked.measured, asked.calibrated, ratio};
+    answered->scaling = (struct scaling){whatif, asked.measured, asked.calibrated, ratio};
     return true;
 }
 
@@ -90,59 +152,37 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
     struct answered answered = {0};
     if (!ask(arena, job, &answered, err)) return exit_status(err);
     const struct whatif *whatif = &answered.whatif;
-    const char *text = arguments->json  ? whatif_json_text(arena, whatif)
+    if (interrupt_seen() && !whatif_best(whatif)) {
+        fputs("meshwright whatif: stopped by SIGINT before a plan was found that fits\n", stderr);
+        return INTERRUPT_STATUS;
+    }
+    const struct scaling *scaling = answered.has_scaling ? &answered.scaling : NULL;
+    const char *text = arguments->json  ? whatif_json_text(arena, whatif, scaling)
                        : arguments->csv ? whatif_csv_text(arena, whatif)
                        : answered.has_scaling
-                           ? scaling_table_text(arena, &answered.scaling)
+                           ? scaling_table_text(arena, &answered.scaling, &job->words)
                            : whatif_table_text(arena, whatif, arguments->top, &job->words);
-    const struct scaling *scaling = answered.has_scaling ? &answered.scaling : NULL;
+    const char *shown = arguments->folder ? plain_copy(arena, arguments->folder) : NULL;
     if (arguments->folder &&
         !whatif_write(arena, arguments->folder, whatif, scaling, &job->words, err)) {
         return exit_status(err);
     }
     fputs(text, stdout);
     if (arguments->folder && !arguments->json && !arguments->csv) {
-        printf("Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n", arguments->folder);
+        printf("Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n", shown);
+    }
+    if (interrupt_seen()) {
+        fputs("note: stopped by SIGINT: the best of the scenarios searched so far\n", stderr);
+        return INTERRUPT_STATUS;
     }
     return whatif_best(whatif) ? 0 : 1;
-}
-
-static bool check_arguments(const struct whatif_arguments *arguments, struct err *err)
-{
-    if (arguments->json && arguments->csv) {
-        return err_set(err, ERR_USAGE, "--json and --csv exclude each other");
-    }
-    if (arguments->min_gpus && arguments->largest_model) {
-        return err_set(err, ERR_USAGE, "--min-gpus and --largest-model are two questions");
-    }
-    if (arguments->offers && arguments->clusters.count > 0) {
-        return err_set(err, ERR_USAGE, "--offers takes the place of CLUSTER, found \"%s\" as well",
-                       arguments->clusters.items[0]);
-    }
-    if (arguments->offers && (arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES])) {
-        return err_set(err, ERR_USAGE, "--offers says itself how many GPUs there are");
-    }
-    if (arguments->min_gpus && arguments->lists[SWEEP_NODES]) {
-        return err_set(err, ERR_USAGE, "--min-gpus looks for the size itself: --nodes has no say");
-    }
-    bool no_cluster = arguments->clusters.count == 0 && !arguments->offers;
-    bool sizes = arguments->min_gpus || arguments->largest_model || no_cluster;
-    bool limits = arguments->deadline || arguments->budget > 0 || arguments->scaling ||
-                  arguments->calibrate || arguments->measured;
-    if (arguments->largest_model && no_cluster) return err_set(err, ERR_USAGE, "missing CLUSTER");
-    if (sizes && (limits || arguments->csv || arguments->folder)) {
-        return err_set(err, ERR_USAGE, "%s",
-                       no_cluster ? "missing CLUSTER"
-                                  : "--min-gpus and --largest-model stand alone");
-    }
-    return true;
 }
 
 static int run(struct arena *arena, const struct whatif_arguments *arguments, int argc, char **argv,
                struct err *err)
 {
     struct whatif_job job;
-    if (!check_arguments(arguments, err)) return exit_status(err);
+    if (!whatif_modes_check(arguments, argc, argv, err)) return exit_status(err);
     if (!whatif_job_make(arena, arguments, argc, argv, &job, err)) return exit_status(err);
     if (arguments->largest_model) return whatif_largest(arena, &job, err);
     bool no_cluster = job.sweep.cluster_count == 0;

@@ -9,8 +9,6 @@ struct whatif_arguments {
     struct text_list clusters;
     const char *lists[SWEEP_AXIS_COUNT];  // as written; NULL: not given
     int64_t batch_per_gpu;
-    double price_per_gpu_hour;
-    const char *currency;
     const char *offers;
     const char *deadline;
     double budget;
@@ -28,6 +26,7 @@ struct whatif_job {
     struct sweep sweep;
     struct whatif_question question;
     struct whatif_words words;
+    bool refines;  // sizes between those of a range are asked as well
 };
 
 enum { WHATIF_OPTION_COUNT = PLAN_OPTION_COUNT + 40 };
@@ -35,9 +34,21 @@ enum { WHATIF_OPTION_COUNT = PLAN_OPTION_COUNT + 40 };
 // The rows of the table, without the end row.
 int whatif_options(struct whatif_arguments *arguments, struct option options[WHATIF_OPTION_COUNT]);
 
+// Every option has its say or is refused (cli/whatif_modes.c): ERR_USAGE where one has none in what
+// is asked. Before anything is loaded.
+MUST_CHECK bool whatif_modes_check(const struct whatif_arguments *arguments, int argc, char **argv,
+                                   struct err *err);
+
 // Loads what the arguments name. Notes about what was not given go to stderr.
 MUST_CHECK bool whatif_job_make(struct arena *arena, const struct whatif_arguments *arguments,
                                 int argc, char **argv, struct whatif_job *job, struct err *err);
+
+// --scaling, or what only a curve has.
+bool whatif_is_scaling(const struct whatif_arguments *arguments);
+// The stack of the job, one for all these clusters; see plan_stack.
+MUST_CHECK bool whatif_stack(struct arena *arena, struct whatif_job *job,
+                             const struct cluster *const *clusters, int cluster_count,
+                             struct err *err);
 
 // The table of `--scaling` with what was measured, and what it is calibrated by.
 struct whatif_scaling {

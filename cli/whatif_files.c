@@ -12,7 +12,7 @@ enum { CHART_COUNT = 2 };
 bool whatif_scaling_read(struct arena *arena, const struct whatif_arguments *arguments,
                          struct whatif_scaling *scaling, struct err *err)
 {
-    scaling->is_asked = arguments->scaling || arguments->calibrate || arguments->measured;
+    scaling->is_asked = whatif_is_scaling(arguments);
     if (arguments->measured && !scaling_load(arena, arguments->measured, &scaling->measured, err)) {
         return false;
     }
@@ -55,7 +55,7 @@ bool whatif_write(struct arena *arena, const char *folder, const struct whatif *
     struct drawing drawings[CHART_COUNT] = {0};
     struct file_text files[CHART_COUNT + 4] = {
         {arena_print(arena, "%s/whatif.csv", folder), whatif_csv_text(arena, whatif)},
-        {arena_print(arena, "%s/whatif.json", folder), whatif_json_text(arena, whatif)},
+        {arena_print(arena, "%s/whatif.json", folder), whatif_json_text(arena, whatif, scaling)},
         {arena_print(arena, "%s/index.html", folder),
          whatif_page(arena, whatif, scaling, words, MESHWRIGHT_VERSION)},
     };

@@ -1,6 +1,9 @@
+#include "cli/local.h"
 #include "cli/whatif.h"
 
+#include "core/plain.h"
 #include "core/units.h"
+#include "reports/whatif_refine.h"
 #include "topologies/offers.h"
 
 #include <assert.h>
@@ -73,9 +76,6 @@ static int put_sweep(struct whatif_arguments *a, struct option *options)
          "CSV of gpus,tokens_per_s_per_gpu to set beside the predictions", "FILE", 0, 0},
         {"--offers", OPTION_TEXT, &a->offers,
          "what can be rented, instead of CLUSTER: a file or a shipped name", "FILE", 0, 0},
-        {"--price-per-gpu-hour", OPTION_F64, &a->price_per_gpu_hour,
-         "of clusters whose file has no price", "N", 1e-9, 1e9},
-        {"--currency", OPTION_TEXT, &a->currency, "of that price (default USD)", "CODE", 0, 0},
     };
     memcpy(options, rows, sizeof rows);
     return sizeof rows / sizeof *rows;
@@ -127,6 +127,16 @@ static bool has_value(const struct plan_arguments *arguments, const char *name, 
     return false;
 }
 
+// What a price became stands in the row: a factor may have changed it.
+static bool is_price(const char *name, size_t length)
+{
+    static const char *const NAMES[] = {"--price-per-gpu-hour", "--currency", "--currency-rate"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        if (strlen(NAMES[i]) == length && strncmp(NAMES[i], name, length) == 0) return true;
+    }
+    return false;
+}
+
 // The options of `plan` among the arguments, as they were written.
 static const char *shared_options(struct arena *arena, const struct plan_arguments *arguments,
                                   int argc, char **argv)
@@ -136,21 +146,48 @@ static const char *shared_options(struct arena *arena, const struct plan_argumen
         bool known = false;
         size_t length = strcspn(argv[i], "=");
         bool takes = has_value(arguments, argv[i], length, &known);
-        if (!known) continue;
-        text = arena_print(arena, "%s %s", text, argv[i]);
+        if (!known || is_price(argv[i], length)) continue;
+        text = arena_print(arena, "%s %s", text, plain_shell(arena, argv[i]));
         if (takes && !argv[i][length] && i + 1 < argc) {
-            text = arena_print(arena, "%s %s", text, argv[++i]);
+            text = arena_print(arena, "%s %s", text, plain_shell(arena, argv[++i]));
         }
     }
     return text;
 }
 
-static void set_price(const struct whatif_arguments *arguments, struct cluster *cluster)
+static struct price *prices_of(struct arena *arena, const struct cluster *const *clusters,
+                               int count)
 {
-    if (cluster->price.per_gpu_hour > 0 || arguments->price_per_gpu_hour <= 0) return;
-    const char *currency = arguments->currency ? arguments->currency : "USD";
-    cluster->price =
-        (struct price){.per_gpu_hour = arguments->price_per_gpu_hour, .currency = currency};
+    struct price *prices = ARENA_NEW(arena, struct price, count);
+    for (int i = 0; i < count; i++) {
+        prices[i] = clusters[i]->price;
+    }
+    return prices;
+}
+
+// Where not all have a price, GPU-hours are what is compared.
+static void note_unpriced(const struct cluster *const *clusters, int count)
+{
+    const struct cluster *without = NULL;
+    int priced_count = 0;
+    for (int i = 0; i < count; i++) {
+        priced_count += clusters[i]->price.per_gpu_hour > 0;
+        if (!without && clusters[i]->price.per_gpu_hour <= 0) without = clusters[i];
+    }
+    if (!without || priced_count == 0) return;
+    fprintf(stderr, "note: %s has no price, comparing GPU-hours; --price-per-gpu-hour gives one\n",
+            without->name);
+}
+
+static bool check_price_factor(const struct whatif_arguments *arguments,
+                               const struct cluster *const *clusters, int count, struct err *err)
+{
+    if (!arguments->lists[SWEEP_PRICE_FACTOR]) return true;
+    for (int i = 0; i < count; i++) {
+        if (clusters[i]->price.per_gpu_hour > 0) return true;
+    }
+    return err_set(err, ERR_USAGE,
+                   "--price-factor: no cluster has a price; --price-per-gpu-hour gives one");
 }
 
 static bool load_clusters(struct arena *arena, const struct whatif_arguments *arguments,
@@ -162,24 +199,38 @@ static bool load_clusters(struct arena *arena, const struct whatif_arguments *ar
         struct search_request request = {0};
         const char *name = arguments->clusters.items[i];
         if (!plan_cluster(arena, "whatif", name, &arguments->plan, &request, err)) return false;
-        struct cluster *priced = ARENA_NEW(arena, struct cluster, 1);
-        *priced = *request.cluster;
-        set_price(arguments, priced);
-        clusters[i] = priced;
+        clusters[i] = request.cluster;
         const struct stack *stack = job->request.stack;
-        if (stack && strcmp(stack->name, request.stack->name) != 0) {
+        bool is_same = request.stack == stack ||
+                       (request.stack && stack && strcmp(stack->name, request.stack->name) == 0);
+        if (i > 0 && !is_same && !arguments->plan.stack) {
             return err_set(err, ERR_USAGE,
-                           "cluster %s runs on stack %s and %s on %s: --stack has to name one for "
-                           "all",
-                           arguments->clusters.items[0], stack->name, name, request.stack->name);
+                           "clusters %s and %s do not run on one stack: --stack has to name one "
+                           "for all",
+                           arguments->clusters.items[0], name);
         }
         job->request.stack = request.stack;
         job->request.fabrics = request.fabrics;
     }
+    job->words.prices = prices_of(arena, clusters, count);
     job->sweep.clusters = clusters;
     job->sweep.words = arguments->clusters.items;
     job->sweep.cluster_count = count;
-    return true;
+    if (!price_apply(arena, &arguments->plan.price, clusters, count, err)) return false;
+    note_unpriced(clusters, count);
+    return check_price_factor(arguments, clusters, count, err);
+}
+
+// Credits are in the currency of the prices.
+static bool price_offers(struct arena *arena, const struct whatif_arguments *arguments,
+                         const struct offers *offers, const struct cluster **clusters, int count,
+                         struct whatif_job *job, struct err *err)
+{
+    const struct price_arguments *price = &arguments->plan.price;
+    if (!price_apply(arena, price, clusters, count, err)) return false;
+    double rate = price_rate(arena, price, offers->currency, err);
+    job->question.credits = offers->credits * (rate > 0 ? rate : 1);
+    return !err->kind;
 }
 
 // What may be rented takes the place of the clusters.
@@ -188,6 +239,8 @@ static bool load_offers(struct arena *arena, const struct whatif_arguments *argu
 {
     const struct offers *offers = offers_load(arena, arguments->offers, err);
     if (!offers) return false;
+    for (int i = 0; i < offers->count; i++)
+        local_note(offers->items[i].cluster);
     int count = 0;
     const struct offer_cluster *rented = offers_clusters(arena, offers, &count);
     if (count == 0) {
@@ -199,14 +252,12 @@ static bool load_offers(struct arena *arena, const struct whatif_arguments *argu
         clusters[i] = rented[i].cluster;
         if (!plan_kernels(arena, arguments->plan.kernels, &clusters[i], err)) return false;
     }
-    const char *stack = arguments->plan.stack;
-    job->request.stack = stack_load(arena, stack ? stack : "meshwright", err);
-    job->request.fabrics = job->request.stack ? fabrics_load(arena, err) : NULL;
+    job->request.fabrics = fabrics_load(arena, err);
     if (!job->request.fabrics) return false;
     for (int i = 0; i < count; i++) {
         if (!fabrics_cover(job->request.fabrics, clusters[i], err)) return false;
     }
-    job->question.credits = offers->credits;
+    if (!price_offers(arena, arguments, offers, clusters, count, job, err)) return false;
     job->sweep.clusters = clusters;
     job->sweep.cluster_count = count;
     return true;
@@ -222,12 +273,6 @@ static bool read_lists(struct arena *arena, const struct whatif_arguments *argum
             return false;
         }
     }
-    if (arguments->lists[SWEEP_GPUS] && arguments->lists[SWEEP_NODES]) {
-        return err_set(err, ERR_USAGE, "--gpus and --nodes are two ways to say one thing");
-    }
-    if (arguments->lists[SWEEP_GLOBAL_BATCH] && arguments->batch_per_gpu) {
-        return err_set(err, ERR_USAGE, "--global-batch and --batch-per-gpu exclude each other");
-    }
     return true;
 }
 
@@ -238,7 +283,7 @@ static bool default_nodes(struct arena *arena, const struct whatif_arguments *ar
     bool limited = arguments->deadline || arguments->budget > 0;
     bool sized = arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES];
     if (!limited || sized || arguments->min_gpus || arguments->largest_model) return true;
-    if (arguments->offers) return true;
+    if (arguments->offers || whatif_is_scaling(arguments)) return true;
     for (int i = 0; i < job->sweep.cluster_count; i++) {
         const struct cluster *cluster = job->sweep.clusters[i];
         if (cluster->node_count > 1 || cluster->nodes[0].nics.count == 0) return true;
@@ -273,12 +318,38 @@ static void default_workload(struct arena *arena, const struct whatif_arguments 
     }
 }
 
+// The narrowest of the precisions asked for: what runs it runs the others.
+static enum precision narrowest(const struct sweep *sweep)
+{
+    const struct sweep_list *list = &sweep->axes[SWEEP_PRECISION];
+    enum precision found = sweep->workload.precision;
+    for (int i = 0; i < list->count; i++) {
+        enum precision other = (enum precision)(int)list->values[i];
+        if (precision_bytes(other) < precision_bytes(found)) found = other;
+    }
+    return found;
+}
+
+bool whatif_stack(struct arena *arena, struct whatif_job *job,
+                  const struct cluster *const *clusters, int cluster_count, struct err *err)
+{
+    const struct plan_stack_question asked = {
+        .clusters = clusters,
+        .cluster_count = cluster_count,
+        .model = job->request.model,
+        .precision = narrowest(&job->sweep),
+        .pins = &job->sweep.pins,
+    };
+    return plan_stack(arena, job->arguments->plan.stack, &asked, &job->request.stack, err);
+}
+
 // From one node to 1,024 GPUs, doubling.
 static bool default_counts(struct arena *arena, const struct whatif_arguments *arguments,
                            struct whatif_job *job, struct err *err)
 {
     enum { MOST = 1024 };
-    if (!arguments->scaling || arguments->lists[SWEEP_GPUS] || arguments->lists[SWEEP_NODES]) {
+    if (!whatif_is_scaling(arguments) || arguments->lists[SWEEP_GPUS] ||
+        arguments->lists[SWEEP_NODES]) {
         return true;
     }
     int per_node = job->sweep.clusters[0]->nodes[0].gpus;
@@ -287,6 +358,20 @@ static bool default_counts(struct arena *arena, const struct whatif_arguments *a
                            : arena_print(arena, "%d..%lld", per_node, 8 * (long long)per_node);
     fprintf(stderr, "note: neither --gpus nor --nodes given, trying %s GPUs\n", text);
     return sweep_parse(arena, SWEEP_GPUS, text, &job->sweep.axes[SWEEP_GPUS], err);
+}
+
+// Sizes that double stand for those between; sizes of a list, or in steps, for themselves.
+static bool is_range(const struct whatif_arguments *arguments, const struct whatif_job *job)
+{
+    enum sweep_axis axis = sweep_size_axis(&job->sweep);
+    const char *text = arguments->lists[axis];
+    if (job->sweep.axes[axis].count == 0) return false;
+    return !text || (strstr(text, "..") && !strchr(text, ':'));
+}
+
+bool whatif_is_scaling(const struct whatif_arguments *arguments)
+{
+    return arguments->scaling || arguments->calibrate || arguments->measured;
 }
 
 bool whatif_job_make(struct arena *arena, const struct whatif_arguments *arguments, int argc,
@@ -314,11 +399,24 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     job->request.bands = bands_load(arena, err);
     if (!job->request.bands) return false;
     job->request.objective = plan_objective(arguments->plan.objective);
+    if (!plan_may_idle(&arguments->plan, &job->request.may_idle, err)) return false;
     job->request.workers = arguments->workers;
     job->request.nothing = SEARCH_CLOSEST;
-    job->words = (struct whatif_words){arguments->plan.model,
-                                       shared_options(arena, &arguments->plan, argc, argv),
-                                       arguments->folder};
+    job->words.folder = arguments->folder;
+    job->refines =
+        whatif_has_limit(&job->question) && !arguments->offers && is_range(arguments, job);
+    plan_model_notes(job->request.model);
     default_workload(arena, arguments, job);
+    const struct sweep *sweep = &job->sweep;
+    bool is_open = !arguments->plan.stack && !job->request.stack && sweep->cluster_count > 0;
+    if (sweep->cluster_count > 0 &&
+        !whatif_stack(arena, job, sweep->clusters, sweep->cluster_count, err)) {
+        return false;
+    }
+    const char *options = shared_options(arena, &arguments->plan, argc, argv);
+    // `plan` asked of one of the clusters alone might take another.
+    if (is_open) options = arena_print(arena, "%s --stack %s", options, job->request.stack->name);
+    job->words.model = arguments->plan.model;
+    job->words.options = options;
     return true;
 }

@@ -6,6 +6,7 @@
 #include "models/scaled.h"
 #include "planner/choice.h"
 #include "reports/model_needs.h"
+#include "reports/model_text.h"
 #include "reports/plan_table.h"
 
 #include <stdio.h>
@@ -23,45 +24,41 @@ static bool is_known(const struct cluster *const *clusters, int count, const str
 }
 
 // A shipped cluster for every device that trains in this precision, by name.
-static const struct cluster **shipped(struct arena *arena, enum precision precision, int *count,
-                                      struct err *err)
+static const struct cluster **shipped(struct arena *arena, const struct whatif_arguments *arguments,
+                                      const struct whatif_job *job, int *count, struct err *err)
 {
+    enum precision precision = job->sweep.workload.precision;
     int name_count = 0;
     const char **names = file_list_data(arena, "topologies", &name_count);
     const struct cluster **clusters = ARENA_NEW(arena, const struct cluster *, name_count);
     *count = 0;
     for (int i = 0; i < name_count; i++) {
-        const struct cluster *cluster = cluster_load(arena, names[i], err);
+        struct cluster *cluster = cluster_load(arena, names[i], err);
         if (!cluster) return NULL;
+        reliability_apply(&arguments->plan.reliability, &cluster->failures);
         const struct device *device = cluster->nodes[0].device;
         if (device->peak_flop_per_s[precision] <= 0) continue;
         if (!is_known(clusters, *count, device)) clusters[(*count)++] = cluster;
     }
-    return clusters;
-}
-
-// No cluster was named: the stack is that of GPUs, the workload what `plan` would take.
-static bool load_rest(struct arena *arena, struct whatif_job *job, const char *stack_name,
-                      struct err *err)
-{
-    job->request.stack = stack_load(arena, stack_name ? stack_name : "meshwright", err);
-    job->request.fabrics = job->request.stack ? fabrics_load(arena, err) : NULL;
-    return job->request.fabrics != NULL;
+    return price_apply(arena, &arguments->plan.price, clusters, *count, err) ? clusters : NULL;
 }
 
 int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
 {
     const struct whatif_arguments *arguments = job->arguments;
-    if (!load_rest(arena, job, arguments->plan.stack, err)) return exit_status(err);
+    job->request.fabrics = fabrics_load(arena, err);
+    if (!job->request.fabrics) return exit_status(err);
     int count = 0;
-    const struct cluster **clusters = shipped(arena, job->sweep.workload.precision, &count, err);
+    const struct cluster **clusters = shipped(arena, arguments, job, &count, err);
     if (!clusters) return exit_status(err);
+    if (count > 0 && !whatif_stack(arena, job, clusters, count, err)) return exit_status(err);
     struct model_needs needs;
     if (count == 0 ||
         !model_needs_find(&job->request, clusters[0], &job->sweep.workload, &needs, err)) {
         if (!err->kind) err_set(err, ERR_USAGE, "no shipped device trains in this precision");
         return exit_status(err);
     }
+    needs.word = arguments->plan.model;
     struct device_needs *devices = ARENA_NEW(arena, struct device_needs, count);
     struct progress progress = progress_start();
     for (int i = 0; i < count; i++) {
@@ -73,19 +70,17 @@ int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
         }
     }
     progress_end(&progress);
-    const char *currency = arguments->currency ? arguments->currency : "USD";
     fputs(arguments->json ? model_needs_json(arena, &needs, devices, count)
-                          : model_needs_text(arena, &needs, devices, count,
-                                             arguments->price_per_gpu_hour, currency),
+                          : model_needs_text(arena, &needs, devices, count),
           stdout);
     return 0;
 }
 
-static void write_least(struct json_writer *writer, const struct cluster *cluster,
+static void write_least(struct json_writer *writer, const char *name,
                         const struct least_gpus *found)
 {
     json_open(writer, NULL, '{');
-    json_put_text(writer, "cluster", cluster->name);
+    json_put_text(writer, "cluster", name);
     json_put_i64(writer, "tried_gpus", found->tried);
     if (found->cluster) {
         const struct scenario_outcome *outcome = &found->outcome;
@@ -97,12 +92,13 @@ static void write_least(struct json_writer *writer, const struct cluster *cluste
     json_close(writer, '}');
 }
 
-static void print_least(struct arena *arena, struct table *table, const struct cluster *cluster,
-                        const struct least_gpus *found)
+static void print_least(struct arena *arena, struct table *table, const char *name,
+                        const struct cluster *cluster, const struct least_gpus *found)
 {
     const struct scenario_outcome *outcome = &found->outcome;
     bool fits = found->cluster != NULL;
-    const char *cells[] = {cluster->name,
+    if (fits) cluster = found->cluster;  // its memory may be scaled
+    const char *cells[] = {name,
                            fits ? arena_print(arena, "%d", found->cluster->rank_count)
                                 : arena_print(arena, "> %lld", (long long)found->tried),
                            fits ? units_bytes(arena, (double)outcome->prediction.reserved_bytes)
@@ -133,8 +129,9 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
             return exit_status(err);
         }
         any = any || found.cluster;
-        print_least(arena, &table, cluster, &found);
-        write_least(&writer, cluster, &found);
+        const char *name = sweep_cluster_name(arena, sweep, i);
+        print_least(arena, &table, name, cluster, &found);
+        write_least(&writer, name, &found);
     }
     json_close(&writer, ']');
     json_close(&writer, '}');
@@ -142,15 +139,16 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
         printf("%s\n", writer.text);
     } else {
         printf("%s, seq %lld, %s: the smallest number of GPUs that a plan fits on\n%s",
-               job->request.model->name, (long long)sweep->workload.seq_len,
+               model_config_text(arena, job->request.model), (long long)sweep->workload.seq_len,
                precision_name(sweep->workload.precision), table_text(&table));
     }
     return any ? 0 : 1;
 }
 
-static void print_largest(struct arena *arena, const struct scenario *scenario,
+static void print_largest(struct arena *arena, const struct sweep_point *point,
                           const struct whatif_job *job, const struct largest_model *found)
 {
+    const struct scenario *scenario = &point->scenario;
     static const char *const HEADS[] = {"memory", "parameters", "heads", "moved",
                                         "step s", "times",      "layout"};
     struct err none = {0};
@@ -173,19 +171,21 @@ static void print_largest(struct arena *arena, const struct scenario *scenario,
         }
         table_row(&table, cells);
     }
-    printf("The largest model of the shape of %s on %s, seq %lld, batch %lld, %s\n"
+    bool is_plain = strcmp(point->name, scenario->cluster->name) == 0;
+    printf("The largest model of the shape of %s on %s%s%s%s, seq %lld, batch %lld, %s\n"
            "(heads, width and layers grow in proportion, %lld heads at a time):\n%s",
-           job->request.model->name, cluster_text(arena, scenario->cluster),
-           (long long)scenario->workload.seq_len, (long long)scenario->workload.global_batch,
-           precision_name(scenario->workload.precision), (long long)step, table_text(&table));
+           job->request.model->name, cluster_text(arena, scenario->cluster), is_plain ? "" : " (",
+           is_plain ? "" : point->name, is_plain ? "" : ")", (long long)scenario->workload.seq_len,
+           (long long)scenario->workload.global_batch, precision_name(scenario->workload.precision),
+           (long long)step, table_text(&table));
 }
 
-static void write_largest(struct json_writer *writer, const struct scenario *scenario,
+static void write_largest(struct json_writer *writer, const struct sweep_point *point,
                           const struct largest_model *found)
 {
     json_open(writer, NULL, '{');
-    json_put_text(writer, "cluster", scenario->cluster->name);
-    json_put_i64(writer, "gpus", scenario->cluster->rank_count);
+    json_put_text(writer, "cluster", point->name);
+    json_put_i64(writer, "gpus", point->scenario.cluster->rank_count);
     json_open(writer, "memory", '[');
     for (int tier = 0; tier < CAPACITY_COUNT; tier++) {
         json_open(writer, NULL, '{');
@@ -224,9 +224,9 @@ int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err
         }
         any = any || found.tiers[CAPACITY_COUNT - 1].model;
         if (job->arguments->json) {
-            write_largest(&writer, scenario, &found);
+            write_largest(&writer, &points.items[i], &found);
         } else {
-            print_largest(arena, scenario, job, &found);
+            print_largest(arena, &points.items[i], job, &found);
         }
     }
     json_close(&writer, ']');

@@ -75,6 +75,17 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
     return memory;
 }
 
+void *arena_grown(struct arena *arena, void *items, int count, int *capacity, size_t size)
+{
+    enum { FIRST = 16 };
+    assert(count >= 0 && *capacity >= count);
+    if (count < *capacity) return items;
+    *capacity = *capacity ? 2 * *capacity : FIRST;
+    void *grown = arena_alloc(arena, (size_t)*capacity, size);
+    if (count) memcpy(grown, items, (size_t)count * size);
+    return grown;
+}
+
 char *arena_copy(struct arena *arena, const char *text)
 {
     size_t bytes = strlen(text) + 1;

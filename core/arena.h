@@ -30,6 +30,12 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size);
 
 #define ARENA_NEW(arena, type, count) ((type *)arena_alloc((arena), (size_t)(count), sizeof(type)))
 
+// Makes room for one more: `items` as they are where `count` of them leave some of `capacity`, else
+// in an array of twice the room.
+#define ARENA_GROW(arena, items, count, capacity) \
+    ((items) = arena_grown((arena), (items), (count), &(capacity), sizeof *(items)))
+void *arena_grown(struct arena *arena, void *items, int count, int *capacity, size_t size);
+
 // A copy of `text`, and a formatted text, in the arena.
 char *arena_copy(struct arena *arena, const char *text);
 char *arena_print(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -14,3 +14,5 @@ struct err {
 
 // Always returns false, so that `return err_set(...)` is one line.
 bool err_set(struct err *err, enum err_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);
+// Adds to the text of a set error what a higher layer knows: "; start from: ...". As much as fits.
+void err_add(struct err *err, const char *format, ...) PRINTF_LIKE(2, 3);

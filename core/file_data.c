@@ -1,6 +1,7 @@
 #include "core/file.h"
 #include "core/units.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -78,6 +79,45 @@ const char **file_list_data(struct arena *arena, const char *folder, int *count)
     return names;
 }
 
+// Letters and digits alone, in small: what is left of "H100 SXM5" and "h100-sxm5-80g" alike.
+static char *letters_of(struct arena *arena, const char *text)
+{
+    char *letters = arena_copy(arena, text), *end = letters;
+    for (; *text; text++) {
+        if (isalnum((unsigned char)*text)) *end++ = (char)tolower((unsigned char)*text);
+    }
+    *end = '\0';
+    return letters;
+}
+
+// The names that hold what was written, or else, word by word, most of it: "h100" and "NVIDIA H100"
+// are three devices. Those that hold most, joined; NULL where none holds anything.
+static const char *names_like(struct arena *arena, const char *name, const char *const *names,
+                              int count)
+{
+    enum { LIKE_MOST = 6 };
+    const char *text = "", *last = NULL;
+    int best = 0, like_count = 0;
+    for (int i = 0; i < count; i++) {
+        char *letters = letters_of(arena, names[i]), *copy = arena_copy(arena, name);
+        char *place = NULL;
+        const char *whole = letters_of(arena, name);
+        int score = strlen(whole) > 1 && strstr(letters, whole) ? INT_MAX : 0;
+        for (char *word = strtok_r(copy, " -_", &place); word && score < INT_MAX;
+             word = strtok_r(NULL, " -_", &place)) {
+            const char *part = letters_of(arena, word);
+            if (strlen(part) > 2 && strstr(letters, part)) score += (int)strlen(part);
+        }
+        if (score == 0 || score < best) continue;
+        if (score > best) text = "", like_count = 0, last = NULL;
+        best = score;
+        if (like_count++ >= LIKE_MOST) continue;
+        if (last) text = arena_print(arena, "%s%s\"%s\"", text, *text ? ", " : "", last);
+        last = names[i];
+    }
+    return last ? arena_print(arena, "%s%s\"%s\"", text, *text ? " or " : "", last) : NULL;
+}
+
 static void fail_unknown(struct arena *arena, const char *folder, const char *name,
                          const char *what, struct err *err)
 {
@@ -92,9 +132,13 @@ static void fail_unknown(struct arena *arena, const char *folder, const char *na
     if (count == 0) {
         err_set(err, ERR_INPUT, "no %s is called \"%s\", and there is no data in %s", what, name,
                 find_folder(arena, folder));
-    } else if (guess.best) {
-        err_set(err, ERR_INPUT, "no %s is called \"%s\", did you mean \"%s\"? There are: %s", what,
-                name, guess.best, list);
+        return;
+    }
+    const char *like = guess.best ? arena_print(arena, "\"%s\"", guess.best)
+                                  : names_like(arena, name, names, count);
+    if (like) {
+        err_set(err, ERR_INPUT, "no %s is called \"%s\", did you mean %s? There are: %s", what,
+                name, like, list);
     } else {
         err_set(err, ERR_INPUT, "no %s is called \"%s\". There are: %s", what, name, list);
     }

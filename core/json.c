@@ -2,6 +2,7 @@
 #include "core/file.h"
 #include "core/json_place.h"
 #include "core/json_scan.h"
+#include "core/plain.h"
 #include "core/units.h"
 
 #include <assert.h>
@@ -271,7 +272,17 @@ bool json_has(const struct json *object, const char *key)
 
 const char *json_text(const struct json *value, struct err *err)
 {
-    return expect(value, json_is_text(value), "a string", err) ? value->value->valuestring : NULL;
+    if (!expect(value, json_is_text(value), "a string", err)) return NULL;
+    const char *text = value->value->valuestring, *fault = plain_fault(text);
+    if (fault) {
+        unsigned code = plain_code(fault, plain_utf8_length(fault));
+        json_fail(value, err, "holds U+%04X, which is no character that can be shown", code);
+        return NULL;
+    }
+    if (strlen(text) <= TEXT_BYTES_MAX) return text;
+    json_fail(value, err, "a text of %zu bytes, at most %d are taken", strlen(text),
+              TEXT_BYTES_MAX);
+    return NULL;
 }
 
 bool json_bool(const struct json *value, struct err *err)

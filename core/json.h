@@ -81,7 +81,10 @@ MUST_CHECK bool json_parse_from(struct arena *arena, const char *path, int line,
 struct json json_root(const struct json_document *document);
 
 // Strict reading of an object: unknown, missing, duplicate and mistyped keys and values out of
-// range are errors at their place. The table ends with a {0} row.
+// range are errors at their place, all of the object in one line:
+//   mine.json:4:5: $.nodes[0]: missing "gpus", "device"; 5:7: $.nodes[0].host.core: unknown key,
+//   ...
+// What is too much for a line is counted: "; and 3 more". The table ends with a {0} row.
 void json_read(const struct json *object, const struct json_field *fields, void *into,
                struct err *err);
 // The same, but unknown keys are allowed (Hugging Face configs). A key that is not known but one
@@ -90,10 +93,35 @@ void json_read_lenient(const struct json *object, const struct json_field *field
                        void (*warn)(void *context, const char *line), void *context,
                        struct err *err);
 
+// What stands below an object, so that all that is wrong in a file is found at once: a JSON_ANY row
+// of `fields` may have a part that says what it holds. Parts end with a {0} row; NULL: none.
+enum json_part_kind {
+    JSON_PART_OBJECT,
+    JSON_PART_LIST,   // an array of objects
+    JSON_PART_NAMED,  // an object, or a text that names one elsewhere
+};
+struct json_shape {
+    const struct json_field *fields;
+    const struct json_part *parts;
+};
+struct json_part {
+    const char *key;
+    enum json_part_kind kind;
+    const struct json_shape *shape;  // NULL: of a text alone (JSON_PART_NAMED)
+    // Whether this object must have the part, where that depends on its other members; the cursor
+    // has no value where the object itself is missing. NULL: as the row of `fields` says.
+    bool (*is_needed)(const struct json *object);
+};
+// Checks an object and all below it as json_read would, every fault in one line; a part that is
+// missing is told by the keys that it needs ("intra.kind"). What it lets pass json_read reads.
+void json_check(const struct json *object, const struct json_shape *shape, struct err *err);
+
 // Navigation by hand. A missing key or wrong type sets `err` at the right place; the returned
 // cursor then holds a NULL value, and reading from it does nothing.
 struct json json_get(const struct json *object, const char *key, struct err *err);
 bool json_has(const struct json *object, const char *key);  // present and not null
+// The member, or a cursor without a value where there is none; never an error.
+struct json json_find(const struct json *object, const char *key);
 int json_count(const struct json *value, struct err *err);  // of an array or object
 struct json json_item(const struct json *value, int index);
 const char *json_key(const struct json *member);  // the key under which a member stands
@@ -101,6 +129,7 @@ bool json_is_text(const struct json *value);
 bool json_is_number(const struct json *value);
 bool json_is_object(const struct json *value);
 bool json_is_array(const struct json *value);
+// A text that is plain (core/plain.h) and not too long; any other is an error at its place.
 const char *json_text(const struct json *value, struct err *err);
 double json_f64(const struct json *value, double low, double high, struct err *err);
 int64_t json_i64(const struct json *value, double low, double high, struct err *err);

@@ -1,4 +1,5 @@
 #include "core/json_scan.h"
+#include "core/plain.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -8,7 +9,7 @@ static const char NOT_JSON[] = "not valid JSON from here on";
 static const char HEX_DIGITS[] = "0123456789abcdefABCDEF";
 
 // A walk over the text; `why` is set at the first fault, and `offset` stays there.
-struct scan {
+struct json_scan {
     const char *text;
     size_t offset;
     int depth_left;
@@ -56,44 +57,27 @@ static size_t skip_number(const char *text, size_t offset)
     return is_digit(text[offset]) || text[offset] == '.' ? 0 : offset;
 }
 
-// The length of one UTF-8 character, 0 if it is broken, overlong, a surrogate or past U+10FFFF.
-static size_t utf8_length(const char *text)
-{
-    const unsigned char *byte = (const unsigned char *)text;
-    size_t length = byte[0] < 0x80 ? 1 : byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
-    if (byte[0] >= 0x80 && byte[0] < 0xc2) return 0;
-    if (byte[0] > 0xf4) return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((byte[i] & 0xc0) != 0x80) return 0;
-    }
-    if (byte[0] == 0xe0 && byte[1] < 0xa0) return 0;
-    if (byte[0] == 0xed && byte[1] > 0x9f) return 0;
-    if (byte[0] == 0xf0 && byte[1] < 0x90) return 0;
-    if (byte[0] == 0xf4 && byte[1] > 0x8f) return 0;
-    return length;
-}
-
-static bool fail(struct scan *scan, const char *why)
+static bool fail(struct json_scan *scan, const char *why)
 {
     if (!scan->why) scan->why = why;
     return false;
 }
 
 // The byte after blanks; NUL at the end.
-static char next(struct scan *scan)
+static char next(struct json_scan *scan)
 {
     scan->offset = json_skip_blanks(scan->text, scan->offset);
     return scan->text[scan->offset];
 }
 
-static bool take(struct scan *scan, char wanted)
+static bool take(struct json_scan *scan, char wanted)
 {
     if (next(scan) != wanted) return fail(scan, NOT_JSON);
     scan->offset++;
     return true;
 }
 
-static bool scan_string(struct scan *scan)
+static bool scan_string(struct json_scan *scan)
 {
     if (!take(scan, '"')) return false;
     while (scan->text[scan->offset] != '"') {
@@ -101,7 +85,7 @@ static bool scan_string(struct scan *scan)
         if (!*at) return fail(scan, NOT_JSON);
         if ((unsigned char)*at < ' ') return fail(scan, "a control character must be escaped");
         if (strncmp(at, "\\u0000", 6) == 0) return fail(scan, "a text cannot hold a NUL");
-        size_t length = utf8_length(at);
+        size_t length = plain_utf8_length(at);
         if (length == 0) return fail(scan, "not valid UTF-8");
         if (*at == '\\' && (!at[1] || !strchr("\"\\/bfnrtu", at[1]))) return fail(scan, NOT_JSON);
         bool is_number = strncmp(at, "\\u", 2) == 0;
@@ -112,7 +96,7 @@ static bool scan_string(struct scan *scan)
     return true;
 }
 
-static bool scan_number(struct scan *scan)
+static bool scan_number(struct json_scan *scan)
 {
     size_t end = skip_number(scan->text, scan->offset);
     if (!end) return fail(scan, "not a number");
@@ -120,7 +104,7 @@ static bool scan_number(struct scan *scan)
     return true;
 }
 
-static bool scan_literal(struct scan *scan)
+static bool scan_literal(struct json_scan *scan)
 {
     static const char *const LITERALS[] = {"true", "false", "null"};
     for (int i = 0; i < 3; i++) {
@@ -132,10 +116,10 @@ static bool scan_literal(struct scan *scan)
     return fail(scan, NOT_JSON);
 }
 
-static bool scan_value(struct scan *scan);
+static bool scan_value(struct json_scan *scan);
 
 // What stands between brackets; an object's members start with a key and a colon.
-static bool scan_members(struct scan *scan, char close)
+static bool scan_members(struct json_scan *scan, char close)
 {
     if (scan->depth_left-- == 0) return fail(scan, "nested too deep");
     scan->offset++;
@@ -152,7 +136,7 @@ static bool scan_members(struct scan *scan, char close)
     return take(scan, close);
 }
 
-static bool scan_value(struct scan *scan)
+static bool scan_value(struct json_scan *scan)
 {
     char letter = next(scan);
     if (letter == '{') return scan_members(scan, '}');
@@ -169,7 +153,7 @@ const char *json_scan(const char *text, size_t bytes, int depth_max, size_t *off
         *offset = (size_t)(nul - text);
         return "a NUL byte";
     }
-    struct scan scan = {.text = text, .offset = json_skip_mark(text), .depth_left = depth_max};
+    struct json_scan scan = {.text = text, .offset = json_skip_mark(text), .depth_left = depth_max};
     if (scan_value(&scan) && next(&scan) != '\0') fail(&scan, NOT_JSON);
     *offset = scan.offset;
     return scan.why;
@@ -177,7 +161,7 @@ const char *json_scan(const char *text, size_t bytes, int depth_max, size_t *off
 
 size_t json_skip_value(const char *text, size_t offset)
 {
-    struct scan scan = {.text = text, .offset = offset, .depth_left = INT_MAX};
+    struct json_scan scan = {.text = text, .offset = offset, .depth_left = INT_MAX};
     scan_value(&scan);
     return scan.offset;
 }

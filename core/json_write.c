@@ -1,4 +1,5 @@
 #include "core/json_write.h"
+#include "core/plain.h"
 #include "core/units.h"
 
 #include <assert.h>
@@ -27,27 +28,31 @@ static void put(struct json_writer *writer, const char *text)
     put_bytes(writer, text, strlen(text));
 }
 
+// One character and how it is written in a string. What is valid but shown by no terminal as itself
+// is written by number, and so is what stands for bytes that are no character.
+static size_t escape_of(const char *text, char escape[8])
+{
+    size_t length = plain_utf8_length(text);
+    unsigned code = length > 0 ? plain_code(text, length) : 0xfffd;
+    if (code == '"' || code == '\\') {
+        snprintf(escape, 8, "\\%c", (char)code);
+    } else if (code == '\n' || code == '\t') {
+        strcpy(escape, code == '\n' ? "\\n" : "\\t");
+    } else if (length == 0 || !plain_is_shown(code)) {
+        snprintf(escape, 8, "\\u%04x", code & 0xffff);
+    } else {
+        memcpy(escape, text, length);
+        escape[length] = '\0';
+    }
+    return length > 0 ? length : 1;
+}
+
 static void put_quoted(struct json_writer *writer, const char *text)
 {
     put(writer, "\"");
-    for (; *text; text++) {
-        char escape[8] = {*text, '\0'};
-        switch (*text) {
-        case '"':
-        case '\\':
-            snprintf(escape, sizeof escape, "\\%c", *text);
-            break;
-        case '\n':
-            strcpy(escape, "\\n");
-            break;
-        case '\t':
-            strcpy(escape, "\\t");
-            break;
-        default:
-            if ((unsigned char)*text < ' ') {
-                snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*text);
-            }
-        }
+    while (*text) {
+        char escape[8];
+        text += escape_of(text, escape);
         put(writer, escape);
     }
     put(writer, "\"");

@@ -14,13 +14,8 @@ struct table table_new(struct arena *arena, const char *aligns)
 void table_row(struct table *table, const char *const *cells)
 {
     size_t row_bytes = (size_t)table->column_count * sizeof *cells;
-    if (table->row_count == table->row_capacity) {
-        int capacity = table->row_capacity ? 2 * table->row_capacity : 16;
-        const char **grown = arena_alloc(table->arena, (size_t)capacity, row_bytes);
-        if (table->cells) memcpy(grown, table->cells, (size_t)table->row_count * row_bytes);
-        table->cells = grown;
-        table->row_capacity = capacity;
-    }
+    table->cells =
+        arena_grown(table->arena, table->cells, table->row_count, &table->row_capacity, row_bytes);
     memcpy(&table->cells[table->row_count * table->column_count], cells, row_bytes);
     table->row_count++;
 }

@@ -4,7 +4,13 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct json_field FILE_FIELDS[] = {{JSON_ANY("bands")}, {JSON_ANY("pairs")}, {0}};
+static const struct json_field FILE_FIELDS[] = {
+    {JSON_ANY("bands")},
+    {JSON_ANY("pairs")},
+    {JSON_OPT_ANY("memory")},
+    {JSON_OPT_ANY("selection")},
+    {0},
+};
 
 static const struct json_field BAND_FIELDS[] = {
     {JSON_TEXT(struct band, device)},
@@ -26,6 +32,15 @@ static const struct json_field PAIRS_FIELDS[] = {
     {JSON_TEXT(struct band_pairs, source)},
     {0},
 };
+
+static const struct json_shape BAND_SHAPE = {BAND_FIELDS, NULL};
+static const struct json_shape PAIRS_SHAPE = {PAIRS_FIELDS, NULL};
+static const struct json_part FILE_PARTS[] = {
+    {"bands", JSON_PART_LIST, &BAND_SHAPE, NULL},
+    {"pairs", JSON_PART_LIST, &PAIRS_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape FILE_SHAPE = {FILE_FIELDS, FILE_PARTS};
 
 enum { KIND_COUNT = 3 };
 static const char *const KINDS[KIND_COUNT] = {"dense", "dense-narrow", "mixture"};
@@ -117,10 +132,12 @@ static void read_pairs(struct arena *arena, const struct json *rows, struct band
 const struct bands *bands_read(struct arena *arena, const struct json *root, struct err *err)
 {
     struct bands *bands = ARENA_NEW(arena, struct bands, 1);
+    json_check(root, &FILE_SHAPE, err);
     json_read(root, FILE_FIELDS, bands, err);
     struct json rows = json_get(root, "bands", err), pairs = json_get(root, "pairs", err);
     if (!err->kind) read_bands(arena, &rows, bands, err);
     if (!err->kind) read_pairs(arena, &pairs, bands, err);
+    if (!err->kind) bands_read_others(arena, root, bands, err);
     return err->kind ? NULL : bands;
 }
 
@@ -166,6 +183,7 @@ void bands_write(struct json_writer *writer, const struct bands *bands)
         json_close(writer, '}');
     }
     json_close(writer, ']');
+    bands_write_others(writer, bands);
     json_close(writer, '}');
 }
 

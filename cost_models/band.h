@@ -1,5 +1,6 @@
 #pragma once
 #include "core/json_write.h"
+#include "topologies/cluster.h"
 
 // How far measured steps lay from predicted ones: the ratios measured / predicted between which 90
 // % of the published runs fell, each predicted by constants fitted without its family.
@@ -37,9 +38,33 @@ struct band_pairs {
     const char *source;
 };
 
+// How far measured peaks of allocated memory lay from predicted ones, by the stack that ran: the
+// ends of measured / predicted between which 90 % of its runs fell. No published run says what the
+// allocator had reserved beyond that.
+struct memory_band {
+    const char *stack;
+    double low_ratio, high_ratio;
+    int row_count, family_count;
+    const char *source;
+};
+
+// The plan predicted best of several is one whose time came out too short as likely as not. How
+// much: measured / predicted of the plan of each published sweep that was predicted best, without
+// its family, over the mean of its sweep; mean over families, and its standard error.
+struct selection_band {
+    double mean_ratio;
+    double error_ratio;
+    int sweep_count, family_count;  // 0: not known
+    const char *source;
+};
+
 struct bands {
     struct band *rows;
     int count;
+    struct memory_band *memory;
+    int memory_count;  // may be 0
+    struct selection_band selection;
+    struct band *selected;     // rows as they are for a plan that was selected; as many as `rows`
     struct band_pairs *pairs;  // by difference, the unlimited one last
     int pairs_count;
 };
@@ -52,6 +77,11 @@ MUST_CHECK const struct bands *bands_read(struct arena *arena, const struct json
 // The object that `bands_read` reads.
 void bands_write(struct json_writer *writer, const struct bands *bands);
 
+// cost_models/band_memory.c: their members "memory" and "selection", which may be absent.
+void bands_read_others(struct arena *arena, const struct json *root, struct bands *bands,
+                       struct err *err);
+void bands_write_others(struct json_writer *writer, const struct bands *bands);
+
 // The row of this device and stack. Where they were not measured together, the wider one of the
 // device's and the stack's. A device that no row names was never measured in a run and takes a
 // datasheet row, of its stack or of any; if the constants of its kernels are measured
@@ -63,3 +93,19 @@ const char *band_kind(int64_t expert_count, bool narrow);
 
 // Of the pairs predicted this far apart; NULL where bands hold no pairs.
 const struct band_pairs *bands_pairs(const struct bands *bands, double difference_ratio);
+
+// The band of this stack's memory; where it was never measured, the widest of all
+// (`is_own` false). NULL where bands hold none.
+const struct memory_band *bands_memory(const struct bands *bands, const char *stack, bool *is_own);
+
+// A row of these bands for a plan that was selected among several: wider by what the measured
+// selection, one standard error to either side, does not exclude. The same where it is not known.
+const struct band *bands_selected(const struct bands *bands, const struct band *band);
+
+// How many published runs of this stack on this device were compared, of every kind; "*": any.
+int bands_runs(const struct bands *bands, const char *device, const char *stack);
+// The same on the devices of a cluster.
+int bands_cluster_runs(const struct bands *bands, const struct cluster *cluster, const char *stack);
+// "157 measured runs on a100-sxm4-80g", "no measured run on l40s-48g"
+const char *bands_runs_text(struct arena *arena, const struct bands *bands,
+                            const struct cluster *cluster, const char *stack);

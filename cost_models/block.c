@@ -109,19 +109,10 @@ static struct routing routing_of(const struct price_context *context,
     return (struct routing){0};
 }
 
-static enum part part_of(enum axis parent)
-{
-    static const enum part PARTS[AXIS_COUNT] = {
-        [AXIS_TP] = PART_TP,  [AXIS_CP] = PART_CP, [AXIS_EP] = PART_EP,
-        [AXIS_ETP] = PART_EP, [AXIS_DP] = PART_DP, [AXIS_PP] = PART_DP,
-    };
-    return PARTS[parent];
-}
-
 // Gradients travel in the width in which the stack reduces them, parameters in the run's.
 static double reduced_bytes(const struct price_context *context, const struct instr *instr)
 {
-    double width = context->compute.precision == PRECISION_FP32 ? 4 : 2;
+    double width = (double)lower_element_bytes(ELEMENT_COMPUTE, context->compute.precision);
     return (double)instr->bytes *
            stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
 }
@@ -153,14 +144,15 @@ static void add_streamed(const struct mesh *mesh, const struct instr *instr, str
     if (instr->stream_steps > ring->step_count) ring->step_count = instr->stream_steps;
     ring->step_bytes += (double)instr->bytes / mesh_size(mesh, instr->axes);
     ring->axes = instr->axes;
-    ring->part = part_of(instr->parent);
+    ring->part = part_of_axis(instr->parent);
 }
 
 static struct exchange exchange_of(const struct price_context *context,
                                    const struct block_program *program, const struct instr *instr)
 {
     struct exchange exchange = {.phase = instr->phase,
-                                .part = part_of(instr->parent),
+                                .part = part_of_axis(instr->parent),
+                                .overlap = axis_overlap(instr->parent),
                                 .collective = instr->collective,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes};
@@ -173,6 +165,7 @@ static struct exchange exchange_of(const struct price_context *context,
     }
     // Shards of parameters are data parallel, whatever axes they span (cp beside dp, or alone).
     exchange.part = PART_DP;
+    exchange.overlap = 0;
     exchange.kind = EXCHANGE_GATHER;
     if (instr->collective != COLLECTIVE_ALL_GATHER) {
         exchange.kind = EXCHANGE_SCATTER;
@@ -199,10 +192,11 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
                                            : &tally->comm_s[exchange->part]) += s;
-    bool is_dispatch = exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->part == PART_EP;
+    bool is_dispatch =
+        exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->overlap == OVERLAP_EP;
     if (is_dispatch) tally->dispatch_s += s;
     bool is_chunked = CHUNKED >> exchange->collective & 1;
-    bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->part == PART_TP;
+    bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->overlap == OVERLAP_TP;
     if (is_tp && is_chunked) tally->chunked_s += s;
 }
 
@@ -277,9 +271,10 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
 }
 
 // A piece is sent on while attention works on it; what the work on one piece does not cover is
-// waited for, in every step. Returns the seconds that are covered.
+// waited for, in every step. Of that work parameters have had all but `left_ratio`. Returns the
+// seconds that are covered.
 static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase,
-                           const struct ring *ring, struct tally *tally)
+                           const struct ring *ring, double left_ratio, struct tally *tally)
 {
     if (ring->step_count == 0) return 0;
     struct exchange exchange = {.phase = phase,
@@ -289,7 +284,7 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
                                 .bytes = ring->step_bytes};
     struct collective_cost send =
         cost_of(memo, exchange.collective, &exchange.routing, exchange.axes, exchange.bytes);
-    double piece_s = ring->attention_s / (ring->step_count + 1);
+    double piece_s = left_ratio * ring->attention_s / (ring->step_count + 1);
     double hidden_s = overlap & OVERLAP_CP ? fmin(send.s, piece_s) : 0;
     double exposed_s = ring->step_count * (send.s - hidden_s);
     note_exchange(memo, &exchange, ring->step_count, &send, exposed_s);
@@ -298,31 +293,38 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
 }
 
 // Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
-// it, and behind what no parameters are hidden behind. Experts that are cut (etp) gather and
-// scatter rows as well, which waits. Returns by how much compute takes longer.
-static double overlap_dispatch(const struct compute_context *compute, struct tally *tally)
+// it, and behind what nothing else is hidden behind: `left_s` of the window. Experts that are cut
+// (etp) gather and scatter rows as well, which waits. Returns by how much compute takes longer.
+static double overlap_dispatch(const struct compute_context *compute, double window_s,
+                               double left_s, struct tally *tally)
 {
     const struct stack *stack = compute->stack;
-    double window_s = window_of(stack, tally);
-    double left_s = fmin(stack->overlap_ratio * window_s, window_s - tally->hiding_s);
+    left_s = fmin(stack->overlap_ratio * window_s, left_s);
     double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, left_s);
     tally->comm_s[PART_EP] -= hidden_s;
     double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
     return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
 }
 
+// A second of compute hides a second of communication and no more: were it lent to two kinds, a
+// faster device would expose both, and be slower.
 static void overlap_activations(struct memo *memo, unsigned overlap, enum phase phase,
                                 struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
-    double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], tally) +
-                      overlap_ring(memo, overlap, phase, &tally->rings[1], tally);
+    double window_s = window_of(stack, tally), left_s = window_s - tally->hiding_s;
+    double left_ratio = window_s > 0 ? left_s / window_s : 1;
+    double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], left_ratio, tally) +
+                      overlap_ring(memo, overlap, phase, &tally->rings[1], left_ratio, tally);
+    left_s -= slowed_s;
     if (overlap & OVERLAP_TP) {
-        double window_s = tally->compute_s + tally->recompute_s;
-        hide(&tally->comm_s[PART_TP], fmin(stack->tp_overlap_ratio * tally->chunked_s, window_s));
+        double most_s = fmin(left_s, tally->compute_s + tally->recompute_s);
+        most_s = fmin(stack->tp_overlap_ratio * tally->chunked_s, most_s);
+        left_s -= hide(&tally->comm_s[PART_TP], fmax(most_s, 0));
     }
     slowed_s *= stack->contention_ratio;
-    if (overlap & OVERLAP_EP) slowed_s += overlap_dispatch(&memo->context->compute, tally);
+    if (overlap & OVERLAP_EP)
+        slowed_s += overlap_dispatch(&memo->context->compute, window_s, left_s, tally);
     tally->compute_s += slowed_s;
 }
 
@@ -429,7 +431,10 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
 {
     const struct stack *stack = memo->context->compute.stack;
     overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
-    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, PHASE_WEIGHT);
+    bool is_apart = overlap & OVERLAP_APART;
+    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD,
+                       is_apart ? PHASE_BACKWARD : PHASE_WEIGHT);
+    if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
     struct block_price price = {0};
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct tally *tally = &tallies[phase];

@@ -16,21 +16,7 @@ struct paths {
     double network_scale;
 };
 
-static const char *const ALGORITHM_NAMES[ALGORITHM_COUNT] = {
-    [ALGORITHM_RING] = "ring",
-    [ALGORITHM_TREE] = "tree",
-    [ALGORITHM_HIERARCHICAL] = "hierarchical",
-    [ALGORITHM_IN_NETWORK] = "in-network",
-    [ALGORITHM_DIRECT] = "direct",
-};
-
 static const struct collective_cost IMPOSSIBLE = {.s = INFINITY};
-
-const char *algorithm_name(enum algorithm algorithm)
-{
-    assert(algorithm >= 0 && algorithm < ALGORITHM_COUNT);
-    return ALGORITHM_NAMES[algorithm];
-}
 
 static struct paths paths_of(const struct fabrics *fabrics, const struct group_shape *group,
                              double network_scale)
@@ -126,6 +112,12 @@ static struct collective_cost cost_of(enum algorithm algorithm, enum protocol pr
                                     bandwidth_s};
 }
 
+// Every message goes to its reader, without others on the way.
+static bool is_direct(enum collective collective)
+{
+    return collective == COLLECTIVE_ALL_TO_ALL || collective == COLLECTIVE_SEND_RECV;
+}
+
 // Once around for a gather or a scatter, twice for an all-reduce.
 static double rounds_of(enum collective collective)
 {
@@ -135,6 +127,7 @@ static double rounds_of(enum collective collective)
 static struct collective_cost price_ring(const struct paths *paths, enum collective collective,
                                          double bytes, enum protocol protocol)
 {
+    if (is_direct(collective)) return IMPOSSIBLE;
     double rounds = rounds_of(collective);
     double network_steps = rounds * (paths->node_count - 1);
     double intra_steps = rounds * (paths->rank_count - 1) - network_steps;
@@ -173,7 +166,8 @@ static struct collective_cost price_hierarchical(const struct paths *paths,
                                                  enum collective collective, double bytes,
                                                  enum protocol protocol)
 {
-    if (!paths->intra || !paths->network || !paths->even) return IMPOSSIBLE;
+    bool has_both = paths->intra && paths->network && paths->even;
+    if (is_direct(collective) || !has_both) return IMPOSSIBLE;
     double rounds = rounds_of(collective);
     double nodes = paths->node_count, ranks = paths->ranks_per_node;
     double bandwidth_s =
@@ -187,8 +181,11 @@ static struct collective_cost price_hierarchical(const struct paths *paths,
 // The switch adds up: in one node NVLS, whose published bus bandwidth is counted as a ring's;
 // between nodes SHARP, where every byte goes up and down once while the node's own ring runs.
 static struct collective_cost price_in_network(const struct paths *paths,
-                                               enum collective collective, double bytes)
+                                               enum collective collective, double bytes,
+                                               enum protocol protocol)
 {
+    assert(protocol == PROTOCOL_SIMPLE);
+    (void)protocol;
     if (collective != COLLECTIVE_ALL_REDUCE) return IMPOSSIBLE;
     const struct fabric *fabric = paths->network ? paths->network : paths->intra;
     assert(fabric && "a group of more than one rank has links");
@@ -198,7 +195,10 @@ static struct collective_cost price_in_network(const struct paths *paths,
         paths->rank_count < fabric->in_network_ranks_least) {
         return IMPOSSIBLE;
     }
-    double latency_s = base_latency_s(paths, PROTOCOL_SIMPLE) + fabric->reduce_latency_s;
+    double latency_ratio =
+        paths->network ? paths->network_latency_ratio : paths->intra_latency_ratio;
+    double latency_s =
+        base_latency_s(paths, PROTOCOL_SIMPLE) + fabric->reduce_latency_s * latency_ratio;
     double around = 2 * (paths->rank_count - 1) / paths->rank_count * bytes;
     if (!paths->network) {
         double bus = paths->intra_bytes_per_s * fabric->reduce_efficiency_ratio;
@@ -329,6 +329,31 @@ static struct collective_cost price_send(const struct paths *paths, double bytes
     return cost_of(ALGORITHM_DIRECT, protocol, latency_s, bytes / (bytes_per_s * ratio));
 }
 
+static struct collective_cost price_direct(const struct paths *paths, enum collective collective,
+                                           double bytes, enum protocol protocol)
+{
+    if (!is_direct(collective)) return IMPOSSIBLE;
+    struct shares shares = direct_shares(paths);
+    return collective == COLLECTIVE_ALL_TO_ALL ? price_all_to_all(paths, &shares, bytes, protocol)
+                                               : price_send(paths, bytes, protocol);
+}
+
+static const struct {
+    const char *name;
+    struct collective_cost (*price)(const struct paths *paths, enum collective collective,
+                                    double bytes, enum protocol protocol);
+    bool has_protocols;
+} ALGORITHMS[ALGORITHM_COUNT] = {
+#define ALGORITHM(id, name, price, has_protocols) [ALGORITHM_##id] = {name, price, has_protocols},
+#include "cost_models/algorithms.inc"
+};
+
+const char *algorithm_name(enum algorithm algorithm)
+{
+    assert(algorithm >= 0 && algorithm < ALGORITHM_COUNT);
+    return ALGORITHMS[algorithm].name;
+}
+
 static void keep_faster(struct collective_cost *best, struct collective_cost cost)
 {
     if (cost.s < best->s) *best = cost;
@@ -342,20 +367,16 @@ struct collective_cost collective_price(const struct fabrics *fabrics,
     bool is_free = collective == COLLECTIVE_NONE || collective == COLLECTIVE_SLICE;
     if (group->rank_count == 1 || bytes <= 0 || is_free) return (struct collective_cost){0};
     struct paths paths = paths_of(fabrics, group, network_scale);
-    bool is_direct = collective == COLLECTIVE_ALL_TO_ALL || collective == COLLECTIVE_SEND_RECV;
-    struct shares shares = direct_shares(&paths);
-    struct collective_cost best =
-        is_direct ? IMPOSSIBLE : price_in_network(&paths, collective, bytes);
+    struct collective_cost best = IMPOSSIBLE;
+    for (int i = 0; i < ALGORITHM_COUNT; i++) {
+        if (ALGORITHMS[i].has_protocols) continue;
+        keep_faster(&best, ALGORITHMS[i].price(&paths, collective, bytes, PROTOCOL_SIMPLE));
+    }
     for (enum protocol protocol = PROTOCOL_LL; protocol < PROTOCOL_COUNT; protocol++) {
         if (!protocol_runs(&paths, protocol)) continue;
-        if (collective == COLLECTIVE_ALL_TO_ALL) {
-            keep_faster(&best, price_all_to_all(&paths, &shares, bytes, protocol));
-        } else if (collective == COLLECTIVE_SEND_RECV) {
-            keep_faster(&best, price_send(&paths, bytes, protocol));
-        } else {
-            keep_faster(&best, price_ring(&paths, collective, bytes, protocol));
-            keep_faster(&best, price_tree(&paths, collective, bytes, protocol));
-            keep_faster(&best, price_hierarchical(&paths, collective, bytes, protocol));
+        for (int i = 0; i < ALGORITHM_COUNT; i++) {
+            if (!ALGORITHMS[i].has_protocols) continue;
+            keep_faster(&best, ALGORITHMS[i].price(&paths, collective, bytes, protocol));
         }
     }
     assert(isfinite(best.s) && best.s == best.latency_s + best.bandwidth_s);

@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "topologies/route.h"
 
 // Seconds of a collective on a group of ranks: algorithms ring, tree, hierarchical and in-network
@@ -17,7 +17,7 @@
 enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, PROTOCOL_COUNT };
 
 struct fabric_protocol {
-    double base_latency_s;       // of any collective
+    double base_latency_s;       // of any collective: software's, whatever the link
     double ring_step_latency_s;  // one hop, on a link of the row's latency_s
     double tree_step_latency_s;
     double bandwidth_ratio;  // of the fabric's; 0 = the protocol does not run here
@@ -31,8 +31,8 @@ struct group_efficiency {  // of a group of so many ranks in one node
 struct fabric {  // one kind of link, from one speed on
     const char *kind;
     double link_bytes_per_s_least;   // of the rows of a kind the fastest that the link reaches
-    double latency_s;                // of the link that the step latencies were measured on; on
-                                     // another they scale with the link's latency
+    double latency_s;                // of the link that the latencies of steps and of reduction
+                                     // were measured on; on another they scale with its latency
     double efficiency_ratio;         // bus bandwidth over link bandwidth, large messages, ring
     double tree_bandwidth_ratio;     // of a tree over that of a ring
     double reduce_efficiency_ratio;  // of in-network reduction (NVLS, SHARP); 0 = has none
@@ -71,12 +71,10 @@ const struct fabric *fabrics_find(const struct fabrics *fabrics, const char *kin
 MUST_CHECK bool fabrics_cover(const struct fabrics *fabrics, const struct cluster *cluster,
                               struct err *err);
 
+// The lines of cost_models/algorithms.inc.
 enum algorithm {
-    ALGORITHM_RING,
-    ALGORITHM_TREE,
-    ALGORITHM_HIERARCHICAL,
-    ALGORITHM_IN_NETWORK,
-    ALGORITHM_DIRECT,
+#define ALGORITHM(id, ...) ALGORITHM_##id,
+#include "cost_models/algorithms.inc"
     ALGORITHM_COUNT
 };
 const char *algorithm_name(enum algorithm algorithm);

@@ -1,4 +1,5 @@
 #include "cost_models/compute.h"
+#include "core/hash.h"
 #include "core/real.h"
 #include "cost_models/attention.h"
 #include "cost_models/contraction.h"
@@ -94,8 +95,9 @@ static double fresh_gemm_s(const struct compute_context *context, const struct g
     bool is_grouped = traits & GEMM_GROUPED, accumulate_fp32 = traits & GEMM_ACCUMULATES;
     const struct device *device = context->device;
     enum precision precision = context->precision;
-    double peak = device->peak_flop_per_s[precision] * device->efficiency.gemm_ratio[precision] *
-                  context->stack->gemm_scale;
+    // A stack may make better use of the device than others do, but not more than all.
+    double ratio = fmin(1, device->efficiency.gemm_ratio[precision] * context->stack->gemm_scale);
+    double peak = device->peak_flop_per_s[precision] * ratio;
     assert(peak > 0 && "the device has matrix units for the precision");
     bool is_batched = gemm->batch > 1 && !is_grouped;
     if (is_batched && !is_aligned(gemm)) peak *= context->stack->unaligned_gemm_ratio;
@@ -131,10 +133,8 @@ static struct gemm_slot *slot_of(struct gemm_memo *memo, const struct gemm *gemm
 {
     const int64_t sizes[] = {gemm->batch, gemm->m, gemm->n, gemm->k, (int64_t)number};
     uint64_t hash = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        hash = (hash ^ (uint64_t)sizes[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        hash = hash_word(hash, (uint64_t)sizes[i]);
     return &memo->slots[hash % GEMM_SLOTS];
 }
 
@@ -161,8 +161,9 @@ double stream_s(const struct compute_context *context, double bytes)
     return bytes / (device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
 }
 
-enum precision attention_precision(const struct device *device)
+enum precision wide_precision(const struct device *device, enum precision run)
 {
+    if (precision_bytes(run) >= 2) return run;
     if (device->peak_flop_per_s[PRECISION_BF16] > 0) return PRECISION_BF16;
     return device->peak_flop_per_s[PRECISION_FP16] > 0 ? PRECISION_FP16 : PRECISION_FP32;
 }
@@ -313,6 +314,15 @@ struct compute_cost compute_price(const struct compute_context *context,
     }
 }
 
+// LAMB and LARS write their step instead of taking it, read it and the weights once for their
+// norms, and both again when they take it (executor/engine/update.c): five passes in fp32.
+static double trust_bytes(enum optimizer optimizer)
+{
+    enum { PASSES = 5 };
+    bool is_trusted = optimizer == OPTIMIZER_LAMB || optimizer == OPTIMIZER_LARS;
+    return is_trusted ? PASSES * sizeof(float) : 0;
+}
+
 double update_bytes(const struct compute_context *context, enum optimizer optimizer,
                     double elements)
 {
@@ -321,7 +331,7 @@ double update_bytes(const struct compute_context *context, enum optimizer optimi
     // In fp32 the weight is its own master copy, and is read as well.
     if (context->precision == PRECISION_FP32) weight_bytes *= 2;
     double gradient_bytes = 2 * context->stack->gradient_bytes;
-    return elements * (2 * state_bytes + gradient_bytes + weight_bytes);
+    return elements * (2 * state_bytes + gradient_bytes + weight_bytes + trust_bytes(optimizer));
 }
 
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements)

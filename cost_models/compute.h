@@ -1,6 +1,6 @@
 #pragma once
 #include "cost_models/stack.h"
-#include "plan/lower.h"
+#include "plan/lower/lower.h"
 #include "topologies/kernels.h"
 
 // Seconds of one operator on one device under one stack. Formulas (costmodel study, section 3.1):
@@ -25,7 +25,7 @@
 //
 //   Dispatch and combine move the rows of experts at memory speed, permute_passes times.
 //
-//   Everything else: bytes that fusion leaves (plan/fusion.h) * element_wise_scale / (memory
+//   Everything else: bytes that fusion leaves (plan/lower/fusion.h) * element_wise_scale / (memory
 //   bandwidth * memory_ratio).
 // In fp8 and fp4 runs, products of a layer with its parameters are narrow in the phases that the
 // stack names; head, router, embedding and products of activations stay in bf16. Operands are
@@ -71,8 +71,9 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
-// 16 bits where the device has them, whatever the run's products are in.
-enum precision attention_precision(const struct device *device);
+// Of attention, and of all products that are not narrow, in a run of this precision: its own, and
+// of fp8 and fp4 runs 16 bits, where the device has them.
+enum precision wide_precision(const struct device *device, enum precision run);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
                          const struct op *op);

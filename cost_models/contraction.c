@@ -114,7 +114,7 @@ static enum precision product_precision(const struct compute_context *context,
     bool is_linear = program->block->role == BLOCK_LAYER && parameter &&
                      tensor_find_dim(parameter, DIM_GATE) < 0;
     bool is_narrow = is_linear && narrow_products(context) >> phase & 1;
-    return is_narrow ? context->precision : PRECISION_BF16;
+    return is_narrow ? context->precision : wide_precision(context->device, context->precision);
 }
 
 // The kernel that made it has quantised it.
@@ -212,6 +212,17 @@ bool contraction_shape(const struct compute_context *context, const struct block
     return true;
 }
 
+// Kernels are measured alone and in short, at a clock that may lie above the data sheet's: the peak
+// limits what is said of long runs.
+static double measured_s(const struct compute_context *context, const struct gemm *gemm,
+                         const struct kernel *measured)
+{
+    double flop = 2 * (double)gemm->batch * (double)gemm->m * (double)gemm->n * (double)gemm->k;
+    double least_s = flop / context->device->peak_flop_per_s[context->precision];
+    return fmax(measured->s / context->stack->gemm_scale, least_s) +
+           context->device->launch_latency_s;
+}
+
 struct compute_cost contraction_price(const struct compute_context *context,
                                       const struct block_program *program,
                                       const struct instr *instr)
@@ -223,9 +234,7 @@ struct compute_cost contraction_price(const struct compute_context *context,
     struct compute_cost cost = {.kernel_count = is_split ? (double)gemm->batch : 1};
     cost.s = gemm_s(&product.own, gemm, product.traits, &cost.bound);
     cost.measured = measured_gemm(&product.own, gemm, product.traits, product.phase);
-    if (cost.measured) {
-        cost.s = cost.measured->s / context->stack->gemm_scale + context->device->launch_latency_s;
-    }
+    if (cost.measured) cost.s = measured_s(&product.own, gemm, cost.measured);
     if (precision_bytes(product.own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, gemm, &operand_count);

@@ -47,6 +47,27 @@ static const struct json_field FILE_FIELDS[] = {
     {0},
 };
 
+static const struct json_shape PROTOCOL_SHAPE = {PROTOCOL_FIELDS, NULL};
+static const struct json_part PROTOCOL_PARTS[] = {
+    {"ll", JSON_PART_OBJECT, &PROTOCOL_SHAPE, NULL},
+    {"ll128", JSON_PART_OBJECT, &PROTOCOL_SHAPE, NULL},
+    {"simple", JSON_PART_OBJECT, &PROTOCOL_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape PROTOCOLS_SHAPE = {PROTOCOL_NAMES, PROTOCOL_PARTS};
+static const struct json_shape GROUP_SHAPE = {GROUP_FIELDS, NULL};
+static const struct json_part FABRIC_PARTS[] = {
+    {"protocols", JSON_PART_OBJECT, &PROTOCOLS_SHAPE, NULL},
+    {"group_efficiency", JSON_PART_LIST, &GROUP_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape FABRIC_SHAPE = {FABRIC_FIELDS, FABRIC_PARTS};
+static const struct json_part FILE_PARTS[] = {
+    {"fabrics", JSON_PART_LIST, &FABRIC_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape FILE_SHAPE = {FILE_FIELDS, FILE_PARTS};
+
 const char *fabric_name(struct arena *arena, const struct fabric *fabric)
 {
     double least = fabric->link_bytes_per_s_least;
@@ -130,6 +151,7 @@ static void read_fabric(struct arena *arena, const struct json *at, struct fabri
 const struct fabrics *fabrics_read(struct arena *arena, const struct json *object, struct err *err)
 {
     struct fabrics *fabrics = ARENA_NEW(arena, struct fabrics, 1);
+    json_check(object, &FILE_SHAPE, err);
     json_read(object, FILE_FIELDS, fabrics, err);
     struct json list = json_get(object, "fabrics", err);
     if (!err->kind && !json_is_array(&list)) json_fail(&list, err, "expected an array");

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <math.h>
 
-static const double SECONDS_PER_HOUR = 3600;
 static const double QUANTILE_RATIOS[GOODPUT_QUANTILE_COUNT] = {0.1, 0.5, 0.9};
 
 double goodput_interval_s(double checkpoint_s, double mtbf_s)
@@ -85,10 +84,18 @@ static struct renewal renewal_of(const struct goodput_request *request,
     };
 }
 
-// Shares of a run without an end: a segment of one interval and its checkpoint, over and over.
-static void fill_ratios(const struct renewal *renewal, struct goodput *goodput)
+// A segment of one interval and its checkpoint, over and over, and the share of waits of the run: a
+// short one ends before it has waited like one without an end.
+static double wait_ratio_of(const struct renewal *renewal, double work_s)
 {
-    double mtbf_s = renewal->mtbf_s, wait_ratio = renewal_wait_ratio(renewal);
+    if (work_s <= 0) return renewal_wait_ratio(renewal);
+    double busy_s = renewal_busy_s(renewal, work_s), wait_s = renewal_wait_s(renewal, work_s);
+    return isfinite(busy_s) ? wait_s / (busy_s + wait_s) : renewal_wait_ratio(renewal);
+}
+
+static void fill_ratios(const struct renewal *renewal, double wait_ratio, struct goodput *goodput)
+{
+    double mtbf_s = renewal->mtbf_s;
     double length_s = renewal->interval_s + renewal->checkpoint_s;
     double back_s = renewal->restart_s + renewal->storing_s;
     double busy_s = mtbf_s * real_exp(back_s / mtbf_s) * real_expm1(length_s / mtbf_s);
@@ -107,27 +114,19 @@ static void fill_ratios(const struct renewal *renewal, struct goodput *goodput)
 static void fill_finish(const struct goodput_request *request, const struct renewal *renewal,
                         struct goodput *goodput)
 {
-    const struct cluster *cluster = request->cluster;
-    const struct node_group *last = &cluster->nodes[cluster->node_group_count - 1];
-    goodput->gpu_count = cluster->rank_count + (double)cluster->failures.spare_nodes * last->gpus;
     if (request->steps <= 0) return;
     if (goodput->goodput_ratio < GOODPUT_LEAST_RATIO) {
-        goodput->expected_s = goodput->interruptions = goodput->gpu_hours = INFINITY;
-        goodput->money = cluster->price.per_gpu_hour > 0 ? INFINITY : 0;
+        goodput->expected_s = goodput->interruptions = INFINITY;
         for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
             goodput->finish_s[i] = INFINITY;
         return;
     }
     double work_s = request->steps * request->step_s;
     goodput->expected_s = renewal_mean_s(renewal, work_s);
-    renewal_quantiles(renewal, work_s, QUANTILE_RATIOS, goodput->finish_s, GOODPUT_QUANTILE_COUNT);
-    double running_ratio = 1 - renewal_wait_ratio(renewal);
-    goodput->interruptions = goodput->expected_s * running_ratio / renewal->mtbf_s;
-    goodput->gpu_hours = goodput->gpu_count * goodput->expected_s / SECONDS_PER_HOUR;
-    goodput->money = goodput->gpu_hours * cluster->price.per_gpu_hour;
+    goodput->interruptions = renewal_busy_s(renewal, work_s) / renewal->mtbf_s;
 }
 
-struct goodput goodput_of(const struct goodput_request *request)
+static struct goodput fill(const struct goodput_request *request, bool with_quantiles)
 {
     assert(request->step_s > 0 && request->checkpoint_bytes >= 0 && request->steps >= 0);
     struct goodput goodput = {.checkpoint_bytes = request->checkpoint_bytes};
@@ -145,9 +144,24 @@ struct goodput goodput_of(const struct goodput_request *request)
     goodput.checkpoint_s = stall_s(request, &goodput);
     fill_interval(request, &goodput);
     const struct renewal renewal = renewal_of(request, &goodput);
-    fill_ratios(&renewal, &goodput);
+    double wait_ratio = wait_ratio_of(&renewal, request->steps * request->step_s);
+    fill_ratios(&renewal, wait_ratio, &goodput);
     fill_finish(request, &renewal, &goodput);
+    if (with_quantiles && isfinite(goodput.expected_s) && request->steps > 0) {
+        renewal_quantiles(&renewal, request->steps * request->step_s, QUANTILE_RATIOS,
+                          goodput.finish_s, GOODPUT_QUANTILE_COUNT);
+    }
     return goodput;
+}
+
+struct goodput goodput_of(const struct goodput_request *request)
+{
+    return fill(request, true);
+}
+
+struct goodput goodput_mean_of(const struct goodput_request *request)
+{
+    return fill(request, false);
 }
 
 int64_t goodput_checkpoint_bytes(const struct program *program, const struct graph *graph,

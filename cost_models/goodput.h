@@ -13,9 +13,8 @@
 // then a failure goes back one checkpoint more, which costs as much as a longer restart. The best
 // interval is his equation 37, in whole steps.
 //
-// Nodes that a failure takes are replaced by spares and come back repaired: with S spares and
-// Poisson failures the job waits for a node the share of time that Erlang's loss formula gives for
-// S + 1 servers, whatever the distribution of repair times.
+// Nodes that a failure takes are replaced by spares and come back repaired (cost_models/spares.h).
+// A run starts with all of them free, so that a short one waits less than a run without an end.
 //
 // Unknown in the cluster, and then assumed, which is said: a restart takes 10 minutes ("less than
 // 10 minutes" to detect and diagnose: MegaScale, NSDI 2024, section 6.3); every host adds 625 MB/s
@@ -48,19 +47,18 @@ struct goodput {
     bool interval_is_best;
     double restart_s;  // from a failure to the first step after it, the wait for a node included
     double wait_s;     // of it that wait, in the mean over all interruptions
-    double goodput_ratio;                                // progress over wall clock
-    double checkpoint_ratio, lost_ratio, restart_ratio;  // the rest: these four sum to 1
-    double expected_s;                                   // of the whole run; 0: not asked;
-                                                         // INFINITY: it does not end
+    // Of the run, or where no finish is asked for of one without an end; these four sum to 1.
+    double goodput_ratio;  // progress over wall clock
+    double checkpoint_ratio, lost_ratio, restart_ratio;
+    double expected_s;  // of the whole run; 0: not asked; INFINITY: it does not end
     double finish_s[GOODPUT_QUANTILE_COUNT];
     double interruptions;  // expected, over the whole run
-    double gpu_count;      // that are paid for, spares included
-    double gpu_hours;      // of the whole run, and its price; 0: not asked, or no price
-    double money;          // in the cluster's currency
 };
 
 // Equal requests give equal bytes: where quantiles are drawn, it is from a fixed seed.
 struct goodput goodput_of(const struct goodput_request *request);
+// The same but for `finish_s`, which stays 0 where the run ends: much faster.
+struct goodput goodput_mean_of(const struct goodput_request *request);
 
 // Daly's equation 37 for checkpoints that take `checkpoint_s` and interruptions every `mtbf_s`:
 // seconds of work between two.

@@ -21,13 +21,7 @@ void ledger_turn_to(struct ledger *ledger, int block, int chunk)
 void ledger_add(struct ledger *ledger, const struct ledger_line *line)
 {
     if (!ledger || line->s <= 0) return;
-    if (ledger->count == ledger->capacity) {
-        int capacity = ledger->capacity ? 2 * ledger->capacity : 64;
-        struct ledger_line *lines = ARENA_NEW(ledger->arena, struct ledger_line, capacity);
-        if (ledger->count) memcpy(lines, ledger->lines, (size_t)ledger->count * sizeof *lines);
-        ledger->lines = lines;
-        ledger->capacity = capacity;
-    }
+    ARENA_GROW(ledger->arena, ledger->lines, ledger->count, ledger->capacity);
     struct ledger_line *own = &ledger->lines[ledger->count++];
     *own = *line;
     own->block = ledger->block;

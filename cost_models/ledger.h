@@ -23,6 +23,7 @@ enum entry {
     ENTRY_HOP,  // one message to a neighbouring stage
     ENTRY_TIED,
     ENTRY_NORM,
+    ENTRY_TRUST,  // inside norm_s, too
     ENTRY_COUNT
 };
 
@@ -32,6 +33,7 @@ struct exchange {
     enum phase phase;
     enum exchange_kind kind;
     enum part part;
+    unsigned overlap;  // of enum overlap: what would hide it beside compute
     enum collective collective;
     struct routing routing;  // of a dispatch that sends a token once to a place
     unsigned axes;

@@ -43,12 +43,10 @@ static bool attention_shape(const struct compute_context *context, const struct 
 {
     bool is_windowed = instr->window > 0 && instr->window < instr->kv_seq;
     if (instr->seq != instr->kv_seq || is_windowed) return false;
-    // Runs of 8 and 4 bits attend in 16.
-    bool is_own = precision_bytes(context->precision) >= 2;
     *shape = (struct kernel){
         .kind = KERNEL_ATTENTION,
         .phase = instr->kind == OP_ATTENTION ? KERNEL_FORWARD : KERNEL_BACKWARD,
-        .precision = is_own ? context->precision : attention_precision(context->device),
+        .precision = wide_precision(context->device, context->precision),
         .batch = instr->batch,
         .heads = instr->heads,
         .kv_heads = instr->kv_heads,
@@ -66,10 +64,6 @@ const struct kernel *measured_attention(const struct compute_context *context,
     struct kernel wanted;
     const struct kernel_table *table = context->device->kernels;
     if (!table || !attention_shape(context, instr, &wanted)) return NULL;
-    const struct kernel *found = kernels_find(table, &wanted);
-    // Who has measured none in single precision has software that attends in 16 bits there, too.
-    if (found || context->precision == PRECISION_FP16) return found;
-    wanted.precision = attention_precision(context->device);
     return kernels_find(table, &wanted);
 }
 

@@ -18,6 +18,7 @@ struct shapes {
 struct holding {
     struct parameter_sums sums;    // parameters, local under the compute layout
     double linear_elements;        // of them, what narrow products read
+    double gradient_elements;      // that are kept at a time
     double saved_bytes;            // of all micro-batches in flight and waiting, logits apart
     double layer_transient_bytes;  // the worst block but the head
     double head_transient_bytes;   // of the head, logits apart
@@ -37,6 +38,11 @@ struct logits {
     double gradient_bytes;
     bool saved;
 };
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
 
 static double larger(double a, double b)
 {
@@ -191,8 +197,10 @@ double memory_bucket_bytes(const struct program *program, const struct stack *st
     return stack_bucket_bytes(stack, &program->parallel, mesh_size(mesh, axes));
 }
 
+enum { LAYERS_IN_TRANSIT = 2 };
+
 // What is moved of a layer is on the device while it is in transit. How much room that takes does
-// not depend on how many layers are moved.
+// not depend on how many layers are moved, but is never more than they are.
 static void move_layers(const struct program *program, const struct stack *stack,
                         const struct block_use *use, struct chunk_bytes *bytes,
                         struct holding *holding)
@@ -314,15 +322,21 @@ static void add_heaviest(const struct program *program, const struct chunk_bytes
     struct chunk_weights weights;
     find_weights(bytes, chunk_count, &weights);
     struct chunk_bytes worst = {0};
+    double worst_transit = 0, room = LAYERS_IN_TRANSIT * holding->transit_bytes;
+    bool moves = offload_moves_activations(&program->parallel.offload);
     for (int i = 0; i < holds.count; i++) {
         struct chunk_bytes found = weigh(&weights, &holds.moments[i * chunk_count], chunk_count);
-        if (found.saved + found.logits > worst.saved + worst.logits) worst = found;
-        if (!offload_moves_activations(&program->parallel.offload)) continue;
-        double moved = moved_at(bytes, &holds.moments[i * chunk_count], chunk_count);
+        double moved = moves ? moved_at(bytes, &holds.moments[i * chunk_count], chunk_count) : 0;
+        double transit = smaller(room, moved);
         holding->moved_bytes = larger(holding->moved_bytes, moved);
+        if (found.saved + found.logits + transit <= worst.saved + worst.logits + worst_transit)
+            continue;
+        worst = found;
+        worst_transit = transit;
     }
     holding->saved_bytes += worst.saved;
     holding->logits_bytes += worst.logits;
+    holding->transit_bytes = worst_transit;
 }
 
 static struct holding holding_of(const struct program *program, const struct stack *stack,
@@ -338,6 +352,7 @@ static struct holding holding_of(const struct program *program, const struct sta
         struct parameter_sums sums = parameter_sums(program, chunk);
         for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
             holding.sums.elements[kind] += sums.elements[kind];
+        holding.gradient_elements += parameter_gradients(program, stack, chunk, &sums);
         bytes[i] = (struct chunk_bytes){0};
         for (int u = 0; u < chunk->use_count; u++) {
             hold_block(program, stack, &chunk->uses[u], &bytes[i], &holding);
@@ -413,8 +428,6 @@ static double stored_weight_bytes(const struct program *program, const struct st
            narrow_weight_bytes(program, stack, holding);
 }
 
-enum { LAYERS_IN_TRANSIT = 2 };
-
 // Puts states and activations where they are.
 static void offload_parts(const struct program *program, const struct stack *stack,
                           const struct holding *holding, double states, struct memory_parts *parts)
@@ -422,8 +435,9 @@ static void offload_parts(const struct program *program, const struct stack *sta
     const struct offload *offload = &program->parallel.offload;
     enum precision precision = program->workload.precision;
     double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
+    double host_state_bytes = stack_host_state_bytes(stack, program->workload.optimizer, precision);
     double tier_bytes[TIER_COUNT] = {0};
-    tier_bytes[offload->optimizer] += states * state_bytes;
+    tier_bytes[offload->optimizer] += states * host_state_bytes;
     if (offload->optimizer != TIER_DEVICE) {
         double gradient_bytes = stack_gradient_bytes(stack, precision);
         double bucket = memory_bucket_bytes(program, stack) / gradient_bytes;
@@ -432,11 +446,10 @@ static void offload_parts(const struct program *program, const struct stack *sta
             (int64_t)(bucket * (gradient_bytes + parameter_weight_bytes(precision)));
         tier_bytes[TIER_HOST] += states * gradient_bytes;
     }
-    double transit_bytes = LAYERS_IN_TRANSIT * holding->transit_bytes;
-    parts->activations_bytes += (int64_t)transit_bytes;
+    parts->activations_bytes += (int64_t)holding->transit_bytes;
     tier_bytes[offload->activations] += holding->moved_bytes;
     // What is on its way to NVMe passes the host.
-    if (offload->activations == TIER_NVME) tier_bytes[TIER_HOST] += transit_bytes;
+    if (offload->activations == TIER_NVME) tier_bytes[TIER_HOST] += holding->transit_bytes;
     parts->optimizer_bytes =
         offload->optimizer == TIER_DEVICE ? (int64_t)(states * state_bytes) : 0;
     parts->host_bytes = (int64_t)tier_bytes[TIER_HOST];
@@ -450,13 +463,13 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
     const struct parameter_sums *sums = &holding.sums;
-    double gradients = parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
     double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
     double transient =
         larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {
         .weights_bytes = (int64_t)stored_weight_bytes(program, stack, &holding),
-        .gradients_bytes = (int64_t)(gradients * stack_gradient_bytes(stack, precision)),
+        .gradients_bytes =
+            (int64_t)(holding.gradient_elements * stack_gradient_bytes(stack, precision)),
         .activations_bytes = (int64_t)holding.saved_bytes,
         .transient_bytes = (int64_t)larger(transient, 0),
         .logits_bytes = (int64_t)holding.logits_bytes,

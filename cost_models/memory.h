@@ -3,8 +3,9 @@
 #include "plan/program.h"
 
 // What is offloaded leaves the device but for what is in transit: of activations two layers, the
-// largest that the choice moves anything of, which are counted as activations; of gradients and
-// parameters a bucket each, counted as buffers. A host holds the gradients it updates with.
+// largest that the choice moves anything of, or all of what is moved, counted as activations; of
+// gradients and parameters a bucket each, counted as buffers. A host holds the gradients it
+// updates with.
 //
 // Bytes of the worst rank of each stage, by class. `peak_bytes` is what an allocator has handed
 // out; the reserve (context, communicators, workspaces, slack) is printed apart, because half of

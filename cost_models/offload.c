@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // Ranks that share a host: all of its devices, but where the plan uses fewer.
 static double sharing_count(const struct cluster *cluster, const struct node_group *group)
@@ -101,7 +102,7 @@ static double host_bytes(const struct price_context *context, const struct progr
 {
     const struct stack *stack = context->compute.stack;
     enum precision precision = program->workload.precision;
-    double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
+    double state_bytes = stack_host_state_bytes(stack, program->workload.optimizer, precision);
     double moved_bytes = stack_gradient_bytes(stack, precision) + parameter_weight_bytes(precision);
     return elements * (2 * state_bytes + 2 * moved_bytes);
 }
@@ -117,6 +118,13 @@ static double host_bytes_per_s(const struct price_context *context)
     return least * context->compute.stack->host_update_ratio;
 }
 
+// A rank of a processor updates with the same kernels wherever the states are, and does one thing
+// after another.
+static bool is_host(const struct price_context *context)
+{
+    return strcmp(context->compute.device->kind, "cpu") == 0;
+}
+
 struct host_update host_update(const struct price_context *context, const struct program *program,
                                double elements)
 {
@@ -127,19 +135,23 @@ struct host_update host_update(const struct price_context *context, const struct
     double link = offload_bytes_per_s(context, TIER_HOST);
     double down_bytes = elements * stack_gradient_bytes(stack, workload->precision);
     double buckets = ceil(down_bytes / memory_bucket_bytes(program, stack));
-    update.bucket_count = (int)fmin(fmax(buckets, 1), 1e6);
+    update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
     update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
-    update.host_s = fmax(host_bytes(context, program, elements) / host_bytes_per_s(context),
-                         update_s(&context->compute, workload->optimizer, elements));
+    update.host_s = update_s(&context->compute, workload->optimizer, elements);
+    if (!is_host(context)) {
+        double bytes = host_bytes(context, program, elements);
+        update.host_s = fmax(update.host_s, bytes / host_bytes_per_s(context));
+    }
     if (program->parallel.offload.optimizer == TIER_NVME) {
         double bytes =
-            2 * elements * stack_state_bytes(stack, workload->optimizer, workload->precision);
+            2 * elements * stack_host_state_bytes(stack, workload->optimizer, workload->precision);
         update.nvme_s = bytes / offload_bytes_per_s(context, TIER_NVME);
     }
     double most_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
     double sum_s = update.down_s + update.up_s + update.host_s + update.nvme_s;
     update.s = most_s + (sum_s - most_s) / update.bucket_count;
+    if (is_host(context)) update.s = fmax(sum_s - update.nvme_s, update.nvme_s);
     return update;
 }
 

@@ -15,7 +15,9 @@
 // (ZeRO-Infinity, Rajbhandari et al. 2021, section 5). A row of buckets takes as long as the
 // slowest of these and, to fill and drain, one bucket of each of the others. Nothing of it is
 // counted to run beside backward, because the norm of all gradients comes first. A host is never
-// counted faster than the device, so that moving never shortens a step.
+// counted faster than the device, so that moving never shortens a step. Where the device is the
+// host's processor it updates as fast and copies, updates and copies in turn, beside which a thread
+// reads and writes NVMe.
 
 // Bytes a second of one rank, one direction, between the device and that tier.
 double offload_bytes_per_s(const struct price_context *context, enum tier tier);

@@ -1,6 +1,7 @@
 #include "cost_models/parameters.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { TIE_MAX = 16 };
@@ -22,26 +23,6 @@ static bool is_new(struct ties *ties, const char *tie)
     return true;
 }
 
-static void add_partial(struct parameter_sums *sums, const struct parameter *parameter, int count)
-{
-    enum parameter_kind kind = parameter->kind;
-    unsigned axes = parameter->gradient_partial_axes;
-    int i = 0;
-    while (i < sums->partial_count &&
-           (sums->partial[i].axes != axes || sums->partial[i].kind != kind))
-        i++;
-    if (i == sums->partial_count) {
-        assert(i < PARTIAL_MAX);
-        sums->partial[i].kind = kind;
-        sums->partial[i].axes = axes;
-        sums->partial[i].elements = 0;
-        sums->partial[i].tensor_count = 0;
-        sums->partial_count++;
-    }
-    sums->partial[i].elements += (double)parameter->elements * count;
-    sums->partial[i].tensor_count += parameter->tensor_count * count;
-}
-
 struct parameter_sums parameter_sums(const struct program *program,
                                      const struct program_chunk *chunk)
 {
@@ -57,7 +38,6 @@ struct parameter_sums parameter_sums(const struct program *program,
             int count = parameter->tie ? 1 : use->count;
             sums.elements[parameter->kind] += (double)parameter->elements * count;
             sums.tensor_count[parameter->kind] += parameter->tensor_count * count;
-            add_partial(&sums, parameter, count);
         }
     }
     return sums;
@@ -79,4 +59,28 @@ double parameter_weight_bytes(enum precision precision)
 {
     double bytes = precision_bytes(precision);
     return bytes < 2 ? 2 : bytes;
+}
+
+struct step_rules step_rules_of(const struct stack *stack, const struct program *program)
+{
+    const struct parallel *parallel = &program->parallel;
+    double width = stack_reduce_bytes(stack, program->workload.precision);
+    return (struct step_rules){
+        .bucket_elements = stack_bucket_bytes(stack, parallel, 0) / width,
+        .bucket_elements_per_rank =
+            parallel->bucket_bytes > 0 ? 0 : stack->bucket_bytes_per_rank / width,
+    };
+}
+
+double parameter_gradients(const struct program *program, const struct stack *stack,
+                           const struct program_chunk *chunk, const struct parameter_sums *sums)
+{
+    double elements = 0;
+    if (!step_has_rooms(program))
+        return parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
+    const struct step_rules rules = step_rules_of(stack, program);
+    const struct step_end end = step_end_of(program, chunk, &rules);
+    for (int i = 0; i < end.group_count; i++)
+        elements += end.groups[i].room_elements;
+    return elements;
 }

@@ -1,21 +1,13 @@
 #pragma once
-#include "plan/program.h"
+#include "cost_models/stack.h"
+#include "plan/step_end.h"
 
 // The parameters that one chunk of a stage holds, counted as one rank does: what gradient
 // reduction, update and memory are multiples of.
 
-enum { PARTIAL_MAX = 16 };
-
 struct parameter_sums {
     double elements[PARAMETER_KIND_COUNT];  // local, tied parameters of the chunk once
     int tensor_count[PARAMETER_KIND_COUNT];
-    struct {
-        enum parameter_kind kind;
-        unsigned axes;  // whose ranks hold parts of these gradients at the end of the step
-        double elements;
-        int tensor_count;
-    } partial[PARTIAL_MAX];
-    int partial_count;
 };
 
 struct parameter_sums parameter_sums(const struct program *program,
@@ -26,6 +18,14 @@ struct parameter_sums parameter_sums(const struct program *program,
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
                         size_t axes);
 
+// Elements of a chunk's gradients that one rank keeps at a time: all of them, or the rooms that
+// they pass through (plan/step_end.h).
+double parameter_gradients(const struct program *program, const struct stack *stack,
+                           const struct program_chunk *chunk, const struct parameter_sums *sums);
+
 // Bytes of a weight as the GEMMs read it from memory: what is narrower than 16 bits is cast on the
 // way, and kept in 16.
 double parameter_weight_bytes(enum precision precision);
+
+// How this software does the end of a step (plan/step_end.h).
+struct step_rules step_rules_of(const struct stack *stack, const struct program *program);

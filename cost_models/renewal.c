@@ -1,22 +1,26 @@
 #include "cost_models/renewal.h"
 #include "core/random.h"
 #include "core/real.h"
+#include "cost_models/spares.h"
 #include "topologies/cluster.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-// Failures that take a node come only while the job runs, with at most `spare_nodes` nodes in
-// repair; with one more it waits. That is a system of spare_nodes + 1 servers that loses whom it
-// has no server for, here nobody.
+static struct spares spares_of(const struct renewal *renewal)
+{
+    return (struct spares){
+        .loss_per_s = renewal->node_loss_ratio / renewal->mtbf_s,
+        .repair_s = renewal->repair_s,
+        .count = renewal->spare_nodes,
+    };
+}
+
 double renewal_wait_ratio(const struct renewal *renewal)
 {
-    double offered = renewal->node_loss_ratio * renewal->repair_s / renewal->mtbf_s;
-    double blocked_ratio = 1;
-    for (int servers = 1; servers <= renewal->spare_nodes + 1; servers++)
-        blocked_ratio = offered * blocked_ratio / (servers + offered * blocked_ratio);
-    return blocked_ratio;
+    const struct spares spares = spares_of(renewal);
+    return spares_wait_ratio(&spares);
 }
 
 // Segments with a checkpoint behind them, and the work left for the last one, which has none.
@@ -40,13 +44,33 @@ static double segment_mean_s(const struct renewal *renewal, double length_s)
     return mtbf_s * real_exp(back_s / mtbf_s) * real_expm1(length_s / mtbf_s);
 }
 
-double renewal_mean_s(const struct renewal *renewal, double work_s)
+double renewal_busy_s(const struct renewal *renewal, double work_s)
 {
     struct segments segments = cut(renewal, work_s);
     double length_s = renewal->interval_s + renewal->checkpoint_s;
     double busy_s = segment_mean_s(renewal, segments.rest_s);
     if (segments.count > 0) busy_s += segments.count * segment_mean_s(renewal, length_s);
-    return busy_s / (1 - renewal_wait_ratio(renewal));
+    return busy_s;
+}
+
+// Each failure makes the job run longer by what it does twice and by the restart.
+static struct spares_wait wait_of(const struct renewal *renewal, double work_s)
+{
+    const struct spares spares = spares_of(renewal);
+    double checkpoints_s = cut(renewal, work_s).count * renewal->checkpoint_s;
+    double busy_s = renewal_busy_s(renewal, work_s);
+    double cost_ratio = isfinite(busy_s) ? fmax(1 - (work_s + checkpoints_s) / busy_s, 0) : 0;
+    return spares_wait(&spares, busy_s, cost_ratio * renewal->mtbf_s);
+}
+
+double renewal_wait_s(const struct renewal *renewal, double work_s)
+{
+    return wait_of(renewal, work_s).mean_s;
+}
+
+double renewal_mean_s(const struct renewal *renewal, double work_s)
+{
+    return renewal_busy_s(renewal, work_s) + renewal_wait_s(renewal, work_s);
 }
 
 // With probability q = e^(-L/M) a segment takes L; else it fails at F < L and then takes Y, until
@@ -78,33 +102,6 @@ static struct spread segment_spread(const struct renewal *renewal, double length
                            (count_square - count * count - count) * mtbf_s * mtbf_s};
 }
 
-// The time spent waiting, by the second moment of the time that a birth and death process spends in
-// its last state (Whitt 1992, "Asymptotic formulas for Markov processes with applications to
-// simulation", Operations Research 40, equation 17): variance a second of wall clock.
-static double wait_variance_per_s(const struct renewal *renewal)
-{
-    double offered = renewal->node_loss_ratio * renewal->repair_s / renewal->mtbf_s;
-    if (offered <= 0) return 0;
-    int last = renewal->spare_nodes + 1;
-    double ratios[SPARE_NODES_MAX + 2] = {0}, sum = 0;
-    // The state of most weight is 1, so that neither end of the chain overflows.
-    int most = offered < last ? (int)offered : last;
-    ratios[most] = 1;
-    for (int n = most; n > 0; n--)
-        ratios[n - 1] = ratios[n] * n / offered;
-    for (int n = most; n < last; n++)
-        ratios[n + 1] = ratios[n] * offered / (n + 1);
-    for (int n = 0; n <= last; n++)
-        sum += ratios[n];
-    double below_ratio = 0, variance = 0, wait_ratio = ratios[last] / sum;
-    for (int n = 0; n < last; n++) {
-        double ratio = ratios[n] / sum;
-        below_ratio += ratio;
-        if (ratio > 0) variance += below_ratio * below_ratio / ratio;
-    }
-    return 2 * wait_ratio * wait_ratio * variance * renewal->mtbf_s / renewal->node_loss_ratio;
-}
-
 // Each failure brings a wait of its own, w M in the mean. The covariance of the number of failures
 // N and of the time X follows from Var[N - X / M] = E[N], N - X / M being a martingale.
 double renewal_deviation_s(const struct renewal *renewal, double work_s)
@@ -117,10 +114,9 @@ double renewal_deviation_s(const struct renewal *renewal, double work_s)
         spread.time += segments.count * each.time;
         spread.failures += segments.count * each.failures;
     }
-    double running_ratio = 1 - renewal_wait_ratio(renewal), w = 1 / running_ratio - 1;
-    double waits = wait_variance_per_s(renewal) * renewal_mean_s(renewal, work_s);
-    return sqrt((1 + w) * (spread.time + w * spread.failures) +
-                waits / running_ratio / running_ratio);
+    struct spares_wait wait = wait_of(renewal, work_s);
+    double w = wait.mean_s / renewal_busy_s(renewal, work_s);
+    return sqrt((1 + w) * (spread.time + w * spread.failures) + wait.variance);
 }
 
 // Nodes in repair: when each is back.
@@ -202,19 +198,30 @@ static double normal_quantile(double ratio)
     return (low + high) / 2;
 }
 
+// Few interruptions are far from normal, and so are few waits: of a run that ends before its spares
+// come and go as they would in the long run.
+static bool is_drawn(const struct renewal *renewal, double busy_s)
+{
+    static const double FEW = 20, MANY = 400, SETTLED = 20;
+    double interruptions = busy_s / renewal->mtbf_s;
+    return interruptions < FEW || (interruptions < MANY && busy_s < SETTLED * renewal->repair_s);
+}
+
 void renewal_quantiles(const struct renewal *renewal, double work_s, const double *ratios,
                        double *wall_s, int count)
 {
     enum { RUNS = 600, SEED = 20061001 };
-    static const double FEW = 20;
-    double mean_s = renewal_mean_s(renewal, work_s);
-    double drawn_s[RUNS];
-    bool is_drawn = mean_s / renewal->mtbf_s < FEW;
-    if (is_drawn) renewal_draw(renewal, work_s, SEED, drawn_s, RUNS);
-    double deviation_s = is_drawn ? 0 : renewal_deviation_s(renewal, work_s);
+    double drawn_s[RUNS], mean_s = 0, deviation_s = 0;
+    bool draws = is_drawn(renewal, renewal_busy_s(renewal, work_s));
+    if (draws) {
+        renewal_draw(renewal, work_s, SEED, drawn_s, RUNS);
+    } else {
+        mean_s = renewal_mean_s(renewal, work_s);
+        deviation_s = renewal_deviation_s(renewal, work_s);
+    }
     for (int i = 0; i < count; i++) {
         assert(ratios[i] > 0 && ratios[i] < 1);
-        wall_s[i] = is_drawn ? drawn_s[(int)(ratios[i] * RUNS)]
-                             : mean_s + normal_quantile(ratios[i]) * deviation_s;
+        wall_s[i] = draws ? drawn_s[(int)(ratios[i] * RUNS)]
+                          : mean_s + normal_quantile(ratios[i]) * deviation_s;
     }
 }

@@ -14,9 +14,13 @@ struct renewal {
     int spare_nodes;
 };
 
-// Share of the time that the job waits for a node (Erlang's loss formula).
+// Share of the time that a job without an end waits for a node (Erlang's loss formula).
 double renewal_wait_ratio(const struct renewal *renewal);
-// Wall clock for `work_s` of progress: mean and standard deviation.
+// Of `work_s` of progress, in the mean: the time at work, restarting or writing checkpoints, and
+// the wait for nodes of a run that begins with all spares free; and their sum, the wall clock, with
+// its standard deviation.
+double renewal_busy_s(const struct renewal *renewal, double work_s);
+double renewal_wait_s(const struct renewal *renewal, double work_s);
 double renewal_mean_s(const struct renewal *renewal, double work_s);
 double renewal_deviation_s(const struct renewal *renewal, double work_s);
 // The wall clocks of `count` runs, ascending, drawn from this seed. Interruptions and repairs are

@@ -1,5 +1,4 @@
 #include "cost_models/stack.h"
-#include "core/file.h"
 #include "topologies/provenance.h"
 
 #include <assert.h>
@@ -10,12 +9,18 @@
 static const struct json_field FIELDS[] = {
     {JSON_TEXT(struct stack, name)},
     {JSON_TEXT(struct stack, description)},
+    {JSON_OPT_TEXT(struct stack, fork)},
+    {JSON_OPT_ANY("aliases")},
+    {JSON_OPT_BOOL(struct stack, only_when_named)},
+    {JSON_OPT_ANY("device_kinds")},
     {JSON_ANY("schedules")},
     {JSON_ANY("zero_stages")},
     {JSON_ANY("zero_stages_with_pipeline")},
     {JSON_ANY("zero_stages_grouped")},
     {JSON_ANY("recompute")},
+    {JSON_OPT_ANY("recompute_whole")},
     {JSON_ANY("recompute_classes")},
+    {JSON_OPT_ANY("expert_recompute_classes")},
     {JSON_ANY("attention")},
     {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
@@ -30,6 +35,9 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_ANY("nvme_zero_stages")},
     {JSON_ANY("fp8_products")},
     {JSON_ANY("fp4_products")},
+    {JSON_OPT_TEXT(struct stack, flags_of)},
+    {JSON_OPT_TEXT(struct stack, flags_joined)},
+    {JSON_OPT_ANY("flags")},
     {JSON_F64(struct stack, gemm_scale, 0.05, 4)},
     {JSON_F64(struct stack, attention_forward_scale, 0.05, 4)},
     {JSON_F64(struct stack, attention_backward_scale, 0.05, 4)},
@@ -154,6 +162,12 @@ static const char *phase_text(int bit)
     return NAMES[bit];
 }
 
+static const char *device_kind_text(int bit)
+{
+    static const char *const NAMES[DEVICE_KIND_COUNT] = {"gpu", "npu", "cpu"};
+    return NAMES[bit];
+}
+
 // Arrays of names, kept as a mask; without `name` of whole numbers. `first` is the lowest bit that
 // may be named.
 static const struct mask_field {
@@ -162,26 +176,36 @@ static const struct mask_field {
     int first, count;
     const char *(*name)(int bit);
     bool may_be_empty;
+    const char *ability;  // what stands before "=NAME" of one; "": nothing; NULL: it is none
 } MASKS[] = {
-    {"schedules", offsetof(struct stack, schedules), 0, SCHEDULE_KIND_COUNT, schedule_text, true},
-    {"zero_stages", offsetof(struct stack, zero_stages), 0, 4, NULL, false},
+    {"device_kinds", offsetof(struct stack, device_kinds), 0, DEVICE_KIND_COUNT, device_kind_text,
+     true, NULL},
+    {"schedules", offsetof(struct stack, schedules), 0, SCHEDULE_KIND_COUNT, schedule_text, true,
+     "schedule"},
+    {"zero_stages", offsetof(struct stack, zero_stages), 0, 4, NULL, false, "zero"},
     {"zero_stages_with_pipeline", offsetof(struct stack, zero_stages_with_pipeline), 0, 4, NULL,
-     true},
-    {"zero_stages_grouped", offsetof(struct stack, zero_stages_grouped), 0, 4, NULL, true},
-    {"recompute", offsetof(struct stack, recompute), 0, RECOMPUTE_COUNT, recompute_text, false},
+     true, NULL},
+    {"zero_stages_grouped", offsetof(struct stack, zero_stages_grouped), 0, 4, NULL, true, NULL},
+    {"recompute", offsetof(struct stack, recompute), 0, RECOMPUTE_COUNT, recompute_text, false,
+     "recompute"},
+    {"recompute_whole", offsetof(struct stack, recompute_whole), 0, RECOMPUTE_COUNT, recompute_text,
+     true, NULL},
     {"recompute_classes", offsetof(struct stack, recompute_classes), OP_CLASS_NONE + 1,
-     OP_CLASS_COUNT, class_text, true},
-    {"attention", offsetof(struct stack, attention), 0, ATTENTION_COUNT, attention_text, false},
+     OP_CLASS_COUNT, class_text, true, "recompute"},
+    {"expert_recompute_classes", offsetof(struct stack, expert_recompute_classes),
+     OP_CLASS_NONE + 1, OP_CLASS_COUNT, class_text, true, "recompute"},
+    {"attention", offsetof(struct stack, attention), 0, ATTENTION_COUNT, attention_text, false,
+     "attention"},
     {"fp16_attention", offsetof(struct stack, fp16_attention), 0, ATTENTION_COUNT, attention_text,
-     true},
-    {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true},
-    {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true},
-    {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true},
-    {"offload", offsetof(struct stack, offload), 0, OFFLOADS_COUNT, offload_text, true},
-    {"offload_zero_stages", offsetof(struct stack, offload_zero_stages), 0, 4, NULL, true},
-    {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true},
-    {"fp8_products", offsetof(struct stack, fp8_products), 0, PHASE_COUNT, phase_text, true},
-    {"fp4_products", offsetof(struct stack, fp4_products), 0, PHASE_COUNT, phase_text, true},
+     true, NULL},
+    {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true, ""},
+    {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true, "cp-kind"},
+    {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true, NULL},
+    {"offload", offsetof(struct stack, offload), 0, OFFLOADS_COUNT, offload_text, true, "offload"},
+    {"offload_zero_stages", offsetof(struct stack, offload_zero_stages), 0, 4, NULL, true, NULL},
+    {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true, NULL},
+    {"fp8_products", offsetof(struct stack, fp8_products), 0, PHASE_COUNT, phase_text, true, NULL},
+    {"fp4_products", offsetof(struct stack, fp4_products), 0, PHASE_COUNT, phase_text, true, NULL},
 };
 
 enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
@@ -294,23 +318,16 @@ const struct stack *stack_read(struct arena *arena, const struct json *object, s
         if (!json_has(object, MASKS[i].key)) continue;  // optional
         *mask_of(stack, &MASKS[i]) = read_mask(object, &MASKS[i], err);
     }
+    stack_read_aliases(arena, object, stack, err);
     if (!err->kind) stack->overlap = read_overlap(object, "overlap", err);
     if (!err->kind) stack->overlap_default = read_overlap(object, "overlap_default", err);
     if (!err->kind) check(stack, object, err);
+    if (!err->kind) stack_read_flags(arena, object, stack, err);
     struct provenance_list list = {0};
     if (!err->kind) list = provenance_read(arena, object, "stack", err);
     stack->provenance = list.entries;
     stack->provenance_count = list.count;
     return err->kind ? NULL : stack;
-}
-
-const struct stack *stack_load(struct arena *arena, const char *name, struct err *err)
-{
-    const char *path = file_find_data(arena, "cost_models/stacks", name, "stack", err);
-    struct json_document document;
-    if (!path || !json_load(arena, path, &document, err)) return NULL;
-    struct json root = json_root(&document);
-    return stack_read(arena, &root, err);
 }
 
 static void write_mask(struct json_writer *writer, const struct stack *stack,
@@ -329,6 +346,35 @@ static void write_mask(struct json_writer *writer, const struct stack *stack,
     json_close(writer, ']');
 }
 
+enum { ABILITY_MAX = 128 };
+
+const char **stack_abilities(struct arena *arena, const struct stack *stack, int *count)
+{
+    const char **names = ARENA_NEW(arena, const char *, ABILITY_MAX);
+    *count = 0;
+    for (int i = 0; i < MASK_COUNT; i++) {
+        const struct mask_field *field = &MASKS[i];
+        unsigned mask = field->ability ? *mask_of((struct stack *)stack, field) : 0;
+        bool has_none =
+            field->first == 0 && field->ability && (!field->name || field->name == recompute_text);
+        for (int bit = has_none ? 1 : 0; mask >> bit; bit++) {
+            if (!(mask >> bit & 1)) continue;
+            const char *name = field->name ? field->name(bit) : arena_print(arena, "%d", bit);
+            if (*field->ability) name = arena_print(arena, "%s=%s", field->ability, name);
+            names[(*count)++] = name;
+        }
+    }
+    for (unsigned bit = 0; stack->overlap >> bit; bit++) {
+        if (!(stack->overlap >> bit & 1)) continue;
+        names[(*count)++] = arena_print(arena, "overlap=%s", overlap_text(arena, 1u << bit));
+    }
+    if (stack->sequence_parallel) names[(*count)++] = "sp=on";
+    if (stack->fp8_products) names[(*count)++] = "precision=fp8";
+    if (stack->fp4_products) names[(*count)++] = "precision=fp4";
+    assert(*count <= ABILITY_MAX);
+    return names;
+}
+
 // The members that FIELDS leaves to be written by hand.
 static void write_any(struct json_writer *writer, const struct stack *stack, const char *key)
 {
@@ -340,6 +386,10 @@ static void write_any(struct json_writer *writer, const struct stack *stack, con
         json_put_text(writer, key, overlap_text(arena, stack->overlap));
     } else if (strcmp(key, "overlap_default") == 0) {
         json_put_text(writer, key, overlap_text(arena, stack->overlap_default));
+    } else if (strcmp(key, "aliases") == 0) {
+        stack_write_aliases(writer, stack);
+    } else if (strcmp(key, "flags") == 0) {
+        stack_write_flags(writer, stack);
     } else if (strcmp(key, "provenance") == 0) {
         provenance_write(writer, stack->provenance, stack->provenance_count);
     }
@@ -347,7 +397,8 @@ static void write_any(struct json_writer *writer, const struct stack *stack, con
 
 static bool has_any(const struct stack *stack, const char *key)
 {
-    bool found = false;
+    bool found = (strcmp(key, "aliases") == 0 && stack->alias_count > 0) ||
+                 (strcmp(key, "flags") == 0 && stack->flag_count > 0);
     for (int i = 0; i < MASK_COUNT; i++) {
         bool is_set = *mask_of((struct stack *)stack, &MASKS[i]) != 0;
         found = found || (is_set && strcmp(MASKS[i].key, key) == 0);
@@ -362,6 +413,7 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
         const void *member = (const char *)stack + field->offset;
         switch (field->type) {
         case JSON_TYPE_TEXT:
+            if (field->optional && !*(const char *const *)member) break;
             json_put_text(writer, field->key, *(const char *const *)member);
             break;
         case JSON_TYPE_BOOL:
@@ -417,26 +469,4 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision)
 {
     bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
     return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
-}
-
-bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
-                       int64_t global_batch)
-{
-    if (!stack->accumulates_whole || parallel->zero < 2) return false;
-    return parallel_micro_batch_count(parallel, global_batch) > 1;
-}
-
-double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
-                         enum precision precision)
-{
-    double master_bytes = precision == PRECISION_FP32 ? 0 : stack->master_bytes;
-    return master_bytes + stack->moment_bytes * optimizer_moment_count(optimizer);
-}
-
-double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
-                          int rank_count)
-{
-    if (parallel->bucket_bytes > 0) return parallel->bucket_bytes;
-    double ranks_bytes = stack->bucket_bytes_per_rank * rank_count;
-    return ranks_bytes > (double)stack->bucket_bytes ? ranks_bytes : (double)stack->bucket_bytes;
 }

@@ -19,18 +19,38 @@ enum offloads {
     OFFLOADS_COUNT
 };
 
+// What it is written for.
+enum device_kind { DEVICE_KIND_GPU, DEVICE_KIND_NPU, DEVICE_KIND_CPU, DEVICE_KIND_COUNT };
+
+// What gives an ability where this software is launched: "--sequence-parallel" for "sp=on". "{}"
+// stands for the value, "{groups}" for the number of shard groups; in brackets stands what nobody
+// types.
+struct stack_flag {
+    const char *ability, *flag;
+};
+
 struct stack {
     const char *name;
     const char *description;
+    const char *fork;      // a stack that has schedules this one lacks; NULL: there is none
+    const char **aliases;  // other names of it: of the programs built on it
+    int alias_count;
+    bool only_when_named;   // never taken unasked: a fork that few have
+    unsigned device_kinds;  // bit per enum device_kind it is taken for unasked; none: for any
     // what it can run
     unsigned schedules;                  // bit per enum schedule_kind; none without a pipeline
     unsigned zero_stages;                // bits 0..3
     unsigned zero_stages_with_pipeline;  // those it can combine with pp > 1
     unsigned zero_stages_grouped;  // those for which shards of one node are a common choice, so
-                                   // that the search tries them unasked; any other group is pinned
+                                   // that the search tries them unasked; others are tried around
+                                   // the best plans (planner/polish.h)
     unsigned recompute;            // bit per enum recompute
+    unsigned recompute_whole;      // bits of those that it does in all layers of a stage alone, not
+                                   // in the first few
     unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
-    unsigned attention;            // bit per enum attention
+    unsigned expert_recompute_classes;  // and in experts alone, so that only a model that has some
+                                        // is offered them: stack_for_model
+    unsigned attention;                 // bit per enum attention
     unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none:
                               // as any run. Scripts that still train in fp16 are older than
                               // the kernels, or leave them to a flag
@@ -52,12 +72,13 @@ struct stack {
     double gemm_scale;               // on the device's gemm_ratio
     double attention_forward_scale;  // on the device's attention ratios
     double attention_backward_scale;
-    double attention_flop_per_s_most;  // kernels written for an older device gain no more than
-                                       // this on a newer one, backward in proportion; 0 = no limit
+    double attention_flop_per_s_most;  // forward kernels written for an older device gain no more
+                                       // than this on a newer one, backward ones less by what such
+                                       // kernels lose there (cost_models/attention.c); 0 = no limit
     double element_wise_scale;    // memory traffic and launches of what is bound by memory over
                                   // those of the program: each op reading its inputs and writing
                                   // its outputs once, less what the fusion pass saves where the
-                                  // stack has it (plan/fusion.h)
+                                  // stack has it (plan/lower/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
     double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
                                   // the schedule, sending, receiving and waiting on the host
@@ -145,18 +166,53 @@ struct stack {
     double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
     double reserve_ratio;             // allocator slack over activations, not part of "allocated"
+    const char *flags_joined;         // what stands between the words of one flag; NULL: a blank
+    const char *flags_of;      // the program and version whose flags these are; NULL: not known
+    struct stack_flag *flags;  // none, or one for every ability
+    int flag_count;
     struct provenance *provenance;
     int provenance_count;
 };
 
-// A shipped name or a path. NULL and a set `err` if it is wrong.
+// A shipped name, an alias of one, whatever their case, or a path. NULL and a set `err` if it is
+// wrong; an unknown name is ERR_INPUT with the nearest one.
 MUST_CHECK const struct stack *stack_load(struct arena *arena, const char *name, struct err *err);
 MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json *object,
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
 
+// Whether it is taken unasked for a device of this kind ("gpu"; struct device).
+bool stack_is_for(const struct stack *stack, const char *device_kind);
+
+// The stack as it runs a model with experts or one without: itself, or a copy that offers more or
+// less.
+const struct stack *stack_for_model(struct arena *arena, const struct stack *stack,
+                                    bool has_experts);
+
+// What it offers to choose, one text each: "tp", "schedule=1f1b", "zero=1", "recompute=norm",
+// "sp=on", "overlap=tp", "offload=optimizer", "precision=fp8". Not what every software does: no
+// ZeRO, no recompute; nor passes, which say how it is built and are not launched.
+const char **stack_abilities(struct arena *arena, const struct stack *stack, int *count);
+// The flag of an ability or of a setting ("micro-batch"); NULL where there is none.
+const char *stack_flag_of(const struct stack *stack, const char *ability);
+
+// The member "aliases", where there is one.
+void stack_read_aliases(struct arena *arena, const struct json *object, struct stack *stack,
+                        struct err *err);
+void stack_write_aliases(struct json_writer *writer, const struct stack *stack);
+
+// The members "flags_of" and "flags", which go together. An ability without a flag, and a flag of
+// what is neither an ability nor a setting, is an error.
+void stack_read_flags(struct arena *arena, const struct json *object, struct stack *stack,
+                      struct err *err);
+void stack_write_flags(struct json_writer *writer, const struct stack *stack);
+
 // The members of the file, as its reader takes them.
 const struct json_field *stack_fields(void);
+// The stack itself, or its fork where the schedule is one that only that has (-1: any will do).
+// NULL and a set `err` when the fork cannot be loaded. cost_models/stack_fork.c
+MUST_CHECK const struct stack *stack_for_schedule(struct arena *arena, const struct stack *stack,
+                                                  int schedule, struct err *err);
 // A copy whose numbers may be changed without changing the original's.
 struct stack *stack_copy(struct arena *arena, const struct stack *stack);
 
@@ -172,9 +228,16 @@ bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precis
 double stack_gradient_bytes(const struct stack *stack, enum precision precision);
 double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 
+// Whether it is our executor, which refuses what plan/unexecuted.h lists.
+bool stack_is_executed(const struct stack *stack);
+MUST_CHECK bool stack_check_executed(const struct stack *stack, const struct workload *workload,
+                                     const struct offload *offload, struct err *err);
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
                          enum precision precision);
+// The same of states on the host, where the weights that are updated have to be: in fp32 as well.
+double stack_host_state_bytes(const struct stack *stack, enum optimizer optimizer,
+                              enum precision precision);
 
 // The bytes in which gradients are reduced, and moved, piece by piece over so many ranks.
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,

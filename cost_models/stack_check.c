@@ -1,5 +1,8 @@
 #include "cost_models/stack.h"
 #include "plan/passes.h"
+#include "plan/unexecuted.h"
+
+#include <string.h>
 
 // What a stack cannot run, with the first reason.
 
@@ -55,6 +58,11 @@ static const char *refuse_recompute(const struct stack *stack, const struct para
         return arena_print(arena, "stack %s has no %s recompute", stack->name,
                            recompute_name(parallel->recompute));
     }
+    bool is_part = parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
+    if (is_part && stack->recompute_whole >> parallel->recompute & 1) {
+        return arena_print(arena, "stack %s has %s recompute of all layers alone", stack->name,
+                           recompute_name(parallel->recompute));
+    }
     if (parallel->recompute != RECOMPUTE_SELECTIVE) return NULL;
     unsigned classes = parallel->recompute_classes;
     int missing =
@@ -83,11 +91,19 @@ static bool moves_whole_layers(const struct offload *offload)
     return true;
 }
 
+bool stack_is_executed(const struct stack *stack)
+{
+    return stack->flags_of && strcmp(stack->flags_of, "meshwright plan") == 0;
+}
+
 static const char *refuse_offload(const struct stack *stack, const struct parallel *parallel,
                                   struct arena *arena)
 {
     const struct offload *offload = &parallel->offload;
     bool on_nvme = offload->optimizer == TIER_NVME;
+    const struct workload any = {0};
+    const struct unexecuted *row = stack_is_executed(stack) ? unexecuted_of(&any, offload) : NULL;
+    if (row) return unexecuted_text(arena, row);
     if (offload->optimizer != TIER_DEVICE) {
         int need = on_nvme ? OFFLOADS_OPTIMIZER_NVME : OFFLOADS_OPTIMIZER;
         unsigned stages = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
@@ -130,6 +146,12 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     int pass = missing_bit(parallel->passes, stack->passes);
     if (pass < 0) return NULL;
     return arena_print(arena, "stack %s has no pass %s", stack->name, pass_name((enum pass)pass));
+}
+
+bool stack_check_executed(const struct stack *stack, const struct workload *workload,
+                          const struct offload *offload, struct err *err)
+{
+    return !stack_is_executed(stack) || unexecuted_check(workload, offload, err);
 }
 
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,

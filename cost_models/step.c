@@ -10,11 +10,6 @@
 
 // Once a step: reductions, gathers, update. The micro-batch is priced in block.c.
 
-static unsigned data_axes(const struct mesh *mesh)
-{
-    return mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
-}
-
 // `count` messages alike over one group.
 struct message {
     enum entry entry;
@@ -31,6 +26,7 @@ static double group_s(const struct price_context *context, const struct group_sh
         [ENTRY_REDUCE] = "gradients",      [ENTRY_GATHER] = "parameters",
         [ENTRY_SMALL] = "small gradients", [ENTRY_HOP] = "to the next stage",
         [ENTRY_TIED] = "tied gradients",   [ENTRY_NORM] = "gradient norm",
+        [ENTRY_TRUST] = "trust ratios",
     };
     double each_bytes = message->bytes / message->count;
     const struct stack *stack = context->compute.stack;
@@ -66,75 +62,61 @@ static double messages_s(const struct price_context *context, const struct mesh 
     return group_s(context, &group, message);
 }
 
-static int bucket_count_of(const struct stack *stack, const struct parallel *parallel, double bytes,
-                           int rank_count)
-{
-    double count = ceil(bytes / stack_bucket_bytes(stack, parallel, rank_count));
-    return count > 1 ? (int)fmin(count, 1e6) : 1;
-}
-
-// Pieces of a payload of so many tensors: the buckets of the stack, all of it at once, or, not
-// combined, each tensor alone. Those are priced at their mean size: what counts is how often
-// latency is paid.
-static int piece_count_of(const struct price_context *context, const struct program *program,
-                          double bytes, int tensor_count, int rank_count)
-{
-    if (!pass_is_on(&program->parallel, PASS_COMBINE)) return tensor_count > 1 ? tensor_count : 1;
-    if (!pass_is_on(&program->parallel, PASS_BUCKETS)) return 1;
-    return bucket_count_of(context->compute.stack, &program->parallel, bytes, rank_count);
-}
-
 // Gradients partial over the data axes. Where storage is split over some of them, they are
 // scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
 // replicas of the shards. Owners of whole tensors are found in pieces of no equal size, so that
-// nothing is scattered to them.
+// nothing is scattered to them. Buckets are priced at their mean size: what counts is how often
+// latency is paid.
 static double reduce_s(const struct price_context *context, const struct program *program,
-                       enum parameter_kind kind, unsigned axes, double bytes, int tensor_count)
+                       const struct step_group *group, double bytes)
 {
     const struct mesh *mesh = &program->mesh;
-    const struct storage *storage = &program->storage[kind];
-    int count = piece_count_of(context, program, bytes, tensor_count, mesh_size(mesh, axes));
+    const struct storage *storage = &group->storage;
     bool is_whole = context->compute.stack->owned_tensors && !storage->gradient_axes;
-    unsigned shard = is_whole ? 0 : storage->optimizer_axes & axes;
-    struct message message = {.entry = ENTRY_REDUCE, .count = count};
+    unsigned kept = storage->gradient_axes;
+    unsigned shard = is_whole || kept ? 0 : storage->optimizer_axes & group->reduce_axes;
+    struct message message = {.entry = ENTRY_REDUCE, .count = group->bucket_count};
     double total_s = 0;
     if (shard) {
         message.collective = COLLECTIVE_REDUCE_SCATTER;
         message.axes = shard;
         message.bytes = bytes;
         total_s += messages_s(context, mesh, &message);
-        bytes /= mesh_size(mesh, shard);
-    } else {
-        bytes /= mesh_size(mesh, storage->gradient_axes);
+        kept = shard;
     }
     message.collective = COLLECTIVE_ALL_REDUCE;
-    message.axes = axes & ~shard;
-    message.bytes = bytes;
+    message.axes = group->reduce_axes & ~shard;
+    message.bytes = bytes / mesh_size(mesh, kept);
     return total_s + messages_s(context, mesh, &message);
 }
 
-// Parameters come back from the ranks that updated them: in as many messages as gradients left in,
-// each alone where nothing is combined, or from each owner of whole tensors.
-static double updated_gather_s(const struct price_context *context, const struct program *program,
-                               const struct parameter_sums *sums, int bucket_count)
+// Owners of whole tensors send each of them to the others.
+static double owned_gather_s(const struct price_context *context, const struct program *program,
+                             const struct parameter_sums *sums)
 {
-    const struct mesh *mesh = &program->mesh;
-    bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     double total_s = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         const struct storage *storage = &program->storage[kind];
         if (!storage->optimizer_axes || storage->weight_axes) continue;
         double bytes = sums->elements[kind] * parameter_weight_bytes(program->workload.precision);
-        int count = is_combined ? bucket_count : sums->tensor_count[kind];
-        if (context->compute.stack->owned_tensors) {
-            int owners = mesh_size(mesh, storage->optimizer_axes);
-            count = owners < sums->tensor_count[kind] ? owners : sums->tensor_count[kind];
-        }
+        int owners = mesh_size(&program->mesh, storage->optimizer_axes);
+        int count = owners < sums->tensor_count[kind] ? owners : sums->tensor_count[kind];
         struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
                                  bytes, count};
-        total_s += messages_s(context, mesh, &gather);
+        total_s += messages_s(context, &program->mesh, &gather);
     }
     return total_s;
+}
+
+// Parameters come back from the ranks that updated them.
+static double gather_s(const struct price_context *context, const struct program *program,
+                       const struct step_group *group)
+{
+    if (group->gather_count == 0) return 0;
+    double bytes = group->elements * parameter_weight_bytes(program->workload.precision);
+    struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, group->storage.optimizer_axes,
+                             bytes, group->gather_count};
+    return messages_s(context, &program->mesh, &gather);
 }
 
 static void add_update(const struct price_context *context, const struct program *program,
@@ -156,38 +138,30 @@ static struct chunk_price once_a_step(const struct price_context *context,
 {
     const struct stack *stack = context->compute.stack;
     const struct mesh *mesh = &program->mesh;
-    struct parameter_sums sums = parameter_sums(program, chunk);
-    bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
+    const struct parameter_sums sums = parameter_sums(program, chunk);
+    const struct step_rules rules = step_rules_of(stack, program);
+    const struct step_end end = step_end_of(program, chunk, &rules);
     struct chunk_price price = {0};
     double width = stack_gradient_bytes(stack, program->workload.precision);
     double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
-    for (int i = 0; i < sums.partial_count; i++) {
-        double bytes = sums.partial[i].elements * reduce_bytes;
-        enum parameter_kind kind = sums.partial[i].kind;
-        unsigned data = sums.partial[i].axes &
-                        (data_axes(mesh) | mesh_shard_axes(mesh, &program->parallel, kind));
-        unsigned others = sums.partial[i].axes & ~data;
-        int tensors = sums.partial[i].tensor_count;
-        price.gradient_reduce_s += reduce_s(context, program, kind, data, bytes, tensors);
-        int count = is_combined || tensors < 1 ? 1 : tensors;
+    for (int i = 0; i < end.group_count; i++) {
+        const struct step_group *group = &end.groups[i];
+        price.gradient_reduce_s +=
+            reduce_s(context, program, group, group->elements * reduce_bytes);
+        if (!stack->owned_tensors) price.parameter_gather_s += gather_s(context, program, group);
+    }
+    if (stack->owned_tensors) price.parameter_gather_s = owned_gather_s(context, program, &sums);
+    for (int i = 0; i < end.small_kind_count; i++) {
+        const struct step_small *of = &end.smalls[i];
         // Of gradients kept in shards each rank adds up its own part.
-        double kept_bytes = bytes / mesh_size(mesh, program->storage[kind].gradient_axes);
-        struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, others, kept_bytes, count};
+        double bytes = of->elements * reduce_bytes / mesh_size(mesh, of->gradient_axes);
+        struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, of->axes, bytes, of->count};
         price.small_reduce_s += messages_s(context, mesh, &small);
     }
-    // Where every micro-batch has reduced its gradients, no more than the replicas' sum of the
-    // shards is left, which goes out in pieces all the same.
-    double bucketed_bytes = 0;
-    int bucketed_tensors = 0;
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        unsigned shard = program->storage[kind].gradient_axes;
-        if (shard && price.gradient_reduce_s <= 0) continue;
-        bucketed_bytes += sums.elements[kind] * reduce_bytes / mesh_size(mesh, shard);
-        bucketed_tensors += sums.tensor_count[kind];
-    }
-    price.bucket_count = piece_count_of(context, program, bucketed_bytes, bucketed_tensors,
-                                        mesh_size(mesh, data_axes(mesh)));
-    price.parameter_gather_s = updated_gather_s(context, program, &sums, price.bucket_count);
+    price.counts =
+        (struct step_counts){end.reduce_count, end.small_count, end.update_count, end.gather_count};
+    price.bucket_count = end.reduce_count > 0 ? end.reduce_count : end.gather_count;
+    if (price.bucket_count < 1) price.bucket_count = 1;
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
@@ -322,12 +296,39 @@ unsigned step_overlap(const struct stack *stack, const struct parallel *parallel
 {
     unsigned overlap = passes_overlap(parallel);
     bool has_partner = !stack->ep_overlap_interleaved || parallel_interleaves(parallel);
+    bool is_piped = parallel->degree[AXIS_PP] > 1;
+    if (is_piped && !schedule_row(parallel->schedule)->backward_fused) overlap |= OVERLAP_APART;
     return has_partner ? overlap : overlap & ~(unsigned)OVERLAP_EP;
 }
 
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel)
 {
     return stack->post_validation && !schedule_row(parallel->schedule)->backward_fused;
+}
+
+// What all ranks wait for before they update: the norm; of LAMB and LARS two norms of each
+// parameter of a stage, of the mean one, in one exchange.
+static double norm_s(const struct price_context *context, const struct program *program)
+{
+    const struct mesh *mesh = &program->mesh;
+    unsigned all_axes = (1u << mesh->axis_count) - 1;
+    double total_s = 0;
+    if (step_takes_norm(&program->workload)) {
+        struct message norm = {ENTRY_NORM, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float), 1};
+        total_s += messages_s(context, mesh, &norm);
+    }
+    if (!step_takes_trust(&program->workload) || program->chunk_class_count == 0) return total_s;
+    int tensors = 0, stages = program->shape.stage_count;
+    for (int at = 0; at < stages * program->shape.chunk_count; at++) {
+        const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
+        const struct parameter_sums sums = parameter_sums(program, chunk);
+        for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+            tensors += sums.tensor_count[kind];
+    }
+    double bytes = 2.0 * sizeof(float) * tensors / stages;
+    struct message trust = {ENTRY_TRUST, COLLECTIVE_ALL_REDUCE,
+                            all_axes & ~mesh_axes_of(mesh, AXIS_PP), bytes, 1};
+    return total_s + messages_s(context, mesh, &trust);
 }
 
 struct step_price *step_price(struct arena *arena, const struct price_context *context,
@@ -348,8 +349,6 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         classes[i] = price_chunk(context, program, &program->chunks[i], blocks);
     }
     ledger_turn_to(context->ledger, -1, -1);
-    unsigned all_axes = (1u << mesh->axis_count) - 1;
-    struct message norm = {ENTRY_NORM, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float), 1};
     struct step_price *price = ARENA_NEW(arena, struct step_price, 1);
     *price = (struct step_price){
         .shape = program->shape,
@@ -363,7 +362,8 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
         .overlap_ratio = stack->overlap_ratio,
         .tied_reduce_s = tied_reduce_s(context, program),
-        .norm_s = messages_s(context, mesh, &norm),
+        .norm_s = norm_s(context, program),
+        .streams = step_streams(&program->workload),
         .post_validated = step_post_validated(stack, parallel),
         .overhead_s = stack->step_overhead_s,
     };

@@ -1,26 +1,19 @@
 #pragma once
 #include "cost_models/collective.h"
 #include "cost_models/compute.h"
+#include "cost_models/part.h"
 #include "plan/program.h"
 
 // The priced program: what the closed form adds up and the event engine plays. Durations are sums
 // of the prices of instructions; nothing is priced twice.
 
-// Of what a task's seconds consist. Communication parts, and copies of activations to the host and
-// back, are the exposed ones.
-enum part {
-    PART_COMPUTE,
-    PART_RECOMPUTE,
-    PART_TP,
-    PART_CP,
-    PART_EP,
-    PART_DP,
-    PART_OFFLOAD,
-    PART_COUNT
-};
-
 struct block_price {
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through one block
+};
+
+// Tasks of a rank once a step, of one class of chunks (struct step_end).
+struct step_counts {
+    int reduce, small, update, gather;
 };
 
 struct chunk_price {                          // one class of chunks
@@ -32,8 +25,9 @@ struct chunk_price {                          // one class of chunks
                                 // delayed scaling: never overlapped
     double update_s;            // and quantising the weights, where that is done once a step
     double update_copy_s[2];    // in it gradients to the host, parameters from there
-    int bucket_count;           // pieces of the gradient reduction, each ready in turn during the
-                                // last backward of the chunk
+    struct step_counts counts;
+    int bucket_count;  // pieces of the gradient reduction, each ready in turn during the
+                       // last backward of the chunk; where there is none, of the gathering
 };
 
 struct step_price {
@@ -48,7 +42,10 @@ struct step_price {
     bool reduce_overlapped, gather_overlapped;
     double overlap_ratio;  // speed of reduce and gather while compute runs beside them
     double tied_reduce_s;  // tied parameters on two stages, after their gradient reduction
-    double norm_s;         // the global gradient norm: every rank waits for the slowest
+    double norm_s;  // the global gradient norm, and norms of parameters: every rank waits for
+                    // the slowest
+    bool streams;   // nobody waits for a norm: buckets are updated as they come, beside what is
+                    // still reduced, and each stage ends by itself
     // ... unless the optimizer validates it behind the update. Steps then follow each other like
     // tiles: what a step takes is the most that any stage needs from its first forward to its
     // update, whatever the others do.
@@ -65,9 +62,10 @@ struct price_context {
 
 // One micro-batch through one block (cost_models/block.c). What `overlap` names is hidden as far as
 // the stack's ratios and the compute of the phase allow; backward and weight gradients share their
-// compute, because ZeRO's gathers and scatters run beside both. Of a ring (streamed collectives)
-// each step is as long as the longer of the work on one piece and of handing on the next; without
-// OVERLAP_CP one follows the other.
+// compute, because ZeRO's gathers and scatters run beside both (but see OVERLAP_APART). A second of
+// compute hides one of communication, parameters first. Of a ring (streamed collectives) each step
+// is as long as the longer of the work on one piece and of handing on the next; without OVERLAP_CP
+// one follows the other.
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
                                const struct block_program *program, unsigned overlap);
 
@@ -86,7 +84,10 @@ struct block_price block_work_price(const struct price_context *context, const s
 // Adds what the host of a stage needs for each forward and backward of a chunk; nothing where there
 // is one stage.
 void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk);
-// What of the plan's overlap takes place on this stack, with these passes and in this pipeline.
+// What of the plan's overlap takes place on this stack, with these passes and in this pipeline; and
+// OVERLAP_APART where B and W are tasks of their own, so that what is moved beside one of them does
+// not hide behind the other.
+enum { OVERLAP_APART = 1 << 16 };
 unsigned step_overlap(const struct stack *stack, const struct parallel *parallel);
 // Whether the steps of such a plan run into each other, see post_validated.
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel);

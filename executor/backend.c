@@ -50,8 +50,7 @@ static const struct backend *open_plugin(const struct plugin *plugin, struct err
             err_set(err, ERR_SYSTEM, "the back end %s does not open: %.300s (is %s installed?)",
                     plugin->name, fault ? fault : "unknown reason", plugin->package);
         } else {
-            err_set(err, ERR_SYSTEM, "no %s beside the binary or where it is installed",
-                    plugin->file);
+            err_set(err, ERR_SYSTEM, "no %s in the folder of this binary's plug-ins", plugin->file);
         }
         return NULL;
     }

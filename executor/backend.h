@@ -4,7 +4,7 @@
 #include "plan/parallel.h"
 
 // A device back end: memory, copies, kernels, streams and events of one device. A plug-in
-// (exec_cpu.so, exec_cpu64.so, exec_cuda.so beside the binary or in PREFIX/lib/meshwright) opened
+// (exec_cpu.so, exec_cpu64.so, exec_cuda.so; executor/plugin.h says in which folder) opened
 // at run time; it exports `const struct backend *meshwright_backend(void)` and needs no symbol of
 // the binary. exec_cpu.so has a second table, `meshwright_backend_half`, for plans in 16 bits.
 // Functions that can fail return NULL, or a text that says why (static, or of the device and good
@@ -193,7 +193,8 @@ struct backend {
 // OPENBLAS_NUM_THREADS to 1 unless it is set.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
 // The table that runs plans of this precision: the back end itself where it has one width for all;
-// else of its `at`, where fp8 and fp4, formats of products, are computed in bf16.
+// else of its `at`, and that of bf16 where fp8 and fp4 are not formats of its products (run_check
+// refuses such plans).
 const struct backend *backend_at(const struct backend *backend, enum precision precision);
 // "auto": cuda where there is a device, else cpu; *note says which and why, for the user.
 MUST_CHECK const struct backend *backend_choose(struct arena *arena, const char *name,

@@ -119,7 +119,7 @@ struct einsum einsum_of(const struct kernel_call *call)
     return e;
 }
 
-bool einsum_next(const struct axes *loops, int64_t index[], struct place *place)
+bool einsum_next(const struct axes *loops, int64_t index[], struct contraction_place *place)
 {
     for (int i = loops->count - 1; i >= 0; i--) {
         const struct axis_of *axis = &loops->axis[i];

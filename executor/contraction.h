@@ -20,7 +20,7 @@ struct einsum {
 };
 
 // Elements past the beginning of each array.
-struct place {
+struct contraction_place {
     int64_t a, b, c;
 };
 
@@ -29,4 +29,4 @@ const char *einsum_check(const struct kernel_call *call);
 // No array may be empty.
 struct einsum einsum_of(const struct kernel_call *call);
 // Counts through the loops, the last fastest; false when all are done, with `place` as at first.
-bool einsum_next(const struct axes *loops, int64_t index[], struct place *place);
+bool einsum_next(const struct axes *loops, int64_t index[], struct contraction_place *place);

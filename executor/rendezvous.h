@@ -1,29 +1,20 @@
 #pragma once
-#include "executor/socket.h"
+#include "core/err.h"
 
-// How the launchers of a job that runs on several nodes find each other without mpirun: node 0
-// listens, the others come to it, each says which ranks it has and what it was given to run, and
-// all get the table of where every rank listens. Their connections to node 0 stay open: over them
-// launchers tell each other how their ranks fare (executor/launch_nodes.c).
+#include <limits.h>
+#include <stdint.h>
 
-enum { RENDEZVOUS_VERSION = 1, NODE_NAME_BYTES = 64, NODE_COUNT_MAX = 4096 };
+// How the launchers of a job that runs on several nodes find each other without mpirun or srun: by
+// files in a folder that all nodes share. Node 0 puts a number that it has drawn, each other node
+// answers with that number and one of its own, and node 0 puts all of theirs beside the name of a
+// folder for this job alone. Each has then seen its own number come back: what an earlier job has
+// left is never taken for an answer, whatever its name, nor is that of a job of another name.
 
-// Where a rank listens for those of other nodes.
-struct rendezvous_seat {
-    char address[SOCKET_TEXT_BYTES];
-    int port, node;
-};
-
-// What ranks find in the memory that they share with their launcher (SHARED_TABLE).
-struct rendezvous_table {
-    uint64_t key;  // of the job: whoever connects to a rank has to know it
-    int node_count, rank_count;
-    struct rendezvous_seat seats[];
-};
+enum { RENDEZVOUS_VERSION = 2, NODE_NAME_BYTES = 64, NODE_COUNT_MAX = 4096, JOB_NAME_MAX = 64 };
 
 struct rendezvous_request {
-    const char *host;  // of node 0
-    int port;
+    const char *folder;  // absolute; there, and shared by all nodes
+    const char *job;     // keeps jobs apart that meet in one folder; rendezvous_job_is_valid
     int node, node_count, rank_count;
     uint64_t plan_key;     // of the plan; all nodes must have the same
     uint64_t options_key;  // of what else they must agree on
@@ -31,33 +22,22 @@ struct rendezvous_request {
 };
 
 struct rendezvous {
-    int node, node_count, rank_count;
+    const struct rendezvous_request *request;
+    int node, node_count;            // count 0: they have not met
     int first_rank, own_count;       // ranks of this node
-    int *listeners;                  // [own_count]
-    int *links;                      // node 0: [node] to each other, [0] is -1; else [0] to node 0
     char (*names)[NODE_NAME_BYTES];  // node 0: of each node's host, for messages
-    struct rendezvous_table *table;
-    size_t table_bytes;
+    char folder[PATH_MAX];           // of this meeting alone
 };
 
+// 1 to JOB_NAME_MAX letters, digits and "._-", the first no dot.
+bool rendezvous_job_is_valid(const char *job);
 // Ranks of a node: neighbours stay together, counts differ by one at most.
 int rendezvous_first_rank(int rank_count, int node_count, int node);
 
 // ERR_SYSTEM, one line that says who did not come, or who came with what; on all nodes that have
-// come. The caller closes what is returned, also after a failure.
+// come. Gives up where a signal is pending that would end the process and that it has blocked. The
+// caller closes what is returned, also after a failure; the request has to live as long.
 MUST_CHECK bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous *met,
                                 struct err *err);
+// Node 0 waits shortly for the others to close, and removes the files of the meeting.
 void rendezvous_close(struct rendezvous *met);
-// Leaves listening to the ranks, once those have been started.
-void rendezvous_close_listeners(struct rendezvous *met);
-
-// Whole messages between launchers: a kind and bytes. `who` for the text.
-struct frame {
-    uint32_t magic, version, kind, bytes;
-};
-enum frame_kind { FRAME_HELLO = 1, FRAME_WELCOME, FRAME_REFUSED, FRAME_NEWS, FRAME_END };
-MUST_CHECK bool frame_write(int socket, enum frame_kind kind, const void *data, size_t bytes,
-                            double until_s, const char *who, struct err *err);
-// Of at most `room` bytes. ERR_SYSTEM also for what is no frame of this version.
-MUST_CHECK bool frame_read(int socket, enum frame_kind *kind, void *data, size_t room,
-                           size_t *bytes, double until_s, const char *who, struct err *err);

@@ -1,7 +1,7 @@
 #pragma once
-#include "executor/communicator.h"
-#include "executor/launch.h"
-#include "plan/script.h"
+#include "executor/communicators/communicator.h"
+#include "executor/launcher/launch.h"
+#include "plan/script/script.h"
 
 // Runs the script of this rank's stage for a number of steps: trains, measures. Losses, weights and
 // gradients do not depend on the plan beyond rounding: weights, data order and dropout are drawn by
@@ -20,6 +20,7 @@ struct run_options {
     bool launches_each;     // no operators are recorded and replayed as one (comparisons)
     bool poison;            // fills what is not alive with NaN and checks guards round the arena;
                             // NaN of gradients without room in fp16 is taken for it
+    const char *nvme;       // folder for what the plan moves to NVMe; NULL: not said
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
 };
@@ -55,12 +56,14 @@ struct run_result {
     int step_count;
     double *step_s;         // of the slowest rank
     double *loss;           // mean over the tokens of the step
-    double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was changed
+    double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was
+                            // changed; 0 where nobody asks for it (step_takes_norm)
     double *loss_scale;  // by which gradients were multiplied while they were made; 1 but in fp16
     int64_t peak_bytes;  // arena and state of the rank with most; staging and the back end's
                          // own memory are workspaces
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
+    int64_t host_peak_bytes, nvme_bytes;  // of the ranks with most: what the plan moves there
     int64_t replay_count;  // of this rank: runs of operators that were replayed as one launch
     int64_t joined_count;  // operators a step that ran as one with the one before them
     struct run_kind *kinds;
@@ -73,6 +76,9 @@ MUST_CHECK bool run_check_data(const struct graph *graph, enum run_data data, st
 
 MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request,
                           struct run_result *result, struct err *err);
+
+// Whether a folder is given for what the program keeps on NVMe, if it does. ERR_USAGE.
+MUST_CHECK bool run_check_nvme(const struct program *program, const char *folder, struct err *err);
 
 // Whether any back end can run the program: nothing of it leaves open what is to be computed.
 // ERR_USAGE naming the rule.

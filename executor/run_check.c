@@ -1,5 +1,6 @@
-#include "executor/engine.h"
-#include "executor/expert_rows.h"
+#include "executor/engine/engine.h"
+#include "executor/engine/expert_rows.h"
+#include "plan/unexecuted.h"
 
 // Rows are told apart by these dims, and moved as reals.
 static bool are_rows(const struct tensor *tensor)
@@ -9,35 +10,27 @@ static bool are_rows(const struct tensor *tensor)
            tensor->extents[ROWS_EXPERT].dim == DIM_EXPERT && tensor->element == ELEMENT_COMPUTE;
 }
 
-// With a capacity lowering counts rows, but which tokens find no place in them depends on who
-// shares an expert's rows, and so would the losses.
 bool run_check_program(const struct program *program, struct err *err)
 {
-    double factor = program->workload.capacity_factor;
-    const struct offload *offload = &program->parallel.offload;
-    if (offload->optimizer != TIER_DEVICE)
-        return err_set(err, ERR_USAGE, "--offload optimizer@%s: a run updates on the device",
-                       tier_name(offload->optimizer));
-    if (offload_moves_activations(offload) && offload->activations != TIER_HOST)
-        return err_set(err, ERR_USAGE,
-                       "--offload activations@%s: a run moves them to the host only",
-                       tier_name(offload->activations));
+    if (!unexecuted_check(&program->workload, &program->parallel.offload, err)) return false;
     for (int b = 0; b < program->block_count; b++) {
         const struct block *block = program->blocks[b]->block;
         for (int t = 0; t < block->tensor_count; t++) {
             const struct tensor *tensor = &block->tensors[t];
             if (tensor->density <= 0) continue;
-            if (factor > 0)
-                return err_set(err, ERR_USAGE,
-                               "--capacity-factor %g: which tokens have no room would depend on "
-                               "the plan; a run drops none: only 0 works",
-                               factor);
             if (are_rows(tensor)) continue;
             return err_set(err, ERR_USAGE, "%s: rows of experts want (batch, seq, expert, ...)",
                            tensor->name);
         }
     }
     return true;
+}
+
+bool run_check_nvme(const struct program *program, const char *folder, struct err *err)
+{
+    if (program->parallel.offload.optimizer != TIER_NVME || folder) return true;
+    return err_set(err, ERR_USAGE,
+                   "--nvme DIR is missing: the plan keeps optimizer states on NVMe");
 }
 
 bool run_check_data(const struct graph *graph, enum run_data data, struct err *err)
@@ -49,12 +42,25 @@ bool run_check_data(const struct graph *graph, enum run_data data, struct err *e
                    BYTES, (long long)graph->vocab);
 }
 
+// fp8 and fp4 are formats of matrix products: who has none would run another precision than was
+// planned and priced.
+static bool check_precision(const struct backend *backend, enum precision precision,
+                            struct err *err)
+{
+    bool has_none =
+        (precision == PRECISION_FP8 && !backend->is_narrow) || precision == PRECISION_FP4;
+    if (!has_none) return true;
+    return err_set(err, ERR_USAGE, "--precision %s: back end %s runs no products in it",
+                   precision_name(precision), backend->name);
+}
+
 // What a back end has no kernel for is said before anything starts. No memory is needed: calls
 // carry shapes alone.
 bool run_check(struct arena *scratch, const struct backend *backend, const struct script *script,
                const struct graph *graph, int rank, struct err *err)
 {
     if (!run_check_program(script->program, err)) return false;
+    if (!check_precision(backend, script->program->workload.precision, err)) return false;
     const struct run_options options = {0};
     const struct run_request request = {
         .backend = backend, .script = script, .graph = graph, .rank = rank, .options = &options};

@@ -64,6 +64,12 @@ int64_t density_share(double density, int64_t count)
     return (int64_t)ceil((double)count * density * (1 - 1e-12));
 }
 
+int64_t density_capacity(double density, double factor, int64_t seq)
+{
+    int64_t rows = (int64_t)ceil((double)seq * density * factor * (1 - 1e-12));
+    return rows < seq ? rows : seq;
+}
+
 int64_t tensor_elements(const struct tensor *tensor, int64_t batch, int64_t seq)
 {
     int64_t elements = 1;

@@ -118,29 +118,12 @@ enum op_kind {
 };
 
 // What an OP_ELEMENTWISE computes (one input x, or two: f(gate) * up), and which norm an OP_NORM
-// is. `scalar` of the op is its constant. Backward ops carry the function of their forward op.
+// is: the lines of models/functions.inc. `scalar` of the op is its constant. Backward ops carry the
+// function of their forward op.
 enum function {
     FUNCTION_NONE,
-    FUNCTION_GELU,
-    FUNCTION_GELU_TANH,
-    FUNCTION_SILU,
-    FUNCTION_RELU,
-    FUNCTION_RELU_SQUARED,
-    FUNCTION_SCALE,    // scalar * x
-    FUNCTION_SOFTCAP,  // scalar * tanh(x / scalar)
-    FUNCTION_ROPE,     // rotates pairs (i, i + rotary_dims/2) of the rotary_dims of head_dim
-                       // from rotary_first on; scalar is theta; the position is the index along
-                       // seq
-    FUNCTION_ALIBI,    // x + slope(head) * key position, x is (batch, head, seq, kv_seq)
-    FUNCTION_SIGMOID,
-    FUNCTION_CLAMPED_SWIGLU,  // gpt-oss: (up + 1) * gate * sigmoid(scalar * gate), both clamped
-    FUNCTION_ROUTE_SOFTMAX,   // softmax over all experts, then the top_k of them
-    FUNCTION_ROUTE_SOFTMAX_TOP_K,  // the same, renormalised over the chosen
-    FUNCTION_ROUTE_TOP_K_SOFTMAX,  // softmax over the chosen alone
-    FUNCTION_ROUTE_SIGMOID_TOP_K,  // sigmoid scores, the chosen renormalised, times scalar
-    FUNCTION_ROUTE_SIGMOID,        // the same, not renormalised
-    FUNCTION_LAYER_NORM,           // scalar is epsilon in both norms
-    FUNCTION_RMS_NORM,
+#define FUNCTION(id, names) FUNCTION_##id,
+#include "models/functions.inc"
 };
 
 // Classes of operators that selective recompute can drop and redo; the names are those of
@@ -178,6 +161,7 @@ struct op {
     bool alibi;                         // OP_ATTENTION
     bool causal;     // the whole attention core: attention, or the ops of the chain
     int64_t window;  // sliding window in tokens, 0 = none
+    bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
     int top_k;       // OP_ROUTE
@@ -226,6 +210,12 @@ struct graph {
 // What exists of `count` rows or elements of a tensor of this density: rounded up, and one at
 // least. A density of 0 is all of them.
 int64_t density_share(double density, int64_t count);
+// Rows that an expert has room for in a sequence of `seq` tokens: capacity factor times the mean,
+// rounded up, and no more than there are tokens. Of the tokens that choose the expert the first in
+// the sequence get them, whatever the plan; the later ones are dropped: the expert adds nothing to
+// them, and they tell neither it nor its weight anything. The group of tokens (GShard, section 2.2)
+// is a sequence because every plan has those.
+int64_t density_capacity(double density, double factor, int64_t seq);
 // Elements of a tensor under a workload, those that exist; `batch` and `seq` fill the sizes that
 // are 0. A local slice of a ragged tensor counts the same way: density_share of the product of its
 // local extents.

@@ -1,12 +1,31 @@
 #include "models/import.h"
 
 #include "core/file.h"
+#include "core/json_write.h"
+#include "core/plain.h"
 #include "models/families/family.h"
+#include "models/hub.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef void warn_function(void *context, const char *line);
+
+enum { NOTES_MAX = 5 };  // four kinds of notes, and the end
+
+// Members that describe other parts of a multimodal model: "vision_config, audio_config".
+static const char *parts_left_out(struct arena *arena, const struct json *whole)
+{
+    static const char *const PARTS[] = {"vision_config", "audio_config", "speech_config",
+                                        "qformer_config", "speech_encoder_config"};
+    const char *list = NULL;
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
+        if (!json_has(whole, PARTS[i])) continue;
+        list = list ? arena_print(arena, "%s, %s", list, PARTS[i]) : PARTS[i];
+    }
+    return list;
+}
 
 static const struct model_family *find_family(struct arena *arena, const struct json *object,
                                               struct err *err)
@@ -20,7 +39,8 @@ static const struct model_family *find_family(struct arena *arena, const struct 
         if (strcmp(name, model_type) == 0) return MODEL_FAMILIES[i];
         known = arena_print(arena, "%s%s%s", known, i ? ", " : "", name);
     }
-    json_fail(&value, err, "unknown \"%s\"; known: %s", model_type, known);
+    const char *hint = parts_left_out(arena, object) ? " (and there is no \"text_config\")" : "";
+    json_fail(&value, err, "unknown \"%s\"%s; known: %s", model_type, hint, known);
     return NULL;
 }
 
@@ -37,45 +57,217 @@ static struct json keep_cursor(struct arena *arena, const struct json *cursor,
     return kept;
 }
 
+// Warnings wait until the config is read: beside an error there is one line, the error.
+struct waiting {
+    struct arena *arena;
+    const char *line;
+    struct waiting *next, **last;
+};
+
+static void hold_back(void *context, const char *line)
+{
+    struct waiting *first = context;
+    struct waiting *added = ARENA_NEW(first->arena, struct waiting, 1);
+    added->line = arena_copy(first->arena, line);
+    *first->last = added;
+    first->last = &added->next;
+}
+
+static const char *note_of_parts(struct arena *arena, const struct json *whole,
+                                 const struct family_reader *reader)
+{
+    const char *parts = parts_left_out(arena, whole), *path = whole->document->path;
+    bool is_nested = whole != reader->object;
+    if (!parts && !is_nested) return NULL;
+    return arena_print(arena, "%s: the language model alone is read%s%s%s%s%s", path,
+                       is_nested ? ", from text_config" : "",
+                       reader->is_tie_given ? " and tie_word_embeddings beside it" : "",
+                       parts ? "; left out: " : "", parts ? parts : "",
+                       parts ? " and what joins them" : "");
+}
+
+static const char *note_of_absent(struct arena *arena, const struct family_reader *reader,
+                                  const struct model_family *family)
+{
+    const struct family_ledger *ledger = reader->ledger;
+    if (!ledger->taken && !ledger->off) return NULL;
+    const char *off = ledger->off ? arena_print(arena, "no %s", ledger->off) : "";
+    return arena_print(arena, "%s: not given, taken from %s: %s%s%s",
+                       reader->object->document->path, family->config_class,
+                       ledger->taken ? ledger->taken : "", ledger->taken && ledger->off ? "; " : "",
+                       off);
+}
+
+static const char **notes_of(struct arena *arena, const struct json *whole,
+                             const struct family_reader *reader, const struct model_family *family)
+{
+    const char **notes = ARENA_NEW(arena, const char *, NOTES_MAX);
+    const char *lines[] = {
+        note_of_parts(arena, whole, reader),
+        note_of_absent(arena, reader, family),
+        reader->ledger->remark
+            ? arena_print(arena, "%s: %s", whole->document->path, reader->ledger->remark)
+            : NULL,
+        json_has(whole, "quantization_config")
+            ? arena_print(arena,
+                          "%s: quantization_config is not heeded: training is in the precision of "
+                          "the run",
+                          whole->document->path)
+            : NULL,
+    };
+    int count = 0;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        if (lines[i]) notes[count++] = lines[i];
+    }
+    assert(count < NOTES_MAX);
+    return notes;
+}
+
+// Whether the embeddings are tied is said beside text_config by some, inside by others.
+static bool tie_around(const struct json *whole, const struct json *text, bool *is_tied,
+                       struct err *err)
+{
+    static const char KEY[] = "tie_word_embeddings";
+    if (err->kind || whole == text || json_has(text, KEY) || !json_has(whole, KEY)) return false;
+    struct json value = json_get(whole, KEY, err);
+    *is_tied = json_bool(&value, err);
+    return !err->kind;
+}
+
+static void remark_tie(const struct json *whole, const struct json *text,
+                       struct family_ledger *ledger)
+{
+    static const char KEY[] = "tie_word_embeddings";
+    struct err fault = {0};
+    if (whole == text || !json_has(text, KEY) || !json_has(whole, KEY) || ledger->remark) return;
+    struct json inside = json_get(text, KEY, &fault), around = json_get(whole, KEY, &fault);
+    if (json_bool(&inside, &fault) == json_bool(&around, &fault) || fault.kind) return;
+    ledger->remark = "tie_word_embeddings is taken from text_config; around it stands the opposite";
+}
+
+// The object that plans embed: text_config with what was said around it.
+static void embed_tied(struct arena *arena, const struct json *text, bool is_tied,
+                       struct model_config *config)
+{
+    struct json_writer writer = {.arena = arena};
+    struct err fault = {0};
+    int count = json_count(text, &fault);
+    json_open(&writer, NULL, '{');
+    for (int i = 0; i < count; i++) {
+        struct json member = json_item(text, i);
+        if (strcmp(json_key(&member), "tie_word_embeddings") == 0) continue;
+        json_put_copy(&writer, json_key(&member), &member);
+    }
+    json_put_bool(&writer, "tie_word_embeddings", is_tied);
+    json_close(&writer, '}');
+    bool parsed = json_parse(arena, text->document->path, writer.text, writer.length,
+                             &config->document, &fault);
+    assert(parsed && "a copy of what was parsed");
+    (void)parsed;
+    config->config = json_root(&config->document);
+}
+
+static struct model_config *make_config(struct arena *arena, const char *name,
+                                        const struct model_family *family,
+                                        const struct family_reader *reader,
+                                        const struct json *whole, const void *fields)
+{
+    struct model_config *config = ARENA_NEW(arena, struct model_config, 1);
+    config->name = arena_copy(arena, name);
+    config->model_type = family->model_type;
+    config->document = *reader->object->document;
+    config->config = keep_cursor(arena, reader->object, &config->document);
+    config->fields = fields;
+    config->family = family;
+    config->notes = notes_of(arena, whole, reader, family);
+    return config;
+}
+
+// An error beside dimensions that were not given may come from them.
+static void *blame_assumed(const struct family_ledger *ledger, struct err *err)
+{
+    size_t length = strlen(err->text);
+    if (ledger->assumed && !ledger->missing) {
+        snprintf(err->text + length, sizeof err->text - length, " (not given, so taken: %s)",
+                 ledger->assumed);
+    }
+    return NULL;
+}
+
 struct model_config *model_read(struct arena *arena, const char *name, const struct json *object,
                                 warn_function *warn, void *context, struct err *err)
 {
     if (err->kind) return NULL;
-    const struct model_family *family = find_family(arena, object, err);
+    struct waiting waiting = {.arena = arena, .last = &waiting.next};
+    struct family_ledger ledger = {0};
+    struct json text = *object;
+    bool is_nested = json_is_object(object) && json_has(object, "text_config"), is_tied = false;
+    if (is_nested) text = json_get(object, "text_config", err);
+    const struct model_family *family = find_family(arena, &text, err);
     if (!family) return NULL;
-    struct family_reader reader = {arena, object, warn, context, err};
-    const void *fields = family->read(&reader);
-    if (err->kind) return NULL;
+    struct family_reader reader = {.arena = arena,
+                                   .object = is_nested ? &text : object,
+                                   .ledger = &ledger,
+                                   .warn = hold_back,
+                                   .context = &waiting,
+                                   .err = err};
+    reader.is_tie_given = tie_around(object, reader.object, &is_tied, err);
+    family_refuse(&reader, family->model_type);
+    struct family_reader around = reader;
+    around.object = object;
+    if (is_nested) family_refuse(&around, "");
+    const void *fields = err->kind ? NULL : family->read(&reader);
+    if (err->kind) return blame_assumed(&ledger, err);
 
-    assert(fields);
-    struct model_config *config = ARENA_NEW(arena, struct model_config, 1);
-    config->name = arena_copy(arena, name);
-    config->model_type = family->model_type;
-    config->document = *object->document;
-    config->config = keep_cursor(arena, object, &config->document);
-    config->fields = fields;
-    config->family = family;
+    assert(fields && family->build == decoder_graph);
+    struct decoder *decoder = ARENA_NEW(arena, struct decoder, 1);
+    *decoder = *(const struct decoder *)fields;
+    if (reader.is_tie_given) decoder->tied = is_tied;
+    family_tell(&reader, decoder);
+    remark_tie(object, reader.object, &ledger);
+    struct model_config *config = make_config(arena, name, family, &reader, object, decoder);
+    if (reader.is_tie_given) embed_tied(arena, reader.object, is_tied, config);
+    for (const struct waiting *at = waiting.next; at && warn; at = at->next) {
+        warn(context, at->line);
+    }
     return config;
 }
 
+// The file's name without .json; of a config.json, which is what the hub calls all of them, the
+// folder's where the path has one.
 static const char *base_name(struct arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *name = arena_copy(arena, slash ? slash + 1 : path);
     char *suffix = strstr(name, ".json");
     if (suffix && suffix[strlen(".json")] == '\0') *suffix = '\0';
-    return name;
+    plain_make(name);
+    if (!slash || slash == path || strcmp(name, "config") != 0) return name;
+    const char *folder = arena_print(arena, "%.*s", (int)(slash - path), path);
+    slash = strrchr(folder, '/');
+    if (slash) folder = slash + 1;
+    return *folder == '.' || !*folder ? name : folder;
 }
 
 struct model_config *model_load(struct arena *arena, const char *name, warn_function *warn,
                                 void *context, struct err *err)
 {
-    const char *path = file_find_data(arena, "models/zoo", name, "model", err);
+    const char *wanted = hub_model(arena, name, err);
+    const char *path = wanted ? file_find_data(arena, "models/zoo", wanted, "model", err) : NULL;
     if (!path) return NULL;
     struct json_document document = {0};
     if (!json_load(arena, path, &document, err)) return NULL;
     struct json root = json_root(&document);
-    return model_read(arena, base_name(arena, path), &root, warn, context, err);
+    struct model_config *config =
+        model_read(arena, base_name(arena, path), &root, warn, context, err);
+    // What a shipped file leaves out is as its model has it (tests/test_import.c counts it).
+    bool is_shipped = strcmp(path, wanted) != 0;
+    if (config && is_shipped) config->notes = ARENA_NEW(arena, const char *, 1);
+    if (config && is_shipped && strcmp(wanted, name) != 0) {
+        config->notes = ARENA_NEW(arena, const char *, 2);
+        config->notes[0] = arena_print(arena, "%s is shipped as %s", name, wanted);
+    }
+    return config;
 }
 
 struct graph *model_graph(struct arena *arena, const struct model_config *config,

@@ -162,6 +162,7 @@ static bool match_chain(struct chain *chain, int softmax)
                                .scalar = 1,
                                .causal = op->causal,
                                .window = op->window,
+                               .chunked = op->chunked,
                                .class = op->class,
                                .input_count = 3,
                                .output_count = 2};

@@ -24,6 +24,7 @@ static const struct {
     {"d_model", ROLE_WIDTH},
     {"word_embed_proj_dim", ROLE_WIDTH},
     {"intermediate_size", ROLE_INNER},
+    {"intermediate_size_mlp", ROLE_INNER},
     {"n_inner", ROLE_INNER},
     {"ffn_dim", ROLE_INNER},
     {"ffn_hidden_size", ROLE_INNER},

@@ -6,15 +6,17 @@
 static const struct {
     const char *name;
     bool takes_ranks;
+    enum stream stream;
+    unsigned overlap;
+    int digit;
 } AXES[AXIS_COUNT] = {
-    [AXIS_TP] = {"tp", true},    [AXIS_CP] = {"cp", true}, [AXIS_EP] = {"ep", false},
-    [AXIS_ETP] = {"etp", false}, [AXIS_DP] = {"dp", true}, [AXIS_PP] = {"pp", true},
+#define AXIS(id, name, takes_ranks, stream, part, overlap, digit) \
+    [AXIS_##id] = {name, takes_ranks, stream, overlap, digit},
+#include "plan/axes.inc"
 };
 
 static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full"};
 static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
-static const char *const SCHEDULES[SCHEDULE_KIND_COUNT] = {"gpipe", "1f1b", "interleaved", "zb-h1",
-                                                           "zb-h2", "zb-v", "zb-auto"};
 static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysses"};
 static const char *const PASSES[PASS_COUNT] = {"attention",      "fusion",  "buckets",   "combine",
                                                "latency-hiding", "streams", "early-stop"};
@@ -58,6 +60,24 @@ bool axis_takes_ranks(enum axis axis)
     return AXES[axis].takes_ranks;
 }
 
+enum stream axis_stream(enum axis axis)
+{
+    assert(axis >= 0 && axis < AXIS_COUNT);
+    return AXES[axis].stream;
+}
+
+unsigned axis_overlap(enum axis axis)
+{
+    assert(axis >= 0 && axis < AXIS_COUNT);
+    return AXES[axis].overlap;
+}
+
+int axis_digit(enum axis axis)
+{
+    assert(axis >= 0 && axis < AXIS_COUNT);
+    return AXES[axis].digit;
+}
+
 const char *recompute_name(enum recompute recompute)
 {
     assert(recompute >= 0 && recompute < RECOMPUTE_COUNT);
@@ -74,12 +94,6 @@ const char *optimizer_name(enum optimizer optimizer)
 {
     assert(optimizer >= 0 && optimizer < OPTIMIZER_COUNT);
     return OPTIMIZERS[optimizer].name;
-}
-
-const char *schedule_name(enum schedule_kind kind)
-{
-    assert(kind >= 0 && kind < SCHEDULE_KIND_COUNT);
-    return SCHEDULES[kind];
 }
 
 const char *cp_kind_name(enum cp_kind kind)
@@ -125,13 +139,6 @@ bool optimizer_from_name(const char *name, enum optimizer *optimizer)
     return false;
 }
 
-bool schedule_from_name(const char *name, enum schedule_kind *kind)
-{
-    int found = find_name(name, SCHEDULES, SCHEDULE_KIND_COUNT);
-    if (found >= 0) *kind = (enum schedule_kind)found;
-    return found >= 0;
-}
-
 int optimizer_moment_count(enum optimizer optimizer)
 {
     assert(optimizer >= 0 && optimizer < OPTIMIZER_COUNT);
@@ -140,9 +147,10 @@ int optimizer_moment_count(enum optimizer optimizer)
 
 void parallel_default_order(struct parallel *parallel)
 {
-    static const enum axis ORDER[] = {AXIS_TP, AXIS_CP, AXIS_DP, AXIS_PP};
-    parallel->order_count = sizeof ORDER / sizeof *ORDER;
-    memcpy(parallel->order, ORDER, sizeof ORDER);
+    parallel->order_count = 0;
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        if (AXES[axis].takes_ranks) parallel->order[parallel->order_count++] = axis;
+    }
 }
 
 bool parallel_interleaves(const struct parallel *parallel)

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/trace.h"
 #include "plan/offload.h"
 #include "topologies/cluster.h"
 
@@ -7,13 +8,20 @@
 // What is chosen: degrees, schedule, sharding, recompute. The pins of the command line, the
 // "parallel" object of plan.json and the variables of the search are this one record.
 
-// The named axes; one row each in the table of plan/parallel.c. Degrees are an array indexed by
-// axis, so that a new axis is a new row.
-enum axis { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_ETP, AXIS_DP, AXIS_PP, AXIS_COUNT };
+// The named axes: the lines of plan/axes.inc, whose columns are told here. Degrees are an array
+// indexed by axis.
+enum axis {
+#define AXIS(id, ...) AXIS_##id,
+#include "plan/axes.inc"
+    AXIS_COUNT
+};
 
 const char *axis_name(enum axis axis);  // "tp"
 bool axis_from_name(const char *name, enum axis *axis);
 bool axis_takes_ranks(enum axis axis);  // ep and etp fold into dp, cp, tp; the others multiply
+enum stream axis_stream(enum axis axis);
+unsigned axis_overlap(enum axis axis);  // of enum overlap, or 0
+int axis_digit(enum axis axis);
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
 enum attention { ATTENTION_FLASH, ATTENTION_UNFUSED, ATTENTION_COUNT };
@@ -26,13 +34,8 @@ enum optimizer {
     OPTIMIZER_COUNT
 };
 enum schedule_kind {
-    SCHEDULE_GPIPE,
-    SCHEDULE_1F1B,
-    SCHEDULE_INTERLEAVED,
-    SCHEDULE_ZB_H1,    // zero bubble (Qi et al. 2023), handcrafted, memory of 1F1B
-    SCHEDULE_ZB_H2,    // twice its memory, no bubble where F, B and W take equally long
-    SCHEDULE_ZB_V,     // two chunks a stage, placed as a V (Qi et al. 2024)
-    SCHEDULE_ZB_AUTO,  // placed greedily under the cap `in_flight`
+#define SCHEDULE(id, row) SCHEDULE_##id,
+#include "plan/schedules/schedules.inc"
     SCHEDULE_KIND_COUNT
 };
 // How context parallelism gives attention the keys of the other ranks.
@@ -56,13 +59,14 @@ enum overlap {
     OVERLAP_TP = 4,
     OVERLAP_PP = 8,
     OVERLAP_CP = 16,
-    OVERLAP_EP = 32
+    OVERLAP_EP = 32,
+    OVERLAP_END = 64
 };
 
 const char *recompute_name(enum recompute recompute);
 const char *attention_name(enum attention attention);
 const char *optimizer_name(enum optimizer optimizer);
-const char *schedule_name(enum schedule_kind kind);
+const char *schedule_name(enum schedule_kind kind);  // plan/schedule.c
 const char *cp_kind_name(enum cp_kind kind);
 const char *pass_name(enum pass pass);
 bool cp_kind_from_name(const char *name, enum cp_kind *kind);
@@ -78,7 +82,7 @@ MUST_CHECK bool overlap_parse(const char *text, unsigned *overlap);
 
 // Recompute as people write it: none, full, selective, or the classes of operators that are redone
 // joined by commas ("norm,activation"); the attention class alone is "selective", classes 0.
-// plan/recompute.c
+// plan/lower/recompute.c
 const char *recompute_words(struct arena *arena, enum recompute recompute, unsigned classes);
 MUST_CHECK bool recompute_parse(const char *text, enum recompute *recompute, unsigned *classes);
 
@@ -94,34 +98,27 @@ struct workload {
     enum optimizer optimizer;
     double tokens;  // to train in all, for time and money to finish; 0 = not asked
     // Experts: rows of the busiest expert group over the mean (1 = balanced; dropless), and the
-    // rows an expert has room for over the mean (0 = dropless; tokens past it are dropped).
+    // rows an expert has room for over the mean of a sequence (0 = dropless; later tokens are
+    // dropped; density_capacity).
     double expert_imbalance, capacity_factor;
+    bool unclipped;  // no global gradient norm is asked for
 };
 
 enum { STAGE_MAX = 1024 };
 
+// A record of the choices (plan/choices.inc) and of what follows them.
 struct parallel {
     int degree[AXIS_COUNT];  // every one >= 1
-    bool sp;                 // sequence parallel: tp also splits seq where it has nothing else
-    int vpp;                 // model chunks a stage
-    int micro_batch;         // sequences
-    int zero;                // 0..3
-    bool accumulates;        // ZeRO 2 and 3: gradients of the micro-batches are added up whole and
-                             // scattered once a step, not in every micro-batch; follows from the
-                             // stack and the batch (cost_models/stack.h), no choice of its own
-    int zero_group;          // ranks a shard group spans; 0 = all of dp (and cp)
-    enum recompute recompute;
-    unsigned recompute_classes;  // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone
-    int recompute_layers;        // the first N layers of each stage; -1 = all of them
-    struct offload offload;
-    enum schedule_kind schedule;
-    int in_flight;  // SCHEDULE_ZB_AUTO: micro-batches a stage may hold; 0 = stage count.
-                    // SCHEDULE_ZB_H2: 2 * stage count where software searches it; 0 = one less
-    enum cp_kind cp_kind;
-    int bucket_bytes;  // of gradient reduction; 0 = as large as the stack makes them
-    unsigned passes;   // 1 << enum pass; all that the stack can do unless chosen
-    enum attention attention;
-    unsigned overlap;             // of enum overlap
+#define CHOICE_NUMBER(id, member, ...) int member;
+#define CHOICE_SIZE(id, member, ...) int member;
+#define CHOICE_SWITCH(id, member, ...) bool member;
+#define CHOICE_WORD(id, member, searched, type, ...) type member;
+#define CHOICE_WORDS(id, member, pin, searched, type, ...) type member;
+#include "plan/choices.inc"
+    unsigned recompute_classes;   // RECOMPUTE_SELECTIVE: 1 << enum op_class; 0 = attention alone
+    bool accumulates;             // ZeRO 2 and 3: gradients of the micro-batches are added up whole
+                                  // and scattered once a step, not in every micro-batch; follows
+                                  // from the stack and the batch (cost_models/stack.h)
     enum axis order[AXIS_COUNT];  // axes that take ranks, innermost first
     int order_count;
     int stage_layers_count;   // 0 = as even as possible (plan/stages.h)

@@ -1,13 +1,22 @@
 #include "plan/plan.h"
-#include "plan/passes.h"
+#include "plan/choice.h"
 
 #include <string.h>
 
 static const struct json_field PLAN_FIELDS[] = {
-    {JSON_ANY("version")},      {JSON_ANY("model")},      {JSON_ANY("cluster")},
-    {JSON_ANY("stack")},        {JSON_ANY("workload")},   {JSON_ANY("parallel")},
-    {JSON_ANY("stages")},       {JSON_ANY("memory")},     {JSON_ANY("prediction")},
-    {JSON_ANY("alternatives")}, {JSON_ANY("provenance")}, {0},
+    {JSON_ANY("version")},
+    {JSON_ANY("model")},
+    {JSON_ANY("cluster")},
+    {JSON_ANY("stack")},
+    {JSON_ANY("workload")},
+    {JSON_ANY("parallel")},
+    {JSON_ANY("stages")},
+    {JSON_ANY("memory")},
+    {JSON_ANY("prediction")},
+    {JSON_ANY("alternatives")},
+    {JSON_ANY("provenance")},
+    {JSON_OPT_ANY("launch")},
+    {0},
 };
 
 static const struct json_field MODEL_FIELDS[] = {
@@ -25,35 +34,9 @@ static const struct json_field WORKLOAD_FIELDS[] = {
     {JSON_F64(struct workload, tokens, 0, 1e30)},
     {JSON_F64(struct workload, expert_imbalance, 1, 1e6)},
     {JSON_F64(struct workload, capacity_factor, 0, 1e6)},
+    {JSON_OPT_BOOL(struct workload, unclipped)},
     {JSON_ANY("precision")},
     {JSON_ANY("optimizer")},
-    {0},
-};
-
-static const struct json_field PARALLEL_FIELDS[] = {
-    {JSON_ANY("tp")},
-    {JSON_ANY("cp")},
-    {JSON_ANY("ep")},
-    {JSON_ANY("etp")},
-    {JSON_ANY("dp")},
-    {JSON_ANY("pp")},
-    {JSON_ANY("cp_kind")},
-    {JSON_BOOL(struct parallel, sp)},
-    {JSON_INT(struct parallel, vpp, 1, STAGE_MAX)},
-    {JSON_INT(struct parallel, micro_batch, 1, 1 << 30)},
-    {JSON_INT(struct parallel, zero, 0, 3)},
-    {JSON_INT(struct parallel, zero_group, 0, 1 << 30)},
-    {JSON_ANY("recompute")},
-    {JSON_INT(struct parallel, recompute_layers, -1, 1 << 20)},
-    {JSON_ANY("schedule")},
-    {JSON_INT(struct parallel, in_flight, 0, 1 << 30)},
-    {JSON_ANY("attention")},
-    {JSON_ANY("offload")},
-    {JSON_ANY("overlap")},
-    {JSON_INT(struct parallel, bucket_bytes, 0, 1 << 30)},
-    {JSON_ANY("passes")},
-    {JSON_ANY("order")},
-    {JSON_OPT_ANY("stages")},
     {0},
 };
 
@@ -69,6 +52,7 @@ void workload_write(struct json_writer *writer, const char *key, const struct wo
     double imbalance = workload->expert_imbalance > 0 ? workload->expert_imbalance : 1;
     json_put_f64(writer, "expert_imbalance", imbalance);
     json_put_f64(writer, "capacity_factor", workload->capacity_factor);
+    if (workload->unclipped) json_put_bool(writer, "unclipped", true);
     json_close(writer, '}');
 }
 
@@ -93,25 +77,7 @@ bool workload_read(const struct json *object, struct workload *workload, struct 
 void parallel_write(struct json_writer *writer, const char *key, const struct parallel *parallel)
 {
     json_open(writer, key, '{');
-    for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        json_put_i64(writer, axis_name((enum axis)axis), parallel->degree[axis]);
-    }
-    json_put_text(writer, "cp_kind", cp_kind_name(parallel->cp_kind));
-    json_put_bool(writer, "sp", parallel->sp);
-    json_put_i64(writer, "vpp", parallel->vpp);
-    json_put_i64(writer, "micro_batch", parallel->micro_batch);
-    json_put_i64(writer, "zero", parallel->zero);
-    json_put_i64(writer, "zero_group", parallel->zero_group);
-    json_put_text(writer, "recompute",
-                  recompute_words(writer->arena, parallel->recompute, parallel->recompute_classes));
-    json_put_i64(writer, "recompute_layers", parallel->recompute_layers);
-    json_put_text(writer, "schedule", schedule_name(parallel->schedule));
-    json_put_i64(writer, "in_flight", parallel->in_flight);
-    json_put_text(writer, "attention", attention_name(parallel->attention));
-    json_put_text(writer, "offload", offload_words(writer->arena, &parallel->offload));
-    json_put_text(writer, "overlap", overlap_text(writer->arena, parallel->overlap));
-    json_put_i64(writer, "bucket_bytes", parallel->bucket_bytes);
-    json_put_text(writer, "passes", pass_text(writer->arena, parallel->passes));
+    choices_write(writer, parallel);
     json_open_flat(writer, "order", '[');
     for (int i = 0; i < parallel->order_count; i++) {
         json_put_text(writer, NULL, axis_name(parallel->order[i]));
@@ -127,8 +93,17 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     json_close(writer, '}');
 }
 
+static const char *axes_text(struct arena *arena, const struct parallel *ordered)
+{
+    const char *text = "";
+    for (int i = 0; i < ordered->order_count; i++)
+        text = arena_print(arena, "%s%s%s", text, i ? ", " : "", axis_name(ordered->order[i]));
+    return text;
+}
+
 // The order is a permutation of the axes that take ranks.
-static bool read_order(const struct json *object, struct parallel *parallel, struct err *err)
+static bool read_order(struct arena *arena, const struct json *object, struct parallel *parallel,
+                       struct err *err)
 {
     struct parallel wanted = *parallel;
     parallel_default_order(&wanted);
@@ -145,8 +120,8 @@ static bool read_order(const struct json *object, struct parallel *parallel, str
         if (err->kind) return false;
         enum axis axis = AXIS_TP;
         if (!axis_from_name(name, &axis) || !axis_takes_ranks(axis) || seen[axis]) {
-            return json_fail(&item, err, "expected each of tp, cp, dp, pp once, found \"%s\"",
-                             name);
+            return json_fail(&item, err, "expected each of %s once, found \"%s\"",
+                             axes_text(arena, &wanted), name);
         }
         seen[axis] = true;
         parallel->order[i] = axis;
@@ -172,64 +147,17 @@ static bool read_stage_layers(struct arena *arena, const struct json *object,
     return !err->kind;
 }
 
-// The text under `key`; NULL and a set `err` when there is none.
-static const char *word_of(const struct json *object, const char *key, struct json *value,
-                           struct err *err)
-{
-    *value = json_get(object, key, err);
-    const char *word = json_text(value, err);
-    return err->kind ? NULL : word;
-}
-
-static bool read_words(const struct json *object, struct parallel *parallel, struct err *err)
-{
-    struct json value;
-    const char *word = word_of(object, "cp_kind", &value, err);
-    if (word && !cp_kind_from_name(word, &parallel->cp_kind)) {
-        json_fail(&value, err, "\"%s\" is no cp_kind (ring, allgather, ulysses)", word);
-    }
-    word = word_of(object, "recompute", &value, err);
-    if (word && !recompute_parse(word, &parallel->recompute, &parallel->recompute_classes)) {
-        json_fail(&value, err,
-                  "\"%s\" is no recompute (none, selective, full, or classes of operators)", word);
-    }
-    word = word_of(object, "schedule", &value, err);
-    if (word && !schedule_from_name(word, &parallel->schedule)) {
-        json_fail(&value, err,
-                  "\"%s\" is no schedule (gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, zb-auto)",
-                  word);
-    }
-    word = word_of(object, "attention", &value, err);
-    if (word && !attention_from_name(word, &parallel->attention)) {
-        json_fail(&value, err, "\"%s\" is no attention (flash, unfused)", word);
-    }
-    word = word_of(object, "overlap", &value, err);
-    if (word && !overlap_parse(word, &parallel->overlap)) {
-        json_fail(&value, err, "\"%s\" is neither none nor a list of overlaps", word);
-    }
-    word = word_of(object, "passes", &value, err);
-    if (word && !pass_parse(word, &parallel->passes)) {
-        json_fail(&value, err, "\"%s\" is neither none nor a list of passes", word);
-    }
-    word = word_of(object, "offload", &value, err);
-    if (word && !offload_parse(word, &parallel->offload)) {
-        json_fail(&value, err,
-                  "\"%s\" is no offload (none, or optimizer, activations, classes of operators)",
-                  word);
-    }
-    return !err->kind;
-}
-
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
 {
-    json_read(object, PARALLEL_FIELDS, parallel, err);
-    for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        struct json degree = json_get(object, axis_name((enum axis)axis), err);
-        parallel->degree[axis] = (int)json_i64(&degree, 1, 1 << 30, err);
-    }
+    struct json_field fields[CHOICE_COUNT + 3] = {{0}};
+    choice_fields(fields);
+    fields[CHOICE_COUNT] = (struct json_field){JSON_ANY("order")};
+    fields[CHOICE_COUNT + 1] = (struct json_field){JSON_OPT_ANY("stages")};
+    json_read(object, fields, parallel, err);
+    choices_read(arena, object, parallel, err);
     if (err->kind) return false;
-    return read_words(object, parallel, err) && read_order(object, parallel, err) &&
+    return read_order(arena, object, parallel, err) &&
            read_stage_layers(arena, object, parallel, err);
 }
 

@@ -18,7 +18,7 @@ struct plan {
     struct json config;    // the Hugging Face object that `model` was read from
     const struct cluster *cluster;
     struct json stack;   // the embedded stack object; value NULL when the plan was built in memory
-    struct json memory;  // the object, for the schedule in it (planner/memory/plan_schedule.h)
+    struct json memory;  // the object, for the schedule in it (memory/plan_schedule.h)
     struct workload workload;
     struct parallel parallel;
 };

@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/lower.h"
+#include "plan/lower/lower.h"
 #include "plan/schedule.h"
 #include "plan/stages.h"
 
@@ -69,10 +69,15 @@ int program_tied_position(const struct graph *graph);
 int64_t program_tied_elements(const struct block_program *first, const struct block_program *last);
 
 // The legality of choices beyond what types say: everything that must divide, with the nearest
-// values that do. ERR_USAGE. Does not look at memory.
+// values that do. ERR_USAGE. Does not look at memory. Where `err` is set already the answer is yes
+// or no alone, which takes less time.
 MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *cluster,
                               const struct workload *workload, const struct parallel *parallel,
                               struct err *err);
+
+// What is moved to NVMe needs some. ERR_USAGE.
+MUST_CHECK bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
+                                      struct err *err);
 
 // Lowers a checked plan. `merge_contractions` comes from the stack.
 struct program *program_lower(struct arena *arena, const struct graph *graph,

@@ -10,16 +10,20 @@ struct question {
     const struct graph *graph;
     const struct workload *workload;
     const struct parallel *parallel;
+    bool is_worded;  // the error is not set yet, so that a refusal is put into words
 };
 
 enum { NEAREST_BYTES = 96 };
 
-// "the nearest that divide are 4 and 8", searched in 1 .. most, where at least one works.
+// "the nearest that divide are 4 and 8", searched in 1 .. most, where at least one works. Of a long
+// sequence that takes longer than all else here.
 static const char *nearest(char text[NEAREST_BYTES], const struct question *question,
                            bool (*works)(const struct question *question, int64_t value),
                            int64_t value, int64_t most)
 {
     int64_t low = value <= most ? value - 1 : most, high = value + 1;
+    text[0] = '\0';
+    if (!question->is_worded) return text;
     while (low >= 1 && !works(question, low))
         low--;
     while (high <= most && !works(question, high))
@@ -309,14 +313,17 @@ static bool check_schedule(const struct question *question, struct err *err)
                    (long long)micro_batches);
 }
 
-static bool check_offload(const struct cluster *cluster, const struct offload *offload,
-                          struct err *err)
+bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
+                           struct err *err)
 {
     bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME;
     for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
         const struct host *host = &cluster->nodes[i].host;
         if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;
-        return err_set(err, ERR_USAGE, "--offload: the hosts of %s have no NVMe", cluster->name);
+        return err_set(err, ERR_USAGE,
+                       "--offload: the hosts of %s have no NVMe; where they do, their cluster file "
+                       "gives nvme_bytes and nvme_bytes_per_s",
+                       cluster->name);
     }
     return true;
 }
@@ -326,11 +333,12 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
                    struct err *err)
 {
     assert(workload->seq_len > 0 && workload->global_batch > 0);
-    struct question question = {graph, workload, parallel};
+    struct question question = {graph, workload, parallel, err->kind == ERR_NONE};
     if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
     return check_cp(&question, err) && check_tp(&question, err) && check_ulysses(&question, err) &&
            check_batch(&question, err) && check_zero_group(&question, err) &&
            check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
-           check_schedule(&question, err) && check_offload(cluster, &parallel->offload, err);
+           check_schedule(&question, err) &&
+           program_check_offload(cluster, &parallel->offload, err);
 }

@@ -3,21 +3,40 @@
 #include "plan/schedules/common.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const struct schedule_row *const ROWS[SCHEDULE_KIND_COUNT] = {
-    [SCHEDULE_GPIPE] = &GPIPE_ROW,
-    [SCHEDULE_1F1B] = &ONE_F_ONE_B_ROW,
-    [SCHEDULE_INTERLEAVED] = &INTERLEAVED_ROW,
-    [SCHEDULE_ZB_H1] = &ZB_H1_ROW,
-    [SCHEDULE_ZB_H2] = &ZB_H2_ROW,
-    [SCHEDULE_ZB_V] = &ZB_V_ROW,
-    [SCHEDULE_ZB_AUTO] = &ZB_AUTO_ROW,
+#define SCHEDULE(id, row) [SCHEDULE_##id] = &(row),
+#include "plan/schedules/schedules.inc"
 };
 
 const struct schedule_row *schedule_row(enum schedule_kind kind)
 {
     assert((unsigned)kind < SCHEDULE_KIND_COUNT && ROWS[kind]);
     return ROWS[kind];
+}
+
+const char *schedule_name(enum schedule_kind kind)
+{
+    return schedule_row(kind)->name;
+}
+
+bool schedule_from_name(const char *name, enum schedule_kind *kind)
+{
+    for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
+        if (strcmp(ROWS[i]->name, name) != 0) continue;
+        *kind = (enum schedule_kind)i;
+        return true;
+    }
+    return false;
+}
+
+bool schedule_takes_chunks(enum schedule_kind kind)
+{
+    const struct schedule_shape shape = {
+        .stage_count = 2, .chunk_count = 2, .micro_batch_count = 4};
+    const char *why;
+    return schedule_row(kind)->legal(&shape, &why);
 }
 
 int schedule_linear_stage(const struct schedule_shape *shape, int virtual_stage)

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 // A pipeline schedule: the order of tasks on every stage. One file a schedule under
-// plan/schedules/, one row each in the table of plan/schedule.c. F, B (input gradient) and W
+// plan/schedules/, one line each in its schedules.inc. F, B (input gradient) and W
 // (weight gradient) are separate tasks; a schedule that runs W right behind B says so, and the
 // gradient is then sent after W, as autograd does.
 //
@@ -69,6 +69,9 @@ struct schedule_row {
     const char *name;
     bool backward_fused;  // W runs right behind B
     bool most_inside;     // of equal stages in a row one between the ends may hold the most
+    // No stage holds fewer micro-batches, in shares of its layers, than this times those of 1F1B,
+    // unless `in_flight` caps them (tests/test_schedule.c asks all shapes).
+    double hold_ratio;
     // Whether it can run this shape; else why not, as the rest of a sentence ("needs micro-batches
     // in multiples of pp").
     bool (*legal)(const struct schedule_shape *shape, const char **why);
@@ -81,13 +84,15 @@ struct schedule_row {
     // Fills holds[n * chunk_count + chunk], at most SCHEDULE_HOLD_MAX of n; returns how many.
     int (*holds)(const struct schedule_shape *shape, int stage, struct schedule_hold *holds);
     // Seconds from the first forward to the last task of any stage; a formula, agreeing with the
-    // event engine to 1 % mean, 3 % worst over random plans. If not NULL, `end_s` is filled with
+    // event engine to 1 % mean, 2 % worst over random plans. If not NULL, `end_s` is filled with
     // [run * chunk_count + chunk] the end of the chunk's last backward, W included, on the first
     // stage of each run, and behind them those of the last stage.
     double (*duration)(const struct pipeline_times *times, double *end_s);
 };
 
 const struct schedule_row *schedule_row(enum schedule_kind kind);
+// Whether it runs stages of two model chunks.
+bool schedule_takes_chunks(enum schedule_kind kind);
 
 // Tasks are numbered alike in every trace of a plan, simulated or measured. `kind` is an enum
 // task_kind or one of the kinds that only a run has (below TASK_NUMBER_KINDS); `item` is the

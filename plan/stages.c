@@ -31,29 +31,6 @@ static bool check_layers(const struct graph *graph, const struct parallel *paral
     return true;
 }
 
-static bool check_pinned(const struct graph *graph, const struct parallel *parallel,
-                         struct err *err)
-{
-    int count = parallel->stage_layers_count, stages = parallel->degree[AXIS_PP];
-    if (count == 0) return true;
-    if (count != stages) {
-        return err_set(err, ERR_USAGE, "--stages: %d numbers for --pp %d; one a stage is wanted",
-                       count, stages);
-    }
-    int64_t sum = 0;
-    for (int stage = 0; stage < count; stage++) {
-        if (parallel->stage_layers[stage] < parallel->vpp) {
-            return err_set(err, ERR_USAGE,
-                           "--stages: %d layers for stage %d; its chunks need %d at least",
-                           parallel->stage_layers[stage], stage, parallel->vpp);
-        }
-        sum += parallel->stage_layers[stage];
-    }
-    if (sum == graph->layer_count) return true;
-    return err_set(err, ERR_USAGE, "--stages: the numbers add up to %lld; the model has %d layers",
-                   (long long)sum, graph->layer_count);
-}
-
 // Layers of one virtual stage when nothing is pinned. What is left over goes to the middle, from
 // the back: the first stages hold the most micro-batches, the last one the logits.
 static int free_layers(int layers, int modules, int virtual_count, int virtual_stage)
@@ -72,10 +49,85 @@ static int free_layers(int layers, int modules, int virtual_count, int virtual_s
     return each + (place < left) - is_first * first_units - is_last * last_units;
 }
 
-static int pinned_layers(const struct parallel *parallel, int stage, int chunk)
+static struct schedule_shape shape_of(const struct parallel *parallel)
 {
-    int layers = parallel->stage_layers[stage];
-    return layers / parallel->vpp + (chunk < layers % parallel->vpp);
+    return (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
+}
+
+// The stage that the embedding's chunk is on, and the head's; a chunk may hold nothing else, but
+// for the head's with a module.
+struct ends {
+    int first_stage, first_chunk, last_stage, last_chunk;
+    bool head_alone;
+};
+
+static struct ends ends_of(const struct graph *graph, const struct parallel *parallel)
+{
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    struct schedule_shape shape = shape_of(parallel);
+    int last = shape.stage_count * shape.chunk_count - 1;
+    return (struct ends){row->stage_of(&shape, 0), row->chunk_of(&shape, 0),
+                         row->stage_of(&shape, last), row->chunk_of(&shape, last),
+                         module_count(graph) == 0};
+}
+
+// The fewest layers that fill the chunks of a stage.
+static int least_layers(const struct ends *ends, const struct parallel *parallel, int stage)
+{
+    bool is_last = stage == ends->last_stage && ends->head_alone;
+    return parallel->vpp - (stage == ends->first_stage) - is_last;
+}
+
+static bool check_pinned(const struct graph *graph, const struct parallel *parallel,
+                         struct err *err)
+{
+    int count = parallel->stage_layers_count, stages = parallel->degree[AXIS_PP];
+    if (count == 0) return true;
+    if (count != stages) {
+        return err_set(err, ERR_USAGE, "--stages: %d numbers for --pp %d; one a stage is wanted",
+                       count, stages);
+    }
+    struct ends ends = ends_of(graph, parallel);
+    int64_t sum = 0;
+    for (int stage = 0; stage < count; stage++) {
+        int least = least_layers(&ends, parallel, stage);
+        if (parallel->stage_layers[stage] < least) {
+            return err_set(err, ERR_USAGE,
+                           "--stages: %d layers for stage %d; its chunks need %d at least",
+                           parallel->stage_layers[stage], stage, least);
+        }
+        sum += parallel->stage_layers[stage];
+    }
+    if (sum == graph->layer_count) return true;
+    return err_set(err, ERR_USAGE, "--stages: the numbers add up to %lld; the model has %d layers",
+                   (long long)sum, graph->layer_count);
+}
+
+bool stages_are_free(const struct graph *graph, const struct parallel *parallel)
+{
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    struct schedule_shape shape = shape_of(parallel);
+    int virtual_count = shape.stage_count * shape.chunk_count;
+    int left[STAGE_MAX];
+    if (parallel->stage_layers_count == 0) return true;
+    for (int stage = 0; stage < shape.stage_count; stage++)
+        left[stage] = parallel->stage_layers[stage];
+    for (int v = 0; v < virtual_count; v++)
+        left[row->stage_of(&shape, v)] -=
+            free_layers(graph->layer_count, module_count(graph), virtual_count, v);
+    for (int stage = 0; stage < shape.stage_count; stage++)
+        if (left[stage] != 0) return false;
+    return true;
+}
+
+// Evenly, but where there are fewer layers than chunks embedding and head fill theirs alone.
+static int pinned_layers(const struct ends *ends, const struct parallel *parallel, int stage,
+                         int chunk)
+{
+    int layers = parallel->stage_layers[stage], short_of = parallel->vpp - layers;
+    if (short_of <= 0) return layers / parallel->vpp + (chunk < layers % parallel->vpp);
+    if (stage == ends->first_stage && short_of-- > 0 && chunk == ends->first_chunk) return 0;
+    return !(stage == ends->last_stage && short_of > 0 && chunk == ends->last_chunk);
 }
 
 bool stages_split(const struct graph *graph, const struct parallel *parallel,
@@ -84,16 +136,17 @@ bool stages_split(const struct graph *graph, const struct parallel *parallel,
     if (!check_layers(graph, parallel, err) || !check_pinned(graph, parallel, err)) return false;
     if (!spans) return true;
     const struct schedule_row *row = schedule_row(parallel->schedule);
-    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
+    struct schedule_shape shape = shape_of(parallel);
+    struct ends ends = ends_of(graph, parallel);
+    bool is_free = stages_are_free(graph, parallel);
     int virtual_count = shape.stage_count * shape.chunk_count, first = 0;
     int before = 0;  // blocks in front of the layers go with the first of them
     while (graph->blocks[graph->sequence[before]].role != BLOCK_LAYER)
         before++;
     for (int v = 0; v < virtual_count; v++) {
         int stage = row->stage_of(&shape, v), chunk = row->chunk_of(&shape, v);
-        int count = parallel->stage_layers_count
-                        ? pinned_layers(parallel, stage, chunk)
-                        : free_layers(graph->layer_count, module_count(graph), virtual_count, v);
+        int count = is_free ? free_layers(graph->layer_count, module_count(graph), virtual_count, v)
+                            : pinned_layers(&ends, parallel, stage, chunk);
         if (v == 0) count += before;
         if (v == virtual_count - 1) count = graph->sequence_count - first;
         assert(count >= 1 && first + count <= graph->sequence_count);

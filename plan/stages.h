@@ -5,7 +5,8 @@
 // Which blocks of the sequence each chunk holds. Layers that divide go evenly; those that do not
 // are split as evenly as can be with the embedding and the head counting as a layer each, so that
 // the first and last stage get fewer. A multi-token prediction module is one of the layers and
-// stays with the head. Pinned stage layers are kept (each stage's are then spread over its chunks).
+// stays with the head. Pinned stage layers are kept (each stage's are then spread over its chunks;
+// those of the split above mean that split).
 
 struct chunk_span {
     int first, count;
@@ -15,3 +16,6 @@ struct chunk_span {
 // than chunks or the pinned numbers do not add up, naming what would.
 MUST_CHECK bool stages_split(const struct graph *graph, const struct parallel *parallel,
                              struct chunk_span *spans, struct err *err);
+// Whether the plan's numbers of layers, if it has any, are those of the split that nobody pinned.
+// The plan must be legal.
+bool stages_are_free(const struct graph *graph, const struct parallel *parallel);

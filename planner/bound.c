@@ -35,12 +35,27 @@ static double rest_flop(const struct graph *graph, int kind, int64_t seq_len)
     return flop;
 }
 
+static void note_layer(const struct block *block, const double elements[2], int64_t seq_len,
+                       struct bound_facts *facts)
+{
+    const struct tensor *input = &block->tensors[block->inputs[0]];
+    facts->layer_dense_elements = fmin(facts->layer_dense_elements, elements[0]);
+    facts->layer_expert_elements = fmin(facts->layer_expert_elements, elements[1]);
+    facts->layer_input_elements =
+        fmin(facts->layer_input_elements, (double)tensor_elements(input, 1, seq_len));
+}
+
 struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
 {
-    struct bound_facts facts = {.layer_flop = graph_model_flop(graph, seq_len)};
+    struct bound_facts facts = {.layer_flop = graph_model_flop(graph, seq_len),
+                                .layer_count = graph->layer_count,
+                                .layer_dense_elements = INFINITY,
+                                .layer_expert_elements = INFINITY,
+                                .layer_input_elements = INFINITY};
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         int uses = 0;
+        double each[2] = {0, 0};  // elements outside and inside experts
         for (int i = 0; i < graph->sequence_count; i++) {
             uses += graph->sequence[i] == b;
         }
@@ -52,20 +67,28 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
             const struct tensor *tensor = &block->tensors[t];
             if (tensor->role != TENSOR_PARAMETER || is_repeated(graph, b, tensor->tie)) continue;
             bool in_expert = tensor_find_dim(tensor, DIM_EXPERT) >= 0;
-            double elements = (double)tensor_elements(tensor, 1, 1) * (tensor->tie ? 1 : uses);
+            double elements = (double)tensor_elements(tensor, 1, 1);
+            if (!tensor->tie) each[in_expert] += elements;
+            elements *= tensor->tie ? 1 : uses;
             *(in_expert ? &facts.expert_elements : &facts.dense_elements) += elements;
         }
+        if (block->role == BLOCK_LAYER && uses > 0) note_layer(block, each, seq_len, &facts);
+        if (b == facts.probe_kind) memcpy(facts.probe_elements, each, sizeof each);
     }
     facts.rest_flop = rest_flop(graph, facts.probe_kind, seq_len);
     return facts;
 }
 
-double bound_pipeline_s(double work_s, int stage_count, int micro_batch_count, bool one_chunk)
+double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch_count,
+                        unsigned kinds)
 {
-    assert(stage_count >= 1 && micro_batch_count >= 1);
-    double mean_s = work_s * micro_batch_count / stage_count;
-    if (!one_chunk) return mean_s;
-    return fmax(mean_s, work_s / (1 - real_power_int(1 - 1.0 / micro_batch_count, stage_count)));
+    assert(stage_count >= 1 && micro_batch_count >= 1 && kinds != 0);
+    double mean_s = work.all_s * micro_batch_count / stage_count, least_s = INFINITY;
+    double kept_ratio = real_power_int(1 - 1.0 / micro_batch_count, stage_count);
+    if (kinds & PIPELINE_FUSED) least_s = fmin(least_s, work.all_s / (1 - kept_ratio));
+    if (kinds & PIPELINE_CHUNKED) least_s = fmin(least_s, work.all_s);
+    if (kinds & PIPELINE_PARTED) least_s = fmin(least_s, work.chain_s);
+    return fmax(mean_s, least_s);
 }
 
 // Kernels do no better than the device's best product or attention.
@@ -104,10 +127,18 @@ static double fastest_s(const struct search_request *request, const struct space
     return flop / ranks / highest_flop_per_s(request);
 }
 
-double bound_rest_s(const struct search_request *request, const struct bound_facts *facts,
-                    const struct space_mesh *mesh, int micro_batch)
+// Of a product's flops a third are its weight gradient; attention has none.
+static struct bound_work fastest(const struct search_request *request,
+                                 const struct space_mesh *mesh, double flop)
 {
-    return fastest_s(request, mesh, facts->rest_flop * micro_batch);
+    double all_s = fastest_s(request, mesh, flop);
+    return (struct bound_work){all_s, all_s * 2 / 3};
+}
+
+struct bound_work bound_rest(const struct search_request *request, const struct bound_facts *facts,
+                             const struct space_mesh *mesh, int micro_batch)
+{
+    return fastest(request, mesh, facts->rest_flop * micro_batch);
 }
 
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
@@ -115,19 +146,19 @@ double bound_step_s(const struct search_request *request, const struct bound_fac
 {
     const struct workload *workload = &request->workload;
     int micro_batches = (int)(workload->global_batch / mesh->degree[AXIS_DP] / micro_batch);
-    double work_s = fastest_s(request, mesh, facts->layer_flop * micro_batch);
-    return bound_pipeline_s(work_s, mesh->degree[AXIS_PP], micro_batches, tails->one_chunk);
+    struct bound_work work = fastest(request, mesh, facts->layer_flop * micro_batch);
+    return bound_pipeline_s(work, mesh->degree[AXIS_PP], micro_batches, tails->kinds);
 }
 
-double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
-                   const struct space_mesh *mesh, const struct space_tails *tails)
+double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,
+                        const struct space_tails *tails, double dense, double experts)
 {
     const struct stack *stack = request->stack;
     enum precision precision = request->workload.precision;
-    double tp = mesh->degree[AXIS_TP], stages = mesh->degree[AXIS_PP];
+    double tp = mesh->degree[AXIS_TP];
     double data = (double)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
     double split = (double)mesh->degree[AXIS_EP] * mesh->degree[AXIS_ETP];
-    double dense = facts->dense_elements / tp, experts = facts->expert_elements / split;
+    dense /= tp, experts /= split;
     double kept[4];  // of weights and of what each further ZeRO stage shards, by stage
     double shards = dense / data + experts / fmax(1, data * tp / split), whole = dense + experts;
     for (int zero = 0; zero < 4; zero++) {
@@ -139,5 +170,47 @@ double bound_bytes(const struct search_request *request, const struct bound_fact
     if (stack_keeps_narrow_weights(stack, precision, tails->zero_most >= 3)) {
         bytes += kept[3] * parameter_weight_bytes(precision);
     }
-    return bytes / stages + (double)stack->reserve_bytes;
+    return bytes;
+}
+
+double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
+                   const struct space_mesh *mesh, const struct space_tails *tails)
+{
+    double bytes =
+        bound_kept_bytes(request, mesh, tails, facts->dense_elements, facts->expert_elements);
+    return bytes / mesh->degree[AXIS_PP] + (double)request->stack->reserve_bytes;
+}
+
+double bound_held(const struct space_tails *tails, int stages_left, int micro_batch_count)
+{
+    if (tails->moves_activations) return 0;
+    double held = tails->hold_ratio * fmin(stages_left, micro_batch_count);
+    if (tails->in_flight_least > 0) held = fmin(held, tails->in_flight_least);
+    return fmax(held, 1);
+}
+
+bool bound_has_room(const struct search_request *request, const struct bound_facts *facts,
+                    const struct space_mesh *mesh, const struct space_group *group,
+                    const struct space_tails *tails, int64_t limit_bytes)
+{
+    const struct stack *stack = request->stack;
+    int stages = mesh->degree[AXIS_PP];
+    int64_t batch = request->workload.global_batch;
+    int micro_batches = (int)(batch / mesh->degree[AXIS_DP] / group->micro_batch);
+    double room_bytes = (double)(limit_bytes - stack->reserve_bytes);
+    double layer_bytes = bound_kept_bytes(request, mesh, tails, facts->layer_dense_elements,
+                                          facts->layer_expert_elements);
+    double parts = mesh->degree[AXIS_CP] * (group->sp ? mesh->degree[AXIS_TP] : 1.0);
+    double input_bytes = facts->layer_input_elements * group->micro_batch / parts *
+                         precision_bytes(request->workload.precision) * (1 + stack->reserve_ratio);
+    double layers = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        double held = bound_held(tails, stages - stage, micro_batches);
+        double fitting = floor(room_bytes / (layer_bytes + held * input_bytes));
+        // Only the ends may hold nothing but the embedding or the head.
+        if (fitting < 1 && stage > 0 && stage < stages - 1) return false;
+        layers += fmax(fitting, 0);
+    }
+    return layers >= facts->layer_count &&
+           bound_bytes(request, facts, mesh, tails) <= (double)limit_bytes;
 }

@@ -11,25 +11,52 @@ struct bound_facts {
     double rest_flop;        // of those, in all blocks but the probe's
     double dense_elements;   // of parameters outside experts, tied ones once
     double expert_elements;  // inside experts
-    int probe_kind;          // the layer that there are most of,
-    int probe_count;         // and how many
+    int layer_count;
+    double layer_dense_elements;   // of the layer that has fewest,
+    double layer_expert_elements;  // and fewest inside experts
+    double layer_input_elements;   // what a layer reads of one sequence, which any way to recompute
+                                   // keeps
+    int probe_kind;                // the layer that there are most of,
+    int probe_count;               // and how many
+    double probe_elements[2];      // of its parameters, outside and inside experts
 };
 struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len);
 
-// Seconds of m micro-batches through p stages that share `work_s` a micro-batch in any way.
-// Without a schedule that hides it, stage i waits until the first micro-batch has passed those in
+// One micro-batch through all stages: all its work, and of that what lies on the one path from its
+// first forward to its last input gradient, where weight gradients (W) may be put off.
+struct bound_work {
+    double all_s, chain_s;
+};
+
+// Seconds of m micro-batches through p stages that share the work in any way, under the fastest of
+// the kinds of schedules that the mask names. No stage is faster than the mean, m work / p, and the
+// first micro-batch passes all stages and comes back, which takes its chain. Where W runs right
+// behind B and stages have one chunk, stage i waits until the first micro-batch has passed those in
 // front of it and its last gradient passes them again behind: the step is no shorter than
 // m t_i + (t_0 + .. + t_i-1) for every i, which is smallest where all are equal, at
-// work / (1 - (1 - 1/m)^p). Else it is no shorter than the mean stage.
-double bound_pipeline_s(double work_s, int stage_count, int micro_batch_count, bool one_chunk);
+// work / (1 - (1 - 1/m)^p).
+double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch_count,
+                        unsigned kinds);
 
 // All flops at the highest rate that a kernel has on this device and stack.
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
                     const struct space_mesh *mesh, int micro_batch,
                     const struct space_tails *tails);
-// Seconds of one micro-batch in the blocks that no probe has priced, at the same rate.
-double bound_rest_s(const struct search_request *request, const struct bound_facts *facts,
-                    const struct space_mesh *mesh, int micro_batch);
+// One micro-batch in the blocks that no probe has priced, at the same rate.
+struct bound_work bound_rest(const struct search_request *request, const struct bound_facts *facts,
+                             const struct space_mesh *mesh, int micro_batch);
+// What a rank keeps of so many elements outside and inside experts: weights, gradients and states.
+double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,
+                        const struct space_tails *tails, double dense, double experts);
+// Micro-batches whose activations a stage holds at once, at least, with so many stages from it to
+// the end.
+double bound_held(const struct space_tails *tails, int stages_left, int micro_batch_count);
+// Whether layers can be shared out so that each stage has room for what its ranks keep of them at
+// that ZeRO stage and for one input of each in every micro-batch in flight, in any split of the
+// layers over stages. False only where no plan of the group fits.
+bool bound_has_room(const struct search_request *request, const struct bound_facts *facts,
+                    const struct space_mesh *mesh, const struct space_group *group,
+                    const struct space_tails *tails, int64_t limit_bytes);
 // The mean over stages of what their ranks keep of parameters, gradients and states at the ZeRO
 // stage of the group that keeps least, and the stack's reserve.
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,

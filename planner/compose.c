@@ -36,18 +36,17 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
     composer->hop = NULL, composer->division = NULL;
-    for (int i = 0; i < HIDING_COUNT * SHARDING_COUNT; i++)
+    for (int i = 0; i < HIDING_COUNT * WAY_COUNT; i++)
         for (int redo = 0; redo < composer->redo_count; redo++)
-            composer->variants[i / SHARDING_COUNT][i % SHARDING_COUNT][redo].known = false;
+            composer->variants[i / WAY_COUNT][i % WAY_COUNT][redo].known = false;
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
 // communicate in them.
-static int sharding_of(const struct composer *composer, const struct parallel *parallel)
+static int way_of(const struct composer *composer, const struct parallel *parallel)
 {
-    if (parallel->zero == 0 && composer->group.zero_group > 0) return SHARDING_COUNT - 1;
-    if (parallel->accumulates) return parallel->zero == 3 ? 3 : 0;
-    return parallel->zero < 2 ? 0 : parallel->zero - 1;
+    bool is_whole = parallel->zero == 0 && composer->group.zero_group > 0;
+    return is_whole ? WAY_WHOLE : (int)memo_sharding(parallel);
 }
 
 static const struct mesh *mesh_for(const struct composer *composer, const struct parallel *parallel)
@@ -71,8 +70,9 @@ const struct variant *composing_variant(struct composer *composer, const struct 
                                         int redo)
 {
     // Exchanges of experts are hidden in some pipelines of a group and not in others.
-    bool hides = step_overlap(composer->request->stack, parallel) & OVERLAP_EP;
-    struct variant *variant = &composer->variants[hides][sharding_of(composer, parallel)][redo];
+    unsigned overlap = step_overlap(composer->request->stack, parallel);
+    int hides = (overlap & OVERLAP_EP ? 1 : 0) + (overlap & OVERLAP_APART ? 2 : 0);
+    struct variant *variant = &composer->variants[hides][way_of(composer, parallel)][redo];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -102,7 +102,7 @@ static void use_division(struct composer *composer, const struct division *divis
 {
     if (composer->division == division) return;
     composer->division = division;
-    for (int i = 0; i < SHARDING_COUNT; i++) {
+    for (int i = 0; i < WAY_COUNT; i++) {
         for (int redo = 0; redo < composer->redo_count; redo++) {
             composer->phases[i][redo].known = false;
         }
@@ -137,7 +137,7 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
 {
     const struct division *division = composer->division;
     int redo = redo_of(composer, parallel);
-    struct chunk_phases *phases = &composer->phases[sharding_of(composer, parallel)][redo];
+    struct chunk_phases *phases = &composer->phases[way_of(composer, parallel)][redo];
     if (phases->known) return phases->classes;
     if (phases->capacity < division->class_count) {
         phases->capacity = 2 * division->class_count;
@@ -219,6 +219,7 @@ static struct once_key once_key(const struct composer *composer, const struct pa
     key.number = number;
     key.sp = parallel->sp;
     key.cp_kind = (int)parallel->cp_kind;
+    key.bucket_bytes = parallel->bucket_bytes;
     key.optimizer = division ? (int)parallel->offload.optimizer : 0;
     key.axis_count = mesh->axis_count;
     for (int i = 0; i < mesh->axis_count; i++) {
@@ -325,40 +326,70 @@ static double block_s(const struct memo_block *block)
     return total_s;
 }
 
-double composer_probe(struct composer *composer, const struct parallel *parallel, int kind)
+static double phase_s(const struct block_price *price, enum phase phase)
+{
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += price->phase_s[phase][part];
+    return sum_s;
+}
+
+struct bound_work composer_probe(struct composer *composer, const struct parallel *parallel,
+                                 int kind)
 {
     struct parallel whole = *parallel;
     whole.zero = whole.zero_group = 0;
     whole.vpp = 2;  // what is hidden in any of its pipelines
     const struct memo_block *block = memo_block(composer->memo, composer->graph, kind,
                                                 &composer->mesh[0], &whole, RECOMPUTE_NONE);
-    return block_s(block);
+    double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
+    return (struct bound_work){chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s};
 }
 
-// The stage with the most work, without anything that it waits for.
-static double slowest_s(const struct step_price *price)
+static double chunk_phase_s(const struct step_price *price, int stage, int chunk, enum phase phase)
 {
-    double slowest_s = 0;
+    const double *part_s =
+        price->classes[price->class_of[stage * price->shape.chunk_count + chunk]].phase_s[phase];
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += part_s[part];
+    return sum_s;
+}
+
+// Where W may be put off. A stage has its own work, and before that waits for the first forward
+// through the stages in front of it, if it has one chunk. The stage whose F and B take longest
+// takes them of all micro-batches, of which the first comes up through those in front and the last
+// goes down again; and a micro-batch passes all stages up and down.
+static double parted_s(const struct step_price *price)
+{
+    double before_s[PHASE_COUNT] = {0}, chain_s = 0, least_s = 0;
     int chunks = price->shape.chunk_count;
+    double m = price->shape.micro_batch_count, hop_s = price->hop_s;
     for (int i = 0; i < price->runs->run_count; i++) {
-        double busy_s = 0;
-        for (int chunk = 0; chunk < chunks; chunk++) {
-            int class = price->class_of[price->runs->runs[i].first * chunks + chunk];
-            const double *part_s = &price->classes[class].phase_s[0][0];
-            for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++) {
-                busy_s += part_s[part];
-            }
-        }
-        slowest_s = fmax(slowest_s, busy_s);
+        struct stage_run run = price->runs->runs[i];
+        double own_s[PHASE_COUNT] = {0};
+        for (int chunk = 0; chunk < chunks; chunk++)
+            for (int phase = 0; phase < PHASE_COUNT; phase++)
+                own_s[phase] += chunk_phase_s(price, run.first, chunk, (enum phase)phase);
+        double pair_s = own_s[PHASE_FORWARD] + own_s[PHASE_BACKWARD];
+        chain_s += run.count * pair_s;
+        int last = chunks == 1 ? run.count - 1 : 0;
+        double up_s = before_s[PHASE_FORWARD] + last * (own_s[PHASE_FORWARD] + hop_s);
+        double down_s = before_s[PHASE_BACKWARD] + last * (own_s[PHASE_BACKWARD] + hop_s);
+        least_s = fmax(least_s, m * (pair_s + own_s[PHASE_WEIGHT]) + up_s);
+        least_s = fmax(least_s, m * pair_s + up_s + down_s);
+        for (int phase = 0; phase < PHASE_COUNT && chunks == 1; phase++)
+            before_s[phase] += run.count * (own_s[phase] + hop_s);
     }
-    return slowest_s * price->shape.micro_batch_count;
+    return fmax(least_s, chain_s);
 }
 
 double composer_bound(struct composer *composer, const struct parallel *parallel)
 {
     struct step_price price = steady_price(composer, parallel);
-    // Where W stands apart the closed form replays the schedule: its slowest stage is asked first.
-    if (!schedule_row(parallel->schedule)->backward_fused) return slowest_s(&price);
+    // Where W stands apart the closed form replays the schedule: what no order of its tasks can
+    // undercut is asked first.
+    if (!schedule_row(parallel->schedule)->backward_fused) return parted_s(&price);
     return closed_form(&price).step_s;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "planner/bound.h"
 #include "planner/division.h"
 #include "planner/memo.h"
 
@@ -33,7 +34,8 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
 
 // Seconds of one micro-batch through one block of a kind, forward and backward, with nothing
 // redone and nothing sharded: no plan of the group is faster at it.
-double composer_probe(struct composer *composer, const struct parallel *parallel, int kind);
+struct bound_work composer_probe(struct composer *composer, const struct parallel *parallel,
+                                 int kind);
 
 // The fastest split of the layers over the stages of the group, when it is faster than the even
 // one; NULL when it is not. Equal splits have one address.

@@ -5,7 +5,9 @@
 
 // What the composer's sources share: its tables, and a plan's program in memoised blocks.
 
-enum { SHARDING_COUNT = 5, REDO_MAX = 16, HIDING_COUNT = 2 };
+// Beside the ways to shard no ZeRO at all, where a shard group of the others cuts the mesh.
+enum { WAY_WHOLE = SHARDING_COUNT, WAY_COUNT };
+enum { REDO_MAX = 96, HIDING_COUNT = 4 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -32,6 +34,7 @@ struct once_key {
     int number;  // ZeRO, negative where it scatters gradients once a step; or the micro-batch
     int sp, axis_count, cp_kind;
     int optimizer;  // where its states are
+    int bucket_bytes;
     struct {
         int32_t size, stride;
         uint8_t parent, part, expert, replica;
@@ -59,10 +62,10 @@ struct composer {
     const struct step_price *hop;  // NULL: not asked yet
     int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
     int redo_count;
-    struct variant variants[HIDING_COUNT][SHARDING_COUNT][REDO_MAX];
+    struct variant variants[HIDING_COUNT][WAY_COUNT][REDO_MAX];
     // of the division at hand
     const struct division *division;
-    struct chunk_phases phases[SHARDING_COUNT][REDO_MAX];
+    struct chunk_phases phases[WAY_COUNT][REDO_MAX];
     struct chunk_price *classes;
     int class_capacity;
 };

@@ -48,16 +48,6 @@ static bool same_class(const struct division *division, const struct division_cl
     return a->first == b->first && a->last == b->last && memcmp(a->counts, b->counts, bytes) == 0;
 }
 
-static void grow(struct arena *arena, struct division *division)
-{
-    int capacity = division->class_capacity ? 2 * division->class_capacity : 8;
-    struct division_class *classes = ARENA_NEW(arena, struct division_class, capacity);
-    if (division->class_count)
-        memcpy(classes, division->classes, (size_t)division->class_count * sizeof *classes);
-    division->classes = classes;
-    division->class_capacity = capacity;
-}
-
 static int class_find(struct arena *arena, struct division *division,
                       const struct division_class *class)
 {
@@ -65,7 +55,7 @@ static int class_find(struct arena *arena, struct division *division,
     for (int i = division->class_count - 1; i >= 0; i--) {
         if (same_class(division, &division->classes[i], class)) return i;
     }
-    if (division->class_count == division->class_capacity) grow(arena, division);
+    ARENA_GROW(arena, division->classes, division->class_count, division->class_capacity);
     memcpy(&division->classes[division->class_count], class, sizeof *class);
     return division->class_count++;
 }

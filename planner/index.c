@@ -1,26 +1,25 @@
 #include "planner/index.h"
+#include "core/hash.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
-// FNV-1a over 64-bit words, with a half word at the end; its low bits are mixed in the end, as they
-// see no higher ones of the key.
+// Words, with a half one at the end.
 static uint64_t hash_of(const void *key, size_t bytes)
 {
-    uint64_t hash = 14695981039346656037u, word;
+    uint64_t hash = HASH_START, word;
     size_t at = 0;
     for (; at + sizeof word <= bytes; at += sizeof word) {
         memcpy(&word, (const char *)key + at, sizeof word);
-        hash = (hash ^ word) * 1099511628211u;
-        hash ^= hash >> 32;
+        hash = hash_word(hash, word);
     }
     uint32_t half;
     if (at < bytes) {
         memcpy(&half, (const char *)key + at, sizeof half);
-        hash = (hash ^ half) * 1099511628211u;
+        hash = hash_word(hash, half);
     }
-    return hash ^ hash >> 32;
+    return hash;
 }
 
 // The slot of the key, or the empty one where it would go.

@@ -98,7 +98,7 @@ static void set_saved(const struct keep_plan *plan, const struct layer *layer,
     if (plan->merges_classes) redo->saved_bytes[OP_CLASS_NONE] = llround(layer->bytes_sum);
 }
 
-// Nothing redone is the first; others where the stack redoes some layers of a stage so.
+// Nothing redone is the first; others where the stack redoes layers so.
 static void add_redos(struct arena *arena, struct composer *composer, struct keep_plan *plan,
                       const struct layer *kept)
 {
@@ -107,7 +107,7 @@ static void add_redos(struct arena *arena, struct composer *composer, struct kee
     int count = 1;
     set_saved(plan, kept, &redos[0]);
     for (int i = 0; i < question->recompute_count; i++) {
-        struct parallel parallel = redoing(plan, question->recomputes[i], 1);
+        struct parallel parallel = redoing(plan, question->recomputes[i], -1);
         if (parallel.recompute == RECOMPUTE_NONE || !may_run(composer, &parallel)) continue;
         struct layer redone = mean_layer(composer, composing_redone(composer, &parallel));
         struct keep_redo *redo = &redos[count++];
@@ -329,6 +329,14 @@ static bool fits(struct composer *composer, const struct keep_plan *plan,
 
 // Also an answer that lacks memory is looked at: what the program counts is above what is needed
 // where stages or layers differ.
+// Software that redoes all layers or none: the program does not know that; all need less memory.
+static void round_up(const struct composer *composer, struct parallel *chosen)
+{
+    unsigned whole = composer->request->stack->recompute_whole;
+    if (chosen->recompute_layers > 0 && whole >> chosen->recompute & 1)
+        chosen->recompute_layers = -1;
+}
+
 bool keep_plan_find(struct composer *composer, const struct keep_question *question,
                     struct parallel *found)
 {
@@ -343,6 +351,7 @@ bool keep_plan_find(struct composer *composer, const struct keep_question *quest
     for (int round = 0; round < ROUNDS && !is_answered; round++) {
         struct keep_result result = keep_solve(arena, &plan->problem, &options);
         struct parallel chosen = keep_plan_chosen(plan, &result);
+        round_up(composer, &chosen);
         if (!may_run(composer, &chosen) || composer_host_shortfall(composer, &chosen) > 0) break;
         bool is_room = fits(composer, plan, &chosen, needed_bytes);
         double chosen_s = is_room ? composer_cost(composer, &chosen).step_s : INFINITY;
@@ -352,6 +361,14 @@ bool keep_plan_find(struct composer *composer, const struct keep_question *quest
         }
         is_answered = is_room && result.shortfall_bytes <= 0;
         keep_plan_learn(plan, &result, needed_bytes);
+    }
+    // The program works with mean layers: what it finds no room for may still fit with all redone.
+    for (int i = 0; i < question->recompute_count && isinf(found_s); i++) {
+        struct parallel all = redoing(plan, question->recomputes[i], -1);
+        if (!may_run(composer, &all) || !fits(composer, plan, &all, needed_bytes)) continue;
+        if (composer_host_shortfall(composer, &all) > 0) continue;
+        *found = all;
+        found_s = composer_cost(composer, &all).step_s;
     }
     arena_reset(arena, mark);
     return found_s < INFINITY;

@@ -1,8 +1,8 @@
 #pragma once
+#include "memory/keep/keep.h"
 #include "planner/compose.h"
-#include "planner/memory/keep.h"
 
-// What a plan keeps, redoes and moves, asked of the integer program (planner/memory/keep.h) in the
+// What a plan keeps, redoes and moves, asked of the integer program (memory/keep/keep.h) in the
 // bytes and seconds of the composer, and the plan that an answer names.
 //
 // The program knows one kind of layer: where layers differ it is their mean, and where chunks of a

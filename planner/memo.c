@@ -42,8 +42,6 @@ struct sharded {
     const struct block_work *work;  // NULL: nothing is added
 };
 
-enum { SHARDING_COUNT = 4 };  // ZeRO 0 and 1, 2, 3, 3 that scatters once a step
-
 // The program itself is not kept.
 struct lower_entry {
     struct lower_key key;
@@ -146,21 +144,14 @@ const struct graph *memo_graph_of(void *memo, enum attention attention, int tp)
     return memo_graph(memo, attention, tp);
 }
 
-// Which axis comes when in the canonical order.
-static int axis_rank(enum axis axis)
-{
-    static const int RANKS[AXIS_COUNT] = {
-        [AXIS_TP] = 0, [AXIS_CP] = 1, [AXIS_EP] = 2, [AXIS_ETP] = 3, [AXIS_DP] = 4, [AXIS_PP] = 5};
-    return RANKS[axis];
-}
-
+// In a canonical order: by digit.
 struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel)
 {
     struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
     for (int i = 1; i < mesh.axis_count; i++) {
         struct mesh_axis moved = mesh.axes[i];
         int at = i;
-        for (; at > 0 && axis_rank(mesh.axes[at - 1].parent) > axis_rank(moved.parent); at--) {
+        for (; at > 0 && axis_digit(mesh.axes[at - 1].parent) > axis_digit(moved.parent); at--) {
             mesh.axes[at] = mesh.axes[at - 1];
         }
         mesh.axes[at] = moved;
@@ -195,13 +186,23 @@ static struct op_layouts *layouts_of(struct memo *memo, const struct differentia
     return entry->layouts;
 }
 
+// Data parallelism and experts may split a parameter itself, which is then not stored over them.
+static bool is_split_alike(const struct parameter *a, const struct parameter *b)
+{
+    for (int i = 0; i < MESH_AXIS_MAX; i++) {
+        if ((a->layout.of[i] > 0) != (b->layout.of[i] > 0)) return false;
+    }
+    return true;
+}
+
 // Parameters without a tie whose gradients are partial over the same axes are alike.
 static void add_light(struct block_program *light, const struct parameter *parameter)
 {
     for (int i = 0; i < light->parameter_count && !parameter->tie; i++) {
         struct parameter *other = &light->parameters[i];
         bool alike = !other->tie && other->kind == parameter->kind &&
-                     other->gradient_partial_axes == parameter->gradient_partial_axes;
+                     other->gradient_partial_axes == parameter->gradient_partial_axes &&
+                     is_split_alike(other, parameter);
         if (!alike) continue;
         other->elements += parameter->elements;
         other->tensor_count += parameter->tensor_count;
@@ -294,10 +295,11 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
     };
 }
 
-static int sharding_of(const struct parallel *parallel)
+enum sharding memo_sharding(const struct parallel *parallel)
 {
-    if (parallel->accumulates) return parallel->zero == 3 ? SHARDING_COUNT - 1 : 0;
-    return parallel->zero < 2 ? 0 : parallel->zero - 1;
+    if (parallel->zero < 2) return SHARDING_STATES;
+    if (parallel->accumulates) return parallel->zero == 3 ? SHARDING_ONCE : SHARDING_STATES;
+    return parallel->zero == 2 ? SHARDING_GRADIENTS : SHARDING_PARAMETERS;
 }
 
 static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
@@ -328,7 +330,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
 static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *entry,
                                         const struct mesh *mesh, const struct parallel *parallel)
 {
-    struct sharded *sharded = &entry->sharded[sharding_of(parallel)];
+    struct sharded *sharded = &entry->sharded[memo_sharding(parallel)];
     if (sharded->light) return sharded;
     struct arena_mark mark = arena_mark(memo->scratch);
     struct lower_request request = request_of(memo, &entry->key, mesh, parallel);
@@ -353,7 +355,8 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
     key.sp = parallel->sp;
     key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
-    key.sharding = graph->blocks[kind].input_count > 0 ? 0 : sharding_of(parallel);
+    bool is_inside = graph->blocks[kind].input_count > 0;
+    key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
         bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;

@@ -13,6 +13,16 @@ struct memo_block {
     struct block_price price;
 };
 
+// What of ZeRO changes the program of a micro-batch.
+enum sharding {
+    SHARDING_STATES,      // ZeRO 0 and 1, and 2 that scatters once a step: nothing
+    SHARDING_GRADIENTS,   // ZeRO 2
+    SHARDING_PARAMETERS,  // ZeRO 3
+    SHARDING_ONCE,        // ZeRO 3 that scatters gradients once a step
+    SHARDING_COUNT
+};
+enum sharding memo_sharding(const struct parallel *parallel);
+
 struct memo;
 struct memo *memo_new(struct arena *arena, struct arena *scratch,
                       const struct search_request *request);

@@ -38,12 +38,7 @@ static bool makes_room(struct scan *scan, const struct parallel *kept,
 
 static void bases_add(struct refine_bases *bases, const struct refine_base *base)
 {
-    if (bases->count == bases->capacity) {
-        bases->capacity = bases->capacity ? 2 * bases->capacity : 64;
-        struct refine_base *bigger = ARENA_NEW(bases->arena, struct refine_base, bases->capacity);
-        if (bases->count) memcpy(bigger, bases->items, (size_t)bases->count * sizeof *bigger);
-        bases->items = bigger;
-    }
+    ARENA_GROW(bases->arena, bases->items, bases->count, bases->capacity);
     bases->items[bases->count++] = *base;
 }
 
@@ -160,6 +155,8 @@ struct refine_result refine(struct arena *arena, struct arena *scratch,
         if (base->kept.closed_form_s >= result.layers_s) break;
         if (i == 0) result.bound_s = base->kept.closed_form_s;
         if (i == REFINE_MOST) break;
+        result.stopped = search_should_stop(request->search);
+        if (result.stopped) break;
         ask(composer, request, base, ranking);
         result.asked_count++;
     }

@@ -28,6 +28,7 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
 
 struct refine_result {
     double layers_s;  // the best of the space
+    bool stopped;     // by the search being told to
     double bound_s;   // no plan by classes of a tail that was noted is faster; INFINITY: there are
                       // none that could win
     int asked_count;

@@ -63,7 +63,7 @@ static bool try_free(struct arena *arena, const struct search_request *request,
         pins_clear(&freed.pins, choices[i]);
         if (is_offload) freed.pins.search_offload = true;
     }
-    if (!any || !scan_best(arena, &freed, &best)) return false;
+    if (!any || !scan_good(arena, &freed, &best)) return false;
     const char *options = options_text(arena, &request->pins, &best.parallel, choices, count);
     remedy->step_s = best.cost.step_s;
     remedy->text = arena_print(arena, "%s needs %s reserved (%s)", options,
@@ -117,7 +117,7 @@ static bool try_nodes(struct arena *arena, const struct search_request *request,
         more.cluster = &larger;
         pins_clear(&more.pins, CHOICE_DP);
         if (!cluster_set_nodes(&larger, nodes, &refused)) return false;
-        if (!scan_best(arena, &more, &best)) continue;
+        if (!scan_good(arena, &more, &best)) continue;
         remedy->step_s = best.cost.step_s;
         remedy->text = arena_print(arena, "%lld GPUs (--nodes %lld) need %s reserved each",
                                    (long long)larger.rank_count, (long long)nodes,

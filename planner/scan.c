@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "planner/bound.h"
+#include "planner/saturated.h"
 #include "planner/scan_group.h"
 
 #include <assert.h>
@@ -29,17 +30,19 @@ struct queue {
     int count;
 };
 
-enum { FACTS_MAX = 64 };
+enum { GRAPHS_MAX = 256 };
 
-struct walk {
+struct scan_walk {
     struct scan scan;
     struct queue queue;
     struct scan_group *groups;
-    struct {
+    struct known {
         const struct graph *graph;
         struct bound_facts facts;
-    } facts[FACTS_MAX];
-    int facts_count;
+        struct saturated saturated;
+    } known[GRAPHS_MAX];
+    int known_count;
+    int looks;  // groups that were priced since there is a plan
     double progress_s, start_s;
 };
 
@@ -76,23 +79,30 @@ static struct entry queue_pop(struct queue *queue)
     return top;
 }
 
-static const struct bound_facts *facts_of(struct walk *walk, const struct space_group *group)
+static const struct known *known_of(struct scan_walk *walk, const struct space_group *group)
 {
     const struct space *space = walk->scan.space;
     const struct space_graphs *graphs = &walk->scan.request->graphs;
     const struct graph *graph =
         graphs->of(graphs->context, group->attention, space->meshes[group->mesh].degree[AXIS_TP]);
-    for (int i = 0; i < walk->facts_count; i++) {
-        if (walk->facts[i].graph == graph) return &walk->facts[i].facts;
+    for (int i = 0; i < walk->known_count; i++) {
+        if (walk->known[i].graph == graph) return &walk->known[i];
     }
-    assert(walk->facts_count < FACTS_MAX);
-    int at = walk->facts_count++;
-    walk->facts[at].graph = graph;
-    walk->facts[at].facts = bound_facts(graph, space->request->workload.seq_len);
-    return &walk->facts[at].facts;
+    assert(walk->known_count < GRAPHS_MAX);
+    struct known *known = &walk->known[walk->known_count++];
+    known->graph = graph;
+    known->facts = bound_facts(graph, space->request->workload.seq_len);
+    known->saturated =
+        saturated_make(walk->scan.request->memo, space, &known->facts, group->attention);
+    return known;
 }
 
-static double graph_bound(struct walk *walk, int index)
+static const struct bound_facts *facts_of(struct scan_walk *walk, const struct space_group *group)
+{
+    return &known_of(walk, group)->facts;
+}
+
+static double graph_bound(struct scan_walk *walk, int index)
 {
     const struct scan_group *group = &walk->groups[index];
     const struct space *space = walk->scan.space;
@@ -101,31 +111,61 @@ static double graph_bound(struct walk *walk, int index)
                         group->tails);
 }
 
-// One micro-batch through the commonest layers alone.
-static double probe_s(struct walk *walk, const struct scan_group *group)
-{
-    const struct bound_facts *facts = facts_of(walk, group->group);
-    struct parallel parallel = space_first(walk->scan.space, group->group, &group->tails->tails[0]);
-    composer_group(walk->scan.composer, &parallel);
-    return facts->probe_count * composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
-}
-
-// And through the rest of the model, of which only the flops are known.
-static double rest_s(struct walk *walk, const struct scan_group *group)
+// One micro-batch of a group; of the rest of the model only the flops are known.
+static struct probe probe(struct scan_walk *walk, const struct scan_group *group, int micro_batch,
+                          double ratio)
 {
     const struct space *space = walk->scan.space;
-    return bound_rest_s(space->request, facts_of(walk, group->group),
-                        &space->meshes[group->group->mesh], group->group->micro_batch);
+    const struct bound_facts *facts = facts_of(walk, group->group);
+    struct parallel parallel = space_first(space, group->group, &group->tails->tails[0]);
+    parallel.micro_batch = micro_batch;
+    composer_group(walk->scan.composer, &parallel);
+    struct bound_work layer = composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
+    struct bound_work rest =
+        bound_rest(space->request, facts, &space->meshes[group->group->mesh], micro_batch);
+    double count = ratio * facts->probe_count;
+    return (struct probe){
+        {count * layer.all_s + rest.all_s, count * layer.chain_s + rest.chain_s},
+        ratio * layer.all_s,
+    };
 }
 
-static double work_bound(const struct walk *walk, const struct scan_group *group, double work_s)
+// The step of a group whose micro-batches are no less work than this, `layer_s` of it in each of
+// the commonest layers, and more where there is not room to keep what they save.
+static double work_bound(struct scan_walk *walk, struct scan_group *group, struct bound_work work,
+                         double layer_s)
 {
     const struct space *space = walk->scan.space;
     const struct space_mesh *mesh = &space->meshes[group->group->mesh];
+    const struct known *known = known_of(walk, group->group);
     int64_t batch = space->request->workload.global_batch;
     int64_t micro_batches = batch / mesh->degree[AXIS_DP] / group->group->micro_batch;
-    return bound_pipeline_s(work_s, mesh->degree[AXIS_PP], (int)micro_batches,
-                            group->tails->one_chunk);
+    const struct saturated_question question = {
+        space->request, &known->facts, &known->saturated,     mesh,
+        group->group,   group->tails,  walk->scan.limit_bytes};
+    struct saturated_room room = saturated_room(&question, layer_s);
+    double kept_s =
+        bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
+    group->kept_s = fmax(group->kept_s, kept_s);
+    group->pressed |= room.redo_s > 0;
+    work.all_s += room.redo_s, work.chain_s += room.redo_s;
+    double step_s =
+        bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
+    return fmax(step_s, (double)micro_batches * room.stage_s);
+}
+
+// The same before anything of the group's mesh is lowered.
+static double saturated_bound(struct scan_walk *walk, int index)
+{
+    struct scan_group *group = &walk->groups[index];
+    const struct space_mesh *mesh = &walk->scan.space->meshes[group->group->mesh];
+    const struct known *known = known_of(walk, group->group);
+    int size = group->group->micro_batch;
+    struct bound_work work = saturated_work(&known->facts, &known->saturated, mesh, size);
+    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size);
+    double layer_s = work.all_s / known->facts.probe_count;
+    work.all_s += rest.all_s, work.chain_s += rest.chain_s;
+    return fmax(graph_bound(walk, index), work_bound(walk, group, work, layer_s));
 }
 
 static bool same_family(const struct space_group *a, const struct space_group *b)
@@ -134,7 +174,7 @@ static bool same_family(const struct space_group *a, const struct space_group *b
 }
 
 // The next larger micro-batch of a family, or -1.
-static int next_of(const struct walk *walk, int index)
+static int next_of(const struct scan_walk *walk, int index)
 {
     if (index + 1 == walk->scan.space->group_count) return -1;
     const struct space_group *groups = walk->scan.space->groups;
@@ -142,7 +182,7 @@ static int next_of(const struct walk *walk, int index)
 }
 
 // The first from `index` on in its family that has plans, or -1.
-static int filled_from(const struct walk *walk, int index)
+static int filled_from(const struct scan_walk *walk, int index)
 {
     while (index >= 0 && walk->groups[index].tails->count == 0) {
         index = next_of(walk, index);
@@ -150,33 +190,24 @@ static int filled_from(const struct walk *walk, int index)
     return index;
 }
 
-static void push_graph(struct walk *walk, int index, double sequence_s)
+static bool has_room(struct scan_walk *walk, const struct scan_group *group)
 {
-    index = filled_from(walk, index);
-    if (index < 0) return;
-    struct scan_group *group = &walk->groups[index];
-    group->sequence_s = sequence_s;
-    double bound_s = fmax(graph_bound(walk, index),
-                          work_bound(walk, group, sequence_s * group->group->micro_batch));
-    queue_push(&walk->queue, (struct entry){bound_s, index, LEVEL_GRAPH});
-}
-
-// No micro-batch of the family, which begins at `index`, takes less a sequence.
-static double family_sequence_s(struct walk *walk, int index)
-{
-    int largest = index;
-    for (int at = index; at >= 0; at = filled_from(walk, next_of(walk, at))) {
-        largest = at;
-    }
-    const struct scan_group *group = &walk->groups[largest];
-    double least_s = SCAN_LAST_WAVE_RATIO * probe_s(walk, group) + rest_s(walk, group);
-    return least_s / group->group->micro_batch;
+    const struct space *space = walk->scan.space;
+    return bound_has_room(space->request, facts_of(walk, group->group),
+                          &space->meshes[group->group->mesh], group->group, group->tails,
+                          walk->scan.limit_bytes);
 }
 
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family
 // goes.
-static void drop_family(struct walk *walk, int index)
+static void drop_family(struct scan_walk *walk, int index)
 {
+    index = filled_from(walk, index);
+    if (index >= 0) {
+        struct scan_group *group = &walk->groups[index];
+        if (group->kept_s <= 0) (void)saturated_bound(walk, index);
+        group->pressed = true;
+    }
     for (; index >= 0; index = next_of(walk, index)) {
         if (walk->groups[index].done) continue;
         walk->groups[index].done = true;
@@ -184,50 +215,114 @@ static void drop_family(struct walk *walk, int index)
     }
 }
 
-static double least_bytes(struct walk *walk, const struct scan_group *group)
+// `sequence` is a lower bound on the work of one sequence in its family.
+static void push_graph(struct scan_walk *walk, int index, struct probe sequence)
+{
+    index = filled_from(walk, index);
+    if (index < 0) return;
+    struct scan_group *group = &walk->groups[index];
+    if (!has_room(walk, group)) {
+        drop_family(walk, index);
+        return;
+    }
+    group->sequence = sequence;
+    double size = group->group->micro_batch;
+    struct bound_work work = {sequence.work.all_s * size, sequence.work.chain_s * size};
+    double bound_s =
+        fmax(saturated_bound(walk, index), work_bound(walk, group, work, sequence.layer_s * size));
+    queue_push(&walk->queue, (struct entry){bound_s, index, LEVEL_GRAPH});
+}
+
+// No micro-batch of the family, which begins at `index`, takes less a sequence than this. Asked of
+// the largest that has room, rounded up to a size that many families share.
+static struct probe family_sequence(struct scan_walk *walk, int index)
+{
+    int largest = index;
+    for (int at = index; at >= 0; at = filled_from(walk, next_of(walk, at))) {
+        if (!has_room(walk, &walk->groups[at])) {
+            drop_family(walk, at);
+            break;
+        }
+        largest = at;
+    }
+    const struct scan_group *group = &walk->groups[largest];
+    const struct space *space = walk->scan.space;
+    double tokens = (double)space->request->workload.seq_len /
+                    space->meshes[group->group->mesh].degree[AXIS_CP];
+    int size = 1;
+    while (size < group->group->micro_batch && size * tokens < SCAN_TOKENS_MOST)
+        size *= 2;
+    struct probe found = probe(walk, group, size, SCAN_LAST_WAVE_RATIO);
+    return (struct probe){{found.work.all_s / size, found.work.chain_s / size},
+                          found.layer_s / size};
+}
+
+static double least_bytes(struct scan_walk *walk, const struct scan_group *group)
 {
     const struct space *space = walk->scan.space;
     return bound_bytes(space->request, facts_of(walk, group->group),
                        &space->meshes[group->group->mesh], group->tails);
 }
 
+// Makes the group the one that is asked about; false when no plan of it has room.
+static bool enter(struct scan_walk *walk, struct scan_group *group)
+{
+    if (!has_room(walk, group)) return false;
+    group_enter(&walk->scan, group);
+    return group_has_room(&walk->scan, group);
+}
+
+static void note(double *least_s, double bound_s)
+{
+    *least_s = fmin(*least_s, bound_s);
+}
+
+static bool is_pipelined(const struct scan_walk *walk, const struct scan_group *group)
+{
+    return walk->scan.space->meshes[group->group->mesh].degree[AXIS_PP] > 1;
+}
+
 // Looks one step closer at a group.
-static void look(struct walk *walk, struct entry entry)
+static void look(struct scan_walk *walk, struct entry entry)
 {
     struct scan_group *group = &walk->groups[entry.group];
     double bound_s = entry.bound_s;
+    struct probe found;
     if (group->done) return;
     switch (entry.level) {
     case LEVEL_FAMILY:
-        if (least_bytes(walk, group) <= (double)walk->scan.limit_bytes) {
-            push_graph(walk, entry.group, family_sequence_s(walk, entry.group));
-        } else {
-            drop_family(walk, entry.group);
-        }
+        push_graph(walk, entry.group, family_sequence(walk, entry.group));
         return;
     case LEVEL_GRAPH:
-        bound_s =
-            fmax(bound_s, work_bound(walk, group, probe_s(walk, group) + rest_s(walk, group)));
+        found = probe(walk, group, group->group->micro_batch, 1);
+        bound_s = fmax(bound_s, work_bound(walk, group, found.work, found.layer_s));
+        if (is_pipelined(walk, group)) note(&walk->scan.result.piped_s, bound_s);
         queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_PROBE});
-        push_graph(walk, next_of(walk, entry.group), group->sequence_s);
+        push_graph(walk, next_of(walk, entry.group), group->sequence);
         return;
     case LEVEL_PROBE:
         group_enter(&walk->scan, group);
-        bound_s = fmax(bound_s, group_bound(&walk->scan, group));
+        group->kept_s = fmax(group->kept_s, group_bound(&walk->scan, group));
+        note(&walk->scan.result.steady_s, group->kept_s);
+        bound_s = fmax(bound_s, group->kept_s);
         queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_BLOCKS});
         return;
     case LEVEL_BLOCKS:
-        group_enter(&walk->scan, group);
+        if (!enter(walk, group)) {
+            drop_family(walk, entry.group);
+            return;
+        }
         walk->scan.any = false;
         group->done = true;
         group_scan(&walk->scan, group);
+        walk->looks += walk->scan.result.ranking.count > 0;
         if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));
         return;
     }
 }
 
 // At most five times a second.
-static void report_progress(struct walk *walk, double done_ratio)
+static void report_progress(struct scan_walk *walk, double done_ratio)
 {
     const struct search_request *search = walk->scan.request->search;
     if (!search->progress) return;
@@ -241,8 +336,42 @@ static void report_progress(struct walk *walk, double done_ratio)
     walk->progress_s = now_s;
 }
 
+// What was looked at of a family bounds its larger micro-batches, too.
+static void note_pressed(struct scan_walk *walk)
+{
+    for (int i = 0; i < walk->scan.space->group_count; i++) {
+        const struct scan_group *group = &walk->groups[i];
+        if (group->pressed) note(&walk->scan.result.pressed_s, group->kept_s);
+    }
+}
+
+static void note_silent(struct scan_walk *walk)
+{
+    const struct space *space = walk->scan.space;
+    struct scan_result *result = &walk->scan.result;
+    for (int i = 0; i < ATTENTION_COUNT && space->group_count > 0; i++) {
+        bool is_own = i == space->attentions.values[0];
+        double least_s = saturated_step_s(walk->scan.request->memo, space, (enum attention)i);
+        note(is_own ? &result->silent_s : &result->other_attention_s, least_s);
+    }
+}
+
+// Whether to leave out what has not been looked at yet.
+static bool stops(struct scan_walk *walk)
+{
+    struct scan_result *result = &walk->scan.result;
+    result->stopped = result->stopped || search_should_stop(walk->scan.request->search);
+    return result->stopped;
+}
+
 // Best first, until the bound passes the worst plan kept.
-static void walk_by_time(struct walk *walk)
+static bool has_looked(const struct scan_walk *walk)
+{
+    int most = walk->scan.request->looks_most;
+    return most > 0 && walk->looks > most;
+}
+
+static void walk_by_time(struct scan_walk *walk)
 {
     int group_count = walk->scan.space->group_count;
     walk->queue.entries = ARENA_NEW(walk->scan.arena, struct entry, group_count + 1);
@@ -251,13 +380,18 @@ static void walk_by_time(struct walk *walk)
         if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
-        queue_push(&walk->queue, (struct entry){graph_bound(walk, first), first, LEVEL_FAMILY});
+        double bound_s = saturated_bound(walk, first);
+        if (isinf(bound_s)) {
+            drop_family(walk, first);
+        } else {
+            queue_push(&walk->queue, (struct entry){bound_s, first, LEVEL_FAMILY});
+        }
     }
     double first_s = walk->queue.count > 0 ? walk->queue.entries[0].bound_s : 0;
     while (walk->queue.count > 0) {
         struct entry entry = queue_pop(&walk->queue);
         const struct ranking *ranking = &walk->scan.result.ranking;
-        if (!scan_may_take(&walk->scan, entry.bound_s, 0)) break;
+        if (!scan_may_take(&walk->scan, entry.bound_s, 0) || has_looked(walk) || stops(walk)) break;
         look(walk, entry);
         double goal_s = ranking->count > 0 ? ranking->items[ranking->count - 1].cost.step_s : 0;
         report_progress(walk,
@@ -268,7 +402,7 @@ static void walk_by_time(struct walk *walk)
 // One family after the other, that with the least to store first; when that is more than the
 // largest plan kept, all is done. A larger micro-batch never needs less memory, so a family ends
 // with the first that has nothing to offer.
-static void walk_by_memory(struct walk *walk)
+static void walk_by_memory(struct scan_walk *walk)
 {
     struct scan *scan = &walk->scan;
     int group_count = scan->space->group_count;
@@ -285,7 +419,7 @@ static void walk_by_memory(struct walk *walk)
     }
     for (int count = walk->queue.count; walk->queue.count > 0;) {
         struct entry entry = queue_pop(&walk->queue);
-        if (!scan_may_take(scan, 0, (int64_t)entry.bound_s)) break;
+        if (!scan_may_take(scan, 0, (int64_t)entry.bound_s) || stops(walk)) break;
         scan->any = true;
         for (int at = entry.group; at >= 0 && scan->any;
              at = filled_from(walk, next_of(walk, at))) {
@@ -298,12 +432,13 @@ static void walk_by_memory(struct walk *walk)
     scan->result.bound_s = bound_s;
 }
 
-static void walk_all(struct walk *walk)
+static void walk_all(struct scan_walk *walk)
 {
     int group_count = walk->scan.space->group_count;
     for (int i = 0; i < group_count; i++) {
         struct scan_group *group = &walk->groups[i];
         if (group->tails->count == 0) continue;
+        if (stops(walk)) break;
         group_enter(&walk->scan, group);
         group_scan(&walk->scan, group);
         report_progress(walk, (double)i / group_count);
@@ -313,7 +448,7 @@ static void walk_all(struct walk *walk)
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
                               const struct scan_request *request)
 {
-    struct walk walk = {
+    struct scan_walk walk = {
         .scan = {.arena = arena, .scratch = scratch, .request = request, .space = request->space}};
     struct scan *scan = &walk.scan;
     walk.start_s = walk.progress_s = clock_s();
@@ -321,7 +456,10 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
         request->ignore_limit ? INT64_MAX : cluster_device_bytes(request->search->cluster);
     scan->composer = composer_new(arena, scratch, request->memo);
     scan->result.ranking = ranking_new(arena, request->objective, request->keep);
+    double unasked_s = request->search->exhaustive ? 0 : INFINITY;
     scan->result.bound_s = INFINITY;
+    scan->result.piped_s = scan->result.pressed_s = scan->result.steady_s = unasked_s;
+    scan->result.silent_s = scan->result.other_attention_s = INFINITY;
     walk.groups = ARENA_NEW(arena, struct scan_group, request->space->group_count);
     for (int i = 0; i < request->space->group_count; i++) {
         struct scan_group *group = &walk.groups[i];
@@ -335,34 +473,8 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
         walk_by_memory(&walk);
     } else {
         walk_by_time(&walk);
+        note_pressed(&walk);
     }
+    if (request->objective != OBJECTIVE_MEMORY) note_silent(&walk);
     return scan->result;
-}
-
-struct candidate candidate_copy(struct arena *arena, const struct candidate *plan)
-{
-    struct candidate copy = *plan;
-    int count = plan->parallel.stage_layers_count;
-    if (count == 0) return copy;
-    int *layers = ARENA_NEW(arena, int, count);
-    memcpy(layers, plan->parallel.stage_layers, (size_t)count * sizeof *layers);
-    copy.parallel.stage_layers = layers;
-    return copy;
-}
-
-bool scan_best(struct arena *arena, const struct search_request *request, struct candidate *best)
-{
-    struct arena work = {0}, scratch = {0};
-    struct search_request quiet = *request;
-    quiet.progress = NULL;
-    struct scan_request scan = {.search = &quiet, .keep = 1, .objective = request->objective};
-    scan.memo = memo_new(&work, &scratch, &quiet);
-    scan.graphs = (struct space_graphs){memo_graph_of, scan.memo};
-    scan.space = space_make(&work, &quiet, &scan.graphs);
-    struct scan_result result = scan_space(&work, &scratch, &scan);
-    bool found = result.ranking.count > 0;
-    if (found) *best = candidate_copy(arena, &result.ranking.items[0]);
-    arena_free(&scratch);
-    arena_free(&work);
-    return found;
 }

@@ -9,9 +9,10 @@
 // (ways to recompute, even or balanced stages) only the best is kept.
 
 // A larger micro-batch takes no more time a sequence than a smaller one, but for the last wave of
-// its kernels, which may be emptier: no less than this share of it bounds the smaller ones of a
-// family (tests/test_search.c).
-static const double SCAN_LAST_WAVE_RATIO = 0.9;
+// its kernels, which may be emptier: no less than this share of it bounds the others of a family,
+// the larger ones too where a rank has so many tokens that every kernel runs in many waves. The
+// least of 24 times 20 drawn questions was 0.85 (tests/test_bounds.c).
+static const double SCAN_LAST_WAVE_RATIO = 0.8, SCAN_TOKENS_MOST = 1 << 15;
 
 struct scan_request {
     const struct search_request *search;
@@ -21,6 +22,8 @@ struct scan_request {
     int keep;           // plans
     bool ignore_limit;  // keep what does not fit, too
     enum objective objective;
+    int looks_most;  // groups that are priced after the first plan that fits; 0: all that may be
+                     // faster
     struct refine_bases *bases;  // tails that classes may make faster are noted there; NULL: not
 };
 
@@ -28,6 +31,14 @@ struct scan_result {
     struct ranking ranking;
     double considered_count, priced_count, unfit_count;
     double bound_s;  // no plan that was looked at and fits is faster; of objective memory: none
+    // What bounds plans that the space does not hold; INFINITY: nothing does below the worst plan
+    // that is kept, 0: nobody asked.
+    double piped_s;            // any that has a pipeline, however its layers are split
+    double pressed_s;          // any that the devices' memory keeps from being faster
+    double steady_s;           // any, without what happens once a step
+    double silent_s;           // any, without communication
+    double other_attention_s;  // and in another attention than the space's
+    bool stopped;              // plans were left out because the search was told to stop
 };
 
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
@@ -36,5 +47,9 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
 // The best plan of a request by the closed form, alone: no events, no remedies. False when no plan
 // is legal or none fits. The plan lives in `arena`, all else is given back.
 bool scan_best(struct arena *arena, const struct search_request *request, struct candidate *best);
+// A plan that fits, and a fast one, for words beside an answer: the best of SCAN_GOOD_LOOKS groups
+// in the order of their bounds, behind the first that has one.
+enum { SCAN_GOOD_LOOKS = 16 };
+bool scan_good(struct arena *arena, const struct search_request *request, struct candidate *good);
 // A copy of the plan whose texts and arrays live in `arena`.
 struct candidate candidate_copy(struct arena *arena, const struct candidate *plan);

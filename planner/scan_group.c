@@ -57,6 +57,8 @@ static bool is_replayed(const struct parallel *parallel)
 
 bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes)
 {
+    double below_s = scan->request->search->below_s;
+    if (below_s > 0 && step_s >= below_s) return false;
     return is_exhaustive(scan) || ranking_may_take(&scan->result.ranking, step_s, reserved_bytes);
 }
 
@@ -221,7 +223,10 @@ static bool settles(struct scan *scan, const struct parallel *parallel, struct p
     if (!may_be_fast(scan, &plan)) return true;
     bool slower = pick->found && plan.cost.step_s > pick->plan.cost.step_s;
     if (slower && !is_replayed(parallel)) return true;
-    if (!fits(scan, &plan)) return false;
+    if (!fits(scan, &plan)) {
+        scan->pressed = true;
+        return false;
+    }
     if (plan.cost.step_s <= 0) price(scan, &plan);
     take(scan, &plan, pick);
     return true;
@@ -254,6 +259,7 @@ static bool consider_redos(struct scan *scan, struct parallel *parallel,
     parallel->recompute_layers = tail->redos[0].layers_low;
     int64_t floor_bytes = is_exhaustive(scan) ? 0 : composer_floor_bytes(scan->composer, parallel);
     if (floor_bytes > scan->limit_bytes) {
+        scan->pressed = true;
         scan->unfit_count += redo_plan_count(tail, move);
         return false;
     }
@@ -264,22 +270,30 @@ static bool consider_redos(struct scan *scan, struct parallel *parallel,
     bool asked =
         is_fastest && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
     if (asked && settles(scan, parallel, pick)) return true;
+    scan->pressed |= !asked;
     for (int i = asked; i < tail->redo_count; i++) {
         if (tail->redos[i].moves & move) consider_layers(scan, parallel, &tail->redos[i], pick);
     }
     return false;
 }
 
+static bool holds_moved(struct scan *scan, struct parallel *parallel, const struct space_move *move,
+                        int layers)
+{
+    int stage;
+    parallel->offload = space_moved(move, layers);
+    return composer_memory(scan->composer, parallel, &stage).reserved_bytes <= scan->limit_bytes;
+}
+
 // The fewest moved layers with which the device has room beside the most that are redone; past
 // `high` where there are none. A device never holds more with more layers moved.
 static int fewest_moved(struct scan *scan, struct parallel *parallel, const struct space_move *move)
 {
-    int first = move->layers_low, high = move->layers_high + 1;
+    int first = move->layers_low, high = move->layers_high;
+    if (!holds_moved(scan, parallel, move, high)) return high + 1;
     while (first < high) {
-        int stage, middle = first + (high - first) / 2;
-        parallel->offload = space_moved(move, middle);
-        struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
-        if (parts.reserved_bytes <= scan->limit_bytes) {
+        int middle = first + (high - first) / 2;
+        if (holds_moved(scan, parallel, move, middle)) {
             high = middle;
         } else {
             first = middle + 1;
@@ -302,6 +316,10 @@ static void consider_moved(struct scan *scan, struct parallel *parallel,
                            const struct space_move *move, const struct space_redo *redo,
                            struct pick *pick)
 {
+    parallel->offload = space_moved(move, move->layers_low);
+    set_redo(parallel, redo, redo->layers_low);
+    if (time_decides(scan) && !any_may_be_fast(scan, parallel, redo->layers_low, redo->layers_high))
+        return;
     set_redo(parallel, redo, redo->layers_high);
     int first = fewest_moved(scan, parallel, move);
     scan->unfit_count +=
@@ -385,6 +403,42 @@ static struct parallel lightest(const struct scan *scan, const struct scan_group
     return space_parallel(scan->space, group->group, &tail, redo, redo->layers_low);
 }
 
+static bool same_pipeline(const struct space_tail *a, const struct space_tail *b)
+{
+    return a->vpp == b->vpp && a->schedule == b->schedule && a->in_flight == b->in_flight;
+}
+
+// Whether the plan has room in one of the ways to recompute of the tail, that which redoes most and
+// so mostly frees most first.
+static bool any_redo_fits(struct scan *scan, struct parallel *parallel,
+                          const struct space_tail *tail)
+{
+    if (composer_floor_bytes(scan->composer, parallel) > scan->limit_bytes) return false;
+    for (int i = tail->redo_count - 1; i >= 0; i--) {
+        set_redo(parallel, &tail->redos[i], tail->redos[i].layers_high);
+        if (meets(scan, parallel, scan->limit_bytes)) return true;
+    }
+    return false;
+}
+
+// Of tails that differ in ZeRO alone the one that shards most needs least; where something is moved
+// off the device all are taken to have room.
+bool group_has_room(struct scan *scan, const struct scan_group *group)
+{
+    const struct space_tails *tails = group->tails;
+    if (tails->moves_states || tails->moves_activations) return true;
+    for (int i = 0; i < tails->count; i++) {
+        const struct space_tail *tail = &tails->tails[i];
+        if (i + 1 < tails->count && same_pipeline(tail, tail + 1) && tail->zero < tail[1].zero)
+            continue;
+        struct parallel parallel = space_first(scan->space, group->group, tail);
+        if (any_redo_fits(scan, &parallel, tail)) return true;
+        if (take_balance(&parallel, group->balance) && any_redo_fits(scan, &parallel, tail))
+            return true;
+    }
+    return false;
+}
+
 // Balanced stages are searched where nobody pinned them, and nobody describes a pipeline that runs.
 void group_enter(struct scan *scan, struct scan_group *group)
 {
@@ -393,11 +447,6 @@ void group_enter(struct scan *scan, struct scan_group *group)
     bool may_balance = parallel.degree[AXIS_PP] > 1 && parallel.stage_layers_count == 0 &&
                        !search_describes_stages(scan->request->search);
     group->balance = may_balance ? composer_balance(scan->composer, &parallel) : NULL;
-}
-
-static bool same_pipeline(const struct space_tail *a, const struct space_tail *b)
-{
-    return a->vpp == b->vpp && a->schedule == b->schedule && a->in_flight == b->in_flight;
 }
 
 static double pipeline_bound(struct scan *scan, const struct scan_group *group,
@@ -424,16 +473,22 @@ double group_bound(struct scan *scan, const struct scan_group *group)
     return bound_s;
 }
 
-void group_scan(struct scan *scan, const struct scan_group *group)
+void group_scan(struct scan *scan, struct scan_group *group)
 {
     const struct space_tail *tails = group->tails->tails;
     bool bounded = !is_exhaustive(scan) && time_decides(scan);
     double bound_s = 0;
+    scan->pressed = false;
     for (int i = 0; i < group->tails->count; i++) {
+        if (search_should_stop(scan->request->search)) {
+            scan->result.stopped = scan->any = true;
+            return;
+        }
         bool same = i > 0 && same_pipeline(&tails[i], &tails[i - 1]);
         if (bounded && !same) bound_s = pipeline_bound(scan, group, &tails[i]);
         bool may = scan_may_take(scan, bound_s, 0);
         scan->any |= !may;
         if (may) scan_tail(scan, group, &tails[i]);
     }
+    group->pressed |= scan->pressed;
 }

@@ -10,24 +10,36 @@ struct scan {
     struct composer *composer;
     int64_t limit_bytes;
     double unfit_count;  // plans of the tail at hand, in one way to divide its stages
+    bool pressed;        // a plan of the group that keeps everything has no room
     bool any;            // a plan of the group fits and may be kept, or was too slow to be asked
     struct scan_result result;
+};
+
+// One micro-batch, or one sequence, through the whole model, and through each of its commonest
+// layers.
+struct probe {
+    struct bound_work work;
+    double layer_s;
 };
 
 struct scan_group {
     const struct space_group *group;
     const struct space_tails *tails;
-    bool done;           // scanned, or a smaller micro-batch has no room
-    double sequence_s;   // of its family: a lower bound on the layers' time a sequence
-    const int *balance;  // balanced stages; NULL: the even ones are best, or pinned
+    bool done;              // scanned, or a smaller micro-batch has no room
+    struct probe sequence;  // of its family: a lower bound on one sequence
+    double kept_s;          // a lower bound on its plans, if there were room to keep everything
+    bool pressed;           // there is not, for all of them
+    const int *balance;     // balanced stages; NULL: the even ones are best, or pinned
 };
 
 // Whether a plan with these lower limits could still be taken in; in an exhaustive scan always.
 bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes);
 // Makes the group the one that the composer is asked about, and balances its stages.
 void group_enter(struct scan *scan, struct scan_group *group);
+// Whether any plan of the group, which was entered, has room. Asked of the leanest of its plans.
+bool group_has_room(struct scan *scan, const struct scan_group *group);
 // The fastest pipeline of the group, with even or balanced stages, its lightest blocks, and nothing
 // once a step.
 double group_bound(struct scan *scan, const struct scan_group *group);
 // Offers the best plan of every tail to the ranking.
-void group_scan(struct scan *scan, const struct scan_group *group);
+void group_scan(struct scan *scan, struct scan_group *group);

@@ -1,6 +1,9 @@
 #include "planner/search.h"
 
 #include "core/progress.h"
+#include "plan/stages.h"
+#include "planner/cuts.h"
+#include "planner/polish.h"
 #include "planner/refine.h"
 #include "planner/refuse.h"
 #include "planner/remedies.h"
@@ -23,6 +26,7 @@ struct search {
     struct search_result *result;
     struct space *space;
     struct scan_request scan;
+    bool stopped;  // something was left out
 };
 
 static bool check_request(const struct search_request *request, struct err *err)
@@ -30,8 +34,11 @@ static bool check_request(const struct search_request *request, struct err *err)
     enum precision precision = request->workload.precision;
     assert(request->workload.seq_len > 0 && request->workload.global_batch > 0);
     if (!pins_check(&request->pins, err)) return false;
+    struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
+    if (!program_check_offload(request->cluster, &moved, err)) return false;
     return cluster_check_precision(request->cluster, precision, err) &&
-           stack_check_precision(request->stack, precision, err);
+           stack_check_precision(request->stack, precision, err) &&
+           stack_check_executed(request->stack, &request->workload, &moved, err);
 }
 
 // The whole plan, lowered anew and played event by event. What the search composed must be what the
@@ -58,6 +65,10 @@ static void simulate(struct search *search, struct candidate *plan)
     (void)whole_s;
     const struct memory_parts *memory = &evaluation.stage_memory[evaluation.worst_stage];
     assert(memory->reserved_bytes == plan->memory.reserved_bytes);
+    if (stages_are_free(evaluation.graph, &plan->parallel)) {
+        plan->parallel.stage_layers = NULL;
+        plan->parallel.stage_layers_count = 0;
+    }
     plan->cost = evaluation.simulation->cost;
     plan->memory = *memory;
     plan->worst_stage = evaluation.worst_stage;
@@ -67,31 +78,49 @@ static void simulate(struct search *search, struct candidate *plan)
     arena_reset(&search->work, mark);
 }
 
-// The finals: events judge the best plans of the closed form.
-static void judge(struct search *search, struct ranking *ranking, double bound_s)
+// What was looked at proves nothing.
+static void answer_stopped(struct search *search)
 {
+    struct search_result *result = search->result;
+    result->status = SEARCH_STOPPED;
+    result->bound_s = result->layers_s = 0;
+    result->bound_bytes = 0;
+}
+
+// The finals: events judge the best plans of the closed form.
+static void judge(struct search *search, struct scan_result *scanned, double bound_s)
+{
+    struct ranking *ranking = &scanned->ranking;
     struct search_result *result = search->result;
     result->bound_s = fmin(ranking->items[0].closed_form_s, bound_s);
     if (search->request->objective == OBJECTIVE_MEMORY) {
         result->bound_bytes = ranking->items[0].memory.reserved_bytes;
         result->bound_s = bound_s;
     }
+    int wanted = search->request->top > 0 ? search->request->top : 1;
     for (int i = 0; i < ranking->count; i++) {
-        simulate(search, &ranking->items[i]);
+        if (i == wanted && search_should_stop(search->request)) {
+            ranking->count = i;
+            search->stopped = true;
+        } else {
+            simulate(search, &ranking->items[i]);
+        }
     }
     ranking_sort(ranking);
-    int wanted = search->request->top > 0 ? search->request->top : 1;
     result->best_count = wanted < ranking->count ? wanted : ranking->count;
     result->best = ARENA_NEW(search->arena, struct candidate, result->best_count);
     for (int i = 0; i < result->best_count; i++) {
         result->best[i] = candidate_copy(search->arena, &ranking->items[i]);
     }
+    if (search->stopped) return answer_stopped(search);
     // The certificate, in whole nanoseconds and bytes.
     const struct candidate *best = &result->best[0];
+    result->cut_count = cuts_open(search->space, &search->scan.graphs, scanned, best, result->cuts);
     bool proven = search->request->objective == OBJECTIVE_MEMORY
                       ? best->memory.reserved_bytes == result->bound_bytes
                       : step_ns(best->closed_form_s) == step_ns(result->bound_s);
-    result->status = proven ? SEARCH_OPTIMAL : SEARCH_FEASIBLE;
+    enum search_status certain = result->cut_count == 0 ? SEARCH_OPTIMAL : SEARCH_BEST_OF;
+    result->status = proven ? certain : SEARCH_FEASIBLE;
 }
 
 static const char *largest_part(const struct memory_parts *memory)
@@ -118,6 +147,7 @@ static const char *largest_part(const struct memory_parts *memory)
 static void answer_closest(struct search *search)
 {
     struct search_result *result = search->result;
+    if (search->stopped) return answer_stopped(search);
     result->status = SEARCH_NOTHING_FITS;
     if (search->request->nothing == SEARCH_FITS_ONLY) return;
     struct scan_request scan = search->scan;
@@ -130,6 +160,7 @@ static void answer_closest(struct search *search)
     scan.objective = OBJECTIVE_MEMORY;
     scan.keep = 1;
     struct scan_result found = scan_space(&search->work, &search->scratch, &scan);
+    if (found.stopped) return answer_stopped(search);
     assert(found.ranking.count == 1);
     simulate(search, &found.ranking.items[0]);
     result->closest = candidate_copy(search->arena, &found.ranking.items[0]);
@@ -162,7 +193,24 @@ static double refine_layers(struct search *search, struct ranking *ranking)
     if (!search->scan.bases) return INFINITY;
     struct refine_result refined = refine(&search->work, &search->scratch, &search->scan, ranking);
     if (refined.asked_count > 0) search->result->layers_s = refined.layers_s;
+    search->stopped = search->stopped || refined.stopped;
     return refined.bound_s;
+}
+
+// Pricing every plan bounds none that the space does not hold: the pruned search is asked of those.
+static void bound_outside(struct search *search, struct scan_result *scanned)
+{
+    if (!search->request->exhaustive || scanned->ranking.count == 0) return;
+    struct search_request pruned = *search->request;
+    struct scan_request scan = search->scan;
+    pruned.exhaustive = false;
+    pruned.progress = NULL;
+    scan.search = &pruned;
+    scan.bases = NULL;
+    struct scan_result found = scan_space(&search->work, &search->scratch, &scan);
+    scanned->piped_s = found.piped_s;
+    scanned->pressed_s = found.pressed_s;
+    scanned->steady_s = found.steady_s;
 }
 
 static bool search_space(struct search *search, struct err *err)
@@ -185,13 +233,18 @@ static bool search_space(struct search *search, struct err *err)
         search->scan.bases->arena = &search->work;
     }
     struct scan_result scanned = scan_space(&search->work, &search->scratch, &search->scan);
+    bound_outside(search, &scanned);
     count(search, &scanned);
+    search->stopped = scanned.stopped;
     if (scanned.considered_count == 0) {
         return refuse_empty(search->arena, request, search->space, err);
     }
     if (scanned.ranking.count > 0) {
         double refined_s = refine_layers(search, &scanned.ranking);
-        judge(search, &scanned.ranking, fmin(scanned.bound_s, refined_s));
+        if (!search->stopped) {
+            polish(&search->work, &search->scratch, &search->scan, &scanned.ranking);
+        }
+        judge(search, &scanned, fmin(scanned.bound_s, refined_s));
     } else {
         answer_closest(search);
     }

@@ -5,6 +5,9 @@
 #include "cost_models/stack.h"
 #include "cost_models/step.h"
 #include "models/import.h"
+#include "planner/cut.h"
+
+#include <stdatomic.h>
 
 // The search: enumerates degrees (experts and context included), chunks, schedules, ZeRO,
 // recompute, micro-batch, axis order and uneven stages; bounds each group of plans from the graph
@@ -12,19 +15,22 @@
 // is below the plans kept; the best few are simulated event by event. What is pinned is kept.
 
 // What the user fixed. A value outside a set range, or forbidden, is never proposed.
+// A number or a choice of many bits is a range, a word its value or -1: not pinned.
 struct pins {
     struct int_range degree[AXIS_COUNT];
-    struct int_range vpp, micro_batch, zero, recompute_layers, zero_group, in_flight, bucket_bytes;
-    struct int_range offload;  // one offload_value (plan/offload.h); not set: none, unless ...
-    bool search_offload;       // ... what is moved is searched: states, whole layers, and then
-                               // classes of operators where they may win (planner/refine.h)
-    int sp;                    // -1 not pinned, 0, 1
-    int cp_kind;               // -1 or enum cp_kind
-    int recompute;             // -1 or a recompute_value (planner/choice.h)
-    int schedule;              // -1 or enum schedule_kind
-    int attention;             // -1 or enum attention
-    int overlap;               // -1 or a mask
-    int passes;                // -1 (all that the stack can do) or a mask
+#define RANGE_PIN(member) struct int_range member;
+#define WORD_PIN(member) int member;
+#define CHOICE_NUMBER(id, member, ...) RANGE_PIN(member)
+#define CHOICE_SIZE(id, member, ...) RANGE_PIN(member)
+#define CHOICE_SWITCH(id, member, ...) WORD_PIN(member)
+#define CHOICE_WORD(id, member, ...) WORD_PIN(member)
+#define CHOICE_WORDS(id, member, pin, ...) pin##_PIN(member)
+#include "plan/choices.inc"
+#undef RANGE_PIN
+#undef WORD_PIN
+    bool search_offload;  // `offload` not set: nothing is moved, unless this asks for a search of
+                          // states, whole layers, and then classes of operators where they may win
+                          // (planner/refine.h)
     const int *stage_layers;
     int stage_layers_count;
     bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
@@ -53,11 +59,19 @@ struct search_request {
     struct pins pins;
     enum objective objective;
     int top;          // plans wanted, best first
+    double below_s;   // plans that take this long are as good as none (closed form); 0: all count
     bool exhaustive;  // no bounds: prices every legal plan; proves the pruned search
     enum search_nothing nothing;
     void (*progress)(void *context, double done_ratio, double best_s, double plans_per_s);
     void *progress_context;
+    const atomic_bool *stop;  // once set, the search ends with the best so far; NULL: never
 };
+
+// Polled between groups of plans, tails and simulations.
+static inline bool search_should_stop(const struct search_request *request)
+{
+    return request->stop && atomic_load(request->stop);
+}
 
 struct candidate {
     struct parallel parallel;
@@ -70,11 +84,19 @@ struct candidate {
     bool simulated;
 };
 
-// Two statuses: the call's (err) and the answer's. Optimal means optimal in this space and under
-// the closed form, by certificate: no plan of the space is a nanosecond faster (smaller, when
-// memory is the objective) than the best one. Feasible means that the events put another plan
-// first; then bound_s says how much the closed form could still gain.
-enum search_status { SEARCH_OPTIMAL, SEARCH_FEASIBLE, SEARCH_NOTHING_FITS };
+// Two statuses: the call's (err) and the answer's. Optimal means optimal under the closed form, by
+// certificate: no plan that pins could ask for is a nanosecond faster (smaller, when memory is the
+// objective) than the best one. Best-of means the same of the space that was searched, of which
+// `cuts` says what it leaves out. Feasible means that the events put another plan first; then
+// bound_s says how much the closed form could still gain. Stopped is the best of the plans priced
+// until then (best_count 0: none that fits), and bounds are 0: nothing is proven.
+enum search_status {
+    SEARCH_OPTIMAL,
+    SEARCH_BEST_OF,
+    SEARCH_FEASIBLE,
+    SEARCH_NOTHING_FITS,
+    SEARCH_STOPPED
+};
 
 // Why choices were dropped, counted.
 enum drop { DROP_MEMORY, DROP_BOUND, DROP_STACK, DROP_DIVIDE, DROP_COUNT };
@@ -83,11 +105,13 @@ struct search_result {
     enum search_status status;
     struct candidate *best;  // best first
     int best_count;
-    double bound_s;           // proven: no plan in the space that fits is faster (closed form),
-                              // nor one by classes of the tails that were asked of
-    double layers_s;          // classes were asked of: the fastest of the space, which is whole
-                              // layers, and which the best by classes may be below; 0: not
-    int64_t bound_bytes;      // objective memory: none is smaller; else 0
+    double bound_s;       // proven: no plan in the space that fits is faster (closed form),
+                          // nor one by classes of the tails that were asked of
+    double layers_s;      // classes were asked of: the fastest of the space, which is whole
+                          // layers, and which the best by classes may be below; 0: not
+    int64_t bound_bytes;  // objective memory: none is smaller; else 0
+    struct open_cut cuts[CUT_COUNT];
+    int cut_count;
     double considered_count;  // plans the space holds
     double priced_count;      // of them through the closed form
     // considered = memory + bound + those kept. Stack and divide count meshes and schedules that

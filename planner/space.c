@@ -14,6 +14,8 @@ static const struct {
     unsigned classes;
 } RECOMPUTES[] = {
     {RECOMPUTE_NONE, 0},
+    {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_NORM},
+    {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_ACTIVATION},
     {RECOMPUTE_SELECTIVE, LIGHT_CLASSES},
     {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_ATTENTION},
     {RECOMPUTE_SELECTIVE, LIGHT_CLASSES | 1u << OP_CLASS_ATTENTION},
@@ -50,6 +52,11 @@ static unsigned classes_of(const struct graph *graph)
     return classes;
 }
 
+unsigned space_classes(const struct search_request *request, const struct graph *graph)
+{
+    return classes_of(graph) & request->stack->recompute_classes;
+}
+
 static bool value_has(const struct space_values *values, int value)
 {
     for (int i = 0; i < values->count; i++) {
@@ -64,7 +71,7 @@ struct space_values space_recomputes(const struct search_request *request,
 {
     const struct pins *pins = &request->pins;
     struct space_values values = {0};
-    unsigned known = classes_of(graph) & request->stack->recompute_classes;
+    unsigned known = space_classes(request, graph);
     for (size_t i = 0; i < sizeof RECOMPUTES / sizeof *RECOMPUTES && pins->recompute < 0; i++) {
         unsigned classes = RECOMPUTES[i].classes & known;
         bool empty = RECOMPUTES[i].recompute == RECOMPUTE_SELECTIVE && classes == 0;
@@ -117,9 +124,22 @@ void space_drop(struct space *space, enum drop why, const struct err *err)
 static bool leaves_fixed(const struct space *space)
 {
     const struct pins *pins = &space->request->pins;
-    return pins_allow(pins, CHOICE_OVERLAP, space->overlap) &&
-           pins_allow(pins, CHOICE_BUCKET_BYTES, space->bucket_bytes) &&
-           pins_allow(pins, CHOICE_PASSES, space->passes);
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        bool is_fixed = !choice_is_searched(choice);
+        if (is_fixed && !pins_allow(pins, choice, choice_value(&space->fixed, choice)))
+            return false;
+    }
+    return true;
+}
+
+static struct parallel fixed_choices(const struct pins *pins, const struct stack *stack)
+{
+    struct parallel fixed = {.overlap = stack->overlap_default, .passes = stack->passes};
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        struct int_range pin = pins_get(pins, choice);
+        if (pin.set && !choice_is_searched(choice)) choice_put(&fixed, choice, pin.low);
+    }
+    return fixed;
 }
 
 struct space *space_make(struct arena *arena, const struct search_request *request,
@@ -138,9 +158,7 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
                                    stack->sequence_parallel ? 1u << 0 | 1u << 1 : 1u << 0);
     space->cp_kinds =
         of_the_stack(allowed_values(pins, CHOICE_CP_KIND, CP_KIND_COUNT), stack->cp_kinds);
-    if (pins->bucket_bytes.set) space->bucket_bytes = (int)pins->bucket_bytes.low;
-    space->overlap = pins->overlap >= 0 ? (unsigned)pins->overlap : stack->overlap_default;
-    space->passes = pins->passes >= 0 ? (unsigned)pins->passes : stack->passes;
+    space->fixed = fixed_choices(pins, stack);
     if (space->attentions.count == 0 || space->cp_kinds.count == 0) return space;
     if (!leaves_fixed(space)) return space;
     const struct graph *graph =

@@ -1,5 +1,6 @@
 #pragma once
 #include "planner/choice.h"
+#include "planner/cut.h"
 #include "planner/index.h"
 
 // The space of plans that pins, stack and divisibility leave. It is a tree: a *mesh* (degrees and
@@ -52,15 +53,28 @@ struct space_tail {
     int move_count;
 };
 
+// How far a schedule can hide that stages wait for each other.
+enum pipeline_kind {
+    PIPELINE_FUSED = 1,    // one chunk a stage, W right behind B
+    PIPELINE_CHUNKED = 2,  // several chunks, W right behind B
+    PIPELINE_PARTED = 4    // W is put off
+};
+
 struct space_tails {
     const struct space_tail *tails;
     int count;
     double plan_count;
     int zero_least, zero_most;
-    bool one_chunk;     // no schedule with more chunks, and each runs W right behind B
-    bool redoes;        // no tail keeps all activations
-    bool moves_states;  // a plan keeps the optimizer's elsewhere
+    unsigned kinds;          // of pipelines, a mask of enum pipeline_kind
+    bool redoes;             // no tail keeps all activations
+    bool moves_states;       // a plan keeps the optimizer's elsewhere
+    bool moves_activations;  // or activations
+    double hold_ratio;       // the least of the schedules (struct schedule_row)
+    int in_flight_least;     // the lowest cap that a plan sets; 0: none does
 };
+
+// A space of more meshes than this is cut in its degrees.
+enum { SPACE_MESHES_MOST = 1024 };
 
 enum { SPACE_VALUE_MAX = 64 };
 struct space_values {
@@ -73,13 +87,14 @@ struct space {
     const struct search_request *request;
     int layer_count;  // of the model
     struct space_values zeros, recomputes, schedules, attentions, switches, cp_kinds;
-    int bucket_bytes;
-    unsigned overlap, passes;
+    struct parallel fixed;  // choices that are not searched: what is pinned, else the default
     struct space_mesh *meshes;
     int mesh_count;
     struct space_group *groups;  // mesh by mesh; micro-batches of a family in ascending order
     int group_count;
     struct index tails;          // known so far
+    unsigned cuts;               // of the degrees, 1 << enum cut
+    bool narrow;                 // cut in its degrees
     double dropped[DROP_COUNT];  // meshes and kinds of tails without any legal plan
     struct err refused;          // why the first of them was
 };
@@ -96,6 +111,8 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
 // first, as far as the pins leave them.
 struct space_values space_recomputes(const struct search_request *request,
                                      const struct graph *graph);
+// Classes of operators that the model has and the stack can redo: a mask of 1 << enum op_class.
+unsigned space_classes(const struct search_request *request, const struct graph *graph);
 // planner/space_mesh.c: the meshes, with the groups of each.
 void space_add_meshes(struct space *space, const struct space_graphs *graphs);
 void space_drop(struct space *space, enum drop why, const struct err *err);

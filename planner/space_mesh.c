@@ -5,28 +5,32 @@
 #include <assert.h>
 #include <string.h>
 
-// Past this many tokens on a rank larger micro-batches gain nothing: every kernel runs in many
-// waves by then. A pin may go further.
+// What a space with very many meshes leaves out. Past so many tokens on a rank larger micro-batches
+// gain nothing: every kernel runs in many waves by then.
 static const int64_t MICRO_BATCH_TOKENS_MOST = 1 << 15;
 // Context parallelism of shorter pieces than this sends keys for longer than it works on them, and
-// more micro-batches or tensor ranks do the same for less (estimated). A pin may go further.
+// more micro-batches or tensor ranks do the same for less (estimated).
 static const int64_t CP_TOKENS_LEAST = 2048;
-
-// A tensor group communicates in every operator: over more than two nodes it never pays, and nodes
-// of few GPUs are joined by a network that may be taken for a fabric (estimated). A pin may go
-// further.
+// A tensor group communicates in every operator: over more than two nodes it hardly ever pays, and
+// nodes of few GPUs are joined by a network that may be taken for a fabric (estimated).
 static const int TP_NODES_MOST = 2;
 static const int64_t TP_RANKS_LEAST = 8;
 
 // tp stays innermost or second: a tensor group that skips both dp and pp neighbours has no link
-// that another order would not give it cheaper.
-static const enum axis ORDERS[][4] = {
+// that another order would not give it cheaper. Axes of which a search by itself takes none are
+// put in by add_other_axes.
+enum { SEARCHED_AXES = 4 };
+static const enum axis ORDERS[][SEARCHED_AXES] = {
     {AXIS_TP, AXIS_CP, AXIS_DP, AXIS_PP},
     {AXIS_TP, AXIS_CP, AXIS_PP, AXIS_DP},
     {AXIS_DP, AXIS_TP, AXIS_CP, AXIS_PP},
     {AXIS_PP, AXIS_TP, AXIS_CP, AXIS_DP},
 };
-enum { ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS, DIVISOR_MAX = 512, SHAPE_COUNT = 9 };
+enum {
+    ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS,
+    DIVISOR_MAX = 512,
+    SHAPE_COUNT = AXIS_COUNT + 3
+};
 // Experts take their ranks from the innermost axes; the orders that do not begin with tp would put
 // them beside it.
 enum { ORDER_KINDS_OF_EXPERTS = 2 };
@@ -47,6 +51,13 @@ struct build {
     struct space_values switches;  // of sp, legal with the degrees at hand
 };
 
+static bool is_searched(enum axis axis)
+{
+    for (int i = 0; i < SEARCHED_AXES; i++)
+        if (ORDERS[0][i] == axis) return true;
+    return false;
+}
+
 // Values of one choice.
 struct degrees {
     int values[DIVISOR_MAX];
@@ -56,6 +67,15 @@ struct degrees {
 static const struct pins *pins_of(const struct build *build)
 {
     return &build->space->request->pins;
+}
+
+// Whether a value that nobody pinned is left out because the space is narrow; the cut is noted.
+static bool is_cut(const struct build *build, enum choice choice, enum cut cut, bool beyond)
+{
+    struct space *space = build->space;
+    if (!space->narrow || !beyond || pins_get(pins_of(build), choice).set) return false;
+    space->cuts |= 1u << cut;
+    return true;
 }
 
 // How far the search widens a degree by itself: not at all where the stack has no such axis.
@@ -84,19 +104,17 @@ static struct parallel mesh_parallel(const struct build *build, const struct spa
 {
     const struct space *space = build->space;
     const struct pins *pins = pins_of(build);
-    struct parallel parallel = {.vpp = 1,
-                                .micro_batch = 1,
-                                .zero = mesh->zero_group > 0 ? 1 : 0,
-                                .zero_group = mesh->zero_group,
-                                .recompute_layers = -1,
-                                .schedule = SCHEDULE_1F1B,
-                                .cp_kind = mesh->cp_kind,
-                                .passes = space->passes,
-                                .overlap = space->overlap,
-                                .bucket_bytes = space->bucket_bytes,
-                                .stage_layers = pins->stage_layers,
-                                .stage_layers_count = pins->stage_layers_count,
-                                .order_count = mesh->order_count};
+    struct parallel parallel = space->fixed;
+    parallel.vpp = 1;
+    parallel.micro_batch = 1;
+    parallel.zero = mesh->zero_group > 0 ? 1 : 0;
+    parallel.zero_group = mesh->zero_group;
+    parallel.recompute_layers = -1;
+    parallel.schedule = SCHEDULE_1F1B;
+    parallel.cp_kind = mesh->cp_kind;
+    parallel.stage_layers = pins->stage_layers;
+    parallel.stage_layers_count = pins->stage_layers_count;
+    parallel.order_count = mesh->order_count;
     memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
     memcpy(parallel.order, mesh->order, sizeof parallel.order);
     return parallel;
@@ -118,7 +136,6 @@ static bool place(const struct build *build, const struct space_mesh *mesh,
     axes[AXIS_COUNT] = axes[AXIS_DP] | axes[AXIS_CP];
     axes[AXIS_COUNT + 1] = mesh_shard_axes(&laid, &parallel, PARAMETER_DENSE);
     axes[AXIS_COUNT + 2] = mesh_shard_axes(&laid, &parallel, PARAMETER_EXPERT);
-    static_assert(AXIS_COUNT + 3 == SHAPE_COUNT, "a shape for each");
     for (int i = 0; i < SHAPE_COUNT; i++) {
         placement->shapes[i] = mesh_group(&laid, cluster, axes[i]);
     }
@@ -142,13 +159,18 @@ static bool placement_equal(const struct placement *a, const struct placement *b
     return true;
 }
 
-static void *grown(struct arena *arena, void *items, int count, int *capacity, size_t size)
+// An order of the searched axes with the others in it: each behind the one that precedes it in the
+// table of axes.
+static void add_other_axes(const enum axis searched[SEARCHED_AXES], struct space_mesh *mesh)
 {
-    if (count < *capacity) return items;
-    *capacity = *capacity ? 2 * *capacity : 64;
-    char *bigger = arena_alloc(arena, (size_t)*capacity, size);
-    if (count) memcpy(bigger, items, (size_t)count * size);
-    return bigger;
+    mesh->order_count = 0;
+    for (int i = 0; i < SEARCHED_AXES; i++) {
+        enum axis axis = searched[i];
+        mesh->order[mesh->order_count++] = axis;
+        for (axis++; axis < AXIS_COUNT && !is_searched(axis); axis++) {
+            if (axis_takes_ranks(axis)) mesh->order[mesh->order_count++] = axis;
+        }
+    }
 }
 
 static void add_groups(struct build *build, int mesh_index)
@@ -157,8 +179,7 @@ static void add_groups(struct build *build, int mesh_index)
     for (int a = 0; a < space->attentions.count; a++) {
         for (int s = 0; s < build->switches.count; s++) {
             for (int m = 0; m < build->micro_batch_count; m++) {
-                space->groups = grown(space->arena, space->groups, space->group_count,
-                                      &build->group_capacity, sizeof *space->groups);
+                ARENA_GROW(space->arena, space->groups, space->group_count, build->group_capacity);
                 space->groups[space->group_count++] = (struct space_group){
                     .mesh = mesh_index,
                     .attention = (enum attention)space->attentions.values[a],
@@ -170,6 +191,12 @@ static void add_groups(struct build *build, int mesh_index)
     }
 }
 
+// Nothing more is added to a space that is going to be cut.
+static bool is_too_wide(const struct space *space)
+{
+    return !space->narrow && space->mesh_count >= SPACE_MESHES_MOST;
+}
+
 static void add_orders(struct build *build, const struct space_mesh *degrees_only)
 {
     struct space *space = build->space;
@@ -178,16 +205,14 @@ static void add_orders(struct build *build, const struct space_mesh *degrees_onl
     int kinds = build->graph->expert_count > 0 ? ORDER_KINDS_OF_EXPERTS : ORDER_KINDS;
     for (int order = 0; order < kinds; order++) {
         struct space_mesh mesh = *degrees_only;
-        mesh.order_count = 4;
-        memcpy(mesh.order, ORDERS[order], sizeof ORDERS[order]);
+        add_other_axes(ORDERS[order], &mesh);
         bool is_new = place(build, &mesh, &placements[count]);
         for (int i = 0; i < count && is_new; i++) {
             is_new = !placement_equal(&placements[count], &placements[i]);
         }
-        if (!is_new) continue;
+        if (!is_new || is_too_wide(space)) continue;
         count++;
-        space->meshes = grown(space->arena, space->meshes, space->mesh_count, &build->mesh_capacity,
-                              sizeof *space->meshes);
+        ARENA_GROW(space->arena, space->meshes, space->mesh_count, build->mesh_capacity);
         space->meshes[space->mesh_count++] = mesh;
         add_groups(build, space->mesh_count - 1);
     }
@@ -201,17 +226,21 @@ static void find_micro_batches(struct build *build, const struct space_mesh *mes
     build->micro_batch_count = 0;
     if (workload->global_batch % dp != 0) return;
     int64_t share = workload->global_batch / dp;
+    struct degrees all = degrees_of(build, CHOICE_MICRO_BATCH, share, share);
     int64_t most = MICRO_BATCH_TOKENS_MOST * mesh->degree[AXIS_CP] / workload->seq_len;
-    struct degrees all = degrees_of(build, CHOICE_MICRO_BATCH, share, most > 1 ? most : 1);
-    build->micro_batch_count = all.count;
-    memcpy(build->micro_batches, all.values, sizeof build->micro_batches);
+    for (int i = 0; i < all.count; i++) {
+        int size = all.values[i];
+        bool beyond = size > 1 && size > most;
+        if (is_cut(build, CHOICE_MICRO_BATCH, CUT_MICRO_BATCH, beyond)) break;
+        build->micro_batches[build->micro_batch_count++] = size;
+    }
 }
 
 static void add_degrees(struct build *build, const struct space_mesh *mesh)
 {
     struct space *space = build->space;
     struct parallel parallel = mesh_parallel(build, mesh);
-    struct err err = {0};
+    struct err err = {.kind = space->refused.kind};  // the first refusal is put into words
     if (build->micro_batch_count == 0) {
         err_set(&err, ERR_USAGE, "dp %d has no micro-batch that splits batch %lld evenly",
                 mesh->degree[AXIS_DP], (long long)space->request->workload.global_batch);
@@ -220,10 +249,10 @@ static void add_degrees(struct build *build, const struct space_mesh *mesh)
     }
     parallel.micro_batch = build->micro_batches[0];
     // Without tp there is nothing that sp could split: its first allowed value stands for both.
-    // With experts it stays on where that is legal, as the stacks that have experts demand it
-    // (Megatron-Core): off is for pins. Else on first, which needs less memory.
+    // Else on first, which needs less memory; with experts the stacks that have them demand it.
     bool tensor = mesh->degree[AXIS_TP] > 1;
-    int most = tensor && build->graph->expert_count == 0 ? space->switches.count : 1;
+    int most = tensor ? space->switches.count : 1;
+    if (most > 1 && is_cut(build, CHOICE_SP, CUT_SP, build->graph->expert_count > 0)) most = 1;
     build->switches.count = 0;
     for (int i = 0; i < space->switches.count && build->switches.count < most; i++) {
         int at = tensor ? space->switches.count - 1 - i : i;
@@ -300,8 +329,8 @@ static void add_experts(struct build *build, struct space_mesh *mesh)
     for (int i = 0; i < eps.count; i++) {
         for (int k = 0; k < etps.count; k++) {
             int one = eps.values[i], other = etps.values[k];
-            bool whole = other == 1 || other == mesh->degree[AXIS_TP];
-            if (!etp.set && !whole) continue;
+            bool part = other != 1 && other != mesh->degree[AXIS_TP];
+            if (is_cut(build, CHOICE_ETP, CUT_ETP, part)) continue;
             // Other meshes may have the ranks that a good degree lacks here.
             if (ranks % ((int64_t)one * other) != 0 && experts % one == 0) continue;
             mesh->degree[AXIS_EP] = one;
@@ -322,12 +351,38 @@ static void add_kinds(struct build *build, struct space_mesh *mesh)
     }
 }
 
-static bool is_worth_cutting(const struct build *build, int cp)
+// What does not divide is left to the check only where it is pinned: its answer names what would.
+static bool may_cut(const struct build *build, int cp)
 {
     const struct search_request *request = build->space->request;
-    if (cp == 1 || pins_get(&request->pins, CHOICE_CP).set) return true;
-    int64_t seq = request->workload.seq_len;
-    return seq % cp == 0 && seq / cp >= CP_TOKENS_LEAST;
+    return pins_get(&request->pins, CHOICE_CP).set || request->workload.seq_len % cp == 0;
+}
+
+static bool may_split(const struct build *build, const struct graph *graph, int tp)
+{
+    return pins_get(pins_of(build), CHOICE_TP).set || graph->head_count % tp == 0;
+}
+
+// Axes that no search tries by itself have the degrees that are pinned.
+static struct space_mesh pinned_mesh(const struct pins *pins)
+{
+    struct space_mesh mesh = {0};
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        const struct int_range *pin = &pins->degree[axis];
+        bool is_pinned = pin->set && axis_takes_ranks(axis) && !is_searched(axis);
+        mesh.degree[axis] = is_pinned ? (int)pin->low : 1;
+    }
+    return mesh;
+}
+
+// The ranks that the others leave; 0 where they do not divide.
+static int64_t searched_ranks(const struct search_request *request)
+{
+    const struct space_mesh mesh = pinned_mesh(&request->pins);
+    int64_t ranks = request->cluster->rank_count;
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        ranks = ranks % mesh.degree[axis] == 0 ? ranks / mesh.degree[axis] : 0;
+    return ranks;
 }
 
 static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
@@ -339,31 +394,47 @@ static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
         bool staged = pins->stage_layers_count > 0;
         if (staged && pps.values[p] != pins->stage_layers_count) continue;
         if (!pins_allow(pins, CHOICE_DP, dp) || pps.values[p] > STAGE_MAX) continue;
-        struct space_mesh mesh = {.degree = {[AXIS_TP] = tp,
-                                             [AXIS_CP] = cp,
-                                             [AXIS_EP] = 1,
-                                             [AXIS_ETP] = 1,
-                                             [AXIS_PP] = pps.values[p],
-                                             [AXIS_DP] = (int)dp}};
+        if (is_too_wide(build->space)) return;
+        struct space_mesh mesh = pinned_mesh(pins);
+        mesh.degree[AXIS_TP] = tp;
+        mesh.degree[AXIS_CP] = cp;
+        mesh.degree[AXIS_PP] = pps.values[p];
+        mesh.degree[AXIS_DP] = (int)dp;
         add_kinds(build, &mesh);
+    }
+}
+
+static void add_meshes(struct space *space, const struct space_graphs *graphs)
+{
+    struct build build = {.space = space, .graphs = graphs};
+    int64_t ranks = searched_ranks(space->request);
+    enum attention attention = (enum attention)space->attentions.values[0];
+    const struct graph *whole = graphs->of(graphs->context, attention, 1);
+    struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, ranks));
+    int64_t most = TP_NODES_MOST * space->request->cluster->nodes[0].gpus;
+    if (most < TP_RANKS_LEAST) most = TP_RANKS_LEAST;
+    for (int t = 0; t < tps.count; t++) {
+        bool beyond = tps.values[t] > most;
+        if (!may_split(&build, whole, tps.values[t])) continue;
+        if (is_cut(&build, CHOICE_TP, CUT_TP, beyond)) continue;
+        int64_t rest = ranks / tps.values[t];
+        struct degrees cps = degrees_of(&build, CHOICE_CP, rest, widest(&build, AXIS_CP, rest));
+        build.graph = graphs->of(graphs->context, attention, tps.values[t]);
+        for (int c = 0; c < cps.count; c++) {
+            int cp = cps.values[c];
+            bool is_short = cp > 1 && space->request->workload.seq_len / cp < CP_TOKENS_LEAST;
+            if (!may_cut(&build, cp) || is_cut(&build, CHOICE_CP, CUT_CP, is_short)) continue;
+            add_pipelines(&build, tps.values[t], cps.values[c], rest / cps.values[c]);
+        }
     }
 }
 
 void space_add_meshes(struct space *space, const struct space_graphs *graphs)
 {
-    struct build build = {.space = space, .graphs = graphs};
-    int64_t ranks = space->request->cluster->rank_count;
-    int64_t most = TP_NODES_MOST * space->request->cluster->nodes[0].gpus;
-    if (most < TP_RANKS_LEAST) most = TP_RANKS_LEAST;
-    struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, most));
-    for (int t = 0; t < tps.count; t++) {
-        enum attention attention = (enum attention)space->attentions.values[0];
-        int64_t rest = ranks / tps.values[t];
-        struct degrees cps = degrees_of(&build, CHOICE_CP, rest, widest(&build, AXIS_CP, rest));
-        build.graph = graphs->of(graphs->context, attention, tps.values[t]);
-        for (int c = 0; c < cps.count; c++) {
-            if (!is_worth_cutting(&build, cps.values[c])) continue;
-            add_pipelines(&build, tps.values[t], cps.values[c], rest / cps.values[c]);
-        }
-    }
+    const struct space empty = *space;
+    add_meshes(space, graphs);
+    if (space->mesh_count < SPACE_MESHES_MOST) return;
+    *space = empty;
+    space->narrow = true;
+    add_meshes(space, graphs);
 }

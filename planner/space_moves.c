@@ -1,6 +1,7 @@
 #include "planner/space.h"
 
 #include "models/graph.h"
+#include "plan/unexecuted.h"
 
 // Where optimizer states may be, times where activations may be. Of activations whole layers are
 // moved, the first of each stage: classes of operators are for pins.
@@ -49,10 +50,14 @@ int space_moves(const struct search_request *request, int layers_most,
                 move.layers_low = 1;
                 move.layers_high = most;
             }
-            bool is_there =
-                has_tier(request->cluster, activations) && has_tier(request->cluster, optimizer);
+            bool is_moved = activations != TIER_DEVICE || optimizer != TIER_DEVICE;
+            bool is_there = has_tier(request->cluster, activations) &&
+                            has_tier(request->cluster, optimizer) &&
+                            (!is_moved || request->stack->copy_ratio > 0);
+            bool is_run = !stack_is_executed(request->stack) ||
+                          !unexecuted_of(&request->workload, &move.offload);
             bool is_empty = activations != TIER_DEVICE && most < 1;
-            if (is_there && !is_empty && any_allowed(pins, &move)) moves[count++] = move;
+            if (is_there && is_run && !is_empty && any_allowed(pins, &move)) moves[count++] = move;
         }
     }
     return count;

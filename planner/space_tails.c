@@ -3,6 +3,7 @@
 #include "plan/program.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 // Tails depend on these of a group and nothing else; compared byte by byte.
@@ -29,13 +30,7 @@ struct build {
 
 static void add_tail(struct build *build, const struct space_tail *tail)
 {
-    if (build->count == build->capacity) {
-        int capacity = build->capacity ? 2 * build->capacity : 64;
-        struct space_tail *bigger = ARENA_NEW(build->arena, struct space_tail, capacity);
-        if (build->count) memcpy(bigger, build->items, (size_t)build->count * sizeof *bigger);
-        build->items = bigger;
-        build->capacity = capacity;
-    }
+    ARENA_GROW(build->arena, build->items, build->count, build->capacity);
     build->items[build->count++] = *tail;
 }
 
@@ -45,26 +40,22 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
 {
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     const struct pins *pins = &space->request->pins;
-    struct parallel parallel = {
-        .sp = group->sp,
-        .vpp = tail->vpp,
-        .micro_batch = group->micro_batch,
-        .zero = tail->zero,
-        .zero_group = tail->zero > 0 ? mesh->zero_group : 0,
-        .recompute = redo->recompute,
-        .recompute_classes = redo->classes,
-        .recompute_layers = layers,
-        .schedule = tail->schedule,
-        .in_flight = tail->in_flight,
-        .cp_kind = mesh->cp_kind,
-        .passes = space->passes,
-        .attention = group->attention,
-        .overlap = space->overlap,
-        .bucket_bytes = space->bucket_bytes,
-        .order_count = mesh->order_count,
-        .stage_layers = pins->stage_layers,
-        .stage_layers_count = pins->stage_layers_count,
-    };
+    struct parallel parallel = space->fixed;
+    parallel.sp = group->sp;
+    parallel.vpp = tail->vpp;
+    parallel.micro_batch = group->micro_batch;
+    parallel.zero = tail->zero;
+    parallel.zero_group = tail->zero > 0 ? mesh->zero_group : 0;
+    parallel.recompute = redo->recompute;
+    parallel.recompute_classes = redo->classes;
+    parallel.recompute_layers = layers;
+    parallel.schedule = tail->schedule;
+    parallel.in_flight = tail->in_flight;
+    parallel.cp_kind = mesh->cp_kind;
+    parallel.attention = group->attention;
+    parallel.order_count = mesh->order_count;
+    parallel.stage_layers = pins->stage_layers;
+    parallel.stage_layers_count = pins->stage_layers_count;
     memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
     memcpy(parallel.order, mesh->order, sizeof parallel.order);
     const struct search_request *request = space->request;
@@ -110,10 +101,12 @@ static int stage_layers_most(const struct build *build, const struct parallel *p
 
 // -1 means all layers; a number of them is worth a plan of its own where whole layers are redone. A
 // pinned number is kept as it is.
-static int redo_ranges(const struct pins *pins, struct space_redo redo, int layers_most,
-                       struct space_redo *ranges)
+static int redo_ranges(const struct search_request *request, struct space_redo redo,
+                       int layers_most, struct space_redo *ranges)
 {
-    struct int_range pinned = pins_get(pins, CHOICE_RECOMPUTE_LAYERS);
+    struct int_range pinned = pins_get(&request->pins, CHOICE_RECOMPUTE_LAYERS);
+    bool is_whole = request->stack->recompute_whole >> redo.recompute & 1;
+    if (pinned.set && pinned.low >= 0 && is_whole) return 0;
     if (pinned.set) {
         if (redo.recompute == RECOMPUTE_NONE && pinned.low > 0) return 0;
         redo.layers_low = (int)pinned.low;
@@ -123,7 +116,7 @@ static int redo_ranges(const struct pins *pins, struct space_redo redo, int laye
         return redo.layers_low <= redo.layers_high;
     }
     int count = 0;
-    if (redo.recompute == RECOMPUTE_FULL && layers_most > 1) {
+    if (redo.recompute != RECOMPUTE_NONE && layers_most > 1 && !is_whole) {
         redo.layers_low = 1;
         redo.layers_high = layers_most - 1;
         ranges[count++] = redo;
@@ -140,7 +133,7 @@ static bool stack_allows(const struct build *build, const struct parallel *paral
     const char *why = NULL;
     bool ok = stack_can_run(stack, parallel, build->arena, &why);
     if (!ok) {
-        struct err err = {0};
+        struct err err = {.kind = build->space->refused.kind};
         err_set(&err, ERR_USAGE, "%s", why);
         space_drop(build->space, DROP_STACK, &err);
     }
@@ -200,7 +193,7 @@ static bool add_redos(struct build *build, struct space_tail tail, int layers_mo
             if (keeps_all && space->request->stack->recompute >> RECOMPUTE_NONE & 1) return false;
             continue;
         }
-        count += redo_ranges(&space->request->pins, redo, layers_most, &redos[count]);
+        count += redo_ranges(space->request, redo, layers_most, &redos[count]);
     }
     count = keep_moving(build, &tail, redos, count);
     if (count == 0) return false;
@@ -212,11 +205,20 @@ static bool add_redos(struct build *build, struct space_tail tail, int layers_mo
     return true;
 }
 
+// Whether several ranks have the same parameters: those of experts may be repeated over tp alone.
+static bool is_sharded(const struct build *build, const struct space_mesh *mesh)
+{
+    int64_t data = (int64_t)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
+    int64_t split = (int64_t)mesh->degree[AXIS_EP] * mesh->degree[AXIS_ETP];
+    bool has_experts = build->graph->expert_count > 0;
+    return data > 1 || (has_experts && data * mesh->degree[AXIS_TP] > split);
+}
+
 static void add_sharding(struct build *build, struct space_tail tail, int layers_most)
 {
     const struct space *space = build->space;
     const struct space_mesh *mesh = &space->meshes[build->group->mesh];
-    bool sharded = mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP] > 1;
+    bool sharded = is_sharded(build, mesh);
     bool group_pinned = pins_get(&space->request->pins, CHOICE_ZERO_GROUP).set;
     bool taken = false;
     for (int z = 0; z < space->zeros.count; z++) {
@@ -231,33 +233,18 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
     }
 }
 
-// The chunks a stage worth trying: those that divide its layers, or its layers with the embedding
-// and the head counted as layers.
-static bool worth_trying(const struct build *build, int vpp)
-{
-    const struct space *space = build->space;
-    int stages = space->meshes[build->group->mesh].degree[AXIS_PP];
-    if (pins_get(&space->request->pins, CHOICE_VPP).set) return true;
-    int chunks = stages * vpp;
-    return space->layer_count % chunks == 0 || (space->layer_count + 2) % chunks == 0 || vpp <= 2;
-}
-
 static struct space_tail bare_tail(const struct space *space, enum schedule_kind schedule, int vpp)
 {
     return (struct space_tail){.vpp = vpp, .schedule = schedule, .zero = space->zeros.values[0]};
 }
 
-// Whether everything divides with so many chunks; else the reason is kept.
+// Whether everything divides with so many chunks; else the first reason is kept.
 static bool divides(struct build *build, const struct parallel *parallel)
 {
     struct space *space = build->space;
     const struct search_request *request = space->request;
-    struct err err = {0};
-    if (program_check(build->graph, request->cluster, &request->workload, parallel, &err)) {
-        return true;
-    }
-    if (!space->refused.kind) space->refused = err;
-    return false;
+    return program_check(build->graph, request->cluster, &request->workload, parallel,
+                         &space->refused);
 }
 
 static int micro_batch_count(const struct space *space, const struct space_group *group)
@@ -315,7 +302,7 @@ static bool add_chunks(struct build *build, enum schedule_kind schedule, int vpp
     struct space *space = build->space;
     const struct pins *pins = &space->request->pins;
     struct space_tail tail = bare_tail(space, schedule, vpp);
-    if (!pins_allow(pins, CHOICE_VPP, vpp) || !worth_trying(build, vpp)) return false;
+    if (!pins_allow(pins, CHOICE_VPP, vpp)) return false;
     int caps[SPACE_VALUE_MAX];
     int cap_count = caps_of(build, schedule, caps), before = build->count;
     for (int i = 0; i < cap_count; i++) {
@@ -364,6 +351,12 @@ static void build_tails(struct build *build)
     }
 }
 
+static unsigned space_kind(const struct space_tail *tail)
+{
+    if (!schedule_row(tail->schedule)->backward_fused) return PIPELINE_PARTED;
+    return tail->vpp > 1 ? PIPELINE_CHUNKED : PIPELINE_FUSED;
+}
+
 static double move_plan_count(const struct space_tail *tail, const struct space_redo *redo)
 {
     double count = 0;
@@ -379,15 +372,22 @@ static struct space_tails describe(const struct build *build)
     struct space_tails tails = {.tails = build->items,
                                 .count = build->count,
                                 .zero_least = 3,
-                                .one_chunk = true,
-                                .redoes = true};
+                                .redoes = true,
+                                .hold_ratio = 1};
     for (int i = 0; i < build->count; i++) {
         const struct space_tail *tail = &build->items[i];
         if (tail->zero < tails.zero_least) tails.zero_least = tail->zero;
         if (tail->zero > tails.zero_most) tails.zero_most = tail->zero;
-        for (int m = 0; m < tail->move_count; m++)
+        for (int m = 0; m < tail->move_count; m++) {
             tails.moves_states |= tail->moves[m].offload.optimizer != TIER_DEVICE;
-        tails.one_chunk &= tail->vpp == 1 && schedule_row(tail->schedule)->backward_fused;
+            tails.moves_activations |= offload_moves_activations(&tail->moves[m].offload);
+        }
+        const struct schedule_row *row = schedule_row(tail->schedule);
+        tails.kinds |= space_kind(tail);
+        tails.hold_ratio = fmin(tails.hold_ratio, row->hold_ratio);
+        int cap = tail->in_flight;
+        if (cap > 0 && (tails.in_flight_least == 0 || cap < tails.in_flight_least))
+            tails.in_flight_least = cap;
         for (int r = 0; r < tail->redo_count; r++) {
             const struct space_redo *redo = &tail->redos[r];
             tails.plan_count +=
@@ -398,8 +398,10 @@ static struct space_tails describe(const struct build *build)
     return tails;
 }
 
-static struct tails_key key_of(const struct space *space, const struct space_group *group)
+static struct tails_key key_of(const struct build *build)
 {
+    const struct space *space = build->space;
+    const struct space_group *group = build->group;
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     struct tails_key key = {
         .stage_count = mesh->degree[AXIS_PP],
@@ -407,7 +409,7 @@ static struct tails_key key_of(const struct space *space, const struct space_gro
         .attention = (int)group->attention,
         .sp = group->sp,
         .cp_kind = (int)mesh->cp_kind,
-        .sharded = mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP] > 1,
+        .sharded = is_sharded(build, mesh),
         .grouped = mesh->zero_group > 0,
     };
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
@@ -419,13 +421,13 @@ static struct tails_key key_of(const struct space *space, const struct space_gro
 const struct space_tails *space_tails(struct space *space, const struct space_graphs *graphs,
                                       const struct space_group *group)
 {
-    struct tails_key key = key_of(space, group);
+    const struct space_mesh *mesh = &space->meshes[group->mesh];
+    struct build build = {.arena = space->arena, .space = space, .group = group};
+    build.graph = graphs->of(graphs->context, group->attention, mesh->degree[AXIS_TP]);
+    struct tails_key key = key_of(&build);
     space->tails.key_bytes = sizeof key;
     const struct tails_entry *found = index_find(&space->tails, &key);
     if (found) return &found->tails;
-    struct build build = {.arena = space->arena, .space = space, .group = group};
-    const struct space_mesh *mesh = &space->meshes[group->mesh];
-    build.graph = graphs->of(graphs->context, group->attention, mesh->degree[AXIS_TP]);
     build_tails(&build);
     struct tails_entry *entry = ARENA_NEW(space->arena, struct tails_entry, 1);
     entry->key = key;

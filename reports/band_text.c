@@ -42,9 +42,50 @@ static const char *rests_on(struct arena *arena, const struct band *band)
 const char *band_text(struct arena *arena, const struct prediction *prediction)
 {
     if (!prediction->band) return "";
-    return arena_print(
+    const char *text = arena_print(
         arena, "90 %% band %s to %s, %s", units_seconds(arena, prediction->step_s_low),
         units_seconds(arena, prediction->step_s_high), rests_on(arena, prediction->band));
+    bool is_wider = prediction->selected_count > 1 && prediction->bands->selection.sweep_count > 0;
+    if (!is_wider) return text;
+    return arena_print(arena, "%s; widened for selection among %s", text,
+                       units_count(arena, prediction->selected_count));
+}
+
+const char *memory_band_text(struct arena *arena, const struct prediction *prediction,
+                             const char *stack)
+{
+    const struct memory_band *band = prediction->memory_band;
+    enum memory_fit fit = memory_fit(prediction);
+    if (!band || fit == MEMORY_LACKS) return "";
+    double left_bytes = (double)(prediction->device_bytes - prediction->reserved_bytes);
+    double left = left_bytes / (double)prediction->device_bytes;
+    const char *of = prediction->is_own_memory_band
+                         ? arena_print(arena, "%d runs of %s", band->row_count, stack)
+                         : arena_print(arena, "%d runs of %s, the widest: %s was never measured",
+                                       band->row_count, band->stack, stack);
+    return arena_print(arena,
+                       "%s with %s to spare: allocated memory was measured up to %s above "
+                       "predictions (%s)",
+                       memory_fit_name(fit), units_ratio(arena, left),
+                       units_ratio(arena, band->high_ratio - 1), of);
+}
+
+const char *bands_text(struct arena *arena, const struct bands *bands)
+{
+    const char *text = "";
+    for (int i = 0; i < bands->memory_count; i++) {
+        const struct memory_band *band = &bands->memory[i];
+        text = arena_print(arena, "%sMemory of %s: measured / predicted %.3f to %.3f (%d runs)\n",
+                           text, band->stack, band->low_ratio, band->high_ratio, band->row_count);
+    }
+    const struct selection_band *selection = &bands->selection;
+    if (selection->sweep_count == 0) return text;
+    return arena_print(arena,
+                       "%sSelection: the plan predicted best came out %s beside its sweep, "
+                       "standard error %s (%d sweeps, %d families)\n",
+                       text, units_signed_percent(arena, selection->mean_ratio - 1),
+                       units_ratio(arena, selection->error_ratio), selection->sweep_count,
+                       selection->family_count);
 }
 
 // Slower over faster, less 1.
@@ -81,6 +122,17 @@ static const char *measured_pairs_text(struct arena *arena, const struct bands *
     if (near == far) return arena_print(arena, "%s\n", text);
     return arena_print(arena, "%s, %s in %.0f %% of %d\n", text, range_text(arena, bands, far),
                        100 * far->right_ratio, far->pair_count);
+}
+
+int band_overlap_count(const struct search_result *result, const struct prediction *prediction)
+{
+    int count = 1;
+    for (int i = 1; i < result->best_count && prediction->band; i++) {
+        double difference_ratio =
+            difference_of(result->best[0].cost.step_s, result->best[i].cost.step_s);
+        count += overlaps(prediction->band, difference_ratio);
+    }
+    return count;
 }
 
 const char *band_overlap_text(struct arena *arena, const struct search_result *result,

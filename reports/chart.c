@@ -25,13 +25,7 @@ struct chart_series *chart_add(struct chart *chart, enum chart_kind kind, enum c
 void chart_mark(const struct chart *chart, struct chart_series *series,
                 const struct chart_mark *mark)
 {
-    if (series->count == series->capacity) {
-        int capacity = 2 * series->capacity + 16;
-        struct chart_mark *grown = ARENA_NEW(chart->arena, struct chart_mark, capacity);
-        if (series->count) memcpy(grown, series->marks, (size_t)series->count * sizeof *grown);
-        series->marks = grown;
-        series->capacity = capacity;
-    }
+    ARENA_GROW(chart->arena, series->marks, series->count, series->capacity);
     series->marks[series->count++] = *mark;
 }
 

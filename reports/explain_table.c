@@ -124,6 +124,7 @@ static const char *when_text(const struct ledger_line *line)
     static const char *const ONCE[ENTRY_COUNT] = {
         [ENTRY_REDUCE] = "grads", [ENTRY_GATHER] = "params", [ENTRY_SMALL] = "small",
         [ENTRY_HOP] = "hop",      [ENTRY_TIED] = "tied",     [ENTRY_NORM] = "norm",
+        [ENTRY_TRUST] = "trust",
     };
     return ONCE[line->entry] ? ONCE[line->entry] : phase_text(line);
 }

@@ -105,14 +105,14 @@ static void draw_row(struct gantt *gantt, int row, enum lane lane, int columns, 
 }
 
 // What is drawn: the rows, where each rank's spans go, and until when.
-struct rows {
+struct pipeline_rows {
     const struct trace *trace;
     const char **names;
     int count;
     int *of;  // [rank]
 };
 
-static bool draw(const struct schedule_shape *shape, const struct rows *rows, double end_s,
+static bool draw(const struct schedule_shape *shape, const struct pipeline_rows *rows, double end_s,
                  bool one_by_one, struct chart *chart)
 {
     if (rows->trace->span_count == 0) return false;
@@ -149,11 +149,11 @@ static bool draw(const struct schedule_shape *shape, const struct rows *rows, do
 }
 
 // One row a stage.
-static struct rows rows_of_stages(struct arena *arena, const struct trace *trace)
+static struct pipeline_rows rows_of_stages(struct arena *arena, const struct trace *trace)
 {
     int count = trace->rank_count;
-    struct rows rows = {trace, ARENA_NEW(arena, const char *, count), count,
-                        ARENA_NEW(arena, int, count)};
+    struct pipeline_rows rows = {trace, ARENA_NEW(arena, const char *, count), count,
+                                 ARENA_NEW(arena, int, count)};
     for (int i = 0; i < count; i++) {
         rows.names[i] = arena_print(arena, count > 1 ? "stage %d" : "GPU", i);
         rows.of[i] = i;
@@ -181,11 +181,11 @@ static const char *fate(struct arena *arena, const struct trace *trace, int rank
 }
 
 // One row for each stage and way to fare: a slow rank, one in step with it, one of the others.
-static struct rows rows_of_ranks(struct arena *arena, const struct mesh *mesh,
-                                 const struct trace *trace)
+static struct pipeline_rows rows_of_ranks(struct arena *arena, const struct mesh *mesh,
+                                          const struct trace *trace)
 {
-    struct rows rows = {trace, ARENA_NEW(arena, const char *, RANK_ROWS_MAX), 0,
-                        ARENA_NEW(arena, int, trace->rank_count)};
+    struct pipeline_rows rows = {trace, ARENA_NEW(arena, const char *, RANK_ROWS_MAX), 0,
+                                 ARENA_NEW(arena, int, trace->rank_count)};
     const char *fates[RANK_ROWS_MAX];
     int stages[RANK_ROWS_MAX], stage_count = mesh_size(mesh, mesh_axes_of(mesh, AXIS_PP));
     for (int rank = 0; rank < trace->rank_count; rank++)
@@ -227,7 +227,7 @@ bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart
     chart->name = "pipeline-begin";
     chart->title = "Its beginning, task by task";
     chart->how = "How the pipeline fills: the order in which every stage takes its micro-batches.";
-    struct rows rows = rows_of_stages(chart->arena, trace);
+    struct pipeline_rows rows = rows_of_stages(chart->arena, trace);
     return draw(&facts->report->evaluation->program->shape, &rows, end_s, true, chart);
 }
 
@@ -248,7 +248,7 @@ bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
                      "takes most of it.");
     double end_s = evaluation->prediction.step_s;
     if (facts->report->injection) end_s = fmax(end_s, facts->report->injected.step_s);
-    struct rows rows = rows_of_stages(chart->arena, &evaluation->simulation->trace);
+    struct pipeline_rows rows = rows_of_stages(chart->arena, &evaluation->simulation->trace);
     return draw(&evaluation->program->shape, &rows, end_s, one_by_one, chart);
 }
 
@@ -268,7 +268,7 @@ bool figure_injection(const struct report_facts *facts, struct chart *chart)
         "Rows are GPUs on the same clock as above: slow ones with their factor, and of "
         "each stage one that moves in step with them and one of the pipelines that do not; "
         "their gaps are what they wait.";
-    struct rows rows = rows_of_ranks(arena, &program->mesh, trace);
+    struct pipeline_rows rows = rows_of_ranks(arena, &program->mesh, trace);
     return draw(&program->shape, &rows, fmax(result->planned_s, result->step_s), has_room(trace),
                 chart);
 }

@@ -116,19 +116,16 @@ bool figure_scaling(const struct report_facts *facts, struct chart *chart)
     return true;
 }
 
-// Time and price of one way to do it; `has_money` false: GPU-hours stand for it.
-struct offer {
+// Time and price of one way to do it, interruptions included; without a price GPU-hours stand for
+// it.
+struct scaling_offer {
     double s, price, gpu_count;
 };
 
-static struct offer offer_of(const struct cluster *cluster, const struct prediction *prediction,
-                             const struct scenario_outcome *outcome, bool has_money)
+static struct scaling_offer offer_of(const struct cluster *cluster, const struct money *money)
 {
-    double s = prediction->money.train_s;
-    if (outcome && outcome->run_s > 0) s = outcome->run_s;
-    double hours = s / 3600 * cluster->rank_count;
-    double price = has_money ? hours * cluster->price.per_gpu_hour : hours;
-    return (struct offer){s, price, cluster->rank_count};
+    return (struct scaling_offer){money->train_s, money->currency ? money->total : money->gpu_hours,
+                                  cluster->rank_count};
 }
 
 static char *days_text(struct arena *arena, double days)
@@ -136,7 +133,7 @@ static char *days_text(struct arena *arena, double days)
     return arena_print(arena, "%.6g", days);
 }
 
-static void add_front(struct chart *chart, const struct offer *offers, int count)
+static void add_front(struct chart *chart, const struct scaling_offer *offers, int count)
 {
     // Offers come by rising GPUs, time falls with them but where more GPUs do not help.
     struct chart_series *front = chart_add(chart, CHART_LINE, CHART_UPDATE, "Pareto front");
@@ -153,7 +150,7 @@ static void add_front(struct chart *chart, const struct offer *offers, int count
     }
 }
 
-static void set_offer_axes(struct chart *chart, const struct offer *offers, int count,
+static void set_offer_axes(struct chart *chart, const struct scaling_offer *offers, int count,
                            const char *currency)
 {
     double x_high = 0, y_high = 0, x_low = INFINITY, y_low = INFINITY;
@@ -180,12 +177,11 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     struct arena *arena = chart->arena;
     const struct cluster *cluster = report->request->cluster;
     bool has_money = cluster->price.per_gpu_hour > 0;
-    struct offer *offers = ARENA_NEW(arena, struct offer, report->scaling_count);
+    struct scaling_offer *offers = ARENA_NEW(arena, struct scaling_offer, report->scaling_count);
     int count = 0;
     for (int i = 0; i < report->scaling_count; i++) {
         if (!fits(report, i) || report->scaling[i].workload.tokens <= 0) continue;
-        offers[count++] = offer_of(report->scaling[i].cluster, &report->scaled[i].prediction,
-                                   &report->scaled[i], has_money);
+        offers[count++] = offer_of(report->scaling[i].cluster, &report->scaled[i].prediction.money);
     }
     if (count < 2) return false;
     chart->name = "pareto";

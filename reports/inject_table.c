@@ -2,6 +2,8 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <math.h>
+
 // "rank 137 x1.2", "nodes 0-3: NICs at 50.0 %"
 const char *inject_cause_text(struct arena *arena, const struct injection_cause *cause)
 {
@@ -88,28 +90,26 @@ static char *shares_text(struct arena *arena, const struct injection_result *res
     return table_text(&table);
 }
 
-// A run of longer steps costs in proportion.
-static const char *run_text(struct arena *arena, const struct injection_result *result,
-                            const struct money *planned, double tokens)
+// The run of longer steps beside the planned one.
+static const char *run_text(struct arena *arena, const struct money *planned,
+                            const struct money *injected, double tokens)
 {
-    static const double DAY_S = 86400;
-    double ratio = result->step_s / result->planned_s;
-    if (planned->train_s <= 0) return "";
+    if (planned->train_s <= 0 || !isfinite(injected->train_s)) return "";
     const char *money = "";
-    if (planned->currency && planned->total > 0) {
-        money =
-            arena_print(arena, ", %s %s instead of %s", units_count(arena, planned->total * ratio),
-                        planned->currency, units_count(arena, planned->total));
+    if (planned->currency) {
+        money = arena_print(arena, ", %s %s instead of %s", units_count(arena, injected->total),
+                            planned->currency, units_count(arena, planned->total));
     }
-    return arena_print(arena,
-                       "%s tokens take %.1f days instead of %.1f, %s GPU-hours instead of %s%s\n",
-                       units_count(arena, tokens), planned->train_s * ratio / DAY_S,
-                       planned->train_s / DAY_S, units_count(arena, planned->gpu_hours * ratio),
+    return arena_print(arena, "%s tokens take %s instead of %s, %s GPU-hours instead of %s%s\n",
+                       units_count(arena, tokens), units_duration(arena, injected->train_s),
+                       units_duration(arena, planned->train_s),
+                       units_count(arena, injected->gpu_hours),
                        units_count(arena, planned->gpu_hours), money);
 }
 
 char *inject_text(struct arena *arena, const struct injection *injection,
-                  const struct injection_result *result, const struct money *planned, double tokens)
+                  const struct injection_result *result, const struct money *planned,
+                  const struct money *injected, double tokens)
 {
     return arena_print(
         arena,
@@ -117,7 +117,7 @@ char *inject_text(struct arena *arena, const struct injection *injection,
         "\nLonger than planned, for each rank\n%s",
         units_seconds(arena, result->step_s), units_seconds(arena, result->planned_s),
         longer(arena, result->step_s, result->planned_s), result->timeline_count,
-        result->timeline_count == 1 ? "" : "s", run_text(arena, result, planned, tokens),
+        result->timeline_count == 1 ? "" : "s", run_text(arena, planned, injected, tokens),
         effects_text(arena, injection, result), shares_text(arena, result));
 }
 
@@ -137,17 +137,16 @@ static void write_cause(struct json_writer *writer, const struct injection_cause
 }
 
 void inject_write(struct json_writer *writer, const struct injection *injection,
-                  const struct injection_result *result, const struct money *planned)
+                  const struct injection_result *result, const struct money *injected)
 {
-    double ratio = result->step_s / result->planned_s;
     json_open(writer, "injection", '{');
     json_put_f64(writer, "planned_s", result->planned_s);
     json_put_f64(writer, "steady_s", result->steady_s);
     json_put_f64(writer, "step_s", result->step_s);
-    if (planned->train_s > 0) {
-        json_put_f64(writer, "train_s", planned->train_s * ratio);
-        json_put_f64(writer, "gpu_hours", planned->gpu_hours * ratio);
-        json_put_f64(writer, "total", planned->total * ratio);
+    if (injected->train_s > 0 && isfinite(injected->train_s)) {
+        json_put_f64(writer, "train_s", injected->train_s);
+        json_put_f64(writer, "gpu_hours", injected->gpu_hours);
+        json_put_f64(writer, "total", injected->total);
     }
     json_put_f64(writer, "jitter_ratio", injection->jitter_ratio);
     json_put_i64(writer, "timeline_count", result->timeline_count);

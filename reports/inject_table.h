@@ -7,10 +7,10 @@
 const char *inject_cause_text(struct arena *arena, const struct injection_cause *cause);
 
 // What `simulate` says of a plan with something injected. `planned` is what `tokens` cost without
-// it; 0 tokens: none are asked for.
+// it, `injected` with it; 0 tokens: none are asked for.
 char *inject_text(struct arena *arena, const struct injection *injection,
                   const struct injection_result *result, const struct money *planned,
-                  double tokens);
+                  const struct money *injected, double tokens);
 // "injection": {...}
 void inject_write(struct json_writer *writer, const struct injection *injection,
-                  const struct injection_result *result, const struct money *planned);
+                  const struct injection_result *result, const struct money *injected);

@@ -1,13 +1,13 @@
 #pragma once
 #include "cost_models/collective.h"
 #include "cost_models/compute.h"
-#include "executor/calibrate.h"
+#include "executor/calibrate/calibrate.h"
 
-// What was measured on this machine (executor/calibrate.h) as the files that a prediction reads: a
-// device of kind "cpu" or "gpu", which is one rank, a cluster of them, and the stack of the back
-// end with what of it depends on the machine. The constants are those with which the cost model
-// itself comes nearest to the measured seconds, so that nothing of it is written down a second
-// time.
+// What was measured on this machine (executor/calibrate/calibrate.h) as the files that a prediction
+// reads: a device of kind "cpu" or "gpu", which is one rank, a cluster of them, and the stack of
+// the back end with what of it depends on the machine. The constants are those with which the cost
+// model itself comes nearest to the measured seconds, so that nothing of it is written down a
+// second time.
 
 struct machine_facts {
     const char *processor, *libraries;

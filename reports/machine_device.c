@@ -29,14 +29,14 @@ double machine_price_s(const struct device *device, const struct stack *stack,
 
 // Rows that a constant is fitted to: those of a class and a precision, and of one operator where
 // `kind` is one.
-struct rows {
+struct device_rows {
     const struct calibration *calibration;
     enum machine_kind class;
     enum precision precision;
     int kind;  // enum op_kind; -1: all of the class
 };
 
-static bool is_in(const struct rows *rows, const struct calibrate_kernel *row)
+static bool is_in(const struct device_rows *rows, const struct calibrate_kernel *row)
 {
     bool is_kind = rows->kind < 0 || rows->kind == (int)row->instr->kind;
     return is_kind && row->precision == rows->precision && machine_class(row) == rows->class &&
@@ -45,7 +45,7 @@ static bool is_in(const struct rows *rows, const struct calibrate_kernel *row)
 
 // The factor on a rate, or on bytes, at which the rows take as long in sum as measured. Long rows
 // weigh more: they are most of a step.
-static double sum_ratio(const struct rows *rows, const struct device *device,
+static double sum_ratio(const struct device_rows *rows, const struct device *device,
                         const struct stack *stack)
 {
     double measured_s = 0, predicted_s = 0;
@@ -61,7 +61,7 @@ static double sum_ratio(const struct rows *rows, const struct device *device,
 // Squared logarithm of predicted over measured, a row weighed by the root of its time: a step is
 // made of long rows, and short ones shall not be forgotten. What costs nothing because another row
 // is said to do it is no misfit.
-static double misfit(const struct rows *rows, const struct device *device,
+static double misfit(const struct device_rows *rows, const struct device *device,
                      const struct stack *stack)
 {
     double sum = 0, weights = 0;
@@ -84,7 +84,7 @@ static double clamp(double value, double low, double high)
 
 // A rate that scales the rows' time, by rounds: next to it stand gaps and memory, which do not.
 enum { SCALE_ROUNDS = 12 };
-static void fit_rate(double *rate, double low, double high, const struct rows *rows,
+static void fit_rate(double *rate, double low, double high, const struct device_rows *rows,
                      const struct device *device, const struct stack *stack)
 {
     for (int i = 0; i < SCALE_ROUNDS; i++)
@@ -116,16 +116,16 @@ struct choices {
         (const double[]){__VA_ARGS__},                                    \
             (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)) \
     }
-struct shape {
+struct device_shape {
     struct choices ramps, smooths, tile_exponents, halves;
 };
-static const struct shape HOST_SHAPE = {
+static const struct device_shape HOST_SHAPE = {
     .ramps = CHOICES(0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256),
     .smooths = CHOICES(1),
     .tile_exponents = CHOICES(0),
     .halves = CHOICES(0, 8, 16, 32, 64, 96, 128, 192, 256),
 };
-static const struct shape GPU_SHAPE = {
+static const struct device_shape GPU_SHAPE = {
     .ramps = CHOICES(0, 40, 80, 120, 200, 320),
     .smooths = CHOICES(0.3, 0.6, 1),
     .tile_exponents = CHOICES(0, 0.2, 0.4),
@@ -138,7 +138,7 @@ static double fit_gemm_rates(const struct calibration *calibration, struct devic
 {
     double sum = 0;
     for (int p = 0; p < PRECISION_COUNT; p++) {
-        const struct rows rows = {calibration, MACHINE_GEMM, (enum precision)p, -1};
+        const struct device_rows rows = {calibration, MACHINE_GEMM, (enum precision)p, -1};
         if (device->peak_flop_per_s[p] <= 0) continue;
         fit_rate(&device->efficiency.gemm_ratio[p], DEVICE_RATIO_LOW, 1, &rows, device, stack);
         sum += misfit(&rows, device, stack);
@@ -147,7 +147,7 @@ static double fit_gemm_rates(const struct calibration *calibration, struct devic
 }
 
 // How much a short sum over k costs beside its length, how tiles and their waves do, and the rates.
-static void fit_gemm(const struct calibration *calibration, const struct shape *shape,
+static void fit_gemm(const struct calibration *calibration, const struct device_shape *shape,
                      struct device *device, const struct stack *stack)
 {
     struct device_efficiency *efficiency = &device->efficiency, best = *efficiency;
@@ -165,12 +165,13 @@ static void fit_gemm(const struct calibration *calibration, const struct shape *
     *efficiency = best;
 }
 
-static void fit_attention(const struct calibration *calibration, const struct shape *shape,
+static void fit_attention(const struct calibration *calibration, const struct device_shape *shape,
                           struct device *device, const struct stack *stack)
 {
     enum precision precision = calibration->precision;
-    const struct rows forward = {calibration, MACHINE_ATTENTION, precision, OP_ATTENTION};
-    const struct rows backward = {calibration, MACHINE_ATTENTION, precision, OP_ATTENTION_BACKWARD};
+    const struct device_rows forward = {calibration, MACHINE_ATTENTION, precision, OP_ATTENTION};
+    const struct device_rows backward = {calibration, MACHINE_ATTENTION, precision,
+                                         OP_ATTENTION_BACKWARD};
     struct device_efficiency *efficiency = &device->efficiency, best = *efficiency;
     double least = INFINITY;
     for (int i = 0; i < shape->halves.count; i++) {
@@ -208,7 +209,7 @@ static const double SCALE_LOW = 0.05, SCALE_HIGH = 4;  // of a stack
 static void fit_elements(const struct calibration *calibration, const struct device *device,
                          struct stack *stack)
 {
-    const struct rows rows = {calibration, MACHINE_MEMORY, calibration->precision, -1};
+    const struct device_rows rows = {calibration, MACHINE_MEMORY, calibration->precision, -1};
     for (int i = 0; i < SCALE_ROUNDS; i++) {
         double ratio = sum_ratio(&rows, device, stack);
         stack->element_wise_scale = clamp(stack->element_wise_scale * ratio, SCALE_LOW, SCALE_HIGH);
@@ -223,7 +224,7 @@ static void settle_peak(const struct calibration *calibration, const struct devi
     struct device_efficiency *efficiency = &device->efficiency;
     double room = device->peak_flop_per_s[precision];
     double peak = best_flop_per_s(calibration, precision);
-    bool has_attention = precision == attention_precision(device);
+    bool has_attention = precision == calibration->precision;
     double *ratios[] = {&efficiency->gemm_ratio[precision], &efficiency->attention_forward_ratio,
                         &efficiency->attention_backward_ratio};
     size_t count = has_attention ? sizeof ratios / sizeof *ratios : 1;
@@ -327,7 +328,7 @@ struct device *machine_device(struct arena *arena, const struct calibration *cal
                               const struct machine_facts *facts, struct stack *stack,
                               const char *measured)
 {
-    const struct shape *shape = facts->device ? &GPU_SHAPE : &HOST_SHAPE;
+    const struct device_shape *shape = facts->device ? &GPU_SHAPE : &HOST_SHAPE;
     struct device *device = start_device(arena, calibration, facts);
     set_memory(calibration, device, stack);
     device->efficiency.gemm_memory_ratio = device->efficiency.memory_ratio;

@@ -1,4 +1,5 @@
 #include "reports/markup.h"
+#include "core/plain.h"
 
 #include <assert.h>
 #include <math.h>
@@ -32,9 +33,10 @@ void markup_print(struct markup *markup, const char *format, ...)
     va_end(args);
 }
 
-static const char *reference(char byte)
+// What is written instead of a character, or NULL.
+static const char *reference(const char *text, size_t length)
 {
-    switch (byte) {
+    switch (*text) {
     case '<':
         return "&lt;";
     case '>':
@@ -45,23 +47,29 @@ static const char *reference(char byte)
         return "&quot;";
     case '\'':
         return "&#39;";
+    case '\n':
+    case '\t':
+        return NULL;
     default:
         break;
     }
-    // No page and no picture may hold the other control characters.
-    bool is_control = (unsigned char)byte < ' ' && byte != '\n' && byte != '\t';
-    return is_control ? "\xef\xbf\xbd" : NULL;
+    // No page and no picture may hold other control characters, nor bytes that are none.
+    bool is_shown = length > 0 && plain_is_shown(plain_code(text, length));
+    return is_shown ? NULL : "\xef\xbf\xbd";
 }
 
 void markup_text(struct markup *markup, const char *text)
 {
     const char *from = text;
-    for (; *text; text++) {
-        const char *other = reference(*text);
-        if (!other) continue;
-        put_bytes(markup, from, (size_t)(text - from));
-        markup_put(markup, other);
-        from = text + 1;
+    while (*text) {
+        size_t length = plain_utf8_length(text);
+        const char *other = reference(text, length);
+        if (other) {
+            put_bytes(markup, from, (size_t)(text - from));
+            markup_put(markup, other);
+        }
+        text += length > 0 ? length : 1;
+        if (other) from = text;
     }
     put_bytes(markup, from, (size_t)(text - from));
 }

@@ -62,16 +62,16 @@ static void put(struct text *text, const char *format, ...)
 }
 
 // What the picture shows, in numbers of the axes.
-struct frame {
+struct plot_frame {
     int64_t start, end;  // of time
     double unit_bytes;
     const char *unit;
 };
 
-static struct frame frame_of(const struct memory_plot *plot)
+static struct plot_frame frame_of(const struct memory_plot *plot)
 {
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    struct frame frame = {.start = INT64_MAX, .end = INT64_MIN, .unit_bytes = 1};
+    struct plot_frame frame = {.start = INT64_MAX, .end = INT64_MIN, .unit_bytes = 1};
     for (int i = 0; i < plot->count; i++) {
         if (plot->lower[i] < frame.start) frame.start = plot->lower[i];
         if (plot->upper[i] > frame.end) frame.end = plot->upper[i];
@@ -115,7 +115,7 @@ static bool *choose_large(struct arena *arena, const struct memory_plot *plot)
     return is_large;
 }
 
-static int class_of(const struct memory_plot *plot, const struct frame *frame, int buffer)
+static int class_of(const struct memory_plot *plot, const struct plot_frame *frame, int buffer)
 {
     double steps = (double)(plot->upper[buffer] - plot->lower[buffer]);
     double ratio = steps / (double)(frame->end - frame->start);
@@ -126,7 +126,7 @@ static int class_of(const struct memory_plot *plot, const struct frame *frame, i
     return kind;
 }
 
-static void put_rectangle(struct text *text, const struct frame *frame, double from, double to,
+static void put_rectangle(struct text *text, const struct plot_frame *frame, double from, double to,
                           double low_bytes, double high_bytes)
 {
     double low = low_bytes / frame->unit_bytes, high = high_bytes / frame->unit_bytes;
@@ -162,7 +162,7 @@ static void hold(struct grid *grid, double *held, double from, double to, double
 }
 
 static struct grid make_grid(struct arena *arena, const struct memory_plot *plot,
-                             const struct frame *frame, const bool *is_large, int shrink)
+                             const struct plot_frame *frame, const bool *is_large, int shrink)
 {
     struct grid grid = {.column_count = GRID_COLUMNS / shrink, .row_count = GRID_ROWS / shrink};
     grid.width = (double)(frame->end - frame->start) / grid.column_count;
@@ -193,7 +193,7 @@ static int class_at(const struct grid *grid, int cell)
 
 // Cells of one class side by side are one rectangle: those of `wanted`, or of all classes where it
 // is -1. Without a text they are counted only.
-static int put_runs(struct text *text, const struct grid *grid, const struct frame *frame,
+static int put_runs(struct text *text, const struct grid *grid, const struct plot_frame *frame,
                     int wanted)
 {
     int count = 0;
@@ -217,7 +217,7 @@ static int put_runs(struct text *text, const struct grid *grid, const struct fra
 
 // As fine as the picture's size allows.
 static struct grid choose_grid(struct arena *arena, const struct memory_plot *plot,
-                               const struct frame *frame, const bool *is_large)
+                               const struct plot_frame *frame, const bool *is_large)
 {
     int shrink = 1;
     struct grid grid = make_grid(arena, plot, frame, is_large, shrink);
@@ -227,24 +227,25 @@ static struct grid choose_grid(struct arena *arena, const struct memory_plot *pl
     return grid;
 }
 
-struct change {
+struct plot_change {
     int64_t time, bytes;
 };
 
 static int compare_changes(const void *a, const void *b)
 {
-    const struct change *x = a, *y = b;
+    const struct plot_change *x = a, *y = b;
     return (x->time > y->time) - (x->time < y->time);
 }
 
 // The most bytes alive in each of LINE_POINTS parts of the time, or at each change where there are
 // fewer.
-static void put_live(struct text *text, const struct memory_plot *plot, const struct frame *frame)
+static void put_live(struct text *text, const struct memory_plot *plot,
+                     const struct plot_frame *frame)
 {
-    struct change *changes = ARENA_NEW(text->arena, struct change, 2 * plot->count);
+    struct plot_change *changes = ARENA_NEW(text->arena, struct plot_change, 2 * plot->count);
     for (int i = 0; i < plot->count; i++) {
-        changes[2 * i] = (struct change){plot->lower[i], plot->size[i]};
-        changes[2 * i + 1] = (struct change){plot->upper[i], -plot->size[i]};
+        changes[2 * i] = (struct plot_change){plot->lower[i], plot->size[i]};
+        changes[2 * i + 1] = (struct plot_change){plot->upper[i], -plot->size[i]};
     }
     int count = 2 * plot->count;
     qsort(changes, (size_t)count, sizeof *changes, compare_changes);
@@ -266,8 +267,9 @@ static void put_live(struct text *text, const struct memory_plot *plot, const st
 }
 
 // Rectangles of one class that are drawn one by one, with a border or without; returns how many.
-static int put_large(struct text *text, const struct memory_plot *plot, const struct frame *frame,
-                     const bool *is_large, int kind, bool has_border)
+static int put_large(struct text *text, const struct memory_plot *plot,
+                     const struct plot_frame *frame, const bool *is_large, int kind,
+                     bool has_border)
 {
     double border_bytes = BORDER_HEIGHT_RATIO * (double)plot->arena_bytes;
     int count = 0;
@@ -281,7 +283,7 @@ static int put_large(struct text *text, const struct memory_plot *plot, const st
     return count;
 }
 
-static void put_horizontal(struct text *text, const struct frame *frame, const char *name,
+static void put_horizontal(struct text *text, const struct plot_frame *frame, const char *name,
                            int64_t bytes)
 {
     double height = (double)bytes / frame->unit_bytes;
@@ -318,7 +320,8 @@ static void put_boxes(struct text *text, const int *small_counts, const int *lar
     }
 }
 
-static void put_axes(struct text *text, const struct memory_plot *plot, const struct frame *frame)
+static void put_axes(struct text *text, const struct memory_plot *plot,
+                     const struct plot_frame *frame)
 {
     put(text, "%sset title '%.200s' noenhanced textcolor '#808080'\n", HEAD,
         quoted(text->arena, plot->title));
@@ -333,7 +336,7 @@ static void put_axes(struct text *text, const struct memory_plot *plot, const st
 char *memory_plot_script(struct arena *arena, const struct memory_plot *plot)
 {
     struct text text = {.arena = arena};
-    struct frame frame = frame_of(plot);
+    struct plot_frame frame = frame_of(plot);
     bool *is_large = choose_large(arena, plot);
     struct grid grid = choose_grid(arena, plot, &frame, is_large);
     int small_counts[CLASS_COUNT], large_counts[CLASS_COUNT];

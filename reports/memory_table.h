@@ -1,6 +1,6 @@
 #pragma once
 #include "core/json_write.h"
-#include "planner/memory/schedule.h"
+#include "memory/schedule.h"
 
 // What `memory` prints: one row a method, then what is proven about the last one.
 struct memory_report {

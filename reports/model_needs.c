@@ -1,7 +1,9 @@
 #include "reports/model_needs.h"
 
+#include "core/plain.h"
 #include "core/table.h"
 #include "core/units.h"
+#include "reports/model_text.h"
 #include "reports/plan_table.h"
 
 #include <math.h>
@@ -70,11 +72,11 @@ bool device_needs_find(struct arena *arena, const struct scenario_request *reque
                        const struct cluster *cluster, int64_t most, struct device_needs *device,
                        struct err *err)
 {
-    const struct sweep_list any = {0};
+    const struct sweep_list *sizes = &sweep->axes[SWEEP_GPUS];
     *device = (struct device_needs){.cluster = cluster, .device = cluster->nodes[0].device};
     int64_t bytes = cluster_device_bytes(cluster);
     device->least_by_bytes = (needs->memory.peak_bytes + bytes - 1) / bytes;
-    if (!least_gpus_find(arena, request, sweep, cluster, &any, most, &device->least, err)) {
+    if (!least_gpus_find(arena, request, sweep, cluster, sizes, most, &device->least, err)) {
         return false;
     }
     double flop = needs->flop_per_token * needs->workload.tokens;
@@ -82,8 +84,7 @@ bool device_needs_find(struct arena *arena, const struct scenario_request *reque
     if (flop <= 0) return true;
     device->years_at_peak = years_of(flop, peak);
     if (!device->least.cluster) return true;
-    double tokens_per_s = device->least.outcome.prediction.tokens_per_s_per_gpu;
-    device->years_as_predicted = needs->workload.tokens / tokens_per_s / YEAR_S;
+    device->gpu_years = device->least.outcome.prediction.money.gpu_hours / HOURS_PER_YEAR;
     return true;
 }
 
@@ -154,12 +155,10 @@ static void put_head(struct columns *columns, const char *currency)
     put(columns, 'l', "layout there");
 }
 
-static void put_device(struct columns *columns, const struct device_needs *device,
-                       double price_per_gpu_hour)
+static void put_device(struct columns *columns, const struct device_needs *device)
 {
     struct arena *arena = columns->arena;
     const struct cluster *found = device->least.cluster;
-    double gpu_hours = device->years_as_predicted * HOURS_PER_YEAR;
     put(columns, 'l', device->device->name);
     put(columns, 'l', device->cluster->name);
     put(columns, 'r', arena_print(arena, "%lld", (long long)device->least_by_bytes));
@@ -167,34 +166,58 @@ static void put_device(struct columns *columns, const struct device_needs *devic
         found ? arena_print(arena, "%d", found->rank_count)
               : arena_print(arena, "> %lld", (long long)device->least.tried));
     if (columns->has_run) put(columns, 'r', years_text(arena, device->years_at_peak));
-    if (columns->has_run) put(columns, 'r', years_text(arena, device->years_as_predicted));
+    if (columns->has_run) put(columns, 'r', years_text(arena, device->gpu_years));
     if (columns->has_price) {
-        double money = gpu_hours * price_per_gpu_hour;
-        put(columns, 'r', money > 0 ? units_count(arena, money) : "-");
+        double money = device->least.outcome.prediction.money.total;
+        put(columns, 'r', found ? units_count(arena, money) : "-");
     }
     put(columns, 'l',
         found ? parallel_text(arena, &device->least.outcome.best.parallel) : "nothing fits");
 }
 
+// NULL: not all have a price, or not in one.
+static const char *shared_currency(const struct device_needs *devices, int count)
+{
+    const char *first = count > 0 ? devices[0].cluster->price.currency : NULL;
+    for (int i = 0; first && i < count; i++) {
+        const char *currency = devices[i].cluster->price.currency;
+        if (!currency || strcmp(currency, first) != 0) return NULL;
+    }
+    return first;
+}
+
+// " --price-per-gpu-hour 2" where that is what every device costs.
+static const char *price_option(struct arena *arena, const struct device_needs *devices, int count)
+{
+    const char *currency = shared_currency(devices, count);
+    if (!currency) return "";
+    const struct price *price = &devices[0].cluster->price;
+    for (int i = 0; i < count; i++) {
+        if (devices[i].cluster->price.per_gpu_hour != price->per_gpu_hour) return "";
+    }
+    char number[UNITS_NUMBER_BYTES];
+    bool is_default = strcmp(currency, "USD") == 0;
+    return arena_print(arena, " --price-per-gpu-hour %s%s%s",
+                       units_number(number, price->per_gpu_hour), is_default ? "" : " --currency ",
+                       is_default ? "" : currency);
+}
+
 char *model_needs_text(struct arena *arena, const struct model_needs *needs,
-                       const struct device_needs *devices, int device_count,
-                       double price_per_gpu_hour, const char *currency)
+                       const struct device_needs *devices, int device_count)
 {
     bool has_run = needs->workload.tokens > 0;
+    char number[UNITS_NUMBER_BYTES];
+    const char *currency = shared_currency(devices, device_count);
     const struct columns none = {
-        .arena = arena, .has_run = has_run, .has_price = has_run && price_per_gpu_hour > 0};
+        .arena = arena, .has_run = has_run, .has_price = has_run && currency};
     struct columns columns = none;
     put_head(&columns, currency);
     struct table table = table_new(arena, arena_copy(arena, columns.aligns));
     table_row(&table, columns.cells);
     for (int i = 0; i < device_count; i++) {
         columns = none;
-        put_device(&columns, &devices[i], price_per_gpu_hour);
+        put_device(&columns, &devices[i]);
         table_row(&table, columns.cells);
-    }
-    const char *active = "";
-    if (needs->active_count < needs->parameter_count) {
-        active = arena_print(arena, " (%s active)", units_count(arena, needs->active_count));
     }
     const char *run = "";
     if (needs->workload.tokens > 0) {
@@ -204,15 +227,17 @@ char *model_needs_text(struct arena *arena, const struct model_needs *needs,
     }
     return arena_print(
         arena,
-        "%s: %s parameters%s, seq %lld, %s, %s, stack %s\n"
+        "%s: %s, seq %lld, %s, %s, stack %s\n"
         "Memory to train it, before anything is split, recomputed or moved:\n%s%s"
         "\nGPUs that hold it (by bytes: memory over that of a GPU; fits on: a plan says so)%s:\n%s"
-        "Next: meshwright whatif %s CLUSTER --gpus 8..1024 --tokens 2T\n",
-        needs->model->name, units_count(arena, needs->parameter_count), active,
+        "Next: meshwright whatif %s CLUSTER --gpus 8..1024 --tokens %s%s\n",
+        needs->model->name, parameters_text(arena, needs->parameter_count, needs->active_count),
         (long long)needs->workload.seq_len, precision_name(needs->workload.precision),
         optimizer_name(needs->workload.optimizer), needs->stack->name, memory_text(arena, needs),
         run, has_run ? ", and years\nof one GPU, at its peak and at the speed of that plan" : "",
-        table_text(&table), needs->model->name);
+        table_text(&table), plain_shell(arena, needs->word ? needs->word : needs->model->name),
+        has_run ? units_number(number, needs->workload.tokens) : "2T",
+        price_option(arena, devices, device_count));
 }
 
 static void write_device(struct json_writer *writer, const struct device_needs *device)
@@ -233,8 +258,13 @@ static void write_device(struct json_writer *writer, const struct device_needs *
     if (device->years_at_peak > 0) {
         json_put_f64(writer, "years_at_peak", device->years_at_peak);
     }
-    if (device->years_as_predicted > 0) {
-        json_put_f64(writer, "gpu_years", device->years_as_predicted);
+    if (device->gpu_years > 0) {
+        json_put_f64(writer, "gpu_years", device->gpu_years);
+        const struct money *money = &device->least.outcome.prediction.money;
+        if (money->currency) {
+            json_put_f64(writer, "money", money->total);
+            json_put_text(writer, "currency", money->currency);
+        }
     }
     json_close(writer, '}');
 }

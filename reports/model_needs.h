@@ -6,6 +6,7 @@
 
 struct model_needs {
     const struct model_config *model;
+    const char *word;  // the model as it was asked for: a path or a name
     const struct stack *stack;
     struct workload workload;  // one sequence
     double parameter_count, active_count;
@@ -25,8 +26,8 @@ struct device_needs {
     int64_t least_by_bytes;  // memory over that of a device, rounded up: no plan needs fewer
                              // without moving or recomputing anything
     struct least_gpus least;
-    double years_at_peak;       // of one device at its dense peak, for the tokens; 0: not asked
-    double years_as_predicted;  // of one device at the speed of the plan on the least number
+    double years_at_peak;  // of one device at its dense peak, for the tokens; 0: not asked
+    double gpu_years;      // that the run on the least number takes, interruptions included
 };
 
 // For the tokens of the workload; `cluster` as it is shipped, up to `most` GPUs.
@@ -38,9 +39,8 @@ MUST_CHECK bool device_needs_find(struct arena *arena, const struct scenario_req
 // Seconds of one device that runs so many flops at a rate, in years of 365 days.
 double years_of(double flop, double flop_per_s);
 
-// The text of all. `tokens` 0: not asked. `price_per_gpu_hour` 0: none.
+// The text of all; a column of money where all clusters have a price in one currency.
 char *model_needs_text(struct arena *arena, const struct model_needs *needs,
-                       const struct device_needs *devices, int device_count,
-                       double price_per_gpu_hour, const char *currency);
+                       const struct device_needs *devices, int device_count);
 char *model_needs_json(struct arena *arena, const struct model_needs *needs,
                        const struct device_needs *devices, int device_count);

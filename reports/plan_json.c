@@ -1,4 +1,5 @@
 #include "reports/plan_json.h"
+#include "reports/launch.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,18 +26,30 @@ static void write_breakdown(struct json_writer *writer, const struct cost *cost)
     json_close(writer, '}');
 }
 
+// Never, of a cluster that fails faster than it restarts: JSON has no infinity.
+static void put_amount(struct json_writer *writer, const char *key, double amount)
+{
+    if (isfinite(amount)) {
+        json_put_f64(writer, key, amount);
+    } else {
+        json_put_null(writer, key);
+    }
+}
+
 static void write_amounts(struct json_writer *writer, const struct money *money)
 {
-    json_put_f64(writer, "gpu_hours", money->gpu_hours);
-    json_put_f64(writer, "train_s", money->train_s);
-    json_put_f64(writer, "total", money->total);
-    json_put_f64(writer, "per_billion_tokens", money->per_billion_tokens);
+    put_amount(writer, "gpu_hours", money->gpu_hours);
+    put_amount(writer, "train_s", money->train_s);
+    put_amount(writer, "uninterrupted_s", money->uninterrupted_s);
+    put_amount(writer, "total", money->total);
+    put_amount(writer, "per_billion_tokens", money->per_billion_tokens);
 }
 
 static void write_money(struct json_writer *writer, const struct prediction *prediction)
 {
     json_open(writer, "money", '{');
     write_amounts(writer, &prediction->money);
+    json_put_f64(writer, "gpu_count", prediction->money.gpu_count);
     if (prediction->money.currency) {
         json_put_text(writer, "currency", prediction->money.currency);
     } else {
@@ -70,31 +83,41 @@ static void write_band(struct json_writer *writer, const struct prediction *pred
     json_close(writer, '}');
 }
 
-// Never, of a cluster that fails faster than it restarts: JSON has no infinity.
-static void put_seconds(struct json_writer *writer, const char *key, double seconds)
+static void write_memory_band(struct json_writer *writer, const struct prediction *prediction)
 {
-    if (isfinite(seconds)) {
-        json_put_f64(writer, key, seconds);
-    } else {
-        json_put_null(writer, key);
+    const struct memory_band *band = prediction->memory_band;
+    json_put_text(writer, "memory_fit", memory_fit_name(memory_fit(prediction)));
+    if (prediction->selected_count > 1) {
+        json_put_f64(writer, "selected_count", prediction->selected_count);
     }
+    if (!band) return;
+    json_open(writer, "memory_band", '{');
+    json_put_text(writer, "stack", band->stack);
+    json_put_bool(writer, "is_own", prediction->is_own_memory_band);
+    json_put_f64(writer, "low_ratio", band->low_ratio);
+    json_put_f64(writer, "high_ratio", band->high_ratio);
+    json_put_i64(writer, "row_count", band->row_count);
+    json_put_i64(writer, "family_count", band->family_count);
+    json_put_text(writer, "source", band->source);
+    json_close(writer, '}');
 }
 
+// Hours and price are those of "money".
 static void write_finish(struct json_writer *writer, const struct goodput *goodput,
-                         const char *currency)
+                         const struct money *money)
 {
     static const char *const KEYS[GOODPUT_QUANTILE_COUNT] = {"p10_s", "p50_s", "p90_s"};
-    put_seconds(writer, "expected_s", goodput->expected_s);
+    put_amount(writer, "expected_s", goodput->expected_s);
     json_open_flat(writer, "finish", '{');
     for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
-        put_seconds(writer, KEYS[i], goodput->finish_s[i]);
+        put_amount(writer, KEYS[i], goodput->finish_s[i]);
     json_close(writer, '}');
-    put_seconds(writer, "interruption_count", goodput->interruptions);
-    json_put_f64(writer, "gpu_count", goodput->gpu_count);
-    put_seconds(writer, "gpu_hours", goodput->gpu_hours);
-    put_seconds(writer, "total", goodput->money);
-    if (currency) {
-        json_put_text(writer, "currency", currency);
+    put_amount(writer, "interruption_count", goodput->interruptions);
+    json_put_f64(writer, "gpu_count", money->gpu_count);
+    put_amount(writer, "gpu_hours", money->gpu_hours);
+    put_amount(writer, "total", money->total);
+    if (money->currency) {
+        json_put_text(writer, "currency", money->currency);
     } else {
         json_put_null(writer, "currency");
     }
@@ -120,13 +143,13 @@ static void write_reliability(struct json_writer *writer, const struct predictio
     json_put_f64(writer, "interval_s", goodput->interval_s);
     json_put_bool(writer, "interval_is_best", goodput->interval_is_best);
     json_put_bool(writer, "restart_is_assumed", goodput->restart_is_assumed);
-    put_seconds(writer, "restart_s", goodput->restart_s);
-    put_seconds(writer, "wait_s", goodput->wait_s);
+    put_amount(writer, "restart_s", goodput->restart_s);
+    put_amount(writer, "wait_s", goodput->wait_s);
     json_put_f64(writer, "goodput_ratio", goodput->goodput_ratio);
     json_put_f64(writer, "checkpoint_ratio", goodput->checkpoint_ratio);
     json_put_f64(writer, "lost_ratio", goodput->lost_ratio);
     json_put_f64(writer, "restart_ratio", goodput->restart_ratio);
-    if (goodput->expected_s > 0) write_finish(writer, goodput, prediction->money.currency);
+    if (goodput->expected_s > 0) write_finish(writer, goodput, &prediction->money);
     json_close(writer, '}');
 }
 
@@ -136,6 +159,7 @@ void prediction_write(struct json_writer *writer, const char *key,
     json_open(writer, key, '{');
     json_put_f64(writer, "step_s", prediction->step_s);
     write_band(writer, prediction);
+    write_memory_band(writer, prediction);
     json_put_f64(writer, "tokens_per_s", prediction->tokens_per_s);
     json_put_f64(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
     json_put_f64(writer, "model_flop_per_s_per_gpu", prediction->model_flop_per_s_per_gpu);
@@ -256,10 +280,14 @@ static const char *status_text(enum search_status status)
     switch (status) {
     case SEARCH_OPTIMAL:
         return "optimal";
+    case SEARCH_BEST_OF:
+        return "best of";
     case SEARCH_FEASIBLE:
         return "feasible";
     case SEARCH_NOTHING_FITS:
         return "nothing fits";
+    case SEARCH_STOPPED:
+        return "stopped";
     }
     assert(0 && "a status without a word");
     return "";
@@ -291,6 +319,21 @@ static void write_cluster(struct json_writer *writer, const struct plan_document
     cluster_write(writer, "cluster", cluster);
 }
 
+// The choices of which values were left out, and what bounds the plans among them.
+static void write_cuts(struct json_writer *writer, const struct search_result *search)
+{
+    json_open(writer, "left_out", '[');
+    for (int i = 0; i < search->cut_count; i++) {
+        const struct open_cut *cut = &search->cuts[i];
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "choice", cut_name(cut->cut));
+        json_put_text(writer, "values", cut_text(cut->cut));
+        if (cut->bound_s > 0) json_put_f64(writer, "bound_s", cut->bound_s);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
 static void write_provenance(struct json_writer *writer, const struct plan_document *document)
 {
     const struct search_result *search = document->search;
@@ -300,11 +343,29 @@ static void write_provenance(struct json_writer *writer, const struct plan_docum
     json_put_text(writer, "status", status_text(search->status));
     json_put_f64(writer, "bound_s", search->bound_s);
     if (search->layers_s > 0) json_put_f64(writer, "layers_s", search->layers_s);
+    if (search->cut_count > 0) write_cuts(writer, search);
     json_put_f64(writer, "considered_count", search->considered_count);
     json_put_f64(writer, "priced_count", search->priced_count);
     json_close(writer, '}');
     const struct measured_use *use = &document->evaluation->measured;
     if (use->table) write_kernels(writer, use);
+    json_close(writer, '}');
+}
+
+// For people and exporters; what reads a plan derives it anew.
+static void write_launch(struct json_writer *writer, const struct evaluation_request *request)
+{
+    const struct stack *stack = request->stack;
+    struct launch_flags flags =
+        launch_flags(writer->arena, stack, &request->parallel, &request->workload);
+    if (flags.count == 0) return;
+    json_open(writer, "launch", '{');
+    json_put_text(writer, "of", stack->flags_of);
+    json_open(writer, "flags", '[');
+    for (int i = 0; i < flags.count; i++) {
+        json_put_text(writer, NULL, flags.items[i]);
+    }
+    json_close(writer, ']');
     json_close(writer, '}');
 }
 
@@ -324,6 +385,7 @@ char *plan_document_text(struct arena *arena, const struct plan_document *docume
     json_close(&writer, '}');
     write_cluster(&writer, document);
     stack_write(&writer, "stack", request->stack);
+    write_launch(&writer, request);
     workload_write(&writer, "workload", &request->workload);
     parallel_write(&writer, "parallel", &request->parallel);
     write_stages(&writer, document);

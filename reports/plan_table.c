@@ -4,24 +4,29 @@
 #include "planner/explain.h"
 #include "planner/ranking.h"
 #include "reports/band_text.h"
+#include "reports/cuts_text.h"
+#include "reports/model_text.h"
+#include "reports/money_text.h"
 #include "reports/reliability_text.h"
 
 #include <string.h>
 
 static const char *degrees_text(struct arena *arena, const struct parallel *parallel)
 {
-    static const enum axis SHOWN[] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_ETP, AXIS_PP, AXIS_DP};
-    const char *text = "";
-    for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
-        int degree = parallel->degree[SHOWN[i]];
-        bool always = SHOWN[i] == AXIS_TP || SHOWN[i] == AXIS_PP || SHOWN[i] == AXIS_DP;
+    const char *text = "", *data = "";
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        int degree = parallel->degree[axis];
+        bool always = axis == AXIS_TP || axis == AXIS_PP || axis == AXIS_DP;
         if (degree == 1 && !always) continue;
         const char *how = "";
-        if (SHOWN[i] == AXIS_TP && parallel->sp) how = " sp";
-        if (SHOWN[i] == AXIS_CP) how = arena_print(arena, " %s", cp_kind_name(parallel->cp_kind));
-        text = arena_print(arena, "%s%s%d%s ", text, axis_name(SHOWN[i]), degree, how);
+        if (axis == AXIS_TP && parallel->sp) how = " sp";
+        if (axis == AXIS_CP) how = arena_print(arena, " %s", cp_kind_name(parallel->cp_kind));
+        const char *word = arena_print(arena, "%s%d%s ", axis_name(axis), degree, how);
+        // Data parallelism comes last.
+        if (axis == AXIS_DP) data = word;
+        if (axis != AXIS_DP) text = arena_print(arena, "%s%s", text, word);
     }
-    return text;
+    return arena_print(arena, "%s%s", text, data);
 }
 
 // " tp>pp>dp" where the axes do not lie in the default order; axes of one rank are left out.
@@ -82,9 +87,12 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
     for (int i = 0; i < cluster->node_group_count; i++) {
         all += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
     }
-    if (all == cluster->rank_count) return text;
-    return arena_print(arena, "%d GPU%s of %s", cluster->rank_count,
-                       cluster->rank_count == 1 ? "" : "s", text);
+    if (all != cluster->rank_count) {
+        text = arena_print(arena, "%d GPU%s of %s", cluster->rank_count,
+                           cluster->rank_count == 1 ? "" : "s", text);
+    }
+    if (cluster->idle_gpus == 0) return text;
+    return arena_print(arena, "%s (%d more stand idle)", text, cluster->idle_gpus);
 }
 
 // Gibibytes, with a decimal where there are few.
@@ -154,20 +162,44 @@ static const char *certainty_of_classes(struct arena *arena, const struct search
                        units_seconds(arena, result->bound_s));
 }
 
-static const char *certainty(struct arena *arena, const struct search_result *result)
+// A proof is of predicted times: what the band cannot tell apart is said with it.
+static const char *among_text(struct arena *arena, const struct search_result *result,
+                              const struct prediction *prediction)
 {
+    int count = band_overlap_count(result, prediction);
+    if (count < 2) return "";
+    return arena_print(arena, ": first of %d that the band cannot tell apart", count);
+}
+
+static const char *certainty(struct arena *arena, const struct search_result *result,
+                             const struct prediction *prediction)
+{
+    const char *among = among_text(arena, result, prediction);
     // What is proven is proven of the closed form; the events only rank its best few.
     double best_s = result->best[0].closed_form_s;
+    if (result->considered_count == 1) {
+        return arena_print(arena, "The only plan that these pins leave (closed form %s).",
+                           units_seconds(arena, best_s));
+    }
     switch (result->status) {
     case SEARCH_OPTIMAL:
-        return arena_print(arena, "Proven optimal in this space (closed form %s).",
-                           units_seconds(arena, result->bound_s));
+        return arena_print(arena, "Proven optimal (closed form %s)%s.",
+                           units_seconds(arena, best_s), among);
+    case SEARCH_BEST_OF:
+        return arena_print(arena, "Best of %s plans (closed form %s)%s.%s",
+                           units_count(arena, result->considered_count),
+                           units_seconds(arena, best_s), among, cuts_text(arena, result));
     case SEARCH_FEASIBLE:
         if (result->layers_s > 0) return certainty_of_classes(arena, result);
         if (result->bound_s <= 0) return "Heuristic: no bound is proven.";
-        return arena_print(arena, "Within %.1f %% of optimal in this space (bound %s).",
+        return arena_print(arena, "Within %.1f %% of the best of %s plans (bound %s).%s",
                            100 * (best_s / result->bound_s - 1),
-                           units_seconds(arena, result->bound_s));
+                           units_count(arena, result->considered_count),
+                           units_seconds(arena, result->bound_s), cuts_text(arena, result));
+    case SEARCH_STOPPED:
+        return arena_print(arena,
+                           "Stopped by SIGINT: best of the %s plans priced so far; not proven.",
+                           units_count(arena, result->priced_count));
     case SEARCH_NOTHING_FITS:
         break;
     }
@@ -190,46 +222,23 @@ static const char *band_sentence(struct arena *arena, const struct prediction *p
     return *text ? arena_print(arena, "      %s\n", text) : "";
 }
 
-// " (37.2 to 51.0)" for an amount at the two ends of the band.
-static const char *between(struct arena *arena, const struct prediction *prediction,
-                           const char *low, const char *high)
+static const char *memory_sentence(struct arena *arena, const struct search_request *request,
+                                   const struct prediction *prediction)
 {
-    return prediction->band ? arena_print(arena, " (%s to %s)", low, high) : "";
+    const char *text = memory_band_text(arena, prediction, request->stack->name);
+    return *text ? arena_print(arena, "      Memory %s\n", text) : "";
 }
 
-// Time and money for the tokens asked for, with their bands; the price only where the cluster file
-// has one.
-static const char *money_sentence(struct arena *arena, const struct search_request *request,
-                                  const struct prediction *prediction)
+// "stack fsdp2 (25 measured runs on h200-sxm5-141g)"
+static const char *stack_text(struct arena *arena, const struct search_request *request,
+                              const struct prediction *prediction)
 {
-    if (request->workload.tokens <= 0) return "";
-    const struct money *money = &prediction->money, *low = &prediction->money_low,
-                       *high = &prediction->money_high;
-    const char *days =
-        arena_print(arena, "      %s tokens take %.1f days%s, %s GPU-hours%s",
-                    units_count(arena, request->workload.tokens), money->train_s / 86400,
-                    between(arena, prediction, arena_print(arena, "%.1f", low->train_s / 86400),
-                            arena_print(arena, "%.1f", high->train_s / 86400)),
-                    units_count(arena, money->gpu_hours),
-                    between(arena, prediction, units_count(arena, low->gpu_hours),
-                            units_count(arena, high->gpu_hours)));
-    if (!money->currency || money->total <= 0) return arena_print(arena, "%s\n", days);
-    return arena_print(
-        arena, "%s\n      %s %s%s, %.0f %s%s per 1B tokens\n", days,
-        units_count(arena, money->total), money->currency,
-        between(arena, prediction, units_count(arena, low->total), units_count(arena, high->total)),
-        money->per_billion_tokens, money->currency,
-        between(arena, prediction, arena_print(arena, "%.0f", low->per_billion_tokens),
-                arena_print(arena, "%.0f", high->per_billion_tokens)));
-}
-
-const char *model_text(struct arena *arena, const char *name, const struct graph *graph)
-{
-    if (graph->expert_count == 0) return name;
-    return arena_print(arena, "%s (%s parameters, %s active: %lld of %lld experts)", name,
-                       units_count(arena, (double)graph->parameter_count),
-                       units_count(arena, (double)graph->active_parameter_count),
-                       (long long)graph->top_k, (long long)graph->expert_count);
+    const char *name = request->stack->name;
+    // No published run is of a processor: what is known of it was measured on the spot.
+    bool is_cpu = strcmp(request->cluster->nodes[0].device->kind, "cpu") == 0;
+    if (!prediction->bands || is_cpu) return arena_print(arena, "stack %s", name);
+    return arena_print(arena, "stack %s (%s)", name,
+                       bands_runs_text(arena, prediction->bands, request->cluster, name));
 }
 
 char *plan_table_text(struct arena *arena, const struct search_request *request,
@@ -245,20 +254,21 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     const struct prediction *prediction = &best->prediction;
     return arena_print(
         arena,
-        "%s on %s, seq %lld, batch %lld, %s: %s plans\n%s%s%sBest: %s: %s a step\n%s"
-        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s%s\n",
+        "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%sBest: %s: %s a step\n%s"
+        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
-        precision_name(request->workload.precision), units_count(arena, result->considered_count),
-        table_text(&table), rejected(arena, request, result),
-        band_overlap_text(arena, result, prediction),
+        precision_name(request->workload.precision), stack_text(arena, request, prediction),
+        units_count(arena, result->considered_count), table_text(&table),
+        rejected(arena, request, result), band_overlap_text(arena, result, prediction),
         parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
         band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
-        units_ratio(arena, prediction->mfu_ratio), money_sentence(arena, request, prediction),
+        units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, prediction),
+        money_text(arena, request->workload.tokens, prediction),
         reliability_sentence(arena, request->cluster, request->workload.tokens, prediction),
-        certainty(arena, result));
+        certainty(arena, result, prediction));
 }
 
 char *plan_nothing_text(struct arena *arena, const struct search_request *request,

@@ -7,8 +7,6 @@
 
 // "tp8 sp pp4 dp4 z1 mb2 v2 full": only what differs from 1, off and none is named.
 const char *parallel_text(struct arena *arena, const struct parallel *parallel);
-// "mixtral-8x7b (46.7 G parameters, 12.9 G active: 2 of 8 experts)"; a dense model by its name.
-const char *model_text(struct arena *arena, const char *name, const struct graph *graph);
 // "16 x 8 a100-sxm4-80g"
 const char *cluster_text(struct arena *arena, const struct cluster *cluster);
 // The term that costs the loser most over the winner, as a share of the winner's step: "bubble

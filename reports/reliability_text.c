@@ -29,10 +29,13 @@ const char *reliability_sentence(struct arena *arena, const struct cluster *clus
     if (goodput->expected_s <= 0) return arena_print(arena, "%s\n", text);
     if (!isfinite(goodput->expected_s))
         return arena_print(arena, "%s;\n      with them the run never ends\n", text);
-    return arena_print(arena, "%s;\n      with them %s, %s to %s in 4 of 5 runs\n", text,
-                       units_duration(arena, goodput->expected_s),
+    return arena_print(arena,
+                       "%s;\n      with them %s in the mean, %s to %s in 4 of 5 runs, without "
+                       "them %s\n",
+                       text, units_duration(arena, prediction->money.train_s),
                        units_duration(arena, goodput->finish_s[0]),
-                       units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
+                       units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]),
+                       units_duration(arena, prediction->money.uninterrupted_s));
 }
 
 // The causes that there are, the most frequent first.
@@ -75,9 +78,10 @@ static void put_restart(struct table *table, const struct goodput *goodput,
                     units_duration(arena, goodput->wait_s)));
 }
 
-static void put_run(struct table *table, const struct cluster *cluster, double tokens,
-                    const struct goodput *goodput)
+static void put_run(struct table *table, double tokens, const struct prediction *prediction)
 {
+    const struct goodput *goodput = &prediction->goodput;
+    const struct money *price = &prediction->money;
     struct arena *arena = table->arena;
     const char *name = arena_print(arena, "%s tokens", units_count(arena, tokens));
     if (!isfinite(goodput->expected_s)) {
@@ -91,13 +95,12 @@ static void put_run(struct table *table, const struct cluster *cluster, double t
                     units_duration(arena, goodput->finish_s[1]),
                     units_duration(arena, goodput->finish_s[2])));
     const char *money = "";
-    if (goodput->money > 0) {
-        money = arena_print(arena, ", %s %s", units_count(arena, goodput->money),
-                            cluster->price.currency);
+    if (price->currency) {
+        money = arena_print(arena, ", %s %s", units_count(arena, price->total), price->currency);
     }
     put(table, "cost",
         arena_print(arena, "%.1f interruptions, %s GPU-hours of %s GPUs%s", goodput->interruptions,
-                    units_count(arena, goodput->gpu_hours), units_count(arena, goodput->gpu_count),
+                    units_count(arena, price->gpu_hours), units_count(arena, price->gpu_count),
                     money));
 }
 
@@ -127,6 +130,6 @@ const char *reliability_text(struct arena *arena, const struct cluster *cluster,
                     units_count(arena, goodput->interval_s / prediction->step_s),
                     goodput->interval_is_best ? " (the best)" : ""));
     put_restart(&table, goodput, &cluster->failures);
-    if (goodput->expected_s > 0) put_run(&table, cluster, tokens, goodput);
+    if (goodput->expected_s > 0) put_run(&table, tokens, prediction);
     return arena_print(arena, "\nReliability\n%s", table_text(&table));
 }

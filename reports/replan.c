@@ -26,6 +26,7 @@ static const char *plan_text(struct arena *arena, const struct search_request *r
         .bands = bands,
         .workload = request->workload,
         .parallel = candidate->parallel,
+        .selected_count = result->considered_count,
     };
     struct arena scratch = {0};
     struct evaluation evaluation;

@@ -24,7 +24,7 @@ static const struct json_field CHANGE_FIELDS[] = {
     {JSON_OPT_I64(struct replan_change, gpus, 1, CLUSTER_GPUS_MAX)},
     {JSON_OPT_I64(struct replan_change, seq_len, 1, 1e12)},
     {JSON_OPT_I64(struct replan_change, global_batch, 1, 1 << 20)},
-    {JSON_OPT_F64(struct replan_change, tokens, 0, 1e30)},
+    {JSON_OPT_F64(struct replan_change, tokens, 1, 1e30)},
     {JSON_OPT_F64(struct replan_change, network_ratio, RATIO_LOW, RATIO_HIGH)},
     {JSON_OPT_F64(struct replan_change, intra_ratio, RATIO_LOW, RATIO_HIGH)},
     {JSON_OPT_F64(struct replan_change, memory_ratio, RATIO_LOW, RATIO_HIGH)},
@@ -58,8 +58,10 @@ static void scale_cluster(struct arena *arena, const struct replan_change *chang
         group->intra.bandwidth_bytes_per_s *= change->intra_ratio;
         group->nics.bandwidth_bytes_per_s *= change->network_ratio;
     }
-    if (change->price_per_gpu_hour > 0) cluster->price.per_gpu_hour = change->price_per_gpu_hour;
-    if (!cluster->price.currency) cluster->price.currency = change->currency;
+    if (change->price_per_gpu_hour <= 0) return;
+    const char *currency = cluster->price.currency ? cluster->price.currency : change->currency;
+    cluster->price =
+        (struct price){.per_gpu_hour = change->price_per_gpu_hour, .currency = currency};
 }
 
 // The plan's cluster as the change has it; what comes out must be one that a plan can be read with.
@@ -75,6 +77,7 @@ static struct cluster *changed_cluster(struct arena *arena, const struct json *a
     int64_t gpus = change->gpus > 0 ? change->gpus : base->rank_count;
     struct cluster *cluster = sweep_cluster(arena, base, gpus, err);
     if (!cluster) return NULL;
+    if (gpus == base->rank_count) cluster->idle_gpus = base->idle_gpus;
     scale_cluster(arena, change, cluster);
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;

@@ -1,6 +1,6 @@
 #include "reports/replay.h"
 
-#include "plan/script.h"
+#include "plan/script/script.h"
 
 // Blocks of threads that NCCL gives a collective between GPUs of one node, at most, are as many; it
 // has no model, and takes fewer multiprocessors from kernels than a device has by far.

@@ -1,11 +1,11 @@
 #pragma once
-#include "executor/communicator.h"
+#include "executor/communicators/communicator.h"
 #include "simulator/evaluate.h"
 
-// One rank of a plan alone on this machine (executor/communicator.h, `mock`): what the others and
-// the links do in the meantime is what the model says. Exchanges take as long as they are priced,
-// messages from other stages are there when the simulated step has them arrive, whether this rank
-// is early or late.
+// One rank of a plan alone on this machine (executor/communicators/communicator.h, `mock`): what
+// the others and the links do in the meantime is what the model says. Exchanges take as long as
+// they are priced, messages from other stages are there when the simulated step has them arrive,
+// whether this rank is early or late.
 
 struct script;
 struct replay {

@@ -1,6 +1,7 @@
 #include "reports/report.h"
 #include "core/units.h"
 #include "reports/figure.h"
+#include "reports/model_text.h"
 #include "reports/page_parts.h"
 #include "reports/plan_table.h"
 #include "reports/section.h"
@@ -159,8 +160,9 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
     for (int i = 0; i < SECTION_COUNT; i++)
         bodies[i] = section_text(arena, facts, &SECTIONS[i]);
     int gpus = report->request->cluster->rank_count;
-    const char *title = arena_print(arena, "%s on %d GPU%s of %s", report->request->model->name,
-                                    gpus, gpus == 1 ? "" : "s", report->request->cluster->name);
+    const char *model = model_text(arena, report->request->model->name, report->evaluation->graph);
+    const char *title = arena_print(arena, "%s on %d GPU%s of %s", model, gpus,
+                                    gpus == 1 ? "" : "s", report->request->cluster->name);
     put_head(&page, title, report->planner);
     put_header(&page, report, title, bodies);
     for (int i = 0; i < SECTION_COUNT; i++) {

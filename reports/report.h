@@ -13,7 +13,8 @@
 // - <script type="application/json" id="report-data"> holds the numbers once, as
 //   reports/report.schema.json says:
 //     {"report": 1, "meshwright": VERSION,
-//      "plan": {...},         the plan file as it was read: model.config, cluster, stack, workload,
+//      "plan": {...},         the plan file as it was read, or as the command line restates its
+//                             tokens, price and failures: model.config, cluster, stack, workload,
 //                             parallel are what a planner in the page needs
 //      "prediction": {...},   of the plan, as `simulate --json` prints it
 //      "memory": {"fits", "device_bytes", "worst_stage", "headroom_bytes", "stages": [...]},

@@ -3,6 +3,8 @@
 #include "reports/plan_json.h"
 #include "reports/plan_table.h"
 
+#include <string.h>
+
 // The numbers of the page as JSON, once. Their shape is that of reports/report.h.
 
 enum { DATA_VERSION = 1 };
@@ -84,14 +86,54 @@ static void write_scaling(struct json_writer *writer, const struct report *repor
             json_put_f64(writer, "tokens_per_s", prediction->tokens_per_s);
             json_put_f64(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
             json_put_f64(writer, "mfu_ratio", prediction->mfu_ratio);
-            json_put_f64(writer, "run_s", outcome->run_s);
-            json_put_f64(writer, "run_money", outcome->run_money);
+            json_put_f64(writer, "run_s", prediction->money.train_s);
+            json_put_f64(writer, "run_money", prediction->money.total);
         } else if (outcome->reason) {
             json_put_text(writer, "reason", outcome->reason);
         }
         json_close(writer, '}');
     }
     json_close(writer, ']');
+}
+
+// Whether the command line said of prices, failures or tokens what the plan does not.
+static bool is_restated(const struct report *report)
+{
+    const struct plan *plan = report->plan;
+    const struct cluster *said = report->request->cluster, *planned = plan->cluster;
+    return report->request->workload.tokens != plan->workload.tokens ||
+           said->price.per_gpu_hour != planned->price.per_gpu_hour ||
+           strcmp(said->price.per_gpu_hour > 0 ? said->price.currency : "",
+                  planned->price.per_gpu_hour > 0 ? planned->price.currency : "") != 0 ||
+           !failures_equal(&said->failures, &planned->failures);
+}
+
+// The plan that the page is of: a planner in it asks that one again, so that all of the page speaks
+// of one run.
+static void write_plan(struct json_writer *writer, const struct report *report)
+{
+    const struct json *document = &report->plan->document;
+    struct err err = {0};
+    if (!is_restated(report)) {
+        json_put_copy(writer, "plan", document);
+        return;
+    }
+    json_open(writer, "plan", '{');
+    int count = json_count(document, &err);
+    for (int i = 0; i < count; i++) {
+        struct json member = json_item(document, i);
+        const char *key = json_key(&member);
+        if (strcmp(key, "cluster") == 0) {
+            cluster_write(writer, key, report->request->cluster);
+        } else if (strcmp(key, "workload") == 0) {
+            workload_write(writer, key, &report->request->workload);
+        } else if (strcmp(key, "prediction") == 0) {
+            prediction_write(writer, key, &report->evaluation->prediction);
+        } else {
+            json_put_copy(writer, key, &member);
+        }
+    }
+    json_close(writer, '}');
 }
 
 char *report_data(struct arena *arena, const struct report_facts *facts)
@@ -101,15 +143,17 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     json_open(&writer, NULL, '{');
     json_put_i64(&writer, "report", DATA_VERSION);
     json_put_text(&writer, "meshwright", report->version);
-    json_put_copy(&writer, "plan", &report->plan->document);
+    write_plan(&writer, report);
     prediction_write(&writer, "prediction", &report->evaluation->prediction);
     write_memory(&writer, report);
     explain_write(&writer, &report->explain);
     write_alternatives(&writer, report);
     write_traffic(&writer, &facts->traffic);
     if (report->injection) {
-        inject_write(&writer, report->injection, &report->injected,
-                     &report->evaluation->prediction.money);
+        const struct money_request asked =
+            evaluation_money(report->request, report->evaluation, report->injected.step_s);
+        const struct money money = money_mean_of(&asked);
+        inject_write(&writer, report->injection, &report->injected, &money);
     }
     write_scaling(&writer, report);
     json_close(&writer, '}');

@@ -1,5 +1,5 @@
 #include "reports/report_make.h"
-#include "planner/memory/plan_schedule.h"
+#include "memory/plan_schedule.h"
 
 #include <string.h>
 
@@ -44,7 +44,9 @@ static void read_search(const struct plan *plan, struct search_result *kept, str
     struct json value = json_get(&search, "status", err);
     const char *status = json_text(&value, err);
     if (status && strcmp(status, "optimal") == 0) kept->status = SEARCH_OPTIMAL;
+    if (status && strcmp(status, "best of") == 0) kept->status = SEARCH_BEST_OF;
     if (status && strcmp(status, "feasible") == 0) kept->status = SEARCH_FEASIBLE;
+    if (status && strcmp(status, "stopped") == 0) kept->status = SEARCH_STOPPED;
     value = json_get(&search, "bound_s", err);
     kept->bound_s = json_f64(&value, 0, 1e18, err);
     value = json_get(&search, "considered_count", err);
@@ -73,6 +75,7 @@ static bool read_alternatives(struct arena *arena, struct arena *scratch, struct
         struct json item = json_item(&list, i);
         struct json parallel = json_get(&item, "parallel", err);
         struct evaluation_request request = *report->request;
+        request.parallel = (struct parallel){0};
         if (err->kind || !parallel_read(arena, &parallel, &request.parallel, err)) return false;
         struct evaluation evaluation = {0};
         if (!evaluate(arena, scratch, &request, &evaluation, err)) return false;

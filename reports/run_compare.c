@@ -63,21 +63,32 @@ static void add_predicted_tasks(struct run_compare *compare)
         if (is_inside) continue;
         struct run_row *row = find_row(compare, RUN_TASK, engine_task_name((enum engine_task)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
+        if (kind < ENGINE_GRADIENT_REDUCE) row->predicted_count += ranks;
     }
 }
 
-static enum axis axis_of(enum part part)
+static void add_count(struct run_compare *compare, enum engine_task kind, double count)
 {
-    switch (part) {
-    case PART_CP:
-        return AXIS_CP;
-    case PART_EP:
-        return AXIS_EP;
-    case PART_DP:
-        return AXIS_DP;
-    default:
-        return AXIS_TP;
+    if (count > 0) find_row(compare, RUN_TASK, engine_task_name(kind))->predicted_count += count;
+}
+
+// Once a step, as priced.
+static void add_predicted_counts(struct run_compare *compare)
+{
+    const struct program *program = compare->evaluation->program;
+    const struct step_price *price = compare->evaluation->price;
+    double ranks = ranks_of_stage(compare->evaluation);
+    int stages = program->shape.stage_count;
+    for (int at = 0; at < stages * program->shape.chunk_count; at++) {
+        const struct step_counts *counts = &price->classes[program->class_of[at]].counts;
+        add_count(compare, ENGINE_GRADIENT_REDUCE, ranks * counts->reduce);
+        add_count(compare, ENGINE_SMALL_REDUCE, ranks * counts->small);
+        add_count(compare, ENGINE_UPDATE, ranks * counts->update);
+        add_count(compare, ENGINE_PARAMETER_GATHER, ranks * counts->gather);
     }
+    if (price->tied_reduce_s > 0) add_count(compare, ENGINE_TIED_REDUCE, 2 * ranks);
+    int norms = step_takes_norm(&program->workload) + step_takes_trust(&program->workload);
+    add_count(compare, ENGINE_NORM, norms * ranks * stages);
 }
 
 // Payloads of what happens once a step; its seconds are in the trace.
@@ -104,7 +115,7 @@ static void add_predicted_line(struct arena *arena, struct run_compare *compare,
         row = find_row(compare, RUN_OPERATOR, op_rule(price->instr->kind)->name);
     if (price->entry == ENTRY_EXCHANGE)
         row = find_row(compare, RUN_COLLECTIVE,
-                       collective_text(arena, axis_of(price->part), price->collective));
+                       collective_text(arena, part_axis(price->part), price->collective));
     add_predicted_work(compare, price, ranks * line->count * price->bytes);
     if (!row) return;
     row->predicted_s += ranks * line->alone_s;
@@ -140,7 +151,7 @@ static double median_step(struct arena *arena, const struct run_result *result)
 
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
-                                    const struct ledger *ledger, int64_t peak_bytes,
+                                    const struct ledger *ledger, struct run_memory memory,
                                     const struct run_result *result)
 {
     int rows_max = TASK_NUMBER_KINDS + OP_KIND_COUNT + AXIS_COUNT * COLLECTIVE_COUNT + 1;
@@ -151,6 +162,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     add_measured(arena, &compare);
     add_predicted_tasks(&compare);
     join_backward(&compare);
+    add_predicted_counts(&compare);
     for (int stage = 0; stage < evaluation->program->shape.stage_count; stage++) {
         struct account account = account_of_stage(arena, ledger, evaluation->program,
                                                   evaluation->price, evaluation->simulation, stage);
@@ -163,7 +175,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     if (compare.measured_step_s > 0)
         compare.tokens_per_s =
             (double)(workload->global_batch * workload->seq_len) / compare.measured_step_s;
-    compare.predicted_peak_bytes = peak_bytes;
+    compare.predicted = memory;
     return compare;
 }
 

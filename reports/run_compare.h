@@ -6,10 +6,17 @@
 
 struct run_row {
     enum run_group group;
-    const char *name;  // "F", "contraction", "tp all-reduce"
-    double count;      // a step, all ranks together, as measured
+    const char *name;        // "F", "contraction", "tp all-reduce"
+    double count;            // a step, all ranks together, as measured
+    double predicted_count;  // of tasks; 0 of what else there is
     double predicted_s, measured_s;
     double predicted_bytes, bytes;  // payloads; 0 of what is no communication
+};
+
+// Of the ranks with most (memory/plan_script.h): the state and the arena as planned, and
+// what is moved to their hosts and drives.
+struct run_memory {
+    int64_t peak_bytes, host_peak_bytes, nvme_bytes;
 };
 
 struct run_compare {
@@ -20,14 +27,14 @@ struct run_compare {
     int row_count;
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
     double tokens_per_s;                       // measured
-    int64_t predicted_peak_bytes;  // of the rank with most: the state, and the arena as planned
+    struct run_memory predicted;
 };
 
-// `ledger` is that of the price of `evaluation`'s program (simulator/account.h), `peak_bytes` what
-// is planned for the rank with most (plan_scripts_peak_bytes).
+// `ledger` is that of the price of `evaluation`'s program (simulator/account.h), `memory` what is
+// planned.
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
-                                    const struct ledger *ledger, int64_t peak_bytes,
+                                    const struct ledger *ledger, struct run_memory memory,
                                     const struct run_result *result);
 
 // What `run` prints at the end.

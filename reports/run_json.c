@@ -42,6 +42,7 @@ static void put_rows(struct json_writer *writer, const struct run_compare *compa
         json_open_flat(writer, NULL, '{');
         json_put_text(writer, "group", GROUPS[row->group]);
         json_put_text(writer, "kind", row->name);
+        json_put_f64(writer, "predicted_count", row->predicted_count);
         json_put_f64(writer, "count", row->count);
         json_put_f64(writer, "predicted_s", row->predicted_s);
         json_put_f64(writer, "measured_s", row->measured_s);
@@ -83,6 +84,8 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     if (compare->request->workload.precision == PRECISION_FP16)
         put_numbers(&writer, "loss_scale", result->loss_scale, result->step_count);
     json_put_i64(&writer, "peak_bytes", result->peak_bytes);
+    json_put_i64(&writer, "host_peak_bytes", result->host_peak_bytes);
+    json_put_i64(&writer, "nvme_bytes", result->nvme_bytes);
     json_open(&writer, "memory", '{');
     json_put_i64(&writer, "arena_bytes", result->arena_bytes);
     json_put_i64(&writer, "arena_used_bytes", result->arena_used_bytes);
@@ -93,7 +96,9 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_f64(&writer, "predicted_step_s", compare->predicted_step_s);
     json_put_f64(&writer, "measured_step_s", compare->measured_step_s);
     json_put_f64(&writer, "measured_tokens_per_s", compare->tokens_per_s);
-    json_put_i64(&writer, "predicted_peak_bytes", compare->predicted_peak_bytes);
+    json_put_i64(&writer, "predicted_peak_bytes", compare->predicted.peak_bytes);
+    json_put_i64(&writer, "predicted_host_peak_bytes", compare->predicted.host_peak_bytes);
+    json_put_i64(&writer, "predicted_nvme_bytes", compare->predicted.nvme_bytes);
     json_close(&writer, '}');
     put_rows(&writer, compare);
     put_trace(&writer, &result->trace);

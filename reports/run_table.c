@@ -13,6 +13,15 @@ static const char *seconds_text(struct arena *arena, double seconds)
     return seconds > 0 ? units_seconds(arena, seconds) : "-";
 }
 
+// As measured; beside it as predicted where that is another.
+static const char *count_text(struct arena *arena, const struct run_row *row)
+{
+    bool is_told = row->group != RUN_TASK || row->predicted_count == row->count;
+    const char *text = units_count(arena, row->count);
+    if (is_told) return text;
+    return arena_print(arena, "%s (%s predicted)", text, units_count(arena, row->predicted_count));
+}
+
 static void add_rows(struct table *table, const struct run_compare *compare, enum run_group group,
                      const char *heading)
 {
@@ -26,7 +35,7 @@ static void add_rows(struct table *table, const struct run_compare *compare, enu
         is_first = false;
         const char *cells[] = {
             arena_print(arena, "  %s", row->name),
-            units_count(arena, row->count),
+            count_text(arena, row),
             seconds_text(arena, row->predicted_s),
             seconds_text(arena, row->measured_s),
             ratio_text(arena, row->measured_s, row->predicted_s),
@@ -47,6 +56,15 @@ static char *kinds_text(struct arena *arena, const struct run_compare *compare)
     return table_text(&table);
 }
 
+static void add_moved(struct arena *arena, struct table *table, const char *what,
+                      int64_t predicted_bytes, int64_t measured_bytes)
+{
+    double predicted = (double)predicted_bytes, measured = (double)measured_bytes;
+    const char *cells[] = {what, units_bytes(arena, predicted), units_bytes(arena, measured),
+                           ratio_text(arena, measured, predicted)};
+    if (measured > 0 || predicted > 0) table_row(table, cells);
+}
+
 char *run_table_text(struct arena *arena, const struct run_compare *compare)
 {
     const struct run_result *result = compare->result;
@@ -62,12 +80,15 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
         {"tokens/s", units_count(arena, tokens / compare->predicted_step_s),
          units_count(arena, compare->tokens_per_s),
          ratio_text(arena, compare->tokens_per_s, tokens / compare->predicted_step_s)},
-        {"peak memory of a rank", units_bytes(arena, (double)compare->predicted_peak_bytes),
+        {"peak memory of a rank", units_bytes(arena, (double)compare->predicted.peak_bytes),
          units_bytes(arena, (double)result->peak_bytes),
-         ratio_text(arena, (double)result->peak_bytes, (double)compare->predicted_peak_bytes)},
+         ratio_text(arena, (double)result->peak_bytes, (double)compare->predicted.peak_bytes)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         table_row(&table, rows[i]);
+    add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
+              result->host_peak_bytes);
+    add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
     return arena_print(arena, "%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
                        kinds_text(arena, compare), table_text(&table), result->loss[0],
                        result->loss[last], last + 1);

@@ -49,4 +49,6 @@ double scaling_first(const struct whatif *whatif);
 // What was measured at this count; 0: nothing.
 double scaling_measured_at(const struct scaling_points *points, int64_t gpus);
 
-char *scaling_table_text(struct arena *arena, const struct scaling *scaling);
+// Where the question has a limit, with its answer and the command that plans it.
+char *scaling_table_text(struct arena *arena, const struct scaling *scaling,
+                         const struct whatif_words *words);

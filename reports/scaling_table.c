@@ -2,52 +2,100 @@
 
 #include "core/table.h"
 #include "core/units.h"
+#include "reports/model_text.h"
 #include "reports/plan_table.h"
 #include "reports/whatif_text.h"
 
-enum { COLUMN_COUNT = 9 };
+#include <assert.h>
 
-// Columns without and with what was measured.
-static int column_count(const struct scaling *scaling)
+enum { COLUMN_MAX = 14 };
+
+// The columns of one row, left to right; the header is made by the same walk.
+struct cells {
+    struct arena *arena;
+    const struct scaling *scaling;
+    const struct whatif_row *row;  // NULL: the header
+    const char *texts[COLUMN_MAX];
+    char aligns[COLUMN_MAX + 1];
+    int count;
+};
+
+static void put(struct cells *cells, char align, const char *head, const char *text)
 {
-    return scaling->measured.count > 0 ? COLUMN_COUNT : COLUMN_COUNT - 2;
+    assert(cells->count < COLUMN_MAX);
+    cells->texts[cells->count] = cells->row ? text : head;
+    cells->aligns[cells->count++] = align;
 }
 
-static void add_row(struct table *table, struct arena *arena, const struct scaling *scaling,
-                    const struct whatif_row *row, double first)
+static void put_size(struct cells *cells)
 {
-    const struct prediction *prediction = &row->outcome->prediction;
-    int64_t gpus = row->point->scenario.cluster->rank_count;
-    double speed = prediction->tokens_per_s_per_gpu;
+    struct arena *arena = cells->arena;
+    const struct scenario *scenario = cells->row ? &cells->row->point->scenario : NULL;
+    put(cells, 'r', "GPUs",
+        scenario ? arena_print(arena, "%d", scenario->cluster->rank_count) : "");
+    put(cells, 'r', "batch",
+        scenario ? arena_print(arena, "%lld", (long long)scenario->workload.global_batch) : "");
+}
+
+// Empty where nothing fits.
+static void put_speed(struct cells *cells, double first)
+{
+    struct arena *arena = cells->arena;
+    bool fits = cells->row && cells->row->fits;
+    const struct prediction *prediction = fits ? &cells->row->outcome->prediction : NULL;
+    double speed = fits ? prediction->tokens_per_s_per_gpu : 0;
+    put(cells, 'r', "step s", fits ? arena_print(arena, "%.4g", prediction->step_s) : "");
+    put(cells, 'r', "tokens/s", fits ? units_count(arena, prediction->tokens_per_s) : "");
+    put(cells, 'r', "per GPU", fits ? arena_print(arena, "%.0f", speed) : "");
+    put(cells, 'r', "efficiency", fits ? units_percent(arena, speed / first) : "");
+}
+
+static void put_measured(struct cells *cells)
+{
+    struct arena *arena = cells->arena;
+    const struct scaling *scaling = cells->scaling;
+    const struct whatif_row *row = cells->row;
+    if (scaling->measured.count == 0) return;
+    int64_t gpus = row ? row->point->scenario.cluster->rank_count : 0;
     double measured = scaling_measured_at(&scaling->measured, gpus);
-    const char *figures[] = {"", "", "", "", ""};
-    if (row->fits) {
-        figures[0] = arena_print(arena, "%.4g", prediction->step_s);
-        figures[1] = units_count(arena, prediction->tokens_per_s);
-        figures[2] = arena_print(arena, "%.0f", speed);
-        figures[3] = units_percent(arena, speed / first);
-        figures[4] = parallel_text(arena, &row->outcome->best.parallel);
-    } else {
-        figures[4] = "does not fit";
-    }
+    double speed = row ? row->outcome->prediction.tokens_per_s_per_gpu : 0;
     const char *error = gpus == scaling->calibrated.gpus ? "calibrated"
-                        : measured > 0 && row->fits
+                        : measured > 0 && row && row->fits
                             ? units_signed_percent(arena, speed / measured - 1)
                             : "";
-    const char *cells[COLUMN_COUNT] = {
-        arena_print(arena, "%lld", (long long)gpus),
-        arena_print(arena, "%lld", (long long)row->point->scenario.workload.global_batch),
-        figures[0],
-        figures[1],
-        figures[2],
-        figures[3]};
-    int at = 6;
-    if (scaling->measured.count > 0) {
-        cells[at++] = measured > 0 ? arena_print(arena, "%.0f", measured) : "";
-        cells[at++] = error;
-    }
-    cells[at] = figures[4];
-    table_row(table, cells);
+    put(cells, 'r', "measured", measured > 0 ? arena_print(arena, "%.0f", measured) : "");
+    put(cells, 'r', "error", error);
+}
+
+// Where a run is asked for: how long it takes, what it costs, and whether that is within the
+// limits.
+static void put_run(struct cells *cells)
+{
+    struct arena *arena = cells->arena;
+    const struct whatif *whatif = cells->scaling->whatif;
+    const struct whatif_row *row = cells->row && cells->row->fits ? cells->row : NULL;
+    bool most = whatif->goal == WHATIF_MOST_TOKENS, limited = whatif->goal != WHATIF_COMPARE;
+    if (whatif->question.tokens <= 0 && !limited) return;
+    const struct whatif_unit unit = whatif_unit(whatif);
+    if (most) put(cells, 'r', "tokens", row ? units_count(arena, row->tokens) : "");
+    put(cells, 'r', unit.name, row ? arena_print(arena, "%.4g", row->time_s / unit.unit_s) : "");
+    put(cells, 'r', whatif->is_priced ? whatif->currency : "GPU-hours",
+        row ? units_count(arena, row->cost) : "");
+    if (limited) put(cells, 'l', "ok", row ? row->makes_it ? "yes" : "no" : "");
+}
+
+static struct cells cells_of(struct arena *arena, const struct scaling *scaling,
+                             const struct whatif_row *row, double first)
+{
+    struct cells cells = {.arena = arena, .scaling = scaling, .row = row};
+    put_size(&cells);
+    put_speed(&cells, first);
+    put_measured(&cells);
+    put_run(&cells);
+    bool fits = row && row->fits;
+    put(&cells, 'l', "layout",
+        fits ? parallel_text(arena, &row->outcome->best.parallel) : "does not fit");
+    return cells;
 }
 
 static const char *errors_text(struct arena *arena, const struct scaling *scaling)
@@ -84,26 +132,35 @@ static const char *verdict_text(struct arena *arena, const struct whatif *whatif
         units_count(arena, last->outcome->prediction.tokens_per_s));
 }
 
-char *scaling_table_text(struct arena *arena, const struct scaling *scaling)
+static const char *rows_text(struct arena *arena, const struct scaling *scaling, double first)
 {
-    static const char *const HEADS[] = {"GPUs",       "batch",    "step s", "tokens/s", "per GPU",
-                                        "efficiency", "measured", "error",  "layout"};
     const struct whatif *whatif = scaling->whatif;
-    bool has_measured = scaling->measured.count > 0;
-    struct table table = table_new(arena, has_measured ? "rrrrrrrrl" : "rrrrrrl");
-    const char *heads[COLUMN_COUNT];
-    for (int i = 0; i < COLUMN_COUNT; i++) {
-        heads[i] = HEADS[i];
-    }
-    heads[column_count(scaling) - 1] = HEADS[COLUMN_COUNT - 1];
-    table_row(&table, heads);
-    double first = scaling_first(whatif);
+    struct cells header = cells_of(arena, scaling, NULL, first);
+    struct table table = table_new(arena, arena_copy(arena, header.aligns));
+    table_row(&table, header.texts);
     for (int i = 0; i < whatif->row_count; i++) {
-        add_row(&table, arena, scaling, &whatif->rows[i], first);
+        struct cells cells = cells_of(arena, scaling, &whatif->rows[i], first);
+        table_row(&table, cells.texts);
     }
-    return arena_print(
-        arena, "%s on %s%s: %d number%s of GPUs\n%s%s%s%s", whatif->request->model->name,
-        whatif->sweep->clusters[0]->name, whatif_fixed_text(arena, whatif), whatif->row_count,
-        whatif->row_count == 1 ? "" : "s", table_text(&table), whatif_rejected_text(arena, whatif),
-        errors_text(arena, scaling), verdict_text(arena, whatif, first));
+    return table_text(&table);
+}
+
+char *scaling_table_text(struct arena *arena, const struct scaling *scaling,
+                         const struct whatif_words *words)
+{
+    const struct whatif *whatif = scaling->whatif;
+    double first = scaling_first(whatif);
+    bool limited = whatif->goal != WHATIF_COMPARE;
+    const char *tokens = "";
+    if (whatif->question.tokens > 0) {
+        tokens = arena_print(arena, ", %s tokens", units_count(arena, whatif->question.tokens));
+    }
+    return arena_print(arena, "%s on %s%s%s: %d number%s of GPUs\n%s%s%s%s%s%s",
+                       model_config_text(arena, whatif->request->model),
+                       whatif->sweep->clusters[0]->name, whatif_fixed_text(arena, whatif), tokens,
+                       whatif->row_count, whatif->row_count == 1 ? "" : "s",
+                       rows_text(arena, scaling, first), whatif_rejected_text(arena, whatif),
+                       errors_text(arena, scaling), verdict_text(arena, whatif, first),
+                       limited ? whatif_answer_text(arena, whatif) : "",
+                       limited ? whatif_next_text(arena, whatif, words) : "");
 }

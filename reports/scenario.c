@@ -1,10 +1,12 @@
 #include "reports/scenario.h"
 
 #include "core/units.h"
+#include "planner/idle.h"
 #include "planner/scan.h"
 #include "reports/scenario_share.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,8 +49,8 @@ static const char *nothing_text(struct arena *arena, const struct scenario *scen
 }
 
 static bool predict(struct arena *arena, const struct scenario_request *request,
-                    const struct search_request *search, struct scenario_outcome *outcome,
-                    struct err *err)
+                    const struct search_request *search, double selected_count,
+                    struct scenario_outcome *outcome, struct err *err)
 {
     struct arena work = {0}, scratch = {0};
     const struct evaluation_request question = {
@@ -59,6 +61,7 @@ static bool predict(struct arena *arena, const struct scenario_request *request,
         .bands = request->bands,
         .workload = search->workload,
         .parallel = outcome->best.parallel,
+        .selected_count = selected_count,
     };
     struct evaluation evaluation = {0};
     bool done = evaluate(&work, &scratch, &question, &evaluation, err);
@@ -96,11 +99,22 @@ static bool answer(struct arena *arena, const struct scenario_request *request,
         .objective = request->objective,
         .top = 1,
         .nothing = request->nothing,
+        .stop = request->stop,
+        .below_s = scenario->slowest_s > 0 ? nextafter(scenario->slowest_s, INFINITY) : 0,
     };
     search.workload.tokens = 0;  // what follows from the length of the run comes last
     struct arena work = {0};
     struct search_result result;
-    bool done = search_plans(&work, &search, &result, err);
+    struct idle_answer idle = {.cluster = scenario->cluster};
+    bool done = request->may_idle ? idle_search(&work, &search, &idle, &result, err)
+                                  : search_plans(&work, &search, &result, err);
+    search.cluster = idle.cluster;
+    outcome->idle_gpus = idle.cluster->idle_gpus;
+    if (done && result.status == SEARCH_STOPPED) {
+        arena_free(&work);
+        return true;  // half of a search is no answer beside whole ones
+    }
+    outcome->reason = NULL;
     if (done && result.status == SEARCH_NOTHING_FITS) {
         outcome->status = SCENARIO_NOTHING_FITS;
         if (request->nothing != SEARCH_FITS_ONLY) {
@@ -110,7 +124,7 @@ static bool answer(struct arena *arena, const struct scenario_request *request,
     } else if (done) {
         outcome->status = SCENARIO_FITS;
         outcome->best = candidate_copy(arena, &result.best[0]);
-        done = predict(arena, request, &search, outcome, err);
+        done = predict(arena, request, &search, result.considered_count, outcome, err);
     } else if (err->kind == ERR_USAGE) {
         outcome->status = SCENARIO_IMPOSSIBLE;
         outcome->reason = arena_copy(arena, err->text);
@@ -124,7 +138,9 @@ static bool answer(struct arena *arena, const struct scenario_request *request,
 static int take(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    int index = pool->next < pool->leader_count ? pool->leaders[pool->next++] : -1;
+    const atomic_bool *stop = pool->request->stop;
+    bool is_over = pool->next == pool->leader_count || (stop && atomic_load(stop));
+    int index = is_over ? -1 : pool->leaders[pool->next++];
     pthread_mutex_unlock(&pool->lock);
     return index;
 }
@@ -196,7 +212,7 @@ static void bring_home(struct arena *arena, const struct pool *pool)
 // Only when all are finished: who shares the plan may fail less often.
 static void refuse_endless(struct scenario_outcome *outcome)
 {
-    const struct goodput *goodput = &outcome->goodput;
+    const struct goodput *goodput = &outcome->prediction.goodput;
     bool ends = !goodput->is_known || goodput->goodput_ratio >= GOODPUT_LEAST_RATIO;
     if (outcome->status != SCENARIO_FITS || ends) return;
     outcome->status = SCENARIO_IMPOSSIBLE;
@@ -218,7 +234,10 @@ bool scenarios_run(struct arena *arena, const struct scenario_request *request,
                         .failed = -1};
     memset(outcomes, 0, (size_t)count * sizeof *outcomes);
     for (int i = 0; i < count; i++) {
-        if (leader_of[i] == i) leaders[pool.leader_count++] = i;
+        if (leader_of[i] != i) continue;
+        leaders[pool.leader_count++] = i;
+        outcomes[i].status = SCENARIO_STOPPED;  // until it is searched
+        outcomes[i].reason = "stopped by SIGINT";
     }
     int workers = worker_count(request, pool.leader_count);
     struct worker *all = ARENA_NEW(&scratch, struct worker, workers);

@@ -1,5 +1,4 @@
 #pragma once
-#include "cost_models/goodput.h"
 #include "planner/search.h"
 #include "simulator/evaluate.h"
 
@@ -15,21 +14,25 @@ struct scenario {
     struct pins pins;
     double tokens;                     // of the whole run; 0: none
     const struct model_config *model;  // NULL: the request's
+    double slowest_s;                  // no plan of a slower step is of interest; 0: any is
 };
 
-enum scenario_status { SCENARIO_FITS, SCENARIO_NOTHING_FITS, SCENARIO_IMPOSSIBLE };
+enum scenario_status {
+    SCENARIO_FITS,
+    SCENARIO_NOTHING_FITS,
+    SCENARIO_IMPOSSIBLE,
+    SCENARIO_STOPPED  // not searched, because the work was told to stop
+};
 
 struct scenario_outcome {
     enum scenario_status status;
     const char *reason;     // of what does not fit or is impossible, a run that never ends among
                             // it: one line
     struct candidate best;  // its plan; where nothing fits the one that misses by least
-    struct prediction prediction;
+    struct prediction prediction;  // its money and goodput are those of the scenario's run
+    int idle_gpus;  // of the scenario's cluster, which has no faster plan than that of the others
     double parameter_count;
     int64_t checkpoint_bytes;  // of the whole job; 0: of CPUs
-    struct goodput goodput;    // of `tokens`, or of a run without an end; that of the prediction
-    double run_s, run_money;   // `tokens` with interruptions where they are known, in the cluster's
-                               // currency; 0: no tokens, no price
     bool shared;               // the plan is that of an earlier scenario of the list
 };
 
@@ -39,9 +42,11 @@ struct scenario_request {
     const struct fabrics *fabrics;
     const struct bands *bands;
     enum objective objective;
+    bool may_idle;                // GPUs may stand idle where that is faster (planner/idle.h)
     int workers;                  // threads at once; 0: one a processor. 1 starts none
     bool alone;                   // every scenario is searched, also what another one shares
     enum search_nothing nothing;  // of what does not fit; SEARCH_FITS_ONLY leaves `reason` NULL
+    const atomic_bool *stop;      // once set, nothing more is searched; NULL: never
     // As scenarios end, in any order, never two calls at once.
     void (*progress)(void *context, int done, int count);
     void *progress_context;

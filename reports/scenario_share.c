@@ -1,9 +1,8 @@
 #include "reports/scenario_share.h"
 
 #include "planner/choice.h"
+#include "planner/idle.h"
 
-#include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +46,11 @@ static const char *question_text(struct arena *arena, const struct scenario *sce
                                  const char *machine)
 {
     const struct workload *workload = &scenario->workload;
-    return arena_print(arena, "%p %lld %lld %d %d %a %a [%s] %s", (const void *)scenario->model,
-                       (long long)workload->seq_len, (long long)workload->global_batch,
-                       (int)workload->precision, (int)workload->optimizer,
-                       workload->expert_imbalance, workload->capacity_factor,
-                       pins_text(arena, &scenario->pins), machine);
+    return arena_print(arena, "%p %a %lld %lld %d %d %a %a [%s] %s", (const void *)scenario->model,
+                       scenario->slowest_s, (long long)workload->seq_len,
+                       (long long)workload->global_batch, (int)workload->precision,
+                       (int)workload->optimizer, workload->expert_imbalance,
+                       workload->capacity_factor, pins_text(arena, &scenario->pins), machine);
 }
 
 static int compare(const void *a, const void *b)
@@ -84,23 +83,19 @@ void scenarios_share(struct arena *scratch, const struct scenario_request *reque
     }
 }
 
-static struct money money_at(const struct scenario *scenario, double tokens_per_s)
+struct money_request scenario_money(const struct scenario *scenario,
+                                    const struct scenario_outcome *outcome)
 {
-    return money_of(scenario->cluster, tokens_per_s, scenario->tokens);
-}
-
-// A rate of 0 is not known: then of a run without interruptions.
-static struct goodput goodput_at(const struct scenario *scenario,
-                                 const struct scenario_outcome *outcome)
-{
-    if (outcome->checkpoint_bytes == 0) return (struct goodput){0};
     const struct workload *workload = &scenario->workload;
-    double step_tokens = (double)workload->global_batch * (double)workload->seq_len;
-    const struct goodput_request asked = {.cluster = scenario->cluster,
-                                          .step_s = outcome->prediction.step_s,
-                                          .checkpoint_bytes = outcome->checkpoint_bytes,
-                                          .steps = ceil(scenario->tokens / step_tokens)};
-    return goodput_of(&asked);
+    return (struct money_request){
+        .cluster = scenario->cluster,
+        .step_s = outcome->prediction.step_s,
+        .step_tokens = (double)workload->global_batch * (double)workload->seq_len,
+        .tokens = scenario->tokens,
+        .checkpoint_bytes = outcome->checkpoint_bytes,
+        .idle_gpus = outcome->idle_gpus,
+        .band = outcome->prediction.band,
+    };
 }
 
 void scenario_finish(const struct scenario *scenario, const struct scenario_outcome *leader,
@@ -109,17 +104,12 @@ void scenario_finish(const struct scenario *scenario, const struct scenario_outc
     *outcome = *leader;
     if (outcome->status != SCENARIO_FITS) return;
     struct prediction *prediction = &outcome->prediction;
-    double tokens_per_s = prediction->tokens_per_s;
-    assert(tokens_per_s > 0);
-    prediction->money = money_at(scenario, tokens_per_s);
-    if (prediction->band) {
-        prediction->money_low = money_at(scenario, tokens_per_s / prediction->band->low_ratio);
-        prediction->money_high = money_at(scenario, tokens_per_s / prediction->band->high_ratio);
-    }
-    outcome->goodput = prediction->goodput = goodput_at(scenario, outcome);
-    bool known = outcome->goodput.is_known;
-    outcome->run_s = known ? outcome->goodput.expected_s : prediction->money.train_s;
-    outcome->run_money = known ? outcome->goodput.money : prediction->money.total;
+    const struct money_request asked = scenario_money(scenario, outcome);
+    struct money_band priced = money_of(&asked);
+    prediction->money = priced.money;
+    prediction->money_low = priced.low;
+    prediction->money_high = priced.high;
+    prediction->goodput = priced.goodput;
 }
 
 void scenario_rescale(const struct scenario *scenario, double ratio,

@@ -14,6 +14,11 @@ void scenarios_share(struct arena *scratch, const struct scenario_request *reque
 void scenario_finish(const struct scenario *scenario, const struct scenario_outcome *leader,
                      struct scenario_outcome *outcome);
 
+// The run of a scenario that fits as a question of time and money: what its prediction answers, and
+// what may be asked with other tokens.
+struct money_request scenario_money(const struct scenario *scenario,
+                                    const struct scenario_outcome *outcome);
+
 // The same outcome at `ratio` times the speed: step, rates, money and goodput.
 void scenario_rescale(const struct scenario *scenario, double ratio,
                       struct scenario_outcome *outcome);

@@ -1,4 +1,7 @@
+#include "core/plain.h"
 #include "core/units.h"
+#include "reports/launch.h"
+#include "reports/model_text.h"
 #include "reports/plan_table.h"
 #include "reports/section.h"
 
@@ -22,15 +25,9 @@ static void put_inputs(struct markup *page, const struct report *report)
     const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
     const struct network *network = &request->cluster->network;
     struct page_table table = page_table_open(page, "ll", false, HEADS);
-    put_row(
-        &table, "model",
-        arena_print(arena, "%s: %s parameters%s, %d layers", request->model->name,
-                    units_count(arena, (double)graph->parameter_count),
-                    graph->expert_count == 0
-                        ? ""
-                        : arena_print(arena, ", %s of them active",
-                                      units_count(arena, (double)graph->active_parameter_count)),
-                    graph->layer_count));
+    put_row(&table, "model",
+            arena_print(arena, "%s, %d layers", model_text(arena, request->model->name, graph),
+                        graph->layer_count));
     put_row(&table, "cluster",
             arena_print(arena, "%s: %s", request->cluster->name,
                         cluster_text(arena, request->cluster)));
@@ -52,20 +49,10 @@ static void put_inputs(struct markup *page, const struct report *report)
                         units_count(arena, (double)workload->global_batch),
                         precision_name(workload->precision), optimizer_name(workload->optimizer)));
     put_row(&table, "stack", request->stack->name);
+    const char *launch = launch_text(arena, request->stack, &request->parallel, &request->workload);
+    if (*launch) put_row(&table, request->stack->flags_of, launch);
     put_row(&table, "made by", arena_print(arena, "meshwright %s", report->version));
     page_table_close(&table);
-}
-
-// As a shell reads it: in quotes where it holds anything that means something there.
-static const char *shell_word(struct arena *arena, const char *text)
-{
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_./:,+=";
-    if (*text && strspn(text, PLAIN) == strlen(text)) return text;
-    const char *quoted = "'";
-    for (; *text; text++)
-        quoted = arena_print(arena, *text == '\'' ? "%s'\\''" : "%s%c", quoted, *text);
-    return arena_print(arena, "%s'", quoted);
 }
 
 static void put_commands(struct markup *page, const struct report *report)
@@ -75,13 +62,15 @@ static void put_commands(struct markup *page, const struct report *report)
     const struct workload *workload = &request->workload;
     const struct cluster *cluster = request->cluster;
     char number[UNITS_NUMBER_BYTES];
+    int gpus = cluster_rented_count(cluster), each = cluster->nodes[0].gpus;
     const char *nodes = cluster->node_group_count == 1
-                            ? arena_print(arena, " --nodes %d", cluster->node_count)
+                            ? arena_print(arena, " --nodes %d", (gpus + each - 1) / each)
                             : "";
+    const char *idle = cluster->idle_gpus > 0 ? " --idle ok" : "";
     const char *tokens = workload->tokens > 0 ? arena_print(arena, " --tokens %s",
                                                             units_number(number, workload->tokens))
                                               : "";
-    const char *path = shell_word(arena, report->plan_path);
+    const char *path = plain_shell(arena, report->plan_path);
     page_paragraph(page, "The plan file holds all of its inputs. This page, its numbers and the "
                          "search that led to it, again:");
     markup_put(page, "<pre class=\"command\">");
@@ -90,16 +79,16 @@ static void put_commands(struct markup *page, const struct report *report)
                           "meshwright report %s\n"
                           "meshwright simulate %s --explain\n"
                           "meshwright plan %s %s%s --gpus %d --seq-len %lld --global-batch %lld "
-                          "--precision %s --optimizer %s --stack %s%s\n",
-                          path, path, shell_word(arena, request->model->name),
-                          shell_word(arena, cluster->name), nodes, cluster->rank_count,
+                          "--precision %s --optimizer %s --stack %s%s%s\n",
+                          path, path, plain_shell(arena, request->model->name),
+                          plain_shell(arena, cluster->name), nodes, gpus,
                           (long long)workload->seq_len, (long long)workload->global_batch,
                           precision_name(workload->precision), optimizer_name(workload->optimizer),
-                          shell_word(arena, request->stack->name), tokens));
+                          plain_shell(arena, request->stack->name), idle, tokens));
     markup_put(page, "</pre>\n");
 }
 
-enum { KINDS = PROVENANCE_ESTIMATED + 1 };
+enum { KINDS = PROVENANCE_KIND_COUNT };
 
 // How many of the constants that the step hangs on are of which class, and each with its source.
 static void put_constants(struct markup *page, const struct report *report)

@@ -25,6 +25,8 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
     }
     struct page_table table = page_table_open(page, "ncnnnnln", true, HEADS);
     const struct candidate *winner = &kept->best[0];
+    // Nothing is faster or slower than a plan that cannot run.
+    bool is_there = memory_fit(&facts->report->evaluation->prediction) != MEMORY_LACKS;
     for (int i = 0; i < kept->best_count; i++) {
         const struct candidate *candidate = &kept->best[i];
         double ratio = candidate->cost.step_s / winner->cost.step_s;
@@ -36,7 +38,9 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
             gib_text(arena, candidate->memory.peak_bytes),
             gib_text(arena, candidate->memory.reserved_bytes),
             i ? lost_to_text(arena, &candidate->cost, &winner->cost) : "-",
-            i ? units_signed_percent(arena, ratio - 1) : "-",
+            i && is_there   ? units_signed_percent(arena, ratio - 1)
+            : i || is_there ? "-"
+                            : "does not fit",
         };
         const double sorts[] = {i + 1,
                                 0,

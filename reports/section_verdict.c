@@ -24,21 +24,45 @@ static void put_chip(struct markup *page, const char *class, const char *text)
     markup_put(page, "</li>");
 }
 
+// The proof is of predicted times, and true of these.
+static void put_proof(struct markup *page, const struct report *report)
+{
+    int count = band_overlap_count(&report->kept, &report->evaluation->prediction);
+    if (count < 2) {
+        put_chip(page, "good", "proven optimal");
+        return;
+    }
+    put_chip(page, "warn",
+             arena_print(page->arena, "proven first of %d that the band cannot tell apart", count));
+}
+
 static void put_chips(struct markup *page, const struct report *report)
 {
     const struct search_result *kept = &report->kept;
     const struct band *band = report->evaluation->prediction.band;
     bool fits = plan_fits(report);
     markup_put(page, "<ul class=\"chips\">");
-    put_chip(page, fits ? "good" : "bad", fits ? "fits" : "does not fit");
+    bool is_narrow = memory_fit(&report->evaluation->prediction) == MEMORY_FITS_NARROWLY;
+    put_chip(page,
+             !fits       ? "bad"
+             : is_narrow ? "warn"
+                         : "good",
+             !fits       ? "does not fit"
+             : is_narrow ? "fits narrowly"
+                         : "fits");
     double step_s = report->evaluation->prediction.step_s;
     if (kept->status == SEARCH_OPTIMAL) {
-        put_chip(page, "good", "proven optimal");
+        put_proof(page, report);
+    } else if (kept->status == SEARCH_BEST_OF) {
+        const char *count = units_count(page->arena, kept->considered_count);
+        put_chip(page, "warn", arena_print(page->arena, "best of %s plans", count));
     } else if (kept->status == SEARCH_FEASIBLE && kept->bound_s > 0) {
         double gap = fmax(step_s / kept->bound_s - 1, 0);
         put_chip(page, "warn", arena_print(page->arena, "within %.1f %% of optimal", 100 * gap));
     } else if (kept->status == SEARCH_FEASIBLE) {
         put_chip(page, "warn", "heuristic");
+    } else if (kept->status == SEARCH_STOPPED) {
+        put_chip(page, "warn", "best so far: the search was stopped");
     }
     if (band) {
         const char *class = band->confidence == CONFIDENCE_VALIDATED ? "good" : "warn";
@@ -71,11 +95,12 @@ static void put_lead(struct markup *page, const struct report *report)
     page_value(page, "prediction.step_s", units_seconds(arena, prediction->step_s));
     markup_put(page, "</strong>");
     double tokens = report->request->workload.tokens;
-    if (tokens > 0) {
+    if (tokens > 0 && isfinite(prediction->money.train_s)) {
         markup_print(page, "; %s tokens take <strong>", units_count(arena, tokens));
         page_value(page, "prediction.money.train_s",
                    units_duration(arena, prediction->money.train_s));
-        markup_print(page, "</strong> and %s GPU-hours",
+        markup_print(page, "</strong>%s and %s GPU-hours",
+                     prediction->goodput.is_known ? " with interruptions" : "",
                      units_count(arena, prediction->money.gpu_hours));
         if (prediction->money.total > 0) {
             markup_print(page, ", <strong>%s ", units_count(arena, prediction->money.total));
@@ -138,6 +163,12 @@ static void put_money_tile(struct markup *page, const struct report *report)
     const struct money *money = &prediction->money;
     double tokens = report->request->workload.tokens;
     if (tokens <= 0) return;
+    if (!isfinite(money->train_s)) {
+        open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
+                  "prediction.money.train_s", "never");
+        close_tile(page, "interruptions come faster than checkpoints");
+        return;
+    }
     const char *days = units_duration(arena, money->train_s);
     open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
               "prediction.money.train_s", days);
@@ -147,10 +178,14 @@ static void put_money_tile(struct markup *page, const struct report *report)
             arena_print(arena, "%s to %s, %s", units_duration(arena, prediction->money_low.train_s),
                         units_duration(arena, prediction->money_high.train_s), text);
     }
+    if (prediction->goodput.is_known) {
+        text = arena_print(arena, "%s, %s of it without interruptions", text,
+                           units_duration(arena, money->uninterrupted_s));
+    }
     if (money->total > 0) {
-        text = arena_print(arena, "%s, %s %s, %.0f %s per 1B tokens", text,
+        text = arena_print(arena, "%s, %s %s, %s %s per 1B tokens", text,
                            units_count(arena, money->total), money->currency,
-                           money->per_billion_tokens, money->currency);
+                           units_count(arena, money->per_billion_tokens), money->currency);
     } else {
         text = arena_print(arena, "%s; the cluster file has no price", text);
     }
@@ -176,9 +211,10 @@ static void put_memory_tile(struct markup *page, const struct report *report)
     const char *stage = evaluation->program->shape.stage_count > 1
                             ? arena_print(arena, " on stage %d", evaluation->worst_stage)
                             : "";
-    close_tile(page,
-               arena_print(arena, "%s allocated and %s reserved of %s%s", units_bytes(arena, peak),
-                           units_bytes(arena, reserved), units_bytes(arena, limit), stage));
+    const char *fit = memory_band_text(arena, prediction, report->request->stack->name);
+    close_tile(page, arena_print(arena, "%s allocated and %s reserved of %s%s%s%s",
+                                 units_bytes(arena, peak), units_bytes(arena, reserved),
+                                 units_bytes(arena, limit), stage, *fit ? "; " : "", fit));
 }
 
 static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
@@ -193,8 +229,7 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
     if (!isfinite(goodput->expected_s)) {
         text = arena_print(arena, "%s; with them the run never ends", text);
     } else if (goodput->expected_s > 0) {
-        text = arena_print(arena, "%s; with them %s (9 of 10 runs by %s)", text,
-                           units_duration(arena, goodput->expected_s),
+        text = arena_print(arena, "%s; 9 of 10 runs end by %s", text,
                            units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
     }
     close_tile(page, text);
@@ -219,10 +254,11 @@ static void put_injection_tile(struct markup *page, const struct report *report)
         text = arena_print(arena, "%s%sjitter of %s", text, before,
                            units_ratio(arena, report->injection->jitter_ratio));
     const struct money *money = &report->evaluation->prediction.money;
+    const struct money_request asked =
+        evaluation_money(report->request, report->evaluation, result->step_s);
     if (money->train_s > 0) {
-        double ratio = result->step_s / result->planned_s;
         text = arena_print(arena, "%s; the run takes %s instead of %s", text,
-                           units_duration(arena, money->train_s * ratio),
+                           units_duration(arena, money_mean_of(&asked).train_s),
                            units_duration(arena, money->train_s));
     }
     close_tile(page, text);

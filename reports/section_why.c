@@ -19,6 +19,12 @@ static void put_search(struct markup *page, const struct report *report)
     if (kept->considered_count > 0 && kept->status == SEARCH_NOTHING_FITS) {
         markup_print(page, " None of the %s plans of the space fits; this one is the closest.",
                      units_count(arena, kept->considered_count));
+    } else if (kept->status == SEARCH_STOPPED) {
+        markup_print(page,
+                     " The search was stopped: it is the best of the %s plans priced until then, "
+                     "of %s.",
+                     units_count(arena, kept->priced_count),
+                     units_count(arena, kept->considered_count));
     } else if (kept->considered_count > 0) {
         markup_print(page,
                      " The space holds %s plans; bounds ruled out all but %s, which were "
@@ -26,6 +32,10 @@ static void put_search(struct markup *page, const struct report *report)
                      units_count(arena, kept->considered_count),
                      units_count(arena, kept->priced_count));
     }
+    if (kept->status == SEARCH_BEST_OF)
+        markup_put(page,
+                   " Of those none is faster under the closed form; what the space leaves out "
+                   "is listed in the plan file.");
     if (kept->status == SEARCH_OPTIMAL)
         markup_put(page, " By certificate no plan of this space is faster under the closed form.");
     markup_put(page, "</p>\n");
@@ -154,7 +164,8 @@ bool section_why(struct markup *page, const struct report_facts *facts)
     const struct report *report = facts->report;
     const struct search_result *kept = &report->kept;
     put_search(page, report);
-    if (kept->best_count > 1) {
+    bool is_there = memory_fit(&report->evaluation->prediction) != MEMORY_LACKS;
+    if (kept->best_count > 1 && is_there) {
         const struct candidate *second = &kept->best[1];
         double step_s = kept->best[0].cost.step_s;
         markup_put(page, "<p>The runner-up, <code>");

@@ -2,6 +2,8 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "reports/band_text.h"
+#include "reports/model_text.h"
+#include "reports/money_text.h"
 #include "reports/plan_table.h"
 #include "reports/reliability_text.h"
 
@@ -106,11 +108,12 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
 {
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     const struct prediction *prediction = &evaluation->prediction;
+    const char *fit = memory_band_text(arena, prediction, request->stack->name);
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
-        "MFU %s\n%s%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
-        "%s.\n%s",
+        "MFU %s\n%s%s%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
+        "%s.\n%s%s%s%s",
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
         (long long)request->workload.global_batch, precision_name(request->workload.precision),
@@ -118,12 +121,13 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         units_seconds(arena, prediction->step_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_ratio(arena, prediction->mfu_ratio), band_text(arena, prediction),
-        prediction->band ? "\n" : "", measured_text(arena, &evaluation->measured),
-        breakdown_text(arena, &prediction->cost), memory_text(arena, evaluation),
-        evaluation->worst_stage, units_bytes(arena, (double)worst->peak_bytes),
-        worst->planned_bytes > 0 ? " (planned)" : "",
+        prediction->band ? "\n" : "", money_text(arena, request->workload.tokens, prediction),
+        measured_text(arena, &evaluation->measured), breakdown_text(arena, &prediction->cost),
+        memory_text(arena, evaluation), evaluation->worst_stage,
+        units_bytes(arena, (double)worst->peak_bytes), worst->planned_bytes > 0 ? " (planned)" : "",
         units_bytes(arena, (double)worst->reserve_bytes),
         units_bytes(arena, (double)worst->reserved_bytes),
-        units_bytes(arena, (double)cluster_device_bytes(request->cluster)),
+        units_bytes(arena, (double)cluster_device_bytes(request->cluster)), *fit ? "Memory " : "",
+        fit, *fit ? "\n" : "",
         reliability_text(arena, request->cluster, request->workload.tokens, prediction));
 }

@@ -11,45 +11,45 @@
 enum number { NUMBER_WHOLE, NUMBER_FACTOR, NUMBER_PRECISION };
 
 // The cluster of a point is a copy of its own, nodes and devices included.
-struct draft {
+struct sweep_draft {
     struct arena *arena;
     struct cluster *cluster;
     struct workload *workload;
 };
 
-static bool set_nodes(struct draft *draft, double value, struct err *err)
+static bool set_nodes(struct sweep_draft *draft, double value, struct err *err)
 {
     return cluster_set_nodes(draft->cluster, (int64_t)value, err);
 }
 
-static bool set_gpus(struct draft *draft, double value, struct err *err)
+static bool set_gpus(struct sweep_draft *draft, double value, struct err *err)
 {
     draft->cluster = sweep_cluster(draft->arena, draft->cluster, (int64_t)value, err);
     return draft->cluster != NULL;
 }
 
-static bool set_seq_len(struct draft *draft, double value, struct err *err)
+static bool set_seq_len(struct sweep_draft *draft, double value, struct err *err)
 {
     (void)err;
     draft->workload->seq_len = (int64_t)value;
     return true;
 }
 
-static bool set_global_batch(struct draft *draft, double value, struct err *err)
+static bool set_global_batch(struct sweep_draft *draft, double value, struct err *err)
 {
     (void)err;
     draft->workload->global_batch = (int64_t)value;
     return true;
 }
 
-static bool set_precision(struct draft *draft, double value, struct err *err)
+static bool set_precision(struct sweep_draft *draft, double value, struct err *err)
 {
     (void)err;
     draft->workload->precision = (enum precision)(int)value;
     return true;
 }
 
-static bool scale_network(struct draft *draft, double value, struct err *err)
+static bool scale_network(struct sweep_draft *draft, double value, struct err *err)
 {
     (void)err;
     for (int i = 0; i < draft->cluster->node_group_count; i++) {
@@ -58,7 +58,7 @@ static bool scale_network(struct draft *draft, double value, struct err *err)
     return true;
 }
 
-static bool scale_intra(struct draft *draft, double value, struct err *err)
+static bool scale_intra(struct sweep_draft *draft, double value, struct err *err)
 {
     (void)err;
     for (int i = 0; i < draft->cluster->node_group_count; i++) {
@@ -67,7 +67,7 @@ static bool scale_intra(struct draft *draft, double value, struct err *err)
     return true;
 }
 
-static bool scale_memory(struct draft *draft, double value, struct err *err)
+static bool scale_memory(struct sweep_draft *draft, double value, struct err *err)
 {
     for (int i = 0; i < draft->cluster->node_group_count; i++) {
         struct device *device = device_copy(draft->arena, draft->cluster->nodes[i].device);
@@ -82,7 +82,7 @@ static bool scale_memory(struct draft *draft, double value, struct err *err)
     return true;
 }
 
-static bool scale_flops(struct draft *draft, double value, struct err *err)
+static bool scale_flops(struct sweep_draft *draft, double value, struct err *err)
 {
     for (int i = 0; i < draft->cluster->node_group_count; i++) {
         struct device *device = device_copy(draft->arena, draft->cluster->nodes[i].device);
@@ -100,7 +100,7 @@ static bool scale_flops(struct draft *draft, double value, struct err *err)
     return true;
 }
 
-static bool scale_price(struct draft *draft, double value, struct err *err)
+static bool scale_price(struct sweep_draft *draft, double value, struct err *err)
 {
     (void)err;
     draft->cluster->price.per_gpu_hour *= value;
@@ -112,7 +112,7 @@ static const struct {
     const char *option, *key, *head;
     enum number kind;
     double low, high;
-    bool (*apply)(struct draft *draft, double value, struct err *err);
+    bool (*apply)(struct sweep_draft *draft, double value, struct err *err);
 } AXES[SWEEP_AXIS_COUNT] = {
     {"--nodes", "nodes", "nodes", NUMBER_WHOLE, 1, CLUSTER_NODES_MAX, set_nodes},
     {"--gpus", "gpus", "gpus", NUMBER_WHOLE, 1, CLUSTER_GPUS_MAX, set_gpus},
@@ -297,13 +297,38 @@ static int64_t batch_of_tokens(int64_t tokens, int64_t seq_len)
     return batch;
 }
 
+static bool is_like(const struct sweep *sweep, int one, int other)
+{
+    return strcmp(sweep->clusters[one]->name, sweep->clusters[other]->name) == 0;
+}
+
+static bool is_word_of(const struct sweep *sweep, int one, int other)
+{
+    return !sweep->words || !sweep->words[one] || !sweep->words[other] ||
+           strcmp(sweep->words[one], sweep->words[other]) == 0;
+}
+
+const char *sweep_cluster_name(struct arena *arena, const struct sweep *sweep, int cluster)
+{
+    const char *name = sweep->clusters[cluster]->name;
+    int like_count = 0, same_word_count = 0, place = 0;
+    for (int i = 0; i < sweep->cluster_count; i++) {
+        if (!is_like(sweep, i, cluster)) continue;
+        like_count++;
+        same_word_count += is_word_of(sweep, i, cluster);
+        place += i <= cluster && is_word_of(sweep, i, cluster);
+    }
+    if (like_count == 1) return name;
+    if (sweep->words && sweep->words[cluster]) name = sweep->words[cluster];
+    return same_word_count == 1 ? name : arena_print(arena, "%s #%d", name, place);
+}
+
 // "dgx-h100, 64 GPUs, x0.5": what tells the scenario from its neighbours.
 static const char *label(struct arena *arena, const struct sweep *sweep,
                          const struct sweep_point *point)
 {
-    const struct cluster *cluster = point->scenario.cluster;
-    const char *text = arena_print(arena, "%s, %d GPU%s", cluster->name, cluster->rank_count,
-                                   cluster->rank_count == 1 ? "" : "s");
+    int gpus = point->scenario.cluster->rank_count;
+    const char *text = arena_print(arena, "%s, %d GPU%s", point->name, gpus, gpus == 1 ? "" : "s");
     for (int axis = SWEEP_SEQ_LEN; axis < SWEEP_AXIS_COUNT; axis++) {
         if (sweep->axes[axis].count < 2) continue;
         text = arena_print(arena, "%s, %s %s", text, AXES[axis].head,
@@ -312,30 +337,22 @@ static const char *label(struct arena *arena, const struct sweep *sweep,
     return text;
 }
 
-// `index` counts through the product of the axes.
-static bool make_point(struct arena *arena, const struct sweep *sweep, int cluster_index, int index,
-                       struct sweep_point *point, struct err *err)
+// `values` are of the axes that are swept.
+static bool make_point(struct arena *arena, const struct sweep *sweep, int cluster_index,
+                       const double *values, struct sweep_point *point, struct err *err)
 {
     struct scenario *scenario = &point->scenario;
     const struct cluster *base = sweep->clusters[cluster_index];
     *point = (struct sweep_point){.cluster = cluster_index};
+    point->name = sweep_cluster_name(arena, sweep, cluster_index);
     scenario->workload = sweep->workload;
     scenario->pins = sweep->pins;
     scenario->tokens = sweep->workload.tokens;
-    struct draft draft = {arena, copy_cluster(arena, base), &scenario->workload};
-    int left = index;
-    int chosen[SWEEP_AXIS_COUNT] = {0};
-    for (int axis = SWEEP_AXIS_COUNT - 1; axis >= 0; axis--) {
-        int count = sweep->axes[axis].count;
-        if (count == 0) continue;
-        chosen[axis] = left % count;
-        left /= count;
-    }
+    struct sweep_draft draft = {arena, copy_cluster(arena, base), &scenario->workload};
     for (int axis = 0; axis < SWEEP_AXIS_COUNT; axis++) {
-        const struct sweep_list *list = &sweep->axes[axis];
         point->at[axis] = base_value(sweep, base, (enum sweep_axis)axis);
-        if (list->count == 0) continue;
-        point->at[axis] = list->values[chosen[axis]];
+        if (sweep->axes[axis].count == 0) continue;
+        point->at[axis] = values[axis];
         if (!AXES[axis].apply(&draft, point->at[axis], err)) return false;
     }
     scenario->cluster = draft.cluster;
@@ -353,6 +370,33 @@ static bool make_point(struct arena *arena, const struct sweep *sweep, int clust
     return true;
 }
 
+bool sweep_point_of_size(struct arena *arena, const struct sweep *sweep,
+                         const struct sweep_point *like, double size, struct sweep_point *point,
+                         struct err *err)
+{
+    double values[SWEEP_AXIS_COUNT];
+    memcpy(values, like->at, sizeof values);
+    values[sweep_size_axis(sweep)] = size;
+    return make_point(arena, sweep, like->cluster, values, point, err);
+}
+
+enum sweep_axis sweep_size_axis(const struct sweep *sweep)
+{
+    return sweep->axes[SWEEP_NODES].count > 0 ? SWEEP_NODES : SWEEP_GPUS;
+}
+
+// `index` counts through the product of the axes.
+static void values_at(const struct sweep *sweep, int index, double *values)
+{
+    for (int axis = SWEEP_AXIS_COUNT - 1; axis >= 0; axis--) {
+        const struct sweep_list *list = &sweep->axes[axis];
+        values[axis] = 0;
+        if (list->count == 0) continue;
+        values[axis] = list->values[index % list->count];
+        index /= list->count;
+    }
+}
+
 bool sweep_points(struct arena *arena, const struct sweep *sweep, struct sweep_points *points,
                   struct err *err)
 {
@@ -368,7 +412,9 @@ bool sweep_points(struct arena *arena, const struct sweep *sweep, struct sweep_p
     points->items = ARENA_NEW(arena, struct sweep_point, points->count);
     int each = sweep->cluster_count > 0 ? points->count / sweep->cluster_count : 0;
     for (int i = 0; i < points->count; i++) {
-        if (!make_point(arena, sweep, i / each, i % each, &points->items[i], err)) return false;
+        double values[SWEEP_AXIS_COUNT];
+        values_at(sweep, i % each, values);
+        if (!make_point(arena, sweep, i / each, values, &points->items[i], err)) return false;
     }
     return true;
 }

@@ -50,7 +50,8 @@ struct sweep {
 // One scenario with where it stands in the sweep.
 struct sweep_point {
     struct scenario scenario;
-    int cluster;  // index
+    int cluster;       // index
+    const char *name;  // of the cluster, as sweep_cluster_name has it
     double at[SWEEP_AXIS_COUNT];
 };
 
@@ -64,6 +65,18 @@ struct sweep_points {
 // where there are more than SWEEP_SCENARIO_MAX. All of it lives in `arena`.
 MUST_CHECK bool sweep_points(struct arena *arena, const struct sweep *sweep,
                              struct sweep_points *points, struct err *err);
+
+// The axis whose list gives the sizes: nodes or GPUs.
+enum sweep_axis sweep_size_axis(const struct sweep *sweep);
+// The point that is `like` another but for its size, which no list needs to hold. ERR_USAGE as
+// above.
+MUST_CHECK bool sweep_point_of_size(struct arena *arena, const struct sweep *sweep,
+                                    const struct sweep_point *like, double size,
+                                    struct sweep_point *point, struct err *err);
+
+// What tells a cluster of the list from the others: its name; where another has the same, the word
+// of the command line; where that is the same too, with the number of the place: "dgx-h100 #2".
+const char *sweep_cluster_name(struct arena *arena, const struct sweep *sweep, int cluster);
 
 // A cluster of so many GPUs, as above; whole nodes, and a last one with the rest.
 MUST_CHECK struct cluster *sweep_cluster(struct arena *arena, const struct cluster *cluster,

@@ -1,11 +1,11 @@
 #include "reports/whatif.h"
 
+#include "reports/scenario_share.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double SECONDS_PER_HOUR = 3600;
 
 static enum whatif_goal goal_of(const struct whatif_question *question)
 {
@@ -32,8 +32,10 @@ static bool check_prices(const struct sweep_points *points, struct whatif *whati
                            cluster->name);
         }
         if (whatif->currency && strcmp(whatif->currency, currency) != 0) {
-            return err_set(err, ERR_USAGE, "prices in %s (cluster %s) and in %s cannot be compared",
-                           currency, cluster->name, whatif->currency);
+            return err_set(err, ERR_USAGE,
+                           "prices in %s (cluster %s) and in %s cannot be compared; "
+                           "--currency-rate %s=N says what one %s is worth",
+                           currency, cluster->name, whatif->currency, currency, currency);
         }
         whatif->currency = currency;
     }
@@ -41,17 +43,13 @@ static bool check_prices(const struct sweep_points *points, struct whatif *whati
     return true;
 }
 
-// The most tokens within deadline and budget; both grow with the tokens in proportion.
-static double most_tokens(const struct whatif *whatif, double time_s, double money)
+// The most tokens within deadline and budget.
+static double most_tokens(const struct whatif *whatif, const struct money_request *asked)
 {
     const struct whatif_question *question = &whatif->question;
-    double tokens = INFINITY;
-    if (question->deadline_s > 0) tokens = question->deadline_s / time_s * WHATIF_UNIT_TOKENS;
-    if (question->budget > 0) {
-        double funds = question->budget + question->credits;
-        tokens = fmin(tokens, funds / money * WHATIF_UNIT_TOKENS);
-    }
-    return floor(tokens);
+    double time_s = question->deadline_s > 0 ? question->deadline_s : INFINITY;
+    double funds = question->budget > 0 ? question->budget + question->credits : INFINITY;
+    return money_most_tokens(asked, time_s, funds);
 }
 
 static bool makes_it(const struct whatif *whatif, const struct whatif_row *row)
@@ -62,30 +60,40 @@ static bool makes_it(const struct whatif *whatif, const struct whatif_row *row)
     return in_time && (question->budget <= 0 || row->money <= question->budget);
 }
 
+// Of the row's run, or where none is asked for of a billion tokens of one without an end.
+static void fill_amounts(const struct whatif *whatif, const struct money_band *run,
+                         struct whatif_row *row)
+{
+    const struct money *money = &run->money, *low = &run->low, *high = &run->high;
+    bool has_run = row->tokens > 0;
+    if (!has_run) row->tokens = WHATIF_UNIT_TOKENS;
+    row->time_s = has_run ? money->train_s : money->billion_s;
+    row->low_s = has_run ? low->train_s : low->billion_s;
+    row->high_s = has_run ? high->train_s : high->billion_s;
+    row->gpu_hours = has_run ? money->gpu_hours : money->billion_gpu_hours;
+    row->per_billion = money->per_billion_tokens;
+    double price = has_run ? money->total : money->per_billion_tokens;
+    row->money = fmax(0, price - whatif->question.credits);
+    row->cost = whatif->is_priced ? row->money : row->gpu_hours;
+}
+
 static void fill_row(const struct whatif *whatif, struct whatif_row *row)
 {
     const struct scenario_outcome *outcome = row->outcome;
-    const struct cluster *cluster = row->point->scenario.cluster;
+    const struct prediction *prediction = &outcome->prediction;
     row->fits = outcome->status == SCENARIO_FITS;
     if (!row->fits) return;
-    bool known = outcome->goodput.is_known;
-    row->goodput_ratio = known ? outcome->goodput.goodput_ratio : 1;
-    double gpu_count = known ? outcome->goodput.gpu_count : cluster->rank_count;  // with spares
-    bool has_run = whatif->question.tokens > 0;
-    double tokens = has_run ? whatif->question.tokens : WHATIF_UNIT_TOKENS;
-    row->time_s =
-        has_run ? outcome->run_s : tokens / outcome->prediction.tokens_per_s / row->goodput_ratio;
+    struct money_band run = {prediction->money, prediction->money_low, prediction->money_high,
+                             prediction->goodput};
+    row->tokens = whatif->question.tokens;
     if (whatif->goal == WHATIF_MOST_TOKENS) {
-        double hours = row->time_s * gpu_count / SECONDS_PER_HOUR;
-        row->tokens = most_tokens(whatif, row->time_s, hours * cluster->price.per_gpu_hour);
-        row->time_s *= row->tokens / WHATIF_UNIT_TOKENS;
-    } else {
-        row->tokens = tokens;
+        struct money_request asked = scenario_money(&row->point->scenario, outcome);
+        asked.tokens = row->tokens = most_tokens(whatif, &asked);
+        if (row->tokens > 0) run = money_of(&asked);
     }
-    row->gpu_hours = row->time_s * gpu_count / SECONDS_PER_HOUR;
-    double price = row->gpu_hours * cluster->price.per_gpu_hour;
-    row->money = fmax(0, price - whatif->question.credits);
-    row->cost = whatif->is_priced ? row->money : row->gpu_hours;
+    row->goodput_ratio = run.goodput.is_known ? run.goodput.goodput_ratio : 1;
+    bool trains_none = whatif->goal == WHATIF_MOST_TOKENS && row->tokens <= 0;
+    if (!trains_none) fill_amounts(whatif, &run, row);
     row->makes_it = makes_it(whatif, row);
 }
 
@@ -94,7 +102,7 @@ static int compare_values(double a, double b)
     return (a > b) - (a < b);
 }
 
-struct ranked {
+struct whatif_ranked {
     const struct whatif *whatif;
     const struct whatif_row *row;
     int index;
@@ -103,7 +111,7 @@ struct ranked {
 // Rows that make it first, then by the goal, then by the other measure, then in the sweep's order.
 static int compare_ranked(const void *left, const void *right)
 {
-    const struct ranked *a = left, *b = right;
+    const struct whatif_ranked *a = left, *b = right;
     const struct whatif_row *x = a->row, *y = b->row;
     if (x->makes_it != y->makes_it) return x->makes_it ? -1 : 1;
     bool by_cost = a->whatif->request->objective == OBJECTIVE_COST;
@@ -143,8 +151,9 @@ static void mark_front(struct arena *arena, struct whatif *whatif)
     struct pace *paces = ARENA_NEW(arena, struct pace, whatif->fit_count);
     for (int i = 0; i < whatif->fit_count; i++) {
         struct whatif_row *row = &whatif->rows[whatif->order[i]];
-        double tokens = fmax(1, row->tokens);
-        paces[i] = (struct pace){row->time_s / tokens, row->cost / tokens, row};
+        bool trains = row->tokens > 0;
+        paces[i] = (struct pace){trains ? row->time_s / row->tokens : INFINITY,
+                                 trains ? row->cost / row->tokens : INFINITY, row};
     }
     qsort(paces, (size_t)whatif->fit_count, sizeof *paces, compare_paces);
     double time_s = 0, cost = INFINITY;
@@ -170,7 +179,7 @@ bool whatif_make(struct arena *arena, const struct whatif_question *question,
     whatif->rows = ARENA_NEW(arena, struct whatif_row, points->count);
     whatif->order = ARENA_NEW(arena, int, points->count);
     whatif->searched_count = scenarios_searched(outcomes, points->count);
-    struct ranked *ranked = ARENA_NEW(arena, struct ranked, points->count);
+    struct whatif_ranked *ranked = ARENA_NEW(arena, struct whatif_ranked, points->count);
     for (int i = 0; i < points->count; i++) {
         struct whatif_row *row = &whatif->rows[i];
         row->point = &points->items[i];
@@ -178,7 +187,7 @@ bool whatif_make(struct arena *arena, const struct whatif_question *question,
         fill_row(whatif, row);
         if (!row->fits) continue;
         whatif->made_count += row->makes_it;
-        ranked[whatif->fit_count++] = (struct ranked){whatif, row, i};
+        ranked[whatif->fit_count++] = (struct whatif_ranked){whatif, row, i};
     }
     qsort(ranked, (size_t)whatif->fit_count, sizeof *ranked, compare_ranked);
     for (int i = 0; i < whatif->fit_count; i++) {

@@ -26,10 +26,12 @@ struct whatif_row {
     const struct scenario_outcome *outcome;
     bool fits;
     double time_s;
+    double low_s, high_s;  // at the ends of the band; 0: there is none
     double gpu_hours;
-    double money;   // what is paid for it; 0 where the cluster has no price
-    double cost;    // what is compared: money, or GPU-hours where a row has no price
-    double tokens;  // that it trains: those asked for or the most within the limits
+    double money;        // what is paid for it, less the credits; 0 where the cluster has no price
+    double per_billion;  // money of a billion of its tokens, before credits
+    double cost;         // what is compared: money, or GPU-hours where a row has no price
+    double tokens;       // that it trains: those asked for or the most within the limits
     double goodput_ratio;
     bool is_on_front;  // no other row is faster and cheaper
     bool makes_it;     // within deadline and budget; true where none is asked
@@ -45,6 +47,9 @@ struct whatif {
     int *order;  // indices of the rows that fit, the best first
     int fit_count, made_count, front_count;
     int searched_count;
+    bool is_refined;       // sizes between those of the sweep are among the rows, as far as needed
+    int between_count;     // of the rows, those between
+    int untried_count;     // sizes between that may be better and were too many to be asked
     bool is_priced;        // `cost` is money
     const char *currency;  // NULL: not priced
 };
@@ -69,8 +74,9 @@ const struct whatif_row *whatif_best(const struct whatif *whatif);
 // The command line, for the command that is proposed next.
 struct whatif_words {
     const char *model;
-    const char *options;  // that all rows share: " --tp 8"
-    const char *folder;   // a cluster that has no name is written there; NULL: nowhere
+    const char *options;         // that all rows share: " --tp 8"
+    const struct price *prices;  // of the clusters as their files have them; NULL: as they are
+    const char *folder;          // a cluster that has no name is written there; NULL: nowhere
 };
 
 // For people: at most `top` rows.
@@ -80,5 +86,8 @@ char *whatif_table_text(struct arena *arena, const struct whatif *whatif, int to
 // for it; NULL where it has, or where no row answers.
 char *whatif_cluster_text(struct arena *arena, const struct whatif *whatif);
 // reports/whatif_json.c. Schema: reports/whatif.schema.json
-char *whatif_json_text(struct arena *arena, const struct whatif *whatif);
+struct scaling;
+// `scaling` NULL: none was asked for.
+char *whatif_json_text(struct arena *arena, const struct whatif *whatif,
+                       const struct scaling *scaling);
 char *whatif_csv_text(struct arena *arena, const struct whatif *whatif);

@@ -1,17 +1,19 @@
 #include "reports/whatif.h"
 
+#include "core/plain.h"
 #include "core/units.h"
 #include "planner/choice.h"
 #include "reports/plan_table.h"
+#include "reports/scaling.h"
 
 #include <string.h>
 
 static const char *const GOALS[] = {"compare", "cheapest", "fastest", "most_tokens"};
-static const char *const STATUSES[] = {"fits", "nothing_fits", "impossible"};
+static const char *const STATUSES[] = {"fits", "nothing_fits", "impossible", "stopped"};
 
 static void write_point(struct json_writer *writer, const struct sweep_point *point)
 {
-    json_put_text(writer, "cluster", point->scenario.cluster->name);
+    json_put_text(writer, "cluster", point->name);
     for (int axis = 0; axis < SWEEP_AXIS_COUNT; axis++) {
         if (axis == SWEEP_PRECISION) {
             json_put_text(writer, sweep_key(SWEEP_PRECISION),
@@ -44,6 +46,7 @@ static void write_row(struct json_writer *writer, const struct whatif *whatif,
     json_open(writer, NULL, '{');
     write_point(writer, row->point);
     json_put_text(writer, "status", STATUSES[outcome->status]);
+    if (whatif->request->may_idle) json_put_i64(writer, "idle_gpus", outcome->idle_gpus);
     if (outcome->reason) json_put_text(writer, "reason", outcome->reason);
     if (row->fits) {
         write_prediction(writer, outcome);
@@ -51,6 +54,10 @@ static void write_row(struct json_writer *writer, const struct whatif *whatif,
         json_put_f64(writer, "tokens", row->tokens);
         json_put_f64(writer, "time_s", row->time_s);
         json_put_f64(writer, "gpu_hours", row->gpu_hours);
+        if (row->high_s > 0) {
+            json_put_f64(writer, "time_s_low", row->low_s);
+            json_put_f64(writer, "time_s_high", row->high_s);
+        }
         if (whatif->is_priced) json_put_f64(writer, "money", row->money);
         json_put_bool(writer, "on_front", row->is_on_front);
         json_put_bool(writer, "makes_it", row->makes_it);
@@ -71,7 +78,27 @@ static void write_question(struct json_writer *writer, const struct whatif *what
     json_close(writer, '}');
 }
 
-char *whatif_json_text(struct arena *arena, const struct whatif *whatif)
+static void write_scaling(struct json_writer *writer, const struct scaling *scaling)
+{
+    json_open(writer, "scaling", '{');
+    if (scaling->calibrated.gpus > 0) {
+        json_put_i64(writer, "calibrated_gpus", scaling->calibrated.gpus);
+        json_put_f64(writer, "calibration_ratio", scaling->ratio);
+    }
+    json_open(writer, "measured", '[');
+    for (int i = 0; i < scaling->measured.count; i++) {
+        json_open_flat(writer, NULL, '{');
+        json_put_i64(writer, "gpus", scaling->measured.items[i].gpus);
+        json_put_f64(writer, "tokens_per_s_per_gpu",
+                     scaling->measured.items[i].tokens_per_s_per_gpu);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+char *whatif_json_text(struct arena *arena, const struct whatif *whatif,
+                       const struct scaling *scaling)
 {
     struct json_writer writer = {.arena = arena};
     const struct whatif_row *best = whatif_best(whatif);
@@ -81,6 +108,11 @@ char *whatif_json_text(struct arena *arena, const struct whatif *whatif)
     json_put_text(&writer, "stack", whatif->request->stack->name);
     write_question(&writer, whatif);
     json_put_i64(&writer, "searched_count", whatif->searched_count);
+    if (scaling) write_scaling(&writer, scaling);
+    if (whatif->is_refined) {
+        json_put_i64(&writer, "between_count", whatif->between_count);
+        json_put_i64(&writer, "untried_count", whatif->untried_count);
+    }
     if (best) json_put_i64(&writer, "answer", best - whatif->rows);  // index of the scenario
     json_open_flat(&writer, "ranking", '[');
     for (int i = 0; i < whatif->fit_count; i++) {
@@ -117,20 +149,12 @@ static void append(struct lines *lines, const char *text, size_t bytes)
     lines->text[lines->length] = '\0';
 }
 
-// RFC 4180: quotes around what holds a comma or a quote, quotes doubled.
 static void cell_text(struct lines *lines, const char *text)
 {
     if (lines->has_cell) append(lines, ",", 1);
     lines->has_cell = true;
-    if (!strpbrk(text, ",\"\n")) {
-        append(lines, text, strlen(text));
-        return;
-    }
-    append(lines, "\"", 1);
-    for (const char *at = text; *at; at++) {
-        append(lines, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
-    }
-    append(lines, "\"", 1);
+    const char *cell = plain_csv(lines->arena, text);
+    append(lines, cell, strlen(cell));
 }
 
 static void cell(struct lines *lines, double value)
@@ -190,6 +214,7 @@ char *whatif_csv_text(struct arena *arena, const struct whatif *whatif)
     for (int axis = 0; axis < SWEEP_AXIS_COUNT; axis++) {
         cell_text(&lines, sweep_key((enum sweep_axis)axis));
     }
+    if (whatif->request->may_idle) cell_text(&lines, "idle_gpus");
     cell_text(&lines, "status");
     cell_text(&lines, "reason");
     for (int i = 0; i < FIGURE_COUNT; i++) {
@@ -198,7 +223,7 @@ char *whatif_csv_text(struct arena *arena, const struct whatif *whatif)
     end_line(&lines);
     for (int r = 0; r < whatif->row_count; r++) {
         const struct whatif_row *row = &whatif->rows[r];
-        cell_text(&lines, row->point->scenario.cluster->name);
+        cell_text(&lines, row->point->name);
         for (int axis = 0; axis < SWEEP_AXIS_COUNT; axis++) {
             if (axis == SWEEP_PRECISION) {
                 cell_text(&lines, precision_name(row->point->scenario.workload.precision));
@@ -206,6 +231,7 @@ char *whatif_csv_text(struct arena *arena, const struct whatif *whatif)
                 cell(&lines, row->point->at[axis]);
             }
         }
+        if (whatif->request->may_idle) cell(&lines, row->outcome->idle_gpus);
         cell_text(&lines, STATUSES[row->outcome->status]);
         cell_text(&lines, row->outcome->reason ? row->outcome->reason : "");
         if (row->fits) {

@@ -1,6 +1,7 @@
 #include "reports/whatif_page.h"
 
 #include "core/units.h"
+#include "reports/model_text.h"
 #include "reports/page_parts.h"
 #include "reports/plan_table.h"
 #include "reports/section.h"
@@ -125,8 +126,8 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
 {
     struct markup page = {.arena = arena};
     struct chart pareto = {.arena = arena}, curve = {.arena = arena};
-    put_head(&page,
-             arena_print(arena, "%s: %s", whatif->request->model->name, GOAL_TITLES[whatif->goal]));
+    put_head(&page, arena_print(arena, "%s: %s", model_config_text(arena, whatif->request->model),
+                                GOAL_TITLES[whatif->goal]));
     open_section(&page, "verdict", "Verdict");
     put_lines(&page, whatif_answer_text(arena, whatif));
     put_lines(&page, whatif_devices_text(arena, whatif));

@@ -54,6 +54,7 @@ bool least_gpus_find(struct arena *arena, const struct scenario_request *request
                      struct err *err)
 {
     struct scenario_request quick = *request;
+    quick.may_idle = false;  // sizes, not speeds
     quick.nothing = SEARCH_FITS_ONLY;
     quick.progress = NULL;
     *found = (struct least_gpus){0};
@@ -163,6 +164,7 @@ bool largest_model_find(struct arena *arena, const struct scenario_request *requ
                         struct err *err)
 {
     struct scenario_request quick = *request;
+    quick.may_idle = false;  // sizes, not speeds
     quick.nothing = SEARCH_FITS_ONLY;
     quick.progress = NULL;
     *found = (struct largest_model){0};

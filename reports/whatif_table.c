@@ -43,9 +43,13 @@ static void put_place(struct cells *cells)
     const struct sweep *sweep = cells->whatif->sweep;
     const struct whatif_row *row = cells->row;
     const struct scenario *scenario = row ? &row->point->scenario : NULL;
-    if (sweep->cluster_count > 1) put(cells, 'l', "cluster", row ? scenario->cluster->name : "");
+    if (sweep->cluster_count > 1) put(cells, 'l', "cluster", row ? row->point->name : "");
     put(cells, 'r', "GPUs",
         row ? arena_print(cells->arena, "%d", scenario->cluster->rank_count) : "");
+    if (cells->whatif->request->may_idle) {
+        put(cells, 'r', "idle",
+            row ? arena_print(cells->arena, "%d", row->outcome->idle_gpus) : "");
+    }
     for (int axis = SWEEP_SEQ_LEN; axis < SWEEP_AXIS_COUNT; axis++) {
         bool follows = axis == SWEEP_GLOBAL_BATCH && sweep->sequences_per_gpu > 0;
         if (sweep->axes[axis].count < 2 && !follows) continue;
@@ -146,7 +150,7 @@ char *whatif_table_text(struct arena *arena, const struct whatif *whatif, int to
 {
     const char *head = whatif_head_text(arena, whatif);
     const char *rows = whatif->fit_count > 0 ? rows_text(arena, whatif, top) : "";
-    return arena_print(arena, "%s\n%s%s%s%s%s", head, rows, whatif_rejected_text(arena, whatif),
-                       whatif_answer_text(arena, whatif), whatif_devices_text(arena, whatif),
-                       whatif_next_text(arena, whatif, words));
+    return arena_print(arena, "%s\n%s%s%s%s%s%s", head, rows, whatif_between_text(arena, whatif),
+                       whatif_rejected_text(arena, whatif), whatif_answer_text(arena, whatif),
+                       whatif_devices_text(arena, whatif), whatif_next_text(arena, whatif, words));
 }

@@ -1,6 +1,8 @@
 #include "reports/whatif_text.h"
 
+#include "core/plain.h"
 #include "core/units.h"
+#include "reports/model_text.h"
 #include "reports/plan_table.h"
 
 #include <math.h>
@@ -59,10 +61,10 @@ const char *whatif_head_text(struct arena *arena, const struct whatif *whatif)
                           whatif->is_priced ? "money" : "GPU-hours",
                           units_count(arena, whatif->question.tokens > 0 ? whatif->question.tokens
                                                                          : WHATIF_UNIT_TOKENS));
-    return arena_print(arena, "%s%s%s: %s scenario%s%s", whatif->request->model->name,
-                       whatif_fixed_text(arena, whatif), what,
-                       units_count(arena, whatif->row_count), whatif->row_count == 1 ? "" : "s",
-                       shared);
+    return arena_print(
+        arena, "%s%s%s: %s scenario%s%s", model_config_text(arena, whatif->request->model),
+        whatif_fixed_text(arena, whatif), what, units_count(arena, whatif->row_count),
+        whatif->row_count == 1 ? "" : "s", shared);
 }
 
 // The first few rows of a status, each with its reason.
@@ -70,8 +72,8 @@ static const char *reasons_text(struct arena *arena, const struct whatif *whatif
                                 enum scenario_status status, const char *what)
 {
     const char *text = "";
-    int count = 0;
-    for (int i = 0; i < whatif->row_count; i++) {
+    int count = 0, given_count = whatif->row_count - whatif->between_count;
+    for (int i = 0; i < given_count; i++) {
         const struct whatif_row *row = &whatif->rows[i];
         if (row->outcome->status != status) continue;
         if (count++ >= REASON_MAX) continue;
@@ -82,14 +84,15 @@ static const char *reasons_text(struct arena *arena, const struct whatif *whatif
     if (count > REASON_MAX) {
         text = arena_print(arena, "%s     ... and %d more\n", text, count - REASON_MAX);
     }
-    return arena_print(arena, "   %d of %d %s\n%s", count, whatif->row_count, what, text);
+    return arena_print(arena, "   %d of %d %s\n%s", count, given_count, what, text);
 }
 
 const char *whatif_rejected_text(struct arena *arena, const struct whatif *whatif)
 {
-    return arena_print(arena, "%s%s",
+    return arena_print(arena, "%s%s%s",
                        reasons_text(arena, whatif, SCENARIO_NOTHING_FITS, "do not fit:"),
-                       reasons_text(arena, whatif, SCENARIO_IMPOSSIBLE, "are impossible:"));
+                       reasons_text(arena, whatif, SCENARIO_IMPOSSIBLE, "are impossible:"),
+                       reasons_text(arena, whatif, SCENARIO_STOPPED, "were not searched:"));
 }
 
 static const char *limits_text(struct arena *arena, const struct whatif *whatif)
@@ -116,13 +119,6 @@ static const char *layout_line(struct arena *arena, const struct whatif_row *row
     return arena_print(arena, "      %s\n", parallel_text(arena, &row->outcome->best.parallel));
 }
 
-// Before credits, with interruptions.
-static double per_billion(const struct whatif_row *row)
-{
-    double price = row->point->scenario.cluster->price.per_gpu_hour;
-    return row->gpu_hours * price / row->tokens * WHATIF_UNIT_TOKENS;
-}
-
 static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cost)
 {
     const struct whatif_row *best = NULL;
@@ -138,16 +134,15 @@ static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cos
 static const char *band_text_of(struct arena *arena, const struct whatif *whatif,
                                 const struct whatif_row *row)
 {
-    const struct band *band = row->outcome->prediction.band;
-    if (!band) return "";
-    double slow_s = row->time_s * band->high_ratio;
+    if (row->high_s <= 0) return "";
     const char *verdict = "";
     if (whatif->question.deadline_s > 0 && whatif->question.tokens > 0) {
-        verdict = slow_s <= whatif->question.deadline_s ? ", still in time" : ", then too late";
+        verdict =
+            row->high_s <= whatif->question.deadline_s ? ", still in time" : ", then too late";
     }
     return arena_print(arena, "      90 %% band of its time: %s to %s%s\n",
-                       units_duration(arena, row->time_s * band->low_ratio),
-                       units_duration(arena, slow_s), verdict);
+                       units_duration(arena, row->low_s), units_duration(arena, row->high_s),
+                       verdict);
 }
 
 static const char *compare_text(struct arena *arena, const struct whatif *whatif)
@@ -173,6 +168,34 @@ static const char *missed_text(struct arena *arena, const struct whatif *whatif)
                        cost_text(arena, whatif, near), layout_line(arena, near));
 }
 
+// Sizes that were listed are all that was asked; those of a range stand for what lies between, and
+// offers, which have no word of the command line, say all that there is.
+static const char *of_these(const struct whatif *whatif)
+{
+    bool is_all = whatif->is_refined || whatif->row_count < 2 || !whatif->sweep->words;
+    return is_all ? "" : "of these ";
+}
+
+const char *whatif_between_text(struct arena *arena, const struct whatif *whatif)
+{
+    if (!whatif->is_refined) return "";
+    if (whatif->between_count == 0 && whatif->untried_count == 0)
+        return "   no size between these can be better\n";
+    const char *left = whatif->untried_count == 0
+                           ? "no other size between can be better"
+                           : arena_print(arena, "%s more may be better and were not asked",
+                                         units_count(arena, whatif->untried_count));
+    int none_count = 0;
+    for (int i = whatif->row_count - whatif->between_count; i < whatif->row_count; i++) {
+        none_count += !whatif->rows[i].fits;
+    }
+    const char *none =
+        none_count == 0 ? ""
+                        : arena_print(arena, " (%d have no plan that can be better)", none_count);
+    return arena_print(arena, "   %d of them between the sizes given%s; %s\n",
+                       whatif->between_count, none, left);
+}
+
 const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
 {
     const struct whatif_row *best = whatif_best(whatif);
@@ -180,13 +203,13 @@ const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
     if (whatif->goal == WHATIF_COMPARE) return compare_text(arena, whatif);
     if (!best) return missed_text(arena, whatif);
     if (whatif->goal == WHATIF_MOST_TOKENS) {
-        return arena_print(arena, "Most tokens %s: %s by %s: %s, %s\n%s",
+        return arena_print(arena, "Most tokens %s%s: %s by %s: %s, %s\n%s", of_these(whatif),
                            limits_text(arena, whatif), units_count(arena, best->tokens),
                            best->point->scenario.label, units_duration(arena, best->time_s),
                            cost_text(arena, whatif, best), layout_line(arena, best));
     }
-    return arena_print(arena, "%s %s: %s: %s, %s, goodput %s\n%s%s",
-                       whatif->goal == WHATIF_CHEAPEST ? "Cheapest" : "Fastest",
+    return arena_print(arena, "%s %s%s: %s: %s, %s, goodput %s\n%s%s",
+                       whatif->goal == WHATIF_CHEAPEST ? "Cheapest" : "Fastest", of_these(whatif),
                        limits_text(arena, whatif), best->point->scenario.label,
                        units_duration(arena, best->time_s), cost_text(arena, whatif, best),
                        units_ratio(arena, best->goodput_ratio), layout_line(arena, best),
@@ -217,6 +240,23 @@ char *whatif_cluster_text(struct arena *arena, const struct whatif *whatif)
     return arena_print(arena, "%s\n", writer.text);
 }
 
+// " --price-per-gpu-hour 2.5 --currency EUR" where that is not what the cluster's file says; what
+// is written for an offer holds its price.
+static const char *price_option(struct arena *arena, const struct whatif_words *words,
+                                const struct sweep_point *point)
+{
+    const struct price *price = &point->scenario.cluster->price;
+    const struct price *file = words->prices ? &words->prices[point->cluster] : price;
+    if (price->per_gpu_hour <= 0) return "";
+    if (price->per_gpu_hour == file->per_gpu_hour && strcmp(price->currency, file->currency) == 0)
+        return "";
+    char number[UNITS_NUMBER_BYTES];
+    bool is_default = strcmp(price->currency, "USD") == 0;
+    return arena_print(arena, " --price-per-gpu-hour %s%s%s",
+                       units_number(number, price->per_gpu_hour), is_default ? "" : " --currency ",
+                       is_default ? "" : price->currency);
+}
+
 const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_words *words)
 {
@@ -229,17 +269,23 @@ const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
         if (point->at[axis] != 1) return "";  // a cluster that no file describes
     }
     const char *cluster = sweep->words ? sweep->words[point->cluster] : NULL;
+    const char *run = "";
+    if (whatif->goal == WHATIF_MOST_TOKENS) {
+        char number[UNITS_NUMBER_BYTES];
+        run = arena_print(arena, " --tokens %s", units_number(number, best->tokens));
+    }
     if (!cluster && !words->folder) return "Next: the same with -o DIR writes its cluster file\n";
-    const char *where = cluster ? arena_print(arena, "%s%s", cluster,
-                                              size_text(arena, sweep->clusters[point->cluster],
-                                                        point->scenario.cluster))
-                                : arena_print(arena, "%s/cluster.json", words->folder);
+    const char *where =
+        cluster ? arena_print(
+                      arena, "%s%s", plain_shell(arena, cluster),
+                      size_text(arena, sweep->clusters[point->cluster], point->scenario.cluster))
+                : plain_shell(arena, arena_print(arena, "%s/cluster.json", words->folder));
     return arena_print(arena,
                        "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld \\\n"
-                       "      --precision %s%s\n",
-                       words->model, where, (long long)workload->seq_len,
+                       "      --precision %s%s%s%s\n",
+                       plain_shell(arena, words->model), where, (long long)workload->seq_len,
                        (long long)workload->global_batch, precision_name(workload->precision),
-                       words->options);
+                       words->options, run, price_option(arena, words, point));
 }
 
 static const char *device_of(const struct whatif_row *row)
@@ -257,7 +303,7 @@ static const struct whatif_row *least_of(const struct whatif *whatif, int first)
         const struct whatif_row *row = &whatif->rows[i];
         if (strcmp(device_of(row), name) != 0) continue;
         if (i < first) return NULL;
-        if (row->fits && (!least || per_billion(row) < per_billion(least))) least = row;
+        if (row->fits && (!least || row->per_billion < least->per_billion)) least = row;
     }
     return least;
 }
@@ -270,7 +316,7 @@ const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif
         const struct whatif_row *least = least_of(whatif, i);
         if (!least) continue;
         text = arena_print(arena, "%s%s%s %s", text, device_count++ ? ", " : "", device_of(least),
-                           units_count(arena, per_billion(least)));
+                           units_count(arena, least->per_billion));
     }
     if (device_count < 2) return "";
     return arena_print(arena, "Least %s per 1 B tokens: %s\n", whatif->currency, text);

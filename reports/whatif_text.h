@@ -10,6 +10,9 @@ const char *whatif_head_text(struct arena *arena, const struct whatif *whatif);
 const char *whatif_fixed_text(struct arena *arena, const struct whatif *whatif);
 // How many do not fit or are impossible, and the reasons; "" where all fit.
 const char *whatif_rejected_text(struct arena *arena, const struct whatif *whatif);
+// How many sizes between those of the sweep were asked, and how many were left; "" where the sizes
+// were listed one by one.
+const char *whatif_between_text(struct arena *arena, const struct whatif *whatif);
 // The answer to the question.
 const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif);
 // "Next: meshwright plan ..." that makes the best row's plan; "" where there is none.

@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/fusion.h"
+#include "plan/lower/fusion.h"
 #include "plan/passes.h"
 #include "simulator/evaluate.h"
 

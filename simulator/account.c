@@ -85,7 +85,7 @@ static void find_ratios(struct sources *sources)
     if (price->gather_overlapped) waited_s[ENTRY_GATHER] = sources->waits->gather_s;
     waited_s[ENTRY_HOP] = sources->waits->blocked_s;
     waited_s[ENTRY_TIED] = sources->waits->tied_s;
-    if (price->post_validated) waited_s[ENTRY_NORM] = 0;
+    if (price->post_validated) waited_s[ENTRY_NORM] = waited_s[ENTRY_TRUST] = 0;
     for (int entry = 0; entry < ENTRY_COUNT; entry++) {
         assert((alone_s[entry] > 0 || waited_s[entry] < 1e-8) && "what is waited for has a line");
         sources->waited_ratio[entry] = alone_s[entry] > 0 ? waited_s[entry] / alone_s[entry] : 0;

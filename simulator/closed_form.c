@@ -228,18 +228,23 @@ static double gather_wait_s(struct form *form)
 
 struct tail {
     double reduce_s, small_s, update_s;  // of one stage; update with what is gathered behind it
+    double beside_s;  // of the update what may run beside the reduction of the last bucket
 };
 
 static struct tail tail_of(const struct form *form, int stage, struct ends ends)
 {
     const struct step_price *price = form->price;
     struct tail tail = {.reduce_s = reduce_outside_s(form, stage, ends)};
+    double buckets = 0;
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         const struct chunk_price *class = &price->classes[class_at(form, stage, chunk)];
         tail.small_s += class->small_reduce_s;
         tail.update_s += class->update_s;
+        tail.beside_s += class->update_s;
+        buckets += buckets_of(class);
         if (!price->gather_overlapped) tail.update_s += class->parameter_gather_s;
     }
+    tail.beside_s *= price->streams && price->reduce_overlapped ? 1 - 1 / buckets : 0;
     return tail;
 }
 
@@ -269,8 +274,12 @@ static struct finish finish_of(const struct form *form, double wait_s)
         struct tail tail = tail_of(form, run.first, ends);
         double send_s = run.first > 0 ? form->gap_s : 0;
         double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
+        // Where buckets are updated as they come, all but the last are meanwhile.
+        exposed_s -= fmin(exposed_s, tail.beside_s);
         double after_s = wait_s + send_s + exposed_s + tail.small_s;
+        if (price->streams) after_s += tail.update_s;
         finish.reduce_s += run.count * exposed_s;
+        if (price->streams) tail.update_s = 0;
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
         double reduced_s = latest_s(form, ends) + after_s;
         if (reduced_s > finish.norm_at_s) finish.norm_at_s = reduced_s;
@@ -284,7 +293,7 @@ static struct finish finish_of(const struct form *form, double wait_s)
     if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
         finish.norm_at_s = pair_s + price->tied_reduce_s;
     // The first stage, which begins at 0, waits for the last with the tied gradient.
-    double first_s = tail_of(form, 0, ends_at(form, 0)).update_s;
+    double first_s = price->streams ? 0 : tail_of(form, 0, ends_at(form, 0)).update_s;
     if (last > 0 && price->tied_reduce_s > 0)
         finish.period_s = fmax(finish.period_s, pair_s + price->tied_reduce_s + first_s);
     return finish;

@@ -14,10 +14,11 @@
 struct stage_end {
     int64_t walk_ns;    // the slowest rank's last task, and blocking send
     int64_t reduce_ns;  // reductions done; the step's synchronisation
+    int64_t beside_ns;  // of the update, beside the reductions
     int64_t exposed_ns[PART_COUNT], exposed_pp_ns;  // of each rank, between the two
 };
 
-struct engine {
+struct event_engine {
     const struct step_price *price;
     const struct engine_options *options;
     struct walk *walk;
@@ -37,7 +38,7 @@ struct engine {
 };
 
 // One lane a pipeline.
-static void make_lanes(struct arena *scratch, struct engine *engine)
+static void make_lanes(struct arena *scratch, struct event_engine *engine)
 {
     int stage_count = engine->price->shape.stage_count;
     const struct engine_options *options = engine->options;
@@ -62,7 +63,7 @@ static void make_lanes(struct arena *scratch, struct engine *engine)
     engine->lanes = lanes;
 }
 
-static void take_lanes(struct arena *scratch, struct engine *engine)
+static void take_lanes(struct arena *scratch, struct event_engine *engine)
 {
     int stage_count = engine->price->shape.stage_count;
     engine->lanes = engine->options->lanes;
@@ -86,14 +87,14 @@ static void take_lanes(struct arena *scratch, struct engine *engine)
 }
 
 // What all ranks of a stage do together, at the pace of those on the slowest links.
-static const struct step_price *stage_price(const struct engine *engine, int stage)
+static const struct step_price *stage_price(const struct event_engine *engine, int stage)
 {
     const struct engine_options *options = engine->options;
     return options->stage_price ? options->prices[options->stage_price[stage]] : engine->price;
 }
 
 // Of a price that all stages wait for: the most that any has to pay.
-static double most_s(const struct engine *engine, size_t member)
+static double most_s(const struct event_engine *engine, size_t member)
 {
     double most = 0;
     for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
@@ -116,7 +117,7 @@ static int stage_buckets(const struct step_price *price, int stage)
 
 // Room for every span there can be: slots, two ends of two messages each way, reductions, and the
 // handful at the end of the step.
-static struct spans *make_spans(struct arena *arena, const struct engine *engine)
+static struct spans *make_spans(struct arena *arena, const struct event_engine *engine)
 {
     if (!engine->options->want_trace) return NULL;
     struct spans *spans = ARENA_NEW(arena, struct spans, 1);
@@ -131,7 +132,7 @@ static struct spans *make_spans(struct arena *arena, const struct engine *engine
     return spans;
 }
 
-static const struct step_price *lane_price(const struct engine *engine,
+static const struct step_price *lane_price(const struct event_engine *engine,
                                            const struct engine_lane *lane, int stage)
 {
     const struct engine_options *options = engine->options;
@@ -140,7 +141,7 @@ static const struct step_price *lane_price(const struct engine *engine,
 
 // No pipeline is faster than its busiest stage, nor, where steps do not run into each other, than
 // one micro-batch up and down.
-static double pipeline_chain_s(const struct engine *engine, const struct engine_lane *lane)
+static double pipeline_chain_s(const struct event_engine *engine, const struct engine_lane *lane)
 {
     const struct schedule_shape *shape = &engine->price->shape;
     double chain_s = 0, busiest_s = 0;
@@ -169,7 +170,7 @@ static double pipeline_chain_s(const struct engine *engine, const struct engine_
 }
 
 // What the tasks of a lane contain beside compute.
-static void add_parts(struct engine *engine, const struct engine_lane *lane)
+static void add_parts(struct event_engine *engine, const struct engine_lane *lane)
 {
     const struct schedule_shape *shape = &engine->price->shape;
     double times = (double)shape->micro_batch_count * lane->pipeline_count;
@@ -186,7 +187,7 @@ static void add_parts(struct engine *engine, const struct engine_lane *lane)
     }
 }
 
-static void run_lane(struct engine *engine, int index)
+static void run_lane(struct event_engine *engine, int index)
 {
     int stage_count = engine->price->shape.stage_count;
     const struct engine_lane *lane = &engine->lanes[index];
@@ -218,7 +219,7 @@ struct stage_once {
     int64_t copy_ns[2];  // inside the update: gradients to the host, parameters from there
 };
 
-static struct stage_once stage_once(const struct engine *engine, int stage)
+static struct stage_once stage_once(const struct event_engine *engine, int stage)
 {
     const struct step_price *price = stage_price(engine, stage);
     struct stage_once once = {0};
@@ -236,8 +237,8 @@ static struct stage_once stage_once(const struct engine *engine, int stage)
     return once;
 }
 
-static void put_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
-                      int64_t start_ns, int64_t end_ns)
+static void put_spans(struct event_engine *engine, int stage, enum engine_task kind,
+                      enum stream stream, int64_t start_ns, int64_t end_ns)
 {
     struct spans *spans = engine->walk->spans;
     if (!spans || start_ns == end_ns) return;
@@ -248,22 +249,32 @@ static void put_spans(struct engine *engine, int stage, enum engine_task kind, e
     }
 }
 
-static void add_spans(struct engine *engine, int stage, enum engine_task kind, enum stream stream,
-                      int64_t start_ns, int64_t end_ns)
+static void add_spans(struct event_engine *engine, int stage, enum engine_task kind,
+                      enum stream stream, int64_t start_ns, int64_t end_ns)
 {
     engine->walk->event_count += engine->lane_count;
     put_spans(engine, stage, kind, stream, start_ns, end_ns);
 }
 
 // What an update on the host copies is inside the update, which is the event.
-static void add_copies(struct engine *engine, int stage, enum stream stream, int64_t start_ns,
+static void add_copies(struct event_engine *engine, int stage, enum stream stream, int64_t start_ns,
                        int64_t end_ns)
 {
     put_spans(engine, stage, ENGINE_UPDATE, stream, start_ns, end_ns);
 }
 
+// Where buckets are updated as they come, all but the last of them are while that is reduced.
+static int64_t beside_ns(const struct event_engine *engine, int stage, int64_t exposed_ns)
+{
+    const struct step_price *price = stage_price(engine, stage);
+    double buckets = stage_buckets(price, stage);
+    if (!price->streams || !price->reduce_overlapped) return 0;
+    int64_t most_ns = (int64_t)((double)stage_once(engine, stage).update_ns * (1 - 1 / buckets));
+    return most_ns < exposed_ns ? most_ns : exposed_ns;
+}
+
 // From the last backward to the norm, when every rank waits for the slowest; returns that time.
-static int64_t reduce_all(struct engine *engine)
+static int64_t reduce_all(struct event_engine *engine)
 {
     int stage_count = engine->price->shape.stage_count;
     double tied_s = most_s(engine, offsetof(struct step_price, tied_reduce_s));
@@ -274,7 +285,8 @@ static int64_t reduce_all(struct engine *engine)
                                            engine->shown[stage], engine->shown_count[stage]);
         if (reduced_ns < end->walk_ns) reduced_ns = end->walk_ns;
         int64_t small_ns = stage_once(engine, stage).small_ns;
-        end->exposed_ns[PART_DP] = reduced_ns - end->walk_ns;
+        end->beside_ns = beside_ns(engine, stage, reduced_ns - end->walk_ns);
+        end->exposed_ns[PART_DP] = reduced_ns - end->walk_ns - end->beside_ns;
         engine->waits[stage].reduce_s = (double)end->exposed_ns[PART_DP] * 1e-9;
         end->exposed_ns[PART_TP] = small_ns;
         end->reduce_ns = reduced_ns + small_ns;
@@ -302,16 +314,17 @@ static int64_t reduce_all(struct engine *engine)
 // Norm, update and parameter gathering; returns the length of the step without its overhead. Where
 // the norm is validated behind the update no stage waits for another, and the next step of each
 // begins when it is through with this one.
-static int64_t update_all(struct engine *engine, int64_t sync_ns)
+static int64_t update_all(struct event_engine *engine, int64_t sync_ns)
 {
     bool validated = engine->price->post_validated;
+    bool waits = !validated && !engine->price->streams;
     int64_t norm_ns = walk_ns(most_s(engine, offsetof(struct step_price, norm_s)));
-    int64_t end_ns = validated ? 0 : sync_ns + norm_ns;
+    int64_t end_ns = waits ? sync_ns + norm_ns : 0;
     double rise_s = 0;
     for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
         const struct stage_end *end = &engine->ends[stage];
         struct stage_once once = stage_once(engine, stage);
-        int64_t start_ns = validated ? end->reduce_ns : sync_ns + norm_ns;
+        int64_t start_ns = waits ? sync_ns + norm_ns : end->reduce_ns - end->beside_ns;
         add_spans(engine, stage, ENGINE_NORM, STREAM_DP, sync_ns, sync_ns + norm_ns);
         int64_t update_ns = llround((double)once.update_ns * engine->slow_most[stage]);
         int64_t updated_ns = start_ns + update_ns;
@@ -331,7 +344,7 @@ static int64_t update_all(struct engine *engine, int64_t sync_ns)
 }
 
 // The mean over ranks of what each did with the step. What is not accounted for is waiting.
-static struct cost cost_of(const struct engine *engine, int64_t end_ns)
+static struct cost cost_of(const struct event_engine *engine, int64_t end_ns)
 {
     const struct step_price *price = engine->price;
     const struct schedule_shape *shape = &price->shape;
@@ -378,8 +391,8 @@ static struct cost cost_of(const struct engine *engine, int64_t end_ns)
     return cost;
 }
 
-static void keep_trace(struct arena *arena, struct arena *scratch, const struct engine *engine,
-                       struct trace *trace)
+static void keep_trace(struct arena *arena, struct arena *scratch,
+                       const struct event_engine *engine, struct trace *trace)
 {
     struct spans *spans = engine->walk->spans;
     spans_sort(scratch, spans);
@@ -402,7 +415,7 @@ static void keep_trace(struct arena *arena, struct arena *scratch, const struct 
     };
 }
 
-static struct walk *new_walk(struct arena *scratch, const struct engine *engine)
+static struct walk *new_walk(struct arena *scratch, const struct event_engine *engine)
 {
     const struct engine_options *options = engine->options;
     struct walk *walk = walk_new(scratch, engine->price);
@@ -424,7 +437,7 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     simulation->stage_busy_s = ARENA_NEW(arena, double, stage_count);
     simulation->stage_waits = ARENA_NEW(arena, struct stage_waits, stage_count);
     struct arena_mark mark = arena_mark(scratch);
-    struct engine engine = {.price = price, .options = options};
+    struct event_engine engine = {.price = price, .options = options};
     engine.waits = simulation->stage_waits;
     take_lanes(scratch, &engine);
     engine.walk = new_walk(scratch, &engine);

@@ -2,6 +2,7 @@
 #include "models/match.h"
 #include "plan/passes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,25 +62,36 @@ static bool is_calibrated(const struct device *device, enum precision precision)
     return true;
 }
 
+// The name under which the device was measured, if it is what was: one whose rates were taken from
+// another device is not, whatever it calls itself.
+static const char *measured_name(const struct device *device, enum precision precision)
+{
+    char gemm[64];
+    snprintf(gemm, sizeof gemm, "efficiency.gemm_ratio.%s", precision_name(precision));
+    const struct provenance *entry = device_provenance(device, gemm);
+    return entry && entry->kind == PROVENANCE_ASSUMED ? "*" : device->name;
+}
+
 // The band of the slowest device, which paces the others; where another is known less well, that
 // one decides. No published run mixed devices or computed in fp32, so that such a plan is like one
-// of a stack never measured with the device.
+// of a stack never measured with the device; nor is one over links that nobody described.
 static const struct band *find_band(const struct evaluation_request *request, int64_t expert_count,
                                     const struct device *slowest)
 {
     enum precision precision = request->workload.precision;
     const struct cluster *cluster = request->cluster;
     const char *kind = band_kind(expert_count, precision_bytes(precision) < 2);
-    const char *stack = precision_bytes(precision) > 2 ? "*" : request->stack->name;
+    bool is_like_none = precision_bytes(precision) > 2 || cluster_assumes_links(cluster);
+    const char *stack = is_like_none ? "*" : request->stack->name;
     for (int i = 0; i < cluster->node_group_count; i++) {
         if (strcmp(cluster->nodes[i].device->name, slowest->name) != 0) stack = "*";
     }
-    const struct band *found =
-        bands_find(request->bands, slowest->name, stack, kind, is_calibrated(slowest, precision));
+    const struct band *found = bands_find(request->bands, measured_name(slowest, precision), stack,
+                                          kind, is_calibrated(slowest, precision));
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;
-        const struct band *other =
-            bands_find(request->bands, device->name, stack, kind, is_calibrated(device, precision));
+        const struct band *other = bands_find(request->bands, measured_name(device, precision),
+                                              stack, kind, is_calibrated(device, precision));
         if (other->confidence > found->confidence) found = other;
     }
     return found;
@@ -90,30 +102,83 @@ static void add_band(const struct evaluation_request *request, const struct eval
 {
     out->bands = request->bands;
     out->band = find_band(request, evaluation->graph->expert_count, device);
+    out->selected_count = request->selected_count;
+    if (request->selected_count > 1) out->band = bands_selected(request->bands, out->band);
+    out->memory_band = bands_memory(request->bands, request->stack->name, &out->is_own_memory_band);
     double low_ratio = out->band->low_ratio, high_ratio = out->band->high_ratio;
-    double tokens = request->workload.tokens;
     out->step_s_low = out->step_s * low_ratio;
     out->step_s_high = out->step_s * high_ratio;
-    out->money_low = money_of(request->cluster, out->tokens_per_s / low_ratio, tokens);
-    out->money_high = money_of(request->cluster, out->tokens_per_s / high_ratio, tokens);
+}
+
+enum memory_fit memory_fit(const struct prediction *prediction)
+{
+    int64_t left_bytes = prediction->device_bytes - prediction->reserved_bytes;
+    const struct memory_band *band = prediction->memory_band;
+    if (left_bytes < 0) return MEMORY_LACKS;
+    if (!band) return MEMORY_FITS;
+    double more_bytes = (band->high_ratio - 1) * (double)prediction->peak_bytes;
+    return (double)left_bytes < more_bytes ? MEMORY_FITS_NARROWLY : MEMORY_FITS;
+}
+
+const char *memory_fit_name(enum memory_fit fit)
+{
+    static const char *const NAMES[] = {"fits", "fits narrowly", "does not fit"};
+    return NAMES[fit];
 }
 
 // The rates at which machines fail are published of GPUs.
-static struct goodput find_goodput(const struct evaluation_request *request,
-                                   const struct evaluation *evaluation, const struct device *device,
-                                   double step_s)
+struct money_request evaluation_money(const struct evaluation_request *request,
+                                      const struct evaluation *evaluation, double step_s)
 {
-    if (strcmp(device->kind, "cpu") == 0) return (struct goodput){0};
     const struct workload *workload = &request->workload;
-    double step_tokens = (double)workload->global_batch * (double)workload->seq_len;
-    struct goodput_request asked = {
+    bool is_cpu = strcmp(request->cluster->nodes[0].device->kind, "cpu") == 0;
+    return (struct money_request){
         .cluster = request->cluster,
         .step_s = step_s,
-        .checkpoint_bytes =
-            goodput_checkpoint_bytes(evaluation->program, evaluation->graph, request->stack),
-        .steps = ceil(workload->tokens / step_tokens),
+        .step_tokens = (double)workload->global_batch * (double)workload->seq_len,
+        .tokens = workload->tokens,
+        .checkpoint_bytes = is_cpu ? 0
+                                   : goodput_checkpoint_bytes(evaluation->program,
+                                                              evaluation->graph, request->stack),
+        .band = evaluation->prediction.band,
     };
-    return goodput_of(&asked);
+}
+
+// Forward and backward of the experts' parameters, for the tokens of one sequence.
+static double expert_flop(const struct graph *graph, int64_t seq_len)
+{
+    double elements = 0;
+    for (int i = 0; i < graph->sequence_count; i++) {
+        const struct block *block = &graph->blocks[graph->sequence[i]];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
+            for (int k = 0; k < op->input_count; k++) {
+                const struct tensor *tensor = &block->tensors[op->inputs[k]];
+                if (tensor->role != TENSOR_PARAMETER || tensor_find_dim(tensor, DIM_EXPERT) < 0)
+                    continue;
+                elements += (double)tensor_elements(tensor, 1, 1);
+            }
+        }
+    }
+    if (elements <= 0) return 0;
+    return 6 * elements / (double)graph->expert_count * (double)graph->top_k * (double)seq_len;
+}
+
+// What experts have no room for is dropped, and nobody computes it.
+static double model_flop(const struct graph *graph, const struct workload *workload)
+{
+    double flop = graph_model_flop(graph, workload->seq_len), room = workload->capacity_factor;
+    if (room > 0 && room < 1) flop -= (1 - room) * expert_flop(graph, workload->seq_len);
+    return flop;
+}
+
+// Of the fastest units that a run of this precision may use: its narrow products', or those of what
+// stays wide.
+static double peak_flop_per_s(const struct device *device, enum precision precision)
+{
+    return fmax(device->peak_flop_per_s[precision],
+                device->peak_flop_per_s[wide_precision(device, precision)]);
 }
 
 static struct prediction predict(const struct evaluation_request *request,
@@ -126,17 +191,29 @@ static struct prediction predict(const struct evaluation_request *request,
     out.step_s = out.cost.step_s;
     out.tokens_per_s = sequences * (double)workload->seq_len / out.step_s;
     out.tokens_per_s_per_gpu = out.tokens_per_s / gpus;
-    double model_flop = graph_model_flop(evaluation->graph, workload->seq_len) * sequences;
-    out.model_flop_per_s_per_gpu = model_flop / out.step_s / gpus;
+    double flop = model_flop(evaluation->graph, workload) * sequences;
+    out.model_flop_per_s_per_gpu = flop / out.step_s / gpus;
     out.hardware_flop_per_s_per_gpu = hardware_flop(evaluation->program) / out.step_s / gpus;
-    out.mfu_ratio = out.model_flop_per_s_per_gpu / device->peak_flop_per_s[workload->precision];
-    out.money = money_of(request->cluster, out.tokens_per_s, workload->tokens);
+    out.mfu_ratio = out.model_flop_per_s_per_gpu / peak_flop_per_s(device, workload->precision);
+    assert(out.mfu_ratio <= 1 + 1e-9 && "no kernel is priced above its peak");
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
-    out.goodput = find_goodput(request, evaluation, device, out.step_s);
+    out.device_bytes = cluster_device_bytes(request->cluster);
     if (request->bands) add_band(request, evaluation, device, &out);
     return out;
+}
+
+// What follows from the length of the run.
+static void price_run(const struct evaluation_request *request, struct evaluation *evaluation)
+{
+    struct prediction *prediction = &evaluation->prediction;
+    const struct money_request asked = evaluation_money(request, evaluation, prediction->step_s);
+    struct money_band priced = money_of(&asked);
+    prediction->money = priced.money;
+    prediction->money_low = priced.low;
+    prediction->money_high = priced.high;
+    prediction->goodput = priced.goodput;
 }
 
 struct price_context evaluation_context(const struct evaluation_request *request)
@@ -165,6 +242,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
+    if (!stack_check_executed(stack, workload, &parallel->offload, err)) return false;
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);
     struct program *program = program_lower(arena, graph, request->cluster, workload, parallel,
@@ -185,5 +263,6 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!offload_is_none(&parallel->offload))
         evaluation->hosts = hosts_need(program, evaluation->stage_memory);
     evaluation->prediction = predict(request, evaluation, context.compute.device);
+    price_run(request, evaluation);
     return true;
 }

@@ -1,6 +1,5 @@
 #pragma once
 #include "cost_models/band.h"
-#include "cost_models/goodput.h"
 #include "cost_models/hosts.h"
 #include "cost_models/measured.h"
 #include "cost_models/memory.h"
@@ -20,6 +19,7 @@ struct evaluation_request {
     struct workload workload;
     struct parallel parallel;
     struct engine_options engine;
+    double selected_count;  // plans that this one was selected among; 0 or 1: it was pinned
 };
 
 // plan.json's "prediction"; ratios and rates are per GPU where they say so.
@@ -30,16 +30,27 @@ struct prediction {
     double step_s_low, step_s_high;
     const struct band *band;
     const struct bands *bands;  // that it was taken from
+    double selected_count;      // the band is widened for a selection among so many; else 0 or 1
+    const struct memory_band *memory_band;  // of peak_bytes; NULL: not known
+    int64_t device_bytes;     // of the smallest device: what reserved_bytes has to fit in
+    bool is_own_memory_band;  // of this stack; else the widest of those that were measured
     double tokens_per_s, tokens_per_s_per_gpu;
     double model_flop_per_s_per_gpu;     // graph_model_flop: recompute never counted
     double hardware_flop_per_s_per_gpu;  // what the matrix units really do, recompute included
-    double mfu_ratio;                    // model flop over the dense peak of the precision
+    double mfu_ratio;  // model flop over the dense peak of the run's precision, or of what stays
+                       // wide in it where that is higher: 1 at the most (asserted)
     struct cost cost;
-    struct money money, money_low, money_high;  // the latter at the ends of the band
+    // Time and money of the run with interruptions; the latter two at the ends of the band.
+    struct money money, money_low, money_high;
     int64_t peak_bytes, reserved_bytes;  // worst rank: allocated, and with the stack's reserve
     struct goodput goodput;              // with interruptions; not known of CPUs
     int64_t planned_bytes;  // of peak_bytes: the arena of a memory schedule; 0 = none was planned
 };
+
+// Narrow: the head-room is smaller than what measured peaks of memory were above predicted ones.
+enum memory_fit { MEMORY_FITS, MEMORY_FITS_NARROWLY, MEMORY_LACKS };
+enum memory_fit memory_fit(const struct prediction *prediction);
+const char *memory_fit_name(enum memory_fit fit);  // "fits", "fits narrowly", "does not fit"
 
 struct evaluation {
     const struct graph *graph;
@@ -58,6 +69,11 @@ struct evaluation {
 // only where the stack trains with it.
 struct graph *evaluation_graph(struct arena *arena, const struct model_config *model,
                                const struct stack *stack, const struct parallel *parallel);
+
+// The run of the plan as a question of time and money (cost_models/money.h), at a step of `step_s`
+// that is the prediction's or, where something was injected, another.
+struct money_request evaluation_money(const struct evaluation_request *request,
+                                      const struct evaluation *evaluation, double step_s);
 
 // The context in which the step of this request is priced.
 struct price_context evaluation_context(const struct evaluation_request *request);

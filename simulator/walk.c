@@ -194,11 +194,7 @@ static void add_own(struct walk *walk, int rank, enum stream stream, struct task
 static void add_task(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
                      int64_t end_ns)
 {
-    static const struct {
-        enum part part;
-        enum stream stream;
-    } EXPOSED[] = {
-        {PART_TP, STREAM_TP}, {PART_CP, STREAM_CP}, {PART_EP, STREAM_EP}, {PART_DP, STREAM_DP}};
+    static const enum part EXPOSED[] = {PART_TP, PART_CP, PART_EP, PART_DP};
     enum { EXPOSED_COUNT = sizeof EXPOSED / sizeof *EXPOSED };
     if (!walk->spans) return;
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
@@ -207,7 +203,7 @@ static void add_task(struct walk *walk, int stage, const struct slot *slot, int6
     add_copies(walk, stage, slot, start_ns, end_ns);
     int64_t compute_end_ns = end_ns - walk_ns(part_s[PART_OFFLOAD]);
     for (int i = 0; i < EXPOSED_COUNT; i++)
-        compute_end_ns -= walk_ns(part_s[EXPOSED[i].part]);
+        compute_end_ns -= walk_ns(part_s[EXPOSED[i]]);
     if (compute_end_ns < start_ns) compute_end_ns = start_ns;  // rounding of parts
     const struct lane_stage *ranks = &walk->lane->stages[stage];
     for (int shown = 0; shown < ranks->shown_count; shown++) {
@@ -217,10 +213,11 @@ static void add_task(struct walk *walk, int stage, const struct slot *slot, int6
         add_own(walk, ranks->shown[shown], STREAM_COMPUTE, id, start_ns, now_ns);
         int64_t until_ns = compute_end_ns;
         for (int i = 0; i < EXPOSED_COUNT && now_ns < end_ns; i++) {
-            int64_t part_ns = walk_ns(part_s[EXPOSED[i].part]);
+            int64_t part_ns = walk_ns(part_s[EXPOSED[i]]);
             until_ns = until_ns + part_ns < end_ns ? until_ns + part_ns : end_ns;
             if (part_ns == 0 || until_ns == now_ns) continue;
-            add_own(walk, ranks->shown[shown], EXPOSED[i].stream, id, now_ns, until_ns);
+            add_own(walk, ranks->shown[shown], axis_stream(part_axis(EXPOSED[i])), id, now_ns,
+                    until_ns);
             now_ns = until_ns;
         }
     }

@@ -24,7 +24,7 @@ my %TYPES = (
 
 my %KNOWN = map { $_ => 1 } qw($schema $id title description type properties required items
     additionalProperties const enum minimum maximum exclusiveMinimum pattern minItems maxItems
-    prefixItems uniqueItems minProperties propertyNames oneOf anyOf);
+    $defs prefixItems uniqueItems minProperties propertyNames oneOf anyOf);
 
 # A schema file, with what it refers to in its place: "FILE" or "FILE#/KEY/KEY".
 sub from_file {

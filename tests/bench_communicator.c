@@ -1,7 +1,7 @@
 // Collectives of ranks on one host beside MPI's own, in the same run, turn by turn: the shortest
 // and the middle time of many. Ranks may be more than cores.
 #include "core/progress.h"
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
 #include "executor/plugin.h"
 #include "tests/mpi_peer.h"
 #include "tests/ranks.h"
@@ -19,7 +19,7 @@ static const char *const NAMES[OPERATION_COUNT] = {"all-reduce", "all-gather", "
                                                    "send"};
 static const double SECONDS_A_CASE = 0.3;
 
-struct bench {
+struct communicator_bench {
     const struct transport *transport;
     struct communicator *communicator;
     struct group *group;
@@ -29,7 +29,7 @@ struct bench {
 };
 
 // `count` reals in all; of each rank its part.
-static const char *run_ours(struct bench *bench, int operation, int count)
+static const char *run_ours(struct communicator_bench *bench, int operation, int count)
 {
     int64_t counts[RANK_MAX];
     int part = count / bench->rank_count, peer = bench->rank ^ 1;
@@ -55,7 +55,7 @@ static const char *run_ours(struct bench *bench, int operation, int count)
     }
 }
 
-static void run_theirs(struct bench *bench, int operation, int count)
+static void run_theirs(struct communicator_bench *bench, int operation, int count)
 {
     int part = count / bench->rank_count;
     switch (operation) {
@@ -90,7 +90,7 @@ static struct times sort_times(double *seconds, int count)
 }
 
 // Every rank takes as many turns as rank 0 says.
-static bool bench_case(struct bench *bench, int operation, int count)
+static bool bench_case(struct communicator_bench *bench, int operation, int count)
 {
     double ours_s[TURN_MAX], theirs_s[TURN_MAX], begin_s = clock_s();
     int turns = 0;
@@ -119,7 +119,7 @@ static bool bench_case(struct bench *bench, int operation, int count)
     return true;
 }
 
-static bool bench_ranks(struct bench *bench)
+static bool bench_ranks(struct communicator_bench *bench)
 {
     static const int COUNTS[] = {64, 1 << 10, 16 << 10, 256 << 10, LONGEST};
     int ranks[RANK_MAX];
@@ -145,7 +145,7 @@ static int rank_main(void)
     struct launch_place place = launch_place_find();
     struct communicator_request request = {
         .backend = &backend, .rank = place.rank, .rank_count = place.rank_count};
-    struct bench bench = {.rank = place.rank, .rank_count = place.rank_count};
+    struct communicator_bench bench = {.rank = place.rank, .rank_count = place.rank_count};
     struct err err = {0};
     bool is_there;
     bench.transport = communicator_mpi(&request, &bench.communicator, &err);

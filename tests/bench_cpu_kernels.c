@@ -15,7 +15,7 @@
 
 enum { BATCH = 4, REPEATS = 5 };
 
-struct bench {
+struct cpu_kernels_bench {
     const struct backend *backend;
     struct device *device;
     struct arena *arena;
@@ -72,7 +72,7 @@ static double measure_sgemm(int m, int n, int k)
     return best_s;
 }
 
-static void add_array(struct bench *bench, int tensor)
+static void add_array(struct cpu_kernels_bench *bench, int tensor)
 {
     const struct tensor *t = &bench->block->tensors[tensor];
     struct kernel_array *array = &bench->arrays[tensor];
@@ -92,7 +92,7 @@ static void add_array(struct bench *bench, int tensor)
     }
 }
 
-static struct kernel_call call_of(const struct bench *bench, const struct op *op)
+static struct kernel_call call_of(const struct cpu_kernels_bench *bench, const struct op *op)
 {
     struct kernel_call call = {
         .op = op, .input_count = op->input_count, .output_count = op->output_count, .key = 1};
@@ -111,7 +111,7 @@ static double bytes_of(const struct kernel_array *array)
     return bytes;
 }
 
-static double time_call(const struct bench *bench, const struct kernel_call *call)
+static double time_call(const struct cpu_kernels_bench *bench, const struct kernel_call *call)
 {
     double best_s = 1e9;
     for (int i = 0; i < REPEATS; i++) {
@@ -132,7 +132,7 @@ struct sums {
 };
 
 // One line an operator.
-static void bench_op(const struct bench *bench, const struct op *op, struct sums *sums)
+static void bench_op(const struct cpu_kernels_bench *bench, const struct op *op, struct sums *sums)
 {
     struct kernel_call call = call_of(bench, op);
     int64_t size[DIM_COUNT] = {0};
@@ -164,7 +164,7 @@ static void bench_op(const struct bench *bench, const struct op *op, struct sums
     }
 }
 
-static struct sums bench_block(struct bench *bench, const struct block *forward)
+static struct sums bench_block(struct cpu_kernels_bench *bench, const struct block *forward)
 {
     struct block_gradients gradients;
     struct sums sums = {0, 0};
@@ -181,7 +181,7 @@ static struct sums bench_block(struct bench *bench, const struct block *forward)
     return sums;
 }
 
-static double bench_update(const struct bench *bench, int64_t count)
+static double bench_update(const struct cpu_kernels_bench *bench, int64_t count)
 {
     float *reals = arena_alloc(bench->arena, (size_t)count * 4, 4);
     struct update_call call = {.optimizer = OPTIMIZER_ADAMW,
@@ -210,7 +210,7 @@ static double bench_update(const struct bench *bench, int64_t count)
     return best_s / (double)count;
 }
 
-static void bench_step(struct bench *bench, const struct graph *graph, int64_t seq)
+static void bench_step(struct cpu_kernels_bench *bench, const struct graph *graph, int64_t seq)
 {
     struct sums all = {0, 0};
     struct arena_mark mark = arena_mark(bench->arena);
@@ -237,7 +237,7 @@ int main(void)
 {
     struct arena arena = {0};
     struct err err = {0};
-    struct bench bench = {.arena = &arena, .batch = BATCH};
+    struct cpu_kernels_bench bench = {.arena = &arena, .batch = BATCH};
     struct backend_device_facts facts;
     bench.backend = backend_open("cpu", &err);
     struct model_config *config = model_load(&arena, "gpt2", NULL, NULL, &err);

@@ -1,7 +1,7 @@
 #include "cost_models/stack.h"
 #include "executor/run.h"
+#include "memory/plan_script.h"
 #include "models/import.h"
-#include "planner/memory/plan_script.h"
 #include "tests/plain_gpt2.h"
 #include "tests/rivals.h"
 
@@ -124,7 +124,7 @@ struct turn {
     double worked_s, sgemm_s;        // in the back end; the flop of the step at sgemm's rate
 };
 
-struct bench {
+struct executor_bench {
     struct arena *arena;
     const struct backend *backend, *table;  // table: watching
     struct watched *watched;
@@ -155,7 +155,7 @@ static struct taken since(struct taken mark)
     return (struct taken){at.wall_s - mark.wall_s, at.cpu_s - mark.cpu_s};
 }
 
-static void run_plain(struct bench *bench, struct turn *turn)
+static void run_plain(struct executor_bench *bench, struct turn *turn)
 {
     int count = BATCH * bench->seq;
     if (bench->plain_s >= PLAIN_ENOUGH_S || !bench->plain) return;
@@ -168,7 +168,7 @@ static void run_plain(struct bench *bench, struct turn *turn)
 // After each step of the engine its rivals have their turn. The first step touches memory.
 static void report(void *context, const struct run_result *result)
 {
-    struct bench *bench = context;
+    struct executor_bench *bench = context;
     struct taken own = since(bench->mark);
     double worked_s = bench->watched->worked_s - bench->worked_mark_s;
     int turn = result->step_count - 2;
@@ -187,7 +187,7 @@ static void report(void *context, const struct run_result *result)
 }
 
 // Lowered for one rank, its memory planned, written out.
-static bool plan(struct bench *bench, struct err *err)
+static bool plan(struct executor_bench *bench, struct err *err)
 {
     struct arena scratch = {0};
     struct cluster *cluster = cluster_load(bench->arena, "dgx-a100-80g", err);
@@ -219,7 +219,7 @@ static bool plan(struct bench *bench, struct err *err)
     return scripts != NULL;
 }
 
-static bool run(struct bench *bench, struct err *err)
+static bool run(struct executor_bench *bench, struct err *err)
 {
     struct run_result result;
     struct watched watched = {.backend = bench->backend};
@@ -259,7 +259,8 @@ static bool run(struct bench *bench, struct err *err)
 }
 
 // The median over the turns in which `of` was run.
-static double median(const struct bench *bench, double (*of)(const struct turn *turn), int *count)
+static double median(const struct executor_bench *bench, double (*of)(const struct turn *turn),
+                     int *count)
 {
     double values[TURNS_MAX];
     int known = 0;
@@ -328,7 +329,7 @@ static double engine_share(const struct turn *turn)
     return 1 - turn->worked_s / own_cpu(turn);
 }
 
-static void print_rival(const struct bench *bench, const char *name,
+static void print_rival(const struct executor_bench *bench, const char *name,
                         double (*cpu)(const struct turn *), double (*wall)(const struct turn *),
                         double (*ratio)(const struct turn *),
                         double (*wall_ratio)(const struct turn *))
@@ -342,7 +343,7 @@ static void print_rival(const struct bench *bench, const char *name,
            median(bench, wall_ratio, NULL), count, count == 1 ? "" : "s");
 }
 
-static void print(const struct bench *bench)
+static void print(const struct executor_bench *bench)
 {
     double cpu_s = median(bench, own_cpu, NULL), tokens = BATCH * bench->seq;
     printf("GPT-2 124M, batch %d x %d: %.2f TFLOP a step, %d tasks, %.2f GB\n", BATCH, bench->seq,
@@ -357,7 +358,7 @@ static void print(const struct bench *bench)
            bench->loss[0], bench->loss[1], bench->plain_loss);
 }
 
-static bool bench_seq(struct bench *bench, struct err *err)
+static bool bench_seq(struct executor_bench *bench, struct err *err)
 {
     const struct plain_shape shape = {12,   12,    768,       (int)bench->graph->vocab,
                                       1024, BATCH, bench->seq};
@@ -385,7 +386,7 @@ int main(int argc, char **argv)
 {
     struct arena arena = {0};
     struct err err = {0};
-    struct bench bench = {.arena = &arena, .turn_count = argc > 1 ? atoi(argv[1]) : TURNS};
+    struct executor_bench bench = {.arena = &arena, .turn_count = argc > 1 ? atoi(argv[1]) : TURNS};
     struct backend_device_facts facts = {0};
     double load[3] = {0};
     if (bench.turn_count < 1 || bench.turn_count > TURNS_MAX) bench.turn_count = TURNS;

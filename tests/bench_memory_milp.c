@@ -1,6 +1,6 @@
 #include "core/progress.h"
-#include "planner/memory/certify.h"
-#include "planner/memory/keep.h"
+#include "memory/certify.h"
+#include "memory/keep/keep.h"
 #include "tests/random_problem.h"
 
 #include <stdio.h>

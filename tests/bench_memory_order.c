@@ -1,7 +1,7 @@
 #include "core/progress.h"
-#include "planner/memory/certify.h"
-#include "planner/memory/formats.h"
-#include "planner/memory/order.h"
+#include "memory/certify.h"
+#include "memory/formats.h"
+#include "memory/order/order.h"
 #include "tests/memory_graphs.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "core/progress.h"
-#include "planner/memory/formats.h"
-#include "planner/memory/pack_branch.h"
+#include "memory/formats.h"
+#include "memory/pack/pack_branch.h"
 #include "tests/pack_problems.h"
 
 #include <stdio.h>

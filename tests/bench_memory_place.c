@@ -1,6 +1,6 @@
 #include "core/progress.h"
-#include "planner/memory/order.h"
-#include "planner/memory/pack_order.h"
+#include "memory/order/order.h"
+#include "memory/pack/pack_order.h"
 #include "tests/memory_graphs.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 #include "core/progress.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "planner/memory/formats.h"
-#include "planner/memory/from_onnx.h"
+#include "memory/formats.h"
+#include "memory/from_onnx.h"
 #include "tests/memory_graphs.h"
 #include "tests/real_graphs.h"
 
@@ -31,7 +31,7 @@ struct savings {
     int count;
 };
 
-struct bench {
+struct memory_savings_bench {
     struct arena rows;  // lives as long as the table
     struct table table;
     struct progress progress;
@@ -65,7 +65,7 @@ static void see_line(void *context, const char *line)
 }
 
 // How far the integer program came: its incumbent at the start is program order.
-static const char *ilp_answer(struct bench *bench, const struct memory_schedule *ilp,
+static const char *ilp_answer(struct memory_savings_bench *bench, const struct memory_schedule *ilp,
                               const struct memory_schedule *program)
 {
     if (bench->is_too_large) return "too large";
@@ -75,7 +75,7 @@ static const char *ilp_answer(struct bench *bench, const struct memory_schedule 
     return ilp->order_proven ? "optimal" : is_better ? "better" : "nothing";
 }
 
-static const char *compare(struct bench *bench, const struct memory_schedule *rows,
+static const char *compare(struct memory_savings_bench *bench, const struct memory_schedule *rows,
                            enum memory_method method)
 {
     const struct memory_schedule *ours = &rows[MEMORY_ROAM], *theirs = &rows[method];
@@ -88,7 +88,7 @@ static const char *compare(struct bench *bench, const struct memory_schedule *ro
     return percent(&bench->rows, ratio);
 }
 
-static void add_row(struct bench *bench, const struct subject *subject,
+static void add_row(struct memory_savings_bench *bench, const struct subject *subject,
                     const struct memory_schedule *rows, int size)
 {
     const struct memory_schedule *ours = &rows[MEMORY_ROAM], *ilp = &rows[MEMORY_GLOBAL_ILP];
@@ -112,7 +112,7 @@ static void add_row(struct bench *bench, const struct subject *subject,
     bench->proven_count += ours->arena_bytes == ours->bound_bytes;
 }
 
-static void run(struct bench *bench, const struct subject *subject)
+static void run(struct memory_savings_bench *bench, const struct subject *subject)
 {
     struct err err = {0};
     struct arena arena = {0}, scratch = {0};
@@ -143,7 +143,7 @@ static void run(struct bench *bench, const struct subject *subject)
     arena_free(&arena);
 }
 
-static void run_generated(struct bench *bench)
+static void run_generated(struct memory_savings_bench *bench)
 {
     static const int BATCHES[] = {1, 32};
     for (int i = 0; i < 2; i++) {
@@ -164,7 +164,7 @@ static void run_generated(struct bench *bench)
     }
 }
 
-static void run_onnx(struct bench *bench, const char *name, int batch)
+static void run_onnx(struct memory_savings_bench *bench, const char *name, int batch)
 {
     struct arena arena = {0};
     struct err err = {0};
@@ -180,7 +180,7 @@ static void run_onnx(struct bench *bench, const char *name, int batch)
     arena_free(&arena);
 }
 
-static void run_nodes(struct bench *bench, const char *file, const char *name)
+static void run_nodes(struct memory_savings_bench *bench, const char *file, const char *name)
 {
     struct arena arena = {0};
     struct err err = {0};
@@ -193,7 +193,7 @@ static void run_nodes(struct bench *bench, const char *file, const char *name)
     arena_free(&arena);
 }
 
-static void run_packing(struct bench *bench, const char *file, const char *name)
+static void run_packing(struct memory_savings_bench *bench, const char *file, const char *name)
 {
     struct arena arena = {0};
     struct err err = {0};
@@ -207,7 +207,7 @@ static void run_packing(struct bench *bench, const char *file, const char *name)
     arena_free(&arena);
 }
 
-static void run_real(struct bench *bench)
+static void run_real(struct memory_savings_bench *bench)
 {
     static const char *const MODELS[] = {"bvlc_alexnet", "squeezenet", "resnet50"};
     for (int i = 0; i < 3; i++) {
@@ -221,7 +221,8 @@ static void run_real(struct bench *bench)
     run_packing(bench, "somas/resnet50.csv", "ResNet-50, buffers of SOMAS");
 }
 
-static const char *mean(struct bench *bench, enum memory_method method, bool with_persistent)
+static const char *mean(struct memory_savings_bench *bench, enum memory_method method,
+                        bool with_persistent)
 {
     const struct savings *savings = &bench->against[method];
     assert(savings->count > 0);
@@ -229,7 +230,7 @@ static const char *mean(struct bench *bench, enum memory_method method, bool wit
     return percent(&bench->rows, sum / savings->count);
 }
 
-static void add_means(struct bench *bench)
+static void add_means(struct memory_savings_bench *bench)
 {
     for (int with = 0; with < 2; with++) {
         const char *cells[] = {
@@ -256,7 +257,8 @@ static void add_means(struct bench *bench)
 int main(void)
 {
     const char *given = getenv("MESHWRIGHT_LIMIT_S");
-    struct bench bench = {.progress = progress_start(), .limit_s = given ? atof(given) : LIMIT_S};
+    struct memory_savings_bench bench = {.progress = progress_start(),
+                                         .limit_s = given ? atof(given) : LIMIT_S};
     if (!(bench.limit_s > 0)) {
         fprintf(stderr, "bench_memory_savings: MESHWRIGHT_LIMIT_S: wanted seconds above 0\n");
         return 1;

@@ -10,7 +10,7 @@
 // Speed of many scenarios: 1,000 of one model, a fifth of which differ in more than the price.
 // Prints the seconds, and how much sharing and the processors gain. Nothing here is a test.
 
-struct bench {
+struct whatif_bench {
     struct arena arena;
     struct scenario_request request;
     struct scenario *scenarios;
@@ -25,7 +25,7 @@ static void check(const struct err *err)
     exit(1);
 }
 
-static void make(struct bench *bench)
+static void make(struct whatif_bench *bench)
 {
     struct arena *arena = &bench->arena;
     struct err err = {0};
@@ -69,11 +69,11 @@ static void make(struct bench *bench)
     }
 }
 
-struct taken {
+struct time_taken {
     double wall_s, cpu_s;  // a neighbour on the same processors changes the former alone
 };
 
-static struct taken run(struct bench *bench, int workers, bool alone)
+static struct time_taken run(struct whatif_bench *bench, int workers, bool alone)
 {
     struct err err = {0};
     struct arena arena = {0};
@@ -85,19 +85,20 @@ static struct taken run(struct bench *bench, int workers, bool alone)
     if (!scenarios_run(&arena, &request, bench->scenarios, bench->count, bench->outcomes, &err)) {
         check(&err);
     }
-    const struct taken taken = {clock_s() - start_s, (double)(clock() - start) / CLOCKS_PER_SEC};
+    const struct time_taken taken = {clock_s() - start_s,
+                                     (double)(clock() - start) / CLOCKS_PER_SEC};
     arena_free(&arena);
     return taken;
 }
 
 int main(void)
 {
-    struct bench bench = {0};
+    struct whatif_bench bench = {0};
     make(&bench);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const struct taken all = run(&bench, 0, false);
+    const struct time_taken all = run(&bench, 0, false);
     int searched = scenarios_searched(bench.outcomes, bench.count);
-    const struct taken one = run(&bench, 1, false), alone = run(&bench, 1, true);
+    const struct time_taken one = run(&bench, 1, false), alone = run(&bench, 1, true);
     printf("%d scenarios, %d searched, on %ld processors: %.2f s, %.2f s of processor\n",
            bench.count, searched, processors, all.wall_s, all.cpu_s);
     printf("the same by one worker: %.2f s, %.2fx as long\n", one.wall_s, one.wall_s / all.wall_s);

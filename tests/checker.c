@@ -199,6 +199,24 @@ static void check_parts(const cJSON *parts, const char *name, double whole,
     }
 }
 
+// What is paid for is the whole run of all GPUs that are paid for; a run that never ends has nulls.
+static void check_money(const cJSON *plan, const cJSON *money, struct checker_result *result)
+{
+    if (!cJSON_IsObject(money)) return;  // check_band says so
+    double train_s = checker_number(money, "train_s", INFINITY);
+    double hours = checker_number(money, "gpu_hours", INFINITY);
+    double total = checker_number(money, "total", INFINITY);
+    double price =
+        checker_number(checker_get(checker_get(plan, "cluster"), "price"), "per_gpu_hour", 0);
+    double wanted = train_s * checker_number(money, "gpu_count", NAN) / 3600;
+    if (!(isinf(wanted) && isinf(hours)) && !(fabs(hours - wanted) <= 1e-9 * wanted))
+        checker_violate(result, "%g GPU-hours of a run of %g s", hours, train_s);
+    if (!isinf(total) && !(fabs(total - hours * price) <= 1e-9 * total))
+        checker_violate(result, "a price of %g for %g GPU-hours", total, hours);
+    if (checker_number(money, "uninterrupted_s", NAN) > train_s * (1 + 1e-9))
+        checker_violate(result, "a run with interruptions takes %g s, without them more", train_s);
+}
+
 // A plan may have no band, but not a part of one.
 static void check_band(const cJSON *prediction, double step_s, struct checker_result *result)
 {
@@ -222,8 +240,8 @@ static void check_band(const cJSON *prediction, double step_s, struct checker_re
     const char *const ends[] = {"low", "high"};
     const double ratios[] = {low / step_s, high / step_s};
     for (int i = 0; i < 2; i++) {
-        double train_s = checker_number(money, "train_s", NAN) * ratios[i];
-        double found = checker_number(checker_get(money, ends[i]), "train_s", NAN);
+        double train_s = checker_number(money, "uninterrupted_s", NAN) * ratios[i];
+        double found = checker_number(checker_get(money, ends[i]), "uninterrupted_s", NAN);
         if (fabs(found - train_s) <= 1e-9 * train_s) continue;
         checker_violate(result, "%g s to train at the %s end of the band, not %g", found, ends[i],
                         train_s);
@@ -236,6 +254,7 @@ static void check_prediction(const cJSON *plan, struct checker_result *result)
                 *breakdown = checker_get(prediction, "breakdown");
     double step_s = checker_number(prediction, "step_s", 0);
     if (!(step_s > 0)) checker_violate(result, "step_s is %g", step_s);
+    check_money(plan, checker_get(prediction, "money"), result);
     check_parts(breakdown, "the step", step_s, result);
     check_parts(checker_get(prediction, "exposed_comm"), "exposed_comm_s",
                 checker_number(breakdown, "exposed_comm_s", NAN), result);

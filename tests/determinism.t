@@ -20,7 +20,7 @@ check() {
 
 for args in "llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 --tokens 2T" \
     "gpt2 dgx-h100 --gpus 6 --seq-len 1024 --global-batch 96" \
-    "gemma-2-27b mi300x-8-x4 --seq-len 4096 --global-batch 256 --stack megatron-core"; do
+    "gemma-2-27b mi300x-8-x4 --seq-len 4096 --global-batch 256 --stack megatron-core --vpp 1"; do
     # shellcheck disable=SC2086
     plan $args -o "$folder/a.json"
     env LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$build/meshwright" plan $args -o "$folder/b.json" \

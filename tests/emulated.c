@@ -1,6 +1,6 @@
 #include "tests/emulated.h"
 
-#include "executor/communicator_plugin.h"
+#include "executor/communicators/plugin.h"
 #include "executor/plugin.h"
 #include "tests/test.h"
 
@@ -65,7 +65,7 @@ const struct transport *nccl_emulated(const struct communicator_request *request
     backend = *request->backend;
     backend.native_stream = drain;
     // What is beside would find out by itself whether it is NCCL.
-    beside.kind = TRANSPORT_HOST;
+    if (beside.kind != TRANSPORT_MPI) beside.kind = TRANSPORT_HOST;
     above = beside;
     above.backend = &backend;
     above.beside = communicator_open(&beside, &above.beside_communicator, err);

@@ -1,5 +1,5 @@
 #pragma once
-#include "executor/communicator.h"
+#include "executor/communicators/communicator.h"
 
 // The CUDA back end with its kernels on the host (tests/gpu/emulate.h), at a precision; or, when
 // MESHWRIGHT_TEST_GPU is set, the one on this machine's GPU.

@@ -1,6 +1,6 @@
 // libFuzzer: whatever the bytes, a memory graph is read or refused with one located line; one that
 // is read is in program order, makes a problem and reads back as it was written.
-#include "planner/memory/formats.h"
+#include "memory/formats.h"
 
 #include <assert.h>
 #include <string.h>

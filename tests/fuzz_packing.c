@@ -1,6 +1,6 @@
 // libFuzzer: whatever the bytes, a packing problem is read or refused with one located line, and
 // what is written of it reads back as the same.
-#include "planner/memory/formats.h"
+#include "memory/formats.h"
 
 #include <assert.h>
 #include <string.h>

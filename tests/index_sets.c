@@ -8,15 +8,15 @@
 // The life of one lowered block: what comes from outside is handed in, every instruction is carried
 // out on every rank, and what goes outside is complete at the end.
 
-static void set_term(struct machine *m, int buffer, int tensor)
+static void set_term(struct index_machine *m, int buffer, int tensor)
 {
     m->held[buffer].terms[0] = tensor;
     m->held[buffer].term_count = 1;
 }
 
-static struct view view_of(const struct machine *m, int buffer, int tensor, int rank)
+static struct view view_of(const struct index_machine *m, int buffer, int tensor, int rank)
 {
-    const struct held *held = &m->held[buffer];
+    const struct index_held *held = &m->held[buffer];
     return (struct view){.tensor = &m->block->tensors[tensor],
                          .box = held->boxes[rank],
                          .whole = m->whole[tensor],
@@ -24,13 +24,13 @@ static struct view view_of(const struct machine *m, int buffer, int tensor, int 
                          .truth = m->truth[tensor]};
 }
 
-static bool is_same_tensor(const struct machine *m, int buffer, int tensor)
+static bool is_same_tensor(const struct index_machine *m, int buffer, int tensor)
 {
     return m->program->buffers[buffer].tensor == tensor;
 }
 
 // Whether the buffers of an instruction are those of its operator; the terms of a sum may be any.
-static bool matches(struct machine *m, const struct instr *instr)
+static bool matches(struct index_machine *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
     bool same = instr->output_count == op->output_count;
@@ -45,14 +45,14 @@ static bool matches(struct machine *m, const struct instr *instr)
 }
 
 // A sum in the making holds its terms, a finished one its tensor: lowering may add up in pieces.
-static void collect_terms(struct machine *m, const struct instr *instr)
+static void collect_terms(struct index_machine *m, const struct instr *instr)
 {
-    struct held *sum = &m->held[instr->outputs[0]];
+    struct index_held *sum = &m->held[instr->outputs[0]];
     int tensor = m->block->ops[instr->op].outputs[0];
     int64_t first[VIEW_RANK_MAX] = {0};
     sum->term_count = 0;
     for (int i = 0; i < instr->input_count; i++) {
-        const struct held *held = &m->held[instr->inputs[i]];
+        const struct index_held *held = &m->held[instr->inputs[i]];
         for (int t = 0; t < held->term_count; t++) {
             assert(sum->term_count < TERM_MAX);
             sum->terms[sum->term_count++] = held->terms[t];
@@ -62,15 +62,15 @@ static void collect_terms(struct machine *m, const struct instr *instr)
     if (is_whole) set_term(m, instr->outputs[0], tensor);
 }
 
-static bool splits_vocabulary(const struct machine *m, const struct instr *instr)
+static bool splits_vocabulary(const struct index_machine *m, const struct instr *instr)
 {
     const struct tensor *logits = &m->block->tensors[m->block->ops[instr->op].inputs[0]];
-    const struct box *box = &m->held[instr->inputs[0]].boxes[0];
+    const struct index_box *box = &m->held[instr->inputs[0]].boxes[0];
     int last = logits->rank - 1;
     return box->count[last] < m->whole[m->block->ops[instr->op].inputs[0]].count[last];
 }
 
-static void compute(struct machine *m, const struct instr *instr)
+static void compute(struct index_machine *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
     if (!matches(m, instr)) return;
@@ -80,12 +80,12 @@ static void compute(struct machine *m, const struct instr *instr)
     }
     if (op->kind == OP_ADD) collect_terms(m, instr);
     for (int rank = 0; rank < m->mesh->rank_count && !m->result->violation_count; rank++) {
-        struct work work = {.op = op,
-                            .op_index = instr->op,
-                            .rank = rank,
-                            .input_count = instr->input_count,
-                            .output_count = instr->output_count,
-                            .result = m->result};
+        struct index_work work = {.op = op,
+                                  .op_index = instr->op,
+                                  .rank = rank,
+                                  .input_count = instr->input_count,
+                                  .output_count = instr->output_count,
+                                  .result = m->result};
         for (int i = 0; i < instr->input_count; i++) {
             int tensor = m->program->buffers[instr->inputs[i]].tensor;
             work.inputs[i] = view_of(m, instr->inputs[i], tensor, rank);
@@ -105,7 +105,7 @@ static void compute(struct machine *m, const struct instr *instr)
 }
 
 // What the block as a whole says of itself: the signatures of the unsplit block.
-static void compute_truth(struct machine *m)
+static void compute_truth(struct index_machine *m)
 {
     struct layout whole = {{0}};
     for (int t = 0; t < m->block->tensor_count; t++) {
@@ -117,11 +117,11 @@ static void compute_truth(struct machine *m)
     }
     for (int o = 0; o < m->block->op_count; o++) {
         const struct op *op = &m->block->ops[o];
-        struct work work = {.op = op,
-                            .op_index = o,
-                            .input_count = op->input_count,
-                            .output_count = op->output_count,
-                            .result = m->result};
+        struct index_work work = {.op = op,
+                                  .op_index = o,
+                                  .input_count = op->input_count,
+                                  .output_count = op->output_count,
+                                  .result = m->result};
         for (int i = 0; i < op->input_count + op->output_count; i++) {
             bool is_input = i < op->input_count;
             int t = is_input ? op->inputs[i] : op->outputs[i - op->input_count];
@@ -135,7 +135,7 @@ static void compute_truth(struct machine *m)
 
 // Parameters, ids, block inputs and the gradients of block outputs come from outside: buffers that
 // no instruction writes.
-static void hand_in(struct machine *m)
+static void hand_in(struct index_machine *m)
 {
     const struct block_program *program = m->program;
     bool *is_written = ARENA_NEW(m->arena, bool, program->buffer_count);
@@ -150,7 +150,7 @@ static void hand_in(struct machine *m)
         sets_make_room(m, b);
         set_term(m, b, t);
         for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-            const struct box *box = &m->held[b].boxes[rank];
+            const struct index_box *box = &m->held[b].boxes[rank];
             for (int64_t i = 0; i < box->elements; i++) {
                 int64_t index[VIEW_RANK_MAX];
                 box_index(box, i, index);
@@ -161,7 +161,7 @@ static void hand_in(struct machine *m)
     }
 }
 
-static bool is_usable(struct machine *m, const struct instr *instr)
+static bool is_usable(struct index_machine *m, const struct instr *instr)
 {
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
         bool reads = i < instr->input_count;
@@ -186,7 +186,8 @@ static bool is_usable(struct machine *m, const struct instr *instr)
 }
 
 // Where blocks meet, both sides have to mean the same layout.
-static void check_border(struct machine *m, int buffer, int tensor, const struct layout *agreed)
+static void check_border(struct index_machine *m, int buffer, int tensor,
+                         const struct layout *agreed)
 {
     if (buffer < 0 || !m->held[buffer].boxes) {
         sets_violate(m->result, "%s never comes out", m->block->tensors[tensor].name);
@@ -199,7 +200,7 @@ static void check_border(struct machine *m, int buffer, int tensor, const struct
 }
 
 // A layer hands on what it takes; the head's losses go nowhere.
-static const struct layout *layout_out(const struct machine *m)
+static const struct layout *layout_out(const struct index_machine *m)
 {
     const struct block *block = m->block;
     if (block->role == BLOCK_HEAD) return NULL;
@@ -208,7 +209,7 @@ static const struct layout *layout_out(const struct machine *m)
 }
 
 // The buffer that holds a tensor at the end.
-static int last_buffer(const struct machine *m, int tensor)
+static int last_buffer(const struct index_machine *m, int tensor)
 {
     int found = -1;
     for (int i = 0; i < m->program->instr_count; i++) {
@@ -222,7 +223,7 @@ static int last_buffer(const struct machine *m, int tensor)
 
 // Where ZeRO stores the parameters of a kind: dense ones over dp and cp, those of experts over
 // their own data parallelism, without the replicas of a shard group.
-static unsigned store_axes(const struct machine *m, enum parameter_kind kind, int least_zero)
+static unsigned store_axes(const struct index_machine *m, enum parameter_kind kind, int least_zero)
 {
     unsigned axes = 0;
     if (m->task->parallel->zero < least_zero) return 0;
@@ -235,7 +236,7 @@ static unsigned store_axes(const struct machine *m, enum parameter_kind kind, in
     return axes;
 }
 
-static void check_parameter(struct machine *m, const struct parameter *parameter)
+static void check_parameter(struct index_machine *m, const struct parameter *parameter)
 {
     int gradient = m->task->facts->gradients.of_parameter[parameter->tensor];
     int buffer = last_buffer(m, gradient);
@@ -254,7 +255,7 @@ static void check_parameter(struct machine *m, const struct parameter *parameter
     if (kind != parameter->kind) sets_complain(m, buffer, "is of the other kind");
     if (axes & sharded) sets_complain(m, buffer, "is reduced twice, also by ZeRO");
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct box stored = sets_claimed_box(m, gradient, &parameter->layout, rank);
+        struct index_box stored = sets_claimed_box(m, gradient, &parameter->layout, rank);
         bool same = memcmp(&stored, &m->held[buffer].boxes[rank], sizeof stored) == 0;
         if (!same) sets_complain(m, buffer, "is not split like its parameter");
     }
@@ -262,7 +263,7 @@ static void check_parameter(struct machine *m, const struct parameter *parameter
     sets_check_sums(m, buffer, axes | sharded);
 }
 
-static void expect_flat(struct machine *m, enum collective collective, enum phase phase,
+static void expect_flat(struct index_machine *m, enum collective collective, enum phase phase,
                         unsigned axes, int64_t bytes)
 {
     for (int i = 0; i < m->flat_count; i++) {
@@ -277,7 +278,7 @@ static void expect_flat(struct machine *m, enum collective collective, enum phas
                  (long long)bytes, (int)phase);
 }
 
-static void expect_storage(struct machine *m, enum parameter_kind kind, int64_t bytes)
+static void expect_storage(struct index_machine *m, enum parameter_kind kind, int64_t bytes)
 {
     unsigned gathered = store_axes(m, kind, 3), scattered = store_axes(m, kind, 2);
     if (gathered) {
@@ -288,7 +289,7 @@ static void expect_storage(struct machine *m, enum parameter_kind kind, int64_t 
 }
 
 // One collective for all parameters of a kind, or one for each, as the pass that combines says.
-static void check_flats(struct machine *m)
+static void check_flats(struct index_machine *m)
 {
     bool combines = m->task->parallel->passes >> PASS_COMBINE & 1;
     int64_t all[PARAMETER_KIND_COUNT] = {0};
@@ -304,7 +305,7 @@ static void check_flats(struct machine *m)
     if (m->flat_count > 0) sets_violate(m->result, "ZeRO communicates more than it has to");
 }
 
-static void check_end(struct machine *m)
+static void check_end(struct index_machine *m)
 {
     const struct block_gradients *gradients = &m->task->facts->gradients;
     if (m->waiting) sets_violate(m->result, "the loss is never reduced");
@@ -323,17 +324,17 @@ static void check_end(struct machine *m)
 struct sets_result sets_check(struct arena *arena, const struct sets_case *task)
 {
     struct sets_result result = {0};
-    struct machine m = {.arena = arena,
-                        .task = task,
-                        .program = task->program,
-                        .block = task->program->block,
-                        .mesh = task->mesh,
-                        .batch = (int64_t)task->parallel->micro_batch,
-                        .result = &result};
+    struct index_machine m = {.arena = arena,
+                              .task = task,
+                              .program = task->program,
+                              .block = task->program->block,
+                              .mesh = task->mesh,
+                              .batch = (int64_t)task->parallel->micro_batch,
+                              .result = &result};
     m.batch *= task->parallel->degree[AXIS_DP];
-    m.whole = ARENA_NEW(arena, struct box, m.block->tensor_count);
+    m.whole = ARENA_NEW(arena, struct index_box, m.block->tensor_count);
     m.truth = ARENA_NEW(arena, uint64_t *, m.block->tensor_count);
-    m.held = ARENA_NEW(arena, struct held, m.program->buffer_count);
+    m.held = ARENA_NEW(arena, struct index_held, m.program->buffer_count);
     m.counted_axes = arena_alloc(arena, (size_t)m.block->op_count, sizeof *m.counted_axes);
     compute_truth(&m);
     assert(result.violation_count == 0 && "the unsplit block reads what it has not");

@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/lower.h"
+#include "plan/lower/lower.h"
 
 // An independent proof of one lowered block: no number is computed, only which element of which
 // tensor, and which contributions to it, each rank of a mesh holds after each instruction.
@@ -21,7 +21,8 @@
 //   - buffers are used within their lifetimes; outputs, input gradients and, over the declared
 //     axes, parameter gradients end complete; ZeRO's flat collectives are there, once, over the
 //     axes that store
-// Nothing of plan/layout.c, plan/strategy.c or the rules of models/op.c decides any of it.
+// Nothing of plan/layout/layout.c, plan/layout/strategy.c or the rules of models/op.c decides any
+// of it.
 
 struct sets_case {
     const struct differentiated *facts;

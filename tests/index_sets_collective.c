@@ -5,14 +5,14 @@
 // Collectives by their plain meaning on sets: a gather is the union of what a group holds, a
 // reduction the sum of its multisets, and what a rank keeps is the slice that the result claims.
 
-static bool is_member(const struct machine *m, const struct instr *instr, int rank, int other)
+static bool is_member(const struct index_machine *m, const struct instr *instr, int rank, int other)
 {
     unsigned axes = instr->collective == COLLECTIVE_SLICE ? 0 : instr->axes;
     return sets_same_group(m->mesh, axes, rank, other);
 }
 
 // The experts' rows travel on the streams of their roles.
-static enum axis stream_of(const struct machine *m, const struct instr *instr, int axis)
+static enum axis stream_of(const struct index_machine *m, const struct instr *instr, int axis)
 {
     int tensor = m->program->buffers[instr->inputs[0]].tensor;
     const struct mesh_axis *at = &m->mesh->axes[axis];
@@ -21,7 +21,7 @@ static enum axis stream_of(const struct machine *m, const struct instr *instr, i
     return (is_rows || counts) && at->expert != AXIS_DP ? at->expert : at->parent;
 }
 
-static void check_axes(struct machine *m, const struct instr *instr)
+static void check_axes(struct index_machine *m, const struct instr *instr)
 {
     unsigned all = (1u << m->mesh->axis_count) - 1;
     bool has_parent = false, is_outermost = true;
@@ -36,7 +36,7 @@ static void check_axes(struct machine *m, const struct instr *instr)
 }
 
 // Everything is in whole elements, so that the sizes of what is sent follow from the buffers.
-static void check_bytes(struct machine *m, const struct instr *instr)
+static void check_bytes(struct index_machine *m, const struct instr *instr)
 {
     int input = instr->inputs[0], output = instr->outputs[0];
     int tensor = m->program->buffers[input].tensor;
@@ -49,7 +49,8 @@ static void check_bytes(struct machine *m, const struct instr *instr)
 }
 
 // What the layouts say before and after differs over the axes of the collective and no other.
-static void check_changed(struct machine *m, const struct instr *instr, const struct layout *before)
+static void check_changed(struct index_machine *m, const struct instr *instr,
+                          const struct layout *before)
 {
     const struct layout *after = &m->held[instr->outputs[0]].claim;
     for (int a = 0; a < m->mesh->axis_count; a++) {
@@ -60,8 +61,8 @@ static void check_changed(struct machine *m, const struct instr *instr, const st
 }
 
 // On ranks of one group the slices differ along `dim` and no other.
-static bool varies_only(const struct machine *m, const struct instr *instr,
-                        const struct box *boxes[2], enum dim dim)
+static bool varies_only(const struct index_machine *m, const struct instr *instr,
+                        const struct index_box *boxes[2], enum dim dim)
 {
     const struct tensor *tensor = &m->block->tensors[m->program->buffers[instr->inputs[0]].tensor];
     int position = tensor_find_dim(tensor, dim);
@@ -75,7 +76,7 @@ static bool varies_only(const struct machine *m, const struct instr *instr,
 }
 
 // The dims that the instruction names are those along which the slices change.
-static void check_dims(struct machine *m, const struct instr *instr)
+static void check_dims(struct index_machine *m, const struct instr *instr)
 {
     int input = instr->inputs[0], output = instr->outputs[0];
     const struct tensor *tensor = &m->block->tensors[m->program->buffers[input].tensor];
@@ -84,7 +85,8 @@ static void check_dims(struct machine *m, const struct instr *instr)
     int gathered = tensor_find_dim(tensor, instr->dim);
     int scattered = tensor_find_dim(tensor, instr->to_dim);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        const struct box *boxes[] = {&m->held[input].boxes[rank], &m->held[output].boxes[rank]};
+        const struct index_box *boxes[] = {&m->held[input].boxes[rank],
+                                           &m->held[output].boxes[rank]};
         if (boxes[0]->elements == 0 || boxes[1]->elements == 0) continue;
         if (instr->collective != COLLECTIVE_ALL_TO_ALL) {
             right = right && varies_only(m, instr, boxes, instr->dim);
@@ -106,10 +108,10 @@ static bool sums(const struct instr *instr)
 }
 
 // What one rank has of one element after the collective.
-static uint64_t combined(struct machine *m, const struct instr *instr, int rank,
+static uint64_t combined(struct index_machine *m, const struct instr *instr, int rank,
                          const int64_t index[VIEW_RANK_MAX])
 {
-    const struct held *from = &m->held[instr->inputs[0]];
+    const struct index_held *from = &m->held[instr->inputs[0]];
     int holders = 0, members = 0;
     uint64_t value = 0;
     for (int other = 0; other < m->mesh->rank_count; other++) {
@@ -132,7 +134,8 @@ static uint64_t combined(struct machine *m, const struct instr *instr, int rank,
 
 // Nothing that the group held is dropped: gathers and all-to-alls keep every element, once a rank
 // or once a group.
-static void check_kept(struct machine *m, const struct instr *instr, const struct box *before)
+static void check_kept(struct index_machine *m, const struct instr *instr,
+                       const struct index_box *before)
 {
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
         int64_t held = 0, kept = 0;
@@ -152,7 +155,7 @@ static void check_kept(struct machine *m, const struct instr *instr, const struc
     }
 }
 
-static bool is_cut_short(const struct machine *m, const struct instr *instr)
+static bool is_cut_short(const struct index_machine *m, const struct instr *instr)
 {
     int ranks = 1;
     for (int a = 0; a < m->mesh->axis_count; a++) {
@@ -163,14 +166,14 @@ static bool is_cut_short(const struct machine *m, const struct instr *instr)
 }
 
 // A stream of few steps brings a rank its own block and so many before it, as a window wants them.
-static void cut_short(struct machine *m, const struct instr *instr)
+static void cut_short(struct index_machine *m, const struct instr *instr)
 {
-    const struct held *from = &m->held[instr->inputs[0]], *to = &m->held[instr->outputs[0]];
+    const struct index_held *from = &m->held[instr->inputs[0]], *to = &m->held[instr->outputs[0]];
     const struct tensor *tensor = &m->block->tensors[m->program->buffers[instr->inputs[0]].tensor];
     int e = tensor_find_dim(tensor, instr->dim);
     for (int rank = 0; rank < m->mesh->rank_count && e >= 0; rank++) {
-        struct box *box = &to->boxes[rank];
-        const struct box *own = &from->boxes[rank];
+        struct index_box *box = &to->boxes[rank];
+        const struct index_box *own = &from->boxes[rank];
         if (box->elements == 0 || own->count[e] == 0) continue;
         int64_t first = own->first[e] - own->count[e] * instr->stream_steps;
         box->elements /= box->count[e];
@@ -180,15 +183,15 @@ static void cut_short(struct machine *m, const struct instr *instr)
     }
 }
 
-static void move(struct machine *m, const struct instr *instr)
+static void move(struct index_machine *m, const struct instr *instr)
 {
     int input = instr->inputs[0], output = instr->outputs[0];
-    struct held from = m->held[input];
-    const struct box *before = from.boxes;
+    struct index_held from = m->held[input];
+    const struct index_box *before = from.boxes;
     // Where the result is the operand, what was there is still read.
     sets_make_room(m, output);
     if (is_cut_short(m, instr)) cut_short(m, instr);
-    struct held to = m->held[output];
+    struct index_held to = m->held[output];
     if (input == output) {
         from.claim = to.claim;
         m->held[input] = from;
@@ -209,7 +212,7 @@ static void move(struct machine *m, const struct instr *instr)
 
 // Without room for all, a rank must know how many rows a dispatch sends before they come; what is
 // redone is counted again.
-static void check_counts(struct machine *m, const struct instr *instr)
+static void check_counts(struct index_machine *m, const struct instr *instr)
 {
     int tensor = m->program->buffers[instr->inputs[0]].tensor;
     int producer = m->block->tensors[tensor].producer;
@@ -220,7 +223,7 @@ static void check_counts(struct machine *m, const struct instr *instr)
     if (instr->axes & ~counted) sets_complain(m, instr->inputs[0], "rows come before their counts");
 }
 
-static void note_counts(struct machine *m, const struct instr *instr)
+static void note_counts(struct index_machine *m, const struct instr *instr)
 {
     bool right = instr->collective == COLLECTIVE_ALL_GATHER && instr->inner == 1;
     if (!right) sets_violate(m->result, "counts of rows are not gathered");
@@ -229,7 +232,7 @@ static void note_counts(struct machine *m, const struct instr *instr)
 
 // The vocabulary-parallel loss: its maximum, its sum of exponentials and its target logit are
 // reduced, in this order, over the axes that split the logits. Only then are its outputs there.
-static void reduce_inner(struct machine *m, const struct instr *instr)
+static void reduce_inner(struct index_machine *m, const struct instr *instr)
 {
     enum { REDUCTIONS = 3 };
     unsigned axes = 0;
@@ -237,7 +240,7 @@ static void reduce_inner(struct machine *m, const struct instr *instr)
         sets_violate(m->result, "an inner reduction of nothing");
         return;
     }
-    const struct held *logits = &m->held[m->waiting->inputs[0]];
+    const struct index_held *logits = &m->held[m->waiting->inputs[0]];
     for (int a = 0; a < m->mesh->axis_count; a++) {
         if (logits->claim.of[a] == DIM_VOCAB) axes |= 1u << a;
     }
@@ -256,7 +259,7 @@ static void reduce_inner(struct machine *m, const struct instr *instr)
     }
 }
 
-static void note_flat(struct machine *m, const struct instr *instr)
+static void note_flat(struct index_machine *m, const struct instr *instr)
 {
     bool right = instr->parameter && m->flat_count < FLAT_MAX &&
                  (instr->combine == LAYOUT_SUM) == sums(instr);
@@ -268,7 +271,7 @@ static void note_flat(struct machine *m, const struct instr *instr)
         (struct flat){instr->collective, instr->phase, instr->axes, instr->bytes};
 }
 
-void sets_communicate(struct machine *m, const struct instr *instr)
+void sets_communicate(struct index_machine *m, const struct instr *instr)
 {
     if (instr->input_count != 1 || instr->output_count != 1) {
         sets_violate(m->result, "a collective of several buffers");

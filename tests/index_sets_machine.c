@@ -19,9 +19,10 @@ static int stays(const struct mesh_axis *axis)
     return axis->expert == AXIS_EP ? 0 : axis->expert == AXIS_ETP ? 1 : 2;
 }
 
-// Axes that split one dim are digits of the slice's number, as plan/layout.h says: pp, dp, cp, tp
-// from the outside; heads and experts by tp first; of the parts of one axis those outside that lie
-// further apart in the ranks, but those inside that leave first; heads by the near part of cp.
+// Axes that split one dim are digits of the slice's number, as plan/layout/layout.h says: pp, dp,
+// cp, tp from the outside; heads and experts by tp first; of the parts of one axis those outside
+// that lie further apart in the ranks, but those inside that leave first; heads by the near part of
+// cp.
 static bool is_more_significant(const struct mesh *mesh, enum dim dim, int a, int b)
 {
     static const int PLACES[AXIS_COUNT] = {
@@ -34,8 +35,8 @@ static bool is_more_significant(const struct mesh *mesh, enum dim dim, int a, in
     return stays(x) != stays(y) ? stays(x) > stays(y) : is_far;
 }
 
-static void slice(const struct machine *m, const struct layout *layout, enum dim dim, int rank,
-                  int64_t size, int64_t *first, int64_t *count)
+static void slice(const struct index_machine *m, const struct layout *layout, enum dim dim,
+                  int rank, int64_t size, int64_t *first, int64_t *count)
 {
     int64_t part = 0, parts = 1;
     unsigned left = 0;
@@ -57,11 +58,11 @@ static void slice(const struct machine *m, const struct layout *layout, enum dim
     *count = each < size - *first ? each : size - *first;
 }
 
-struct box sets_claimed_box(const struct machine *m, int tensor, const struct layout *layout,
-                            int rank)
+struct index_box sets_claimed_box(const struct index_machine *m, int tensor,
+                                  const struct layout *layout, int rank)
 {
     const struct tensor *t = &m->block->tensors[tensor];
-    struct box box = {.rank = t->rank, .elements = 1};
+    struct index_box box = {.rank = t->rank, .elements = 1};
     for (int e = 0; e < t->rank; e++) {
         int64_t size = extent_size(&t->extents[e], m->batch, m->task->seq_len);
         slice(m, layout, t->extents[e].dim, rank, size, &box.first[e], &box.count[e]);
@@ -70,7 +71,7 @@ struct box sets_claimed_box(const struct machine *m, int tensor, const struct la
     return box;
 }
 
-int64_t sets_bytes(const struct machine *m, int tensor, const struct layout *layout)
+int64_t sets_bytes(const struct index_machine *m, int tensor, const struct layout *layout)
 {
     const struct tensor *t = &m->block->tensors[tensor];
     int64_t bytes = m->task->element_bytes;
@@ -88,13 +89,13 @@ int64_t sets_bytes(const struct machine *m, int tensor, const struct layout *lay
     return bytes;
 }
 
-static const char *buffer_name(const struct machine *m, int buffer)
+static const char *buffer_name(const struct index_machine *m, int buffer)
 {
     int tensor = m->program->buffers[buffer].tensor;
     return tensor < 0 ? "a flat buffer" : m->block->tensors[tensor].name;
 }
 
-void sets_complain(struct machine *m, int buffer, const char *what)
+void sets_complain(struct index_machine *m, int buffer, const char *what)
 {
     sets_violate(m->result, "instruction %d, %s: %s", m->at, buffer_name(m, buffer), what);
 }
@@ -110,7 +111,7 @@ bool sets_same_group(const struct mesh *mesh, unsigned axes, int a, int b)
 
 // All-reduces work in place, so what a buffer claims now is its last layout with the sums that are
 // still to come, up to the next time it is written.
-static struct layout claim_now(const struct machine *m, int buffer)
+static struct layout claim_now(const struct index_machine *m, int buffer)
 {
     struct layout claim = m->program->buffers[buffer].layout;
     for (int i = m->at + 1; i < m->program->instr_count; i++) {
@@ -128,12 +129,12 @@ static struct layout claim_now(const struct machine *m, int buffer)
 }
 
 // Gives every rank room for the slice that the buffer claims.
-void sets_make_room(struct machine *m, int buffer)
+void sets_make_room(struct index_machine *m, int buffer)
 {
-    struct held *held = &m->held[buffer];
+    struct index_held *held = &m->held[buffer];
     int tensor = m->program->buffers[buffer].tensor;
     held->claim = claim_now(m, buffer);
-    held->boxes = ARENA_NEW(m->arena, struct box, m->mesh->rank_count);
+    held->boxes = ARENA_NEW(m->arena, struct index_box, m->mesh->rank_count);
     held->values = ARENA_NEW(m->arena, uint64_t *, m->mesh->rank_count);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
         held->boxes[rank] = sets_claimed_box(m, tensor, &held->claim, rank);
@@ -141,7 +142,7 @@ void sets_make_room(struct machine *m, int buffer)
     }
 }
 
-uint64_t sets_truth(const struct machine *m, const struct held *held, int tensor,
+uint64_t sets_truth(const struct index_machine *m, const struct index_held *held, int tensor,
                     const int64_t index[VIEW_RANK_MAX])
 {
     const struct tensor *label = &m->block->tensors[tensor];
@@ -158,12 +159,12 @@ uint64_t sets_truth(const struct machine *m, const struct held *held, int tensor
 }
 
 // The parts that a group holds of each element add up to the complete set.
-void sets_check_sums(struct machine *m, int buffer, unsigned axes)
+void sets_check_sums(struct index_machine *m, int buffer, unsigned axes)
 {
-    const struct held *held = &m->held[buffer];
+    const struct index_held *held = &m->held[buffer];
     int tensor = m->program->buffers[buffer].tensor;
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        const struct box *box = &held->boxes[rank];
+        const struct index_box *box = &held->boxes[rank];
         for (int64_t i = 0; i < box->elements; i++) {
             int64_t index[VIEW_RANK_MAX];
             uint64_t sum = 0;
@@ -181,9 +182,9 @@ void sets_check_sums(struct machine *m, int buffer, unsigned axes)
     }
 }
 
-void sets_check_claim(struct machine *m, int buffer)
+void sets_check_claim(struct index_machine *m, int buffer)
 {
-    const struct held *held = &m->held[buffer];
+    const struct index_held *held = &m->held[buffer];
     const struct tensor *tensor = &m->block->tensors[m->program->buffers[buffer].tensor];
     unsigned partial = 0;
     for (int a = 0; a < m->mesh->axis_count; a++) {

@@ -17,7 +17,7 @@ void sets_violate(struct sets_result *result, const char *format, ...)
     va_end(args);
 }
 
-void box_index(const struct box *box, int64_t at, int64_t index[VIEW_RANK_MAX])
+void box_index(const struct index_box *box, int64_t at, int64_t index[VIEW_RANK_MAX])
 {
     for (int e = box->rank - 1; e >= 0; e--) {
         index[e] = box->first[e] + at % box->count[e];
@@ -25,7 +25,7 @@ void box_index(const struct box *box, int64_t at, int64_t index[VIEW_RANK_MAX])
     }
 }
 
-int64_t box_place(const struct box *box, const int64_t index[VIEW_RANK_MAX])
+int64_t box_place(const struct index_box *box, const int64_t index[VIEW_RANK_MAX])
 {
     int64_t at = 0;
     for (int e = 0; e < box->rank; e++) {
@@ -142,7 +142,7 @@ static unsigned linear_inputs(const struct op *op)
 
 // One output of one operator on one rank: how its inputs are indexed.
 struct form {
-    struct work *work;
+    struct index_work *work;
     int wanted;
     int of[OP_INPUT_MAX][VIEW_RANK_MAX];  // variable of each extent
     int loops[VARIABLE_COUNT], loop_count;
@@ -154,12 +154,12 @@ struct form {
 
 static void complain(const struct form *form, int input, const char *what)
 {
-    const struct work *work = form->work;
+    const struct index_work *work = form->work;
     sets_violate(work->result, "%s on rank %d: %s %s", work->op->name, work->rank,
                  work->inputs[input].tensor->name, what);
 }
 
-static int64_t whole_size(const struct work *work, bool output, enum dim dim)
+static int64_t whole_size(const struct index_work *work, bool output, enum dim dim)
 {
     int count = output ? work->output_count : work->input_count;
     for (int i = 0; i < count; i++) {
@@ -175,7 +175,7 @@ static int64_t whole_size(const struct work *work, bool output, enum dim dim)
 // those that no query here attends to need not be there.
 static void meet(struct form *form, int input, int extent)
 {
-    const struct work *work = form->work;
+    const struct index_work *work = form->work;
     const struct view *view = &work->inputs[input];
     int v = form->of[input][extent];
     enum dim dim = view->tensor->extents[extent].dim;
@@ -194,7 +194,7 @@ static void know(struct form *form, int v, const struct view *view, int extent)
     form->count[v] = view->box.count[extent];
 }
 
-static struct form form_of(struct work *work, int wanted)
+static struct form form_of(struct index_work *work, int wanted)
 {
     struct form form = {.work = work, .wanted = wanted};
     const struct view *output = &work->outputs[wanted];
@@ -227,6 +227,7 @@ static struct form form_of(struct work *work, int wanted)
 static bool is_hidden(const struct op *op, int64_t query, int64_t key)
 {
     if (op->causal && key > query) return true;
+    if (op->window > 0 && op->chunked) return query / op->window != key / op->window;
     return op->window > 0 && query - key >= op->window;
 }
 
@@ -295,7 +296,7 @@ static uint64_t weight(const struct form *form)
 // Rows of experts that live elsewhere add nothing to the gradient of their weights here.
 static bool is_elsewhere(const struct form *form)
 {
-    const struct work *work = form->work;
+    const struct index_work *work = form->work;
     if (work->op->kind != OP_COMBINE_BACKWARD || form->wanted != 1) return false;
     const struct view *rows = &work->inputs[1];
     int extent = tensor_find_dim(rows->tensor, DIM_EXPERT);
@@ -306,7 +307,7 @@ static bool is_elsewhere(const struct form *form)
 // One term: the product of what the linear inputs hold, and a weight that nothing else has.
 static uint64_t term(struct form *form)
 {
-    struct work *work = form->work;
+    struct index_work *work = form->work;
     unsigned linear = linear_inputs(work->op);
     if (!takes_part(form) || is_elsewhere(form)) return 0;
     uint64_t value = weight(form);
@@ -338,7 +339,7 @@ static uint64_t sum_loops(struct form *form, int depth)
     return sum;
 }
 
-static void compute_form(struct work *work, int wanted)
+static void compute_form(struct index_work *work, int wanted)
 {
     struct form form = form_of(work, wanted);
     struct view *output = &work->outputs[wanted];
@@ -353,7 +354,7 @@ static void compute_form(struct work *work, int wanted)
 }
 
 // A term of a sum may lack dims of the result (biases).
-static void compute_sum(struct work *work)
+static void compute_sum(struct index_work *work)
 {
     struct view *output = &work->outputs[0];
     for (int64_t i = 0; i < output->box.elements; i++) {
@@ -383,8 +384,9 @@ static void compute_sum(struct work *work)
 // OP_EXPAND, OP_CONCAT and the ops that undo them pair one element of a `short` tensor with one or
 // more of a `wide` one: dims pair by position (expand) or by name, the last dims of a concatenation
 // behind one another. Writes the element of the short tensor; false when it has none.
-static bool narrow(const struct work *work, const struct view *wide, const struct view *narrowed,
-                   int64_t before, const int64_t index[VIEW_RANK_MAX], int64_t to[VIEW_RANK_MAX])
+static bool narrow(const struct index_work *work, const struct view *wide,
+                   const struct view *narrowed, int64_t before, const int64_t index[VIEW_RANK_MAX],
+                   int64_t to[VIEW_RANK_MAX])
 {
     bool joins = work->op->kind == OP_CONCAT || work->op->kind == OP_CONCAT_BACKWARD;
     int last = narrowed->tensor->rank - 1;
@@ -398,7 +400,7 @@ static bool narrow(const struct work *work, const struct view *wide, const struc
     return to[last] >= 0 && to[last] < narrowed->whole.count[last];
 }
 
-static uint64_t pair_weight(const struct work *work, const struct view *wide, int side,
+static uint64_t pair_weight(const struct index_work *work, const struct view *wide, int side,
                             const int64_t index[VIEW_RANK_MAX])
 {
     uint64_t place = (uint64_t)box_place(&wide->whole, index);
@@ -406,7 +408,8 @@ static uint64_t pair_weight(const struct work *work, const struct view *wide, in
 }
 
 // Dims that pair one to one have the same range on both sides.
-static void meet_pair(const struct work *work, const struct view *wide, const struct view *narrowed)
+static void meet_pair(const struct index_work *work, const struct view *wide,
+                      const struct view *narrowed)
 {
     for (int e = 0; e < narrowed->tensor->rank; e++) {
         int from = tensor_find_dim(wide->tensor, narrowed->tensor->extents[e].dim);
@@ -417,7 +420,7 @@ static void meet_pair(const struct work *work, const struct view *wide, const st
     }
 }
 
-static void compute_widening(struct work *work)
+static void compute_widening(struct index_work *work)
 {
     struct view *wide = &work->outputs[0];
     for (int64_t i = 0; i < wide->box.elements; i++) {
@@ -441,7 +444,7 @@ static void compute_widening(struct work *work)
     }
 }
 
-static void compute_narrowing(struct work *work)
+static void compute_narrowing(struct index_work *work)
 {
     const struct view *wide = &work->inputs[0];
     int64_t before = 0;
@@ -463,7 +466,7 @@ static void compute_narrowing(struct work *work)
     }
 }
 
-void sets_compute(struct work *work)
+void sets_compute(struct index_work *work)
 {
     enum op_kind kind = work->op->kind;
     bool same_rank = work->inputs[0].tensor->rank == work->outputs[0].tensor->rank;

@@ -14,22 +14,23 @@ static inline uint64_t field_add(uint64_t a, uint64_t b)
 }
 
 // A slice of a tensor in whole indices.
-struct box {
+struct index_box {
     int rank;
     int64_t first[VIEW_RANK_MAX], count[VIEW_RANK_MAX], elements;
 };
-void box_index(const struct box *box, int64_t at, int64_t index[VIEW_RANK_MAX]);
-int64_t box_place(const struct box *box, const int64_t index[VIEW_RANK_MAX]);  // -1: not in it
+void box_index(const struct index_box *box, int64_t at, int64_t index[VIEW_RANK_MAX]);
+int64_t box_place(const struct index_box *box,
+                  const int64_t index[VIEW_RANK_MAX]);  // -1: not in it
 
 // What one rank holds of a tensor, and what the complete set of each element is.
 struct view {
     const struct tensor *tensor;
-    struct box box, whole;
+    struct index_box box, whole;
     uint64_t *values;       // by place in `box`
     const uint64_t *truth;  // by place in `whole`
 };
 
-struct work {
+struct index_work {
     const struct op *op;
     int op_index, rank;
     struct view inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
@@ -44,4 +45,4 @@ void sets_violate(struct sets_result *result, const char *format, ...)
 uint64_t sets_signature(uint64_t what, uint64_t element);
 
 // Fills the outputs' values from the inputs' on one rank.
-void sets_compute(struct work *work);
+void sets_compute(struct index_work *work);

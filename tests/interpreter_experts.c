@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // Routing and what follows it. Rows that do not exist are zeros; a weight of zero says so.
 
@@ -120,6 +121,18 @@ static double *weight_at(const struct interpreter *in, int weights, int64_t inde
     return interpreter_at(in, weights, index);
 }
 
+// Whether the token at `index` has a row for the expert there: it chose it, and not too many before
+// it in its sequence did.
+static bool has_row(const struct interpreter *in, int weights, int64_t index[DIM_COUNT])
+{
+    if (*weight_at(in, weights, index) == 0) return false;
+    int64_t before[DIM_COUNT], count = 0;
+    memcpy(before, index, sizeof before);
+    for (before[DIM_SEQ] = 0; before[DIM_SEQ] < index[DIM_SEQ]; before[DIM_SEQ]++)
+        count += *weight_at(in, weights, before) != 0;
+    return in->capacity == 0 || count < in->capacity;
+}
+
 void interpreter_dispatch(struct interpreter *in, const struct op *op)
 {
     bool is_forward = op->kind == OP_DISPATCH;
@@ -128,7 +141,7 @@ void interpreter_dispatch(struct interpreter *in, const struct op *op)
     int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
     interpreter_sizes(in, rows, size);
     do {
-        if (*weight_at(in, weights, index) == 0) continue;
+        if (!has_row(in, weights, index)) continue;
         double *row = interpreter_at(in, rows, index), *x = interpreter_at(in, tokens, index);
         if (is_forward) {
             *row = *x;
@@ -145,14 +158,17 @@ void interpreter_combine(struct interpreter *in, const struct op *op)
     int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
     interpreter_sizes(in, rows, size);
     do {
-        double weight = *weight_at(in, weights, index), row = *interpreter_at(in, rows, index);
+        bool is_there = has_row(in, weights, index);
+        double weight = is_there ? *weight_at(in, weights, index) : 0;
+        double row = *interpreter_at(in, rows, index);
         if (is_forward) {
             *interpreter_at(in, op->outputs[0], index) += weight * row;
             continue;
         }
-        // The experts that were not chosen have no row and tell their weight nothing.
+        // The experts that were not chosen, or had no room, have no row and tell their weight
+        // nothing.
         double gradient = *interpreter_at(in, op->inputs[0], index);
         *interpreter_at(in, op->outputs[0], index) = weight * gradient;
-        if (weight != 0) *weight_at(in, op->outputs[1], index) += gradient * row;
+        if (is_there) *weight_at(in, op->outputs[1], index) += gradient * row;
     } while (interpreter_next(index, size));
 }

@@ -161,11 +161,11 @@ void interpreter_elementwise(struct interpreter *in, const struct op *op)
     }
 }
 
-struct moments {
+struct row_moments {
     double mean, inverse;  // 1 / standard deviation, or 1 / root mean square
 };
 
-static struct moments moments_of(const struct op *op, const double *x, int64_t width)
+static struct row_moments moments_of(const struct op *op, const double *x, int64_t width)
 {
     double mean = 0, square = 0;
     for (int64_t i = 0; i < width && op->function == FUNCTION_LAYER_NORM; i++) {
@@ -174,7 +174,7 @@ static struct moments moments_of(const struct op *op, const double *x, int64_t w
     for (int64_t i = 0; i < width; i++) {
         square += (x[i] - mean) * (x[i] - mean) / (double)width;
     }
-    return (struct moments){mean, 1 / sqrt(square + op->scalar)};
+    return (struct row_moments){mean, 1 / sqrt(square + op->scalar)};
 }
 
 // With n = (x - mean) * inverse and g = d_out * weight:
@@ -182,7 +182,7 @@ static struct moments moments_of(const struct op *op, const double *x, int64_t w
 static void norm_row_backward(struct interpreter *in, const struct op *op, const double *x,
                               int64_t row, int64_t width)
 {
-    struct moments m = moments_of(op, x, width);
+    struct row_moments m = moments_of(op, x, width);
     const double *gradient = in->values[op->inputs[0]] + row * width;
     const double *weight = op->input_count > 2 ? in->values[op->inputs[2]] : NULL;
     double *d_weight = op->output_count > 1 ? in->values[op->outputs[1]] : NULL;
@@ -212,7 +212,7 @@ void interpreter_norm(struct interpreter *in, const struct op *op)
             norm_row_backward(in, op, x, row, width);
             continue;
         }
-        struct moments m = moments_of(op, x, width);
+        struct row_moments m = moments_of(op, x, width);
         for (int64_t i = 0; i < width; i++) {
             double weight = op->input_count > 1 ? in->values[op->inputs[1]][i] : 1;
             double bias = op->input_count > 2 ? in->values[op->inputs[2]][i] : 0;
@@ -226,7 +226,10 @@ static bool is_visible(const struct interpreter *in, const struct op *op, int64_
                        int64_t key)
 {
     if (!op->causal) return true;
-    int64_t distance = query + in->offset[DIM_SEQ] - key - in->offset[DIM_KV_SEQ];
+    query += in->offset[DIM_SEQ];
+    key += in->offset[DIM_KV_SEQ];
+    if (op->chunked && op->window > 0 && query / op->window != key / op->window) return false;
+    int64_t distance = query - key;
     return distance >= 0 && (op->window == 0 || distance < op->window);
 }
 
@@ -296,13 +299,13 @@ void interpreter_softmax(struct interpreter *in, const struct op *op)
 
 // One row of attention: a query of one head, all keys. q and its gradient stand at `q`, out and its
 // gradient at `out`; key j and its value at rows_before(row, j) times their widths.
-struct row {
+struct math_row {
     int64_t batch, query, head, keys, width, value_width;
     int64_t q, out;  // offsets
     int64_t kv_head, kv_head_count;
 };
 
-static int64_t rows_before(const struct row *row, int64_t key)
+static int64_t rows_before(const struct math_row *row, int64_t key)
 {
     return (row->batch * row->keys + key) * row->kv_head_count + row->kv_head;
 }
@@ -316,7 +319,7 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-static double score(const struct interpreter *in, const struct op *op, const struct row *row,
+static double score(const struct interpreter *in, const struct op *op, const struct math_row *row,
                     double product, int64_t key)
 {
     double x = product * op->scalar;
@@ -324,7 +327,7 @@ static double score(const struct interpreter *in, const struct op *op, const str
     return op->alibi ? x + alibi(in, row->head, key) : x;
 }
 
-static void attention_row(struct interpreter *in, const struct op *op, const struct row *row,
+static void attention_row(struct interpreter *in, const struct op *op, const struct math_row *row,
                           double *lse)
 {
     const double *q = in->values[op->inputs[0]] + row->q, *k = in->values[op->inputs[1]];
@@ -349,7 +352,7 @@ static void attention_row(struct interpreter *in, const struct op *op, const str
 }
 
 static void attention_row_backward(struct interpreter *in, const struct op *op,
-                                   const struct row *row, const double *lse)
+                                   const struct math_row *row, const double *lse)
 {
     double *const *values = in->values;
     const double *gradient = values[op->inputs[0]] + row->out, *q = values[op->inputs[1]] + row->q;
@@ -387,10 +390,10 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     int v = op->inputs[is_forward ? 2 : 3];
     bool is_grouped = tensor_find_dim(&in->block->tensors[k], DIM_KV_HEAD) >= 0;
     enum dim kv_head = is_grouped ? DIM_KV_HEAD : DIM_HEAD;
-    struct row row = {.keys = interpreter_size(in, k, DIM_SEQ),
-                      .width = interpreter_size(in, q, DIM_HEAD_DIM),
-                      .value_width = in->sizes[v][in->block->tensors[v].rank - 1],
-                      .kv_head_count = interpreter_size(in, k, kv_head)};
+    struct math_row row = {.keys = interpreter_size(in, k, DIM_SEQ),
+                           .width = interpreter_size(in, q, DIM_HEAD_DIM),
+                           .value_width = in->sizes[v][in->block->tensors[v].rank - 1],
+                           .kv_head_count = interpreter_size(in, k, kv_head)};
     int64_t rows = interpreter_elements(in, q) / row.width;
     for (int64_t i = 0; i < rows; i++) {
         row.q = i * row.width;

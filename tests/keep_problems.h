@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/keep.h"
+#include "memory/keep/keep.h"
 #include "tests/draw.h"
 
 // Small problems of what is kept, redone or moved, and what a choice of one comes to, asked of it

@@ -7,7 +7,8 @@ use warnings;
 my @plan       = qw(core topologies models plan);
 my @cost       = (@plan, 'cost_models');
 my @simulator  = (@cost, 'simulator');
-my @planner    = (@simulator, 'planner');
+my @memory     = (@simulator, 'memory');
+my @planner    = (@memory, 'planner');
 my %may_include = (
     core        => ['core'],
     topologies  => ['core', 'topologies'],
@@ -15,6 +16,7 @@ my %may_include = (
     plan        => \@plan,
     cost_models => \@cost,
     simulator   => \@simulator,
+    memory      => \@memory,
     planner     => \@planner,
     executor    => [@plan, 'executor'],
     validation  => [@planner, 'validation'],
@@ -25,7 +27,7 @@ my %knows_axes = map { $_ => 1 } qw(plan planner reports);
 my $axis = qr/\b(?:(?:tp|pp|dp|cp|ep|etp|vpp|sp)(?:_size|_count|_ranks)?\b|degree\[AXIS_\w+\])/;
 
 my @folders = sort keys %may_include;
-print '1..', 2 * @folders, "\n";
+print '1..', 2 * @folders + 1, "\n";
 my $number = 0;
 
 sub report {
@@ -54,3 +56,23 @@ for my $folder (@folders) {
     report("$folder/ includes only what is below it", @includes);
     report("$folder/ treats all mesh axes alike", @axes);
 }
+
+# One tag, one struct: what a header defines no other file does. The transports complete the opaque
+# types of executor/communicators/communicator.h each in its own way, and what stands in for CUDA
+# has its names.
+my %many = map { $_ => 1 } qw(communicator group);
+my (%places, %in_header);
+my @sources = map { glob "$_/*.[ch] $_/*/*.[ch] $_/*/*.cu" } keys %may_include, 'cli', 'tests';
+for my $path (grep { !m{^tests/gpu/} } @sources) {
+    open my $file, '<', $path or die "$path: $!";
+    while (my $line = <$file>) {
+        next unless $line =~ /^(?:typedef )?struct (\w+) \{/;
+        my $tag = $1;
+        $places{$tag}{$path} = 1;
+        $in_header{$tag} = 1 if $path =~ /\.h$/;
+    }
+    close $file;
+}
+report('a tag that a header defines is defined there alone',
+       map { "struct $_: @{[sort keys %{ $places{$_} }]}" }
+       sort grep { $in_header{$_} && !$many{$_} && keys %{ $places{$_} } > 1 } keys %places);

@@ -1,6 +1,6 @@
 #pragma once
 #include "models/import.h"
-#include "plan/lower.h"
+#include "plan/lower/lower.h"
 
 // Blocks of real models, lowered, and what the known answers of the design are counted in.
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 // One lowered block on all ranks, beside the same block on one.
-struct machine {
+struct machine_case {
     struct arena *arena;
     const struct block_program *program;
     const struct block *block;
@@ -17,16 +17,16 @@ struct machine {
     struct interpreter local;           // borrowed by each op of each rank
 };
 
-struct range {
+struct machine_range {
     int64_t first[TENSOR_RANK_MAX], count[TENSOR_RANK_MAX], elements;
     int rank;
 };
 
-static struct range range_of(const struct machine *m, int tensor, const struct layout *layout,
-                             int rank)
+static struct machine_range range_of(const struct machine_case *m, int tensor,
+                                     const struct layout *layout, int rank)
 {
     const struct tensor *t = &m->block->tensors[tensor];
-    struct range range = {.elements = 1, .rank = t->rank};
+    struct machine_range range = {.elements = 1, .rank = t->rank};
     for (int i = 0; i < t->rank; i++) {
         int64_t size = extent_size(&t->extents[i], m->batch, MACHINE_SEQ);
         struct slice slice = layout_slice(layout, m->mesh, t->extents[i].dim, size, rank);
@@ -37,14 +37,14 @@ static struct range range_of(const struct machine *m, int tensor, const struct l
     return range;
 }
 
-static struct range buffer_range(const struct machine *m, int buffer, int rank)
+static struct machine_range buffer_range(const struct machine_case *m, int buffer, int rank)
 {
     const struct buffer *b = &m->program->buffers[buffer];
     return range_of(m, b->tensor, &b->layout, rank);
 }
 
 // The whole index of element `at` of a range.
-static void index_of(const struct range *range, int64_t at, int64_t index[TENSOR_RANK_MAX])
+static void index_of(const struct machine_range *range, int64_t at, int64_t index[TENSOR_RANK_MAX])
 {
     for (int i = range->rank - 1; i >= 0; i--) {
         index[i] = range->first[i] + at % range->count[i];
@@ -53,7 +53,7 @@ static void index_of(const struct range *range, int64_t at, int64_t index[TENSOR
 }
 
 // The place of a whole index in a range; -1 when it is not there.
-static int64_t place_of(const struct range *range, const int64_t index[TENSOR_RANK_MAX])
+static int64_t place_of(const struct machine_range *range, const int64_t index[TENSOR_RANK_MAX])
 {
     int64_t at = 0;
     for (int i = 0; i < range->rank; i++) {
@@ -64,13 +64,13 @@ static int64_t place_of(const struct range *range, const int64_t index[TENSOR_RA
     return at;
 }
 
-static struct range whole_range(const struct machine *m, int tensor)
+static struct machine_range whole_range(const struct machine_case *m, int tensor)
 {
     struct layout whole = {{0}};
     return range_of(m, tensor, &whole, 0);
 }
 
-static double *local_array(struct machine *m, int rank, int buffer)
+static double *local_array(struct machine_case *m, int rank, int buffer)
 {
     int64_t elements = buffer_range(m, buffer, rank).elements;
     if (!m->values[rank][buffer]) m->values[rank][buffer] = ARENA_NEW(m->arena, double, elements);
@@ -78,12 +78,12 @@ static double *local_array(struct machine *m, int rank, int buffer)
 }
 
 // Hands every rank its slice of a tensor that comes from outside.
-static void hand_in(struct machine *m, int buffer)
+static void hand_in(struct machine_case *m, int buffer)
 {
     int tensor = m->program->buffers[buffer].tensor;
-    struct range whole = whole_range(m, tensor);
+    struct machine_range whole = whole_range(m, tensor);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct range range = buffer_range(m, buffer, rank);
+        struct machine_range range = buffer_range(m, buffer, rank);
         double *values = local_array(m, rank, buffer);
         for (int64_t i = 0; i < range.elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
@@ -102,7 +102,7 @@ static bool is_same_group(const struct mesh *mesh, unsigned axes, int a, int b)
     return true;
 }
 
-static const char *layout_text(const struct machine *m, int buffer)
+static const char *layout_text(const struct machine_case *m, int buffer)
 {
     const struct layout *layout = &m->program->buffers[buffer].layout;
     const char *text = "";
@@ -114,7 +114,8 @@ static const char *layout_text(const struct machine *m, int buffer)
     return text;
 }
 
-static void fail_at(const struct machine *m, const struct instr *instr, int holders, int members)
+static void fail_at(const struct machine_case *m, const struct instr *instr, int holders,
+                    int members)
 {
     const struct tensor *tensor = &m->block->tensors[m->program->buffers[instr->inputs[0]].tensor];
     fail_msg("%s of %s: %d of %d ranks hold an element;%s ->%s", collective_name(instr->collective),
@@ -124,7 +125,7 @@ static void fail_at(const struct machine *m, const struct instr *instr, int hold
 
 // One element of the result of a collective on one rank: the sum over the group for reductions,
 // else the copy that one of them holds.
-static double combined(struct machine *m, const struct instr *instr, int rank,
+static double combined(struct machine_case *m, const struct instr *instr, int rank,
                        const int64_t index[TENSOR_RANK_MAX])
 {
     bool sums = instr->combine != 0;
@@ -133,7 +134,7 @@ static double combined(struct machine *m, const struct instr *instr, int rank,
     for (int other = 0; other < m->mesh->rank_count; other++) {
         unsigned axes = instr->collective == COLLECTIVE_SLICE ? 0 : instr->axes;
         if (!is_same_group(m->mesh, axes, rank, other)) continue;
-        struct range range = buffer_range(m, instr->inputs[0], other);
+        struct machine_range range = buffer_range(m, instr->inputs[0], other);
         int64_t at = place_of(&range, index);
         members++;
         if (at < 0) continue;
@@ -144,12 +145,12 @@ static double combined(struct machine *m, const struct instr *instr, int rank,
     return value;
 }
 
-static void communicate(struct machine *m, const struct instr *instr)
+static void communicate(struct machine_case *m, const struct instr *instr)
 {
     int output = instr->outputs[0];
     double *results[MACHINE_RANK_MAX];
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct range range = buffer_range(m, output, rank);
+        struct machine_range range = buffer_range(m, output, rank);
         results[rank] = ARENA_NEW(m->arena, double, range.elements);
         for (int64_t i = 0; i < range.elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
@@ -162,11 +163,11 @@ static void communicate(struct machine *m, const struct instr *instr)
 }
 
 // A sum of any number of terms, some of which lack dims of the result (biases).
-static void add(struct machine *m, const struct instr *instr, int rank)
+static void add(struct machine_case *m, const struct instr *instr, int rank)
 {
     int output = instr->outputs[0];
     const struct tensor *to = &m->block->tensors[m->program->buffers[output].tensor];
-    struct range range = buffer_range(m, output, rank);
+    struct machine_range range = buffer_range(m, output, rank);
     for (int64_t i = 0; i < range.elements; i++) {
         int64_t index[TENSOR_RANK_MAX];
         index_of(&range, i, index);
@@ -174,7 +175,7 @@ static void add(struct machine *m, const struct instr *instr, int rank)
         for (int j = 0; j < instr->input_count; j++) {
             int buffer = instr->inputs[j];
             const struct tensor *from = &m->block->tensors[m->program->buffers[buffer].tensor];
-            struct range term = buffer_range(m, buffer, rank);
+            struct machine_range term = buffer_range(m, buffer, rank);
             int64_t own[TENSOR_RANK_MAX];
             for (int e = 0; e < from->rank; e++) {
                 own[e] = index[tensor_find_dim(to, from->extents[e].dim)];
@@ -187,23 +188,23 @@ static void add(struct machine *m, const struct instr *instr, int rank)
     }
 }
 
-static bool splits_vocab(const struct machine *m, const struct instr *instr)
+static bool splits_vocab(const struct machine_case *m, const struct instr *instr)
 {
     return layout_axes_on(&m->program->buffers[instr->inputs[0]].layout, DIM_VOCAB) != 0;
 }
 
 // The vocabulary-parallel loss: what its three inner reductions amount to.
-static void lose_together(struct machine *m, const struct instr *instr, int rank)
+static void lose_together(struct machine_case *m, const struct instr *instr, int rank)
 {
     int logits = instr->inputs[0];
     unsigned axes = layout_axes_on(&m->program->buffers[logits].layout, DIM_VOCAB);
-    struct range rows = buffer_range(m, instr->inputs[1], rank);
+    struct machine_range rows = buffer_range(m, instr->inputs[1], rank);
     for (int64_t i = 0; i < rows.elements; i++) {
         double sum = 0, target = 0;
         int64_t label = (int64_t)m->values[rank][instr->inputs[1]][i];
         for (int other = 0; other < m->mesh->rank_count; other++) {
             if (!is_same_group(m->mesh, axes, rank, other)) continue;
-            struct range range = buffer_range(m, logits, other);
+            struct machine_range range = buffer_range(m, logits, other);
             for (int64_t v = 0; v < range.count[2]; v++) {
                 double x = m->values[other][logits][i * range.count[2] + v];
                 sum += exp(x);
@@ -217,10 +218,10 @@ static void lose_together(struct machine *m, const struct instr *instr, int rank
 
 // Shows a buffer to the interpreter as its tensor. The first tensor with a dim says where it
 // starts: keys, which come later, keep the name seq but are whole.
-static void show(struct machine *m, int rank, int buffer, int tensor, bool seen[DIM_COUNT])
+static void show(struct machine_case *m, int rank, int buffer, int tensor, bool seen[DIM_COUNT])
 {
     const struct tensor *t = &m->block->tensors[tensor];
-    struct range range = buffer_range(m, buffer, rank);
+    struct machine_range range = buffer_range(m, buffer, rank);
     m->local.values[tensor] = local_array(m, rank, buffer);
     for (int i = 0; i < t->rank; i++) {
         enum dim dim = t->extents[i].dim;
@@ -230,7 +231,7 @@ static void show(struct machine *m, int rank, int buffer, int tensor, bool seen[
     }
 }
 
-static void compute(struct machine *m, const struct instr *instr, int rank)
+static void compute(struct machine_case *m, const struct instr *instr, int rank)
 {
     const struct op *op = &m->block->ops[instr->op];
     bool seen[DIM_COUNT] = {false};
@@ -254,7 +255,7 @@ static void compute(struct machine *m, const struct instr *instr, int rank)
     interpreter_run(&m->local, instr->op, instr->op + 1);
 }
 
-static void check_lifetimes(const struct machine *m, int at)
+static void check_lifetimes(const struct machine_case *m, int at)
 {
     const struct instr *instr = &m->program->instrs[at];
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
@@ -264,7 +265,7 @@ static void check_lifetimes(const struct machine *m, int at)
     }
 }
 
-static void run(struct machine *m)
+static void run(struct machine_case *m)
 {
     for (int i = 0; i < m->program->instr_count; i++) {
         const struct instr *instr = &m->program->instrs[i];
@@ -281,12 +282,12 @@ static void run(struct machine *m)
 }
 
 // Compares a buffer with the whole tensor, its partial sums added up over `axes`.
-static void check_buffer(struct machine *m, int buffer, unsigned axes)
+static void check_buffer(struct machine_case *m, int buffer, unsigned axes)
 {
     int tensor = m->program->buffers[buffer].tensor;
-    struct range whole = whole_range(m, tensor);
+    struct machine_range whole = whole_range(m, tensor);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct range range = buffer_range(m, buffer, rank);
+        struct machine_range range = buffer_range(m, buffer, rank);
         for (int64_t i = 0; i < range.elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
             double found = 0;
@@ -323,7 +324,7 @@ static void fill(struct interpreter *in, uint64_t seed)
     }
 }
 
-static void hand_in_all(struct machine *m)
+static void hand_in_all(struct machine_case *m)
 {
     for (int b = 0; b < m->program->buffer_count; b++) {
         int tensor = m->program->buffers[b].tensor;
@@ -340,7 +341,7 @@ static void hand_in_all(struct machine *m)
     }
 }
 
-static int gradient_buffer(const struct machine *m, int tensor)
+static int gradient_buffer(const struct machine_case *m, int tensor)
 {
     int found = -1;
     for (int b = 0; b < m->program->buffer_count; b++) {
@@ -350,7 +351,7 @@ static int gradient_buffer(const struct machine *m, int tensor)
     return found;
 }
 
-static void check_gradients(struct machine *m, const struct parallel *parallel,
+static void check_gradients(struct machine_case *m, const struct parallel *parallel,
                             const struct block_gradients *gradients)
 {
     for (int i = 0; i < m->program->parameter_count; i++) {
@@ -381,11 +382,11 @@ void machine_check(struct arena *arena, const struct block *forward, const struc
                                     .recompute = recompute,
                                     .seq_len = MACHINE_SEQ,
                                     .differentiated = &facts};
-    struct machine m = {.arena = arena,
-                        .program = lower_block(arena, &request),
-                        .block = facts.block,
-                        .mesh = mesh,
-                        .batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP]};
+    struct machine_case m = {.arena = arena,
+                             .program = lower_block(arena, &request),
+                             .block = facts.block,
+                             .mesh = mesh,
+                             .batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP]};
     m.whole = interpreter_new(arena, m.block, m.batch, MACHINE_SEQ);
     m.local = interpreter_new(arena, m.block, m.batch, MACHINE_SEQ);
     fill(&m.whole, 77);

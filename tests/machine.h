@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/lower.h"
+#include "plan/lower/lower.h"
 
 // Lowers a block and carries it out on all ranks of a small mesh with real numbers: compute by
 // tests/interpreter.c on the local slices, collectives by their plain meaning. Every output, input

@@ -56,14 +56,16 @@ loop "topology --json survives each failing allocation" "" topology dgx-a100-80g
 if "$build/meshwright" help plan >/dev/null 2>&1; then
     loop "plan survives each failing allocation" plan.json \
         plan bloom-560m dgx-a100-80g --seq-len 512 --global-batch 8 --dp 8 --tp 1 --cp 1 --pp 1 \
-        --micro-batch 1 --zero 1 --recompute none --schedule 1f1b -o "$folder/plan.json"
+        --micro-batch 1 --zero 1 --recompute none --schedule 1f1b --stack meshwright \
+        -o "$folder/plan.json"
 else
     number=$((number + 1))
     echo "ok $number - plan survives each failing allocation # SKIP plan is not built"
 fi
 loop "whatif survives each failing allocation" "" \
     whatif gpt2 dgx-a100-40g --gpus 4,8 --seq-len 512 --global-batch 8 --tp 1 --cp 1 --pp 1 \
-    --micro-batch 1 --zero 1 --recompute none --schedule 1f1b --workers 2
+    --micro-batch 1 --zero 1 --recompute none --schedule 1f1b --stack megatron-core \
+    --workers 2
 loop "validate survives each failing allocation" headline.json \
     validate tests/data/runs.jsonl --family kempner --headline-out "$folder/headline.json"
 rows=$(mktemp)

@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/graph.h"
+#include "memory/graph.h"
 #include "tests/draw.h"
 
 // Graphs for tests and benchmarks of the memory scheduler. All are finished (memory_graph_finish)

@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/graph.h"
+#include "memory/graph.h"
 
 // A training step written down operator by operator: the forward pass by hand, gradients and Adam
 // by themselves.

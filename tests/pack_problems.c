@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-struct piece {
+struct pack_piece {
     int64_t left, right, low, high;  // times, addresses in quanta
 };
 
 struct pieces {
-    struct piece *items;
+    struct pack_piece *items;
     int count;
 };
 
@@ -29,21 +29,21 @@ static void shuffle(struct draw *draw, struct pack_buffer *buffers, int count)
 // Five pieces around a middle one.
 static void cut_pinwheel(struct draw *draw, struct pieces *pieces, int at)
 {
-    struct piece whole = pieces->items[at];
+    struct pack_piece whole = pieces->items[at];
     int64_t x1 = draw_between(draw, whole.left + 1, whole.right - 2);
     int64_t x2 = draw_between(draw, x1 + 1, whole.right - 1);
     int64_t y1 = draw_between(draw, whole.low + 1, whole.high - 2);
     int64_t y2 = draw_between(draw, y1 + 1, whole.high - 1);
-    pieces->items[at] = (struct piece){x1, x2, y1, y2};
-    pieces->items[pieces->count++] = (struct piece){whole.left, x2, whole.low, y1};
-    pieces->items[pieces->count++] = (struct piece){x2, whole.right, whole.low, y2};
-    pieces->items[pieces->count++] = (struct piece){x1, whole.right, y2, whole.high};
-    pieces->items[pieces->count++] = (struct piece){whole.left, x1, y1, whole.high};
+    pieces->items[at] = (struct pack_piece){x1, x2, y1, y2};
+    pieces->items[pieces->count++] = (struct pack_piece){whole.left, x2, whole.low, y1};
+    pieces->items[pieces->count++] = (struct pack_piece){x2, whole.right, whole.low, y2};
+    pieces->items[pieces->count++] = (struct pack_piece){x1, whole.right, y2, whole.high};
+    pieces->items[pieces->count++] = (struct pack_piece){whole.left, x1, y1, whole.high};
 }
 
 static bool cut_straight(struct draw *draw, struct pieces *pieces, int at, bool in_time)
 {
-    struct piece *piece = &pieces->items[at], other = *piece;
+    struct pack_piece *piece = &pieces->items[at], other = *piece;
     if (in_time) {
         if (piece->right - piece->left < 2) return false;
         piece->right = other.left = draw_between(draw, piece->left + 1, piece->right - 1);
@@ -62,7 +62,7 @@ static int draw_piece(struct draw *draw, const struct pieces *pieces)
     double best_area = 0;
     for (int i = 0; i < 4; i++) {
         int at = draw_int(draw, 0, pieces->count - 1);
-        const struct piece *piece = &pieces->items[at];
+        const struct pack_piece *piece = &pieces->items[at];
         double area = (double)(piece->right - piece->left) * (double)(piece->high - piece->low);
         if (best >= 0 && area <= best_area) continue;
         best = at;
@@ -71,7 +71,8 @@ static int draw_piece(struct draw *draw, const struct pieces *pieces)
     return best;
 }
 
-static struct pack_buffer buffer_of(struct draw *draw, const struct cut *cut, struct piece piece)
+static struct pack_buffer buffer_of(struct draw *draw, const struct cut *cut,
+                                    struct pack_piece piece)
 {
     if (draw_int(draw, 1, 100) <= cut->loose_percent) {
         bool in_time = draw_int(draw, 0, 1);
@@ -85,14 +86,14 @@ static struct pack_buffer buffer_of(struct draw *draw, const struct cut *cut, st
 
 struct pack_problem problem_cut(struct arena *arena, struct draw *draw, const struct cut *cut)
 {
-    struct pieces pieces = {ARENA_NEW(arena, struct piece, cut->count + 4), 1};
-    pieces.items[0] = (struct piece){0, cut->sections, 0, cut->height / cut->quantum};
+    struct pieces pieces = {ARENA_NEW(arena, struct pack_piece, cut->count + 4), 1};
+    pieces.items[0] = (struct pack_piece){0, cut->sections, 0, cut->height / cut->quantum};
     // A few cuts through all of time leave long-lived buffers.
     for (int i = 0; i < 3; i++)
         cut_straight(draw, &pieces, draw_int(draw, 0, pieces.count - 1), false);
     for (int tries = 0; pieces.count < cut->count && tries < 100 * cut->count; tries++) {
         int at = draw_piece(draw, &pieces);
-        const struct piece *piece = &pieces.items[at];
+        const struct pack_piece *piece = &pieces.items[at];
         bool is_wide = piece->right - piece->left > 2 && piece->high - piece->low > 2;
         if (is_wide && draw_int(draw, 1, 100) <= cut->pinwheel_percent)
             cut_pinwheel(draw, &pieces, at);

@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/pack.h"
+#include "memory/pack/pack.h"
 #include "tests/draw.h"
 
 // Packing problems whose answer is known to be yes: rectangles of time and addresses cut into

@@ -43,10 +43,10 @@ static void cut_weights(struct weights *to, struct cutter *from, const struct pl
     to->tokens = cut(from, (size_t)shape->vocab * c);
     to->positions = cut(from, (size_t)shape->positions * c);
     for (int l = 0; l < shape->layers; l++) {
-        to->layers[l] =
-            (struct layer){cut(from, c),     cut(from, c), cut(from, 3 * c * c), cut(from, 3 * c),
-                           cut(from, c * c), cut(from, c), cut(from, c),         cut(from, c),
-                           cut(from, w * c), cut(from, w), cut(from, w * c),     cut(from, c)};
+        to->layers[l] = (struct gpt2_layer){
+            cut(from, c),     cut(from, c), cut(from, 3 * c * c), cut(from, 3 * c),
+            cut(from, c * c), cut(from, c), cut(from, c),         cut(from, c),
+            cut(from, w * c), cut(from, w), cut(from, w * c),     cut(from, c)};
     }
     to->norm = cut(from, c);
     to->norm_bias = cut(from, c);
@@ -122,7 +122,7 @@ static void draw_weights(struct plain_gpt2 *model)
     draw(w->tokens, (size_t)shape->vocab * c, 0.02F, &state);
     draw(w->positions, (size_t)shape->positions * c, 0.02F, &state);
     for (int l = 0; l < shape->layers; l++) {
-        const struct layer *layer = &w->layers[l];
+        const struct gpt2_layer *layer = &w->layers[l];
         fill(layer->norm1, c, 1);
         fill(layer->norm2, c, 1);
         draw(layer->qkv, 3 * c * c, 0.02F, &state);
@@ -140,8 +140,8 @@ struct plain_gpt2 *plain_gpt2_new(const struct plain_shape *shape)
     size_t layers = (size_t)shape->layers;
     struct cutter counting = {NULL, 0};
     model->shape = *shape;
-    model->weights.layers = calloc(layers, sizeof(struct layer));
-    model->gradients.layers = calloc(layers, sizeof(struct layer));
+    model->weights.layers = calloc(layers, sizeof(struct gpt2_layer));
+    model->gradients.layers = calloc(layers, sizeof(struct gpt2_layer));
     model->kept = calloc(layers, sizeof(struct kept));
     if (model->weights.layers && model->gradients.layers && model->kept) {
         cut_all(model, &counting);
@@ -167,8 +167,8 @@ void plain_gpt2_free(struct plain_gpt2 *model)
     free(model);
 }
 
-static void layer_forward(const struct plain_shape *shape, const struct layer *w, struct kept *k,
-                          const float *in)
+static void layer_forward(const struct plain_shape *shape, const struct gpt2_layer *w,
+                          struct kept *k, const float *in)
 {
     int n = shape->batch * shape->seq, c = shape->width;
     size_t size = (size_t)n * (size_t)c;
@@ -188,7 +188,7 @@ static void layer_forward(const struct plain_shape *shape, const struct layer *w
 static void layer_back(struct plain_gpt2 *model, int l, const float *in, float *d_in)
 {
     const struct plain_shape *shape = &model->shape;
-    const struct layer *w = &model->weights.layers[l], *g = &model->gradients.layers[l];
+    const struct gpt2_layer *w = &model->weights.layers[l], *g = &model->gradients.layers[l];
     const struct kept *k = &model->kept[l], *d = &model->back;
     int n = shape->batch * shape->seq, c = shape->width;
     size_t size = (size_t)n * (size_t)c;

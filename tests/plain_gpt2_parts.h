@@ -7,13 +7,13 @@
 // operators add to the gradients of their inputs.
 
 // Weights, or gradients of them, of one layer; matrices are [out][in].
-struct layer {
+struct gpt2_layer {
     float *norm1, *norm1_bias, *qkv, *qkv_bias, *out, *out_bias;
     float *norm2, *norm2_bias, *up, *up_bias, *down, *down_bias;
 };
 struct weights {
     float *all, *tokens, *positions, *norm, *norm_bias;
-    struct layer *layers;
+    struct gpt2_layer *layers;
 };
 
 // What a layer computes, or the gradients of it. Of gradients there is one set for all layers.

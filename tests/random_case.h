@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/lower.h"
+#include "plan/lower/lower.h"
 #include "tests/index_sets.h"
 #include "tests/random_graph.h"
 

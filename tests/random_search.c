@@ -73,6 +73,19 @@ static const struct cluster *draw_cluster(struct arena *arena, struct draw *draw
     return cluster;
 }
 
+// One that the devices and the stack have.
+static enum precision draw_precision(struct draw *draw, const struct cluster *cluster,
+                                     const struct stack *stack)
+{
+    for (;;) {
+        enum precision precision = (enum precision)draw_int(draw, 0, PRECISION_COUNT - 1);
+        struct err err = {0};
+        if (cluster_check_precision(cluster, precision, &err) &&
+            stack_check_precision(stack, precision, &err))
+            return precision;
+    }
+}
+
 struct search_request random_search(struct arena *arena, struct draw *draw)
 {
     static const char *const STACKS[] = {"meshwright", "megatron-core", "megatron-deepspeed",
@@ -86,9 +99,11 @@ struct search_request random_search(struct arena *arena, struct draw *draw)
     request.stack = stack_load(arena, DRAW_ONE(draw, STACKS), &err);
     request.fabrics = fabrics_load(arena, &err);
     assert_string_equal(err.text, "");
-    request.workload = (struct workload){.seq_len = DRAW_ONE(draw, SEQ_LENS),
-                                         .global_batch = DRAW_ONE(draw, BATCHES),
-                                         .precision = PRECISION_FP16,
-                                         .optimizer = OPTIMIZER_ADAMW};
+    request.workload = (struct workload){
+        .seq_len = DRAW_ONE(draw, SEQ_LENS),
+        .global_batch = DRAW_ONE(draw, BATCHES),
+        .precision = draw_precision(draw, request.cluster, request.stack),
+        .optimizer = (enum optimizer)draw_int(draw, 0, OPTIMIZER_COUNT - 1),
+    };
     return request;
 }

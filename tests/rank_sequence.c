@@ -1,5 +1,5 @@
 #include "tests/rank_sequence.h"
-#include "executor/communicator_sum.h"
+#include "executor/communicators/sum.h"
 #include "tests/draw.h"
 
 #include <math.h>
@@ -18,17 +18,17 @@ static double value(uint64_t operation, int rank, int64_t i)
     return (double)(int64_t)(draw_bits(&draw) >> 40) / 3e5 - 20;
 }
 
-struct reals {
+struct sequence_reals {
     enum number number;
     void *data;
 };
 
-static double get(struct reals reals, int64_t i)
+static double get(struct sequence_reals reals, int64_t i)
 {
     return number_get(reals.number, reals.data, i);
 }
 
-static void put(struct reals reals, int64_t i, double number)
+static void put(struct sequence_reals reals, int64_t i, double number)
 {
     number_put(reals.number, reals.data, i, number);
 }
@@ -43,22 +43,22 @@ static double rounded(enum number number, double x)
     return nearbyint((double)(float)x / last) * last;
 }
 
-static struct reals reals_new(struct arena *arena, enum number number, int64_t count)
+static struct sequence_reals reals_new(struct arena *arena, enum number number, int64_t count)
 {
     size_t bytes = (size_t)number_bytes(number);
-    return (struct reals){number, arena_alloc(arena, (size_t)count + 1, bytes)};
+    return (struct sequence_reals){number, arena_alloc(arena, (size_t)count + 1, bytes)};
 }
 
-static struct reals reals_drawn(struct arena *arena, enum number number, int64_t count,
-                                uint64_t operation, int rank)
+static struct sequence_reals reals_drawn(struct arena *arena, enum number number, int64_t count,
+                                         uint64_t operation, int rank)
 {
-    struct reals reals = reals_new(arena, number, count);
+    struct sequence_reals reals = reals_new(arena, number, count);
     for (int64_t i = 0; i < count; i++)
         put(reals, i, value(operation, rank, i));
     return reals;
 }
 
-static void *at(struct reals reals, int64_t i)
+static void *at(struct sequence_reals reals, int64_t i)
 {
     return (char *)reals.data + i * number_bytes(reals.number);
 }
@@ -85,7 +85,7 @@ static double combined(const struct members *members, enum number number, enum c
     return rounded(number, sum);
 }
 
-struct trial {
+struct sequence_trial {
     const struct transport *transport;
     struct members members;
     struct arena *arena;
@@ -96,7 +96,7 @@ struct trial {
     int64_t counts[SEQUENCE_RANK_MAX], total, first;  // first: of this member's part
 };
 
-static void trial_counts(struct trial *trial, struct draw *draw, int longest)
+static void trial_counts(struct sequence_trial *trial, struct draw *draw, int longest)
 {
     trial->total = trial->first = 0;
     for (int m = 0; m < trial->members.count; m++) {
@@ -107,9 +107,9 @@ static void trial_counts(struct trial *trial, struct draw *draw, int longest)
     }
 }
 
-static bool check_all_reduce(struct trial *trial, enum combine combine)
+static bool check_all_reduce(struct sequence_trial *trial, enum combine combine)
 {
-    struct reals data =
+    struct sequence_reals data =
         reals_drawn(trial->arena, trial->number, trial->total, trial->operation, trial->rank);
     RANK_OK(trial->transport->all_reduce(trial->members.group, STREAM_DP, trial->element, data.data,
                                          trial->total, combine));
@@ -121,11 +121,12 @@ static bool check_all_reduce(struct trial *trial, enum combine combine)
     return true;
 }
 
-static bool check_all_gather(struct trial *trial, bool in_place)
+static bool check_all_gather(struct sequence_trial *trial, bool in_place)
 {
-    struct reals all = reals_new(trial->arena, trial->number, trial->total);
-    struct reals mine = reals_drawn(trial->arena, trial->number, trial->counts[trial->members.me],
-                                    trial->operation, trial->rank);
+    struct sequence_reals all = reals_new(trial->arena, trial->number, trial->total);
+    struct sequence_reals mine =
+        reals_drawn(trial->arena, trial->number, trial->counts[trial->members.me], trial->operation,
+                    trial->rank);
     void *from = mine.data;
     if (in_place) {
         from = at(all, trial->first);
@@ -137,7 +138,7 @@ static bool check_all_gather(struct trial *trial, bool in_place)
     int64_t part = 0;
     for (int m = 0; m < trial->members.count; m++) {
         for (int64_t i = 0; i < trial->counts[m]; i++) {
-            struct reals wanted = reals_new(trial->arena, trial->number, 1);
+            struct sequence_reals wanted = reals_new(trial->arena, trial->number, 1);
             put(wanted, 0, value(trial->operation, trial->members.ranks[m], i));
             RANK_CHECK(get(all, part + i) == get(wanted, 0), "element %lld of member %d is %g",
                        (long long)i, m, get(all, part + i));
@@ -147,12 +148,12 @@ static bool check_all_gather(struct trial *trial, bool in_place)
     return true;
 }
 
-static bool check_reduce_scatter(struct trial *trial)
+static bool check_reduce_scatter(struct sequence_trial *trial)
 {
     int64_t count = trial->counts[trial->members.me];
-    struct reals all =
+    struct sequence_reals all =
         reals_drawn(trial->arena, trial->number, trial->total, trial->operation, trial->rank);
-    struct reals mine = reals_new(trial->arena, trial->number, count);
+    struct sequence_reals mine = reals_new(trial->arena, trial->number, count);
     RANK_OK(trial->transport->reduce_scatter(trial->members.group, STREAM_DP, trial->element,
                                              all.data, mine.data, trial->counts));
     for (int64_t i = 0; i < count; i++) {
@@ -165,12 +166,12 @@ static bool check_reduce_scatter(struct trial *trial)
 }
 
 // An all-reduce has the bits of a reduce-scatter followed by an all-gather.
-static bool check_two_ways(struct trial *trial)
+static bool check_two_ways(struct sequence_trial *trial)
 {
     size_t bytes = (size_t)(trial->total * number_bytes(trial->number));
-    struct reals data =
+    struct sequence_reals data =
         reals_drawn(trial->arena, trial->number, trial->total, trial->operation, trial->rank);
-    struct reals other = reals_new(trial->arena, trial->number, trial->total);
+    struct sequence_reals other = reals_new(trial->arena, trial->number, trial->total);
     struct group *group = trial->members.group;
     RANK_OK(trial->transport->reduce_scatter(group, STREAM_DP, trial->element, data.data,
                                              at(other, trial->first), trial->counts));
@@ -183,13 +184,13 @@ static bool check_two_ways(struct trial *trial)
 }
 
 // What member a sends to member b in this operation; every rank can tell.
-static int64_t exchanged(const struct trial *trial, int a, int b)
+static int64_t exchanged(const struct sequence_trial *trial, int a, int b)
 {
     struct draw draw = {trial->operation * 101 + (uint64_t)(a * SEQUENCE_RANK_MAX + b)};
     return draw_int(&draw, 0, 2) == 0 ? 0 : draw_int(&draw, 0, (int)trial->total);
 }
 
-static bool check_all_to_all(struct trial *trial)
+static bool check_all_to_all(struct sequence_trial *trial)
 {
     int64_t sent[SEQUENCE_RANK_MAX], received[SEQUENCE_RANK_MAX], sent_total = 0,
                                                                   received_total = 0;
@@ -198,9 +199,9 @@ static bool check_all_to_all(struct trial *trial)
         sent_total += sent[m] = exchanged(trial, me, m);
         received_total += received[m] = exchanged(trial, m, me);
     }
-    struct reals from =
+    struct sequence_reals from =
         reals_drawn(trial->arena, trial->number, sent_total, trial->operation, trial->rank);
-    struct reals to = reals_new(trial->arena, trial->number, received_total);
+    struct sequence_reals to = reals_new(trial->arena, trial->number, received_total);
     RANK_OK(trial->transport->all_to_all(trial->members.group, STREAM_EP, trial->element, from.data,
                                          sent, to.data, received));
     int64_t part = 0;
@@ -208,8 +209,9 @@ static bool check_all_to_all(struct trial *trial)
         int64_t theirs = 0;
         for (int i = 0; i < me; i++)
             theirs += exchanged(trial, m, i);
-        struct reals wanted = reals_drawn(trial->arena, trial->number, theirs + received[m],
-                                          trial->operation, trial->members.ranks[m]);
+        struct sequence_reals wanted =
+            reals_drawn(trial->arena, trial->number, theirs + received[m], trial->operation,
+                        trial->members.ranks[m]);
         RANK_CHECK(memcmp(at(to, part), at(wanted, theirs),
                           (size_t)(received[m] * number_bytes(trial->number))) == 0,
                    "what member %d sent did not come", m);
@@ -218,7 +220,7 @@ static bool check_all_to_all(struct trial *trial)
     return true;
 }
 
-static bool check_host_numbers(struct trial *trial)
+static bool check_host_numbers(struct sequence_trial *trial)
 {
     int64_t mine[3], all[3 * SEQUENCE_RANK_MAX];
     double sums[3];
@@ -240,7 +242,7 @@ static bool check_host_numbers(struct trial *trial)
     return true;
 }
 
-static bool check_operation(struct trial *trial, int which)
+static bool check_operation(struct sequence_trial *trial, int which)
 {
     switch (which) {
     case 0:
@@ -278,19 +280,20 @@ static bool members_make(const struct transport *transport, struct communicator 
     return true;
 }
 
-static bool exchange_message(struct trial *trial, struct communicator *communicator,
+static bool exchange_message(struct sequence_trial *trial, struct communicator *communicator,
                              struct draw *draw, int rank_count)
 {
     int from = draw_int(draw, 0, rank_count - 1), to = draw_int(draw, 0, rank_count - 1);
     int channel = draw_int(draw, 0, 3);
     int64_t count = draw_int(draw, 0, 400);
-    struct reals sent = reals_drawn(trial->arena, trial->number, count, trial->operation, from);
+    struct sequence_reals sent =
+        reals_drawn(trial->arena, trial->number, count, trial->operation, from);
     if (from == to) return true;
     if (trial->rank == from)
         RANK_OK(trial->transport->send(communicator, STREAM_PP, trial->element, to, channel,
                                        sent.data, count));
     if (trial->rank != to) return true;
-    struct reals came = reals_new(trial->arena, trial->number, count);
+    struct sequence_reals came = reals_new(trial->arena, trial->number, count);
     RANK_OK(trial->transport->receive(communicator, STREAM_PP, trial->element, from, channel,
                                       came.data, count));
     RANK_CHECK(memcmp(sent.data, came.data, (size_t)(count * number_bytes(trial->number))) == 0,
@@ -314,7 +317,7 @@ bool sequence_run(const struct transport *transport, struct communicator *commun
         if (!members_make(transport, communicator, mask, rank, "random", &members[g])) return false;
     }
     for (int o = 0; o < sequence->operation_count; o++) {
-        struct trial trial = {
+        struct sequence_trial trial = {
             .transport = transport,
             .members = members[draw_int(&draw, 0, sequence->group_count - 1)],
             .arena = &arena,

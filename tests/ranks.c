@@ -1,9 +1,10 @@
 #include "tests/ranks.h"
-#include "executor/rendezvous.h"
-#include "executor/shared_memory.h"
+#include "executor/launcher/shared_memory.h"
+#include "executor/rendezvous_folder.h"
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,69 +92,43 @@ static bool run_rank(const struct rank_job *job, struct communicator_request req
     return is_well;
 }
 
-// Memory that the ranks of a node share, and where all ranks listen.
-struct nodes {
-    struct shared_memory memories[RANK_MAX];
-    int listeners[RANK_MAX];
-    int count;
+// Where ranks find each other.
+struct ranks_place {
+    struct shared_memory memory;
+    char folder[64];
 };
 
-static bool show_table(const struct rank_job *job, const struct nodes *nodes, int node)
+static bool place_open(const struct rank_job *job, struct ranks_place *place)
 {
     struct err err = {0};
-    size_t bytes =
-        sizeof(struct rendezvous_table) + (size_t)job->rank_count * sizeof(struct rendezvous_seat);
-    struct rendezvous_table *table =
-        shared_memory_map(nodes->memories[node].name, SHARED_TABLE, (int64_t)bytes, &err);
-    RANK_CHECK(table, "%s", err.text);
-    table->key = 77;
-    table->node_count = nodes->count;
-    table->rank_count = job->rank_count;
-    for (int rank = 0; rank < job->rank_count; rank++) {
-        struct rendezvous_seat *seat = &table->seats[rank];
-        socket_address(nodes->listeners[rank], false, seat->address);
-        seat->port = socket_port(nodes->listeners[rank]);
-        seat->node = rank / job->ranks_a_node;
-    }
-    shared_memory_unmap(table, (int64_t)bytes);
-    return true;
-}
-
-static bool nodes_open(const struct rank_job *job, struct nodes *nodes)
-{
-    struct err err = {0};
-    int each = job->ranks_a_node ? job->ranks_a_node : job->rank_count;
-    *nodes = (struct nodes){.count = (job->rank_count + each - 1) / each};
-    for (int rank = 0; rank < job->rank_count && job->ranks_a_node; rank++) {
-        nodes->listeners[rank] = socket_listen("127.0.0.1", 0, &err);
-        RANK_CHECK(nodes->listeners[rank] >= 0, "%s", err.text);
-    }
-    for (int node = 0; node < nodes->count; node++) {
-        RANK_CHECK(shared_memory_create(&nodes->memories[node], &err), "%s", err.text);
-        if (job->ranks_a_node && !show_table(job, nodes, node)) return false;
+    *place = (struct ranks_place){.memory.file = -1, .folder = "/tmp/meshwright-ranks-XXXXXX"};
+    if (job->meets_by_files) {
+        RANK_CHECK(mkdtemp(place->folder), "%s", strerror(errno));
+    } else {
+        RANK_CHECK(shared_memory_create(&place->memory, &err), "%s", err.text);
     }
     return true;
 }
 
-static void nodes_close(const struct rank_job *job, struct nodes *nodes)
+static void place_close(const struct rank_job *job, struct ranks_place *place)
 {
-    for (int node = 0; node < nodes->count; node++)
-        shared_memory_close(&nodes->memories[node]);
-    for (int rank = 0; rank < job->rank_count && job->ranks_a_node; rank++)
-        close(nodes->listeners[rank]);
+    if (job->meets_by_files)
+        folder_remove_all(place->folder);
+    else
+        shared_memory_close(&place->memory);
 }
 
 // A rank that crashes ends: the test's own handlers would have it go on with the next test.
-static void be_rank(const struct rank_job *job, const struct nodes *nodes, int rank)
+static void be_rank(const struct rank_job *job, const struct ranks_place *place, int rank)
 {
     static const int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof CRASHES / sizeof *CRASHES; i++)
         signal(CRASHES[i], SIG_DFL);
     struct communicator_request request = job->request;
-    int node = job->ranks_a_node ? rank / job->ranks_a_node : 0;
-    request.host_name = nodes->memories[node].name;
-    request.has_nodes = job->ranks_a_node > 0;
-    request.listener = nodes->listeners[rank];
+    if (job->meets_by_files)
+        request.meeting = place->folder;
+    else
+        request.host_name = place->memory.name;
     request.rank = rank;
     request.rank_count = job->rank_count;
     bool is_well = run_rank(job, request);
@@ -163,14 +138,14 @@ static void be_rank(const struct rank_job *job, const struct nodes *nodes, int r
 
 bool rank_job_run(const struct rank_job *job)
 {
-    struct nodes nodes;
+    struct ranks_place place;
     pid_t pids[RANK_MAX];
     assert(job->rank_count <= RANK_MAX);
-    if (!nodes_open(job, &nodes)) return false;
+    if (!place_open(job, &place)) return false;
     fflush(stdout);
     for (int rank = 0; rank < job->rank_count; rank++) {
         pids[rank] = fork();
-        if (pids[rank] == 0) be_rank(job, &nodes, rank);
+        if (pids[rank] == 0) be_rank(job, &place, rank);
     }
     bool all_well = true;
     for (int rank = 0; rank < job->rank_count; rank++) {
@@ -179,7 +154,7 @@ bool rank_job_run(const struct rank_job *job)
         if (status != 0) fprintf(stderr, "# rank %d ended with status %#x\n", rank, status);
         all_well &= status == 0;
     }
-    nodes_close(job, &nodes);
+    place_close(job, &place);
     return all_well;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "executor/communicator.h"
+#include "executor/communicators/communicator.h"
 
 // Ranks of a job as forked processes of a test program.
 
@@ -12,9 +12,8 @@ struct backend rank_backend_at(int real_bytes, enum precision compute, bool is_h
 
 struct rank_job {
     int rank_count;
-    int ranks_a_node;  // 0: one node; else neighbours are on one node, and nodes are as far from
-                       // each other as this machine allows
-    struct communicator_request request;  // host_name, rank and rank_count are filled in
+    bool meets_by_files;  // as ranks of several hosts do without MPI; else in shared memory
+    struct communicator_request request;  // host_name or meeting, rank and rank_count are filled in
     const struct transport *(*open)(const struct communicator_request *request,
                                     struct communicator **communicator, struct err *err);
     // Runs in a process of each rank; false: the rank has said on stderr what is wrong.

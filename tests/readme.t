@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# Every command that the README shows is a step of tests/golden/readme.transcript, with the output
-# that the README prints, so that the examples cannot rot: the transcript is run, the README equal.
+# Every command that the README and its pages in docs/ show with their output is a step of
+# tests/golden/readme.transcript, so that the examples cannot rot: the transcript is run, the pages
+# are equal to it. And the README stays short.
 use strict;
 use warnings;
 
@@ -16,9 +17,11 @@ my $golden = text_of('tests/golden/readme.transcript');
 $golden =~ s/^\? \d+\n//mg;
 my @steps = map { s/\s+\z//r } $golden =~ /^(\$ .*?)(?=^\$ |\z)/msg;
 
-# The README's indented blocks; blank lines inside an example are kept, as in the transcript.
+# The indented blocks of the pages; blank lines inside an example are kept, as in the transcript.
 my @shown;
-for my $line (split /\n/, text_of('README.md')) {
+my @pages =
+    ("README.md", map { "docs/$_.md" } qw(accuracy before-renting examples executing memory));
+for my $line (map { split(/\n/, text_of($_)), 'end of a page' } @pages) {
     if ($line =~ /^    (\$ meshwright .*)/) {
         push @shown, $1;
     } elsif (@shown && $line =~ /^    (.*)/) {
@@ -36,8 +39,12 @@ for my $step (@shown) {
     $number++;
     my ($command) = $step =~ /^\$ (.*)/;
     my $found = grep { $_ eq $step } @steps;
-    print $found ? 'ok' : 'not ok', " $number - README: $command\n";
+    print $found ? 'ok' : 'not ok', " $number - shown: $command\n";
 }
 $number++;
-print @shown == @steps ? 'ok' : 'not ok', " $number - README shows every step of its transcript\n";
+print @shown == @steps ? "ok" : "not ok",
+    " $number - the pages show every step of the transcript\n";
+$number++;
+my $lines = () = text_of('README.md') =~ /\n/g;
+print $lines <= 150 ? 'ok' : 'not ok', " $number - README has $lines of at most 150 lines\n";
 print "1..$number\n";

@@ -100,6 +100,23 @@ check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/ag
           Schema::breach({%$run, gradient_norm => [undef, 1]}, $schema, '$') eq '');
 }
 
+# Nor does a back end run a narrower plan in other numbers than it was priced in.
+{
+    my @planned = meshwright("plan $folder/tiny.json dgx-h100 --precision fp8 --seq-len 32",
+                             "--global-batch 2 --gpus 1 --stack meshwright -o $folder/fp8.json");
+    die $planned[2] if $planned[0];
+    for my $backend ('cpu', 'cpu-half') {
+        my @ran = meshwright("run $folder/fp8.json --backend $backend --steps 1");
+        check("$backend refuses fp8 in one line", $ran[0] == 2 && $ran[2] =~
+              /^meshwright run: --precision fp8: back end $backend runs no products in it\n\z/m
+              && $ran[1] eq '' && $ran[2] !~ /computed/, $ran[2]);
+    }
+    @planned = meshwright("plan $folder/tiny.json dgx-h100 --precision fp8 --seq-len 32",
+                          "--global-batch 2 --gpus 1 --stack meshwright-cpu");
+    check('and the planner does for its stack', $planned[0] == 2 && $planned[2] =~
+          /: --precision fp8: stack meshwright-cpu runs no products in it$/, $planned[2]);
+}
+
 # R9: what ranks moved is what was priced, and they held what was planned.
 sub keeps_to_the_plan {
     my ($choices, $precision, $backend) = @_;
@@ -142,8 +159,8 @@ sub refuses {
 refuses('no plan', 2, 'meshwright run: missing PLAN');
 refuses('no such plan', 3, 'meshwright run: cannot read .*none.json: No such file or directory',
         "$folder/none.json");
-refuses('a model is no plan', 3, 'meshwright run: .*tiny.json:1:\d+: \$\S*: unknown key',
-        "$folder/tiny.json");
+refuses('a model is no plan', 3, 'meshwright run: .*tiny.json:1:\d+: \$\S*: unknown key; .*'
+        . ' missing "version", .*; and 2 more', "$folder/tiny.json");
 refuses('no steps', 2, 'meshwright run: --steps: must be between 1 and \d+, found 0', $plan,
         '--steps 0');
 $plan = plan('narrow', '--gpus 2 --dp 2');
@@ -158,11 +175,51 @@ $ENV{OMPI_COMM_WORLD_RANK} = 0;
 refuses('another launcher with too many ranks', 2,
         'meshwright run: the plan has 2 ranks, the launcher started 3', $plan);
 delete @ENV{qw(OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE OMPI_COMM_WORLD_RANK)};
-refuses('optimizer states stay', 3, 'meshwright run: .*p.json: --offload optimizer\@host: .*',
-        plan('tiny', '--gpus 2 --dp 2 --offload optimizer'), '--spawn');
+refuses('NVMe wants its folder', 2, 'meshwright run: --nvme DIR is missing: .*',
+        plan('tiny', '--gpus 2 --dp 2 --offload optimizer\@nvme'), '--spawn');
+($status, $out, $errors) = meshwright("run $folder/p.json --spawn --nvme /nowhere");
+my $nowhere = 'making a file in /nowhere: No such file or directory';
+check('a folder that is not there ends the run', $status == 4 && $out eq '' && $errors =~
+      /^meshwright run: rank \d failed in step 0: \Q$nowhere\E\n\z/m, $errors);
+# What is not executed is refused by both in the same words.
+{
+    my $words = '--offload optimizer with --optimizer lamb or lars is not executed, because ';
+    my @asked = meshwright("plan $folder/tiny.json $work --gpus 2 --dp 2 --optimizer lamb",
+                           "--offload optimizer -o $folder/lamb.json");
+    check('the planner refuses what is not executed',
+          $asked[0] == 2 && $asked[2] =~ /^meshwright plan: \Q$words\E/m, $asked[2]);
+    (my $others = $work) =~ s/--stack meshwright/--stack megatron-core/;
+    (@asked) = meshwright("plan $folder/tiny.json $others --gpus 2 --dp 2 --optimizer lamb",
+                          "--offload optimizer -o $folder/lamb.json");
+    refuses('so does run', 3, "meshwright run: .*lamb.json: \Q$words\E.*", "$folder/lamb.json",
+            '--spawn');
+    my (undef, $help) = meshwright('run --help');
+    $words =~ s/ is not executed//;
+    check('--help prints it', index($help, "  $words") >= 0, $help);
+}
+# States on the host and on a drive train alike.
+{
+    my %loss;
+    for my $where ('none', 'optimizer', 'optimizer\@nvme') {
+        my $plan = plan('tiny', "--gpus 2 --dp 2 --zero 1 --offload $where");
+        ($status, $out, $errors) = meshwright("run $plan --spawn --steps 3 --json",
+                                              "--nvme $folder -o $folder/moved.json");
+        check("--offload $where runs", $status == 0, $errors) or next;
+        my $run = $json->decode($out);
+        $loss{"@{ $run->{loss} }"} = 1;
+        my ($host, $drive) = @$run{qw(host_peak_bytes nvme_bytes)};
+        my ($planned, $away) = @{ $run->{compare} }{qw(predicted_host_peak_bytes
+                                                       predicted_nvme_bytes)};
+        check("--offload $where moves what is planned",
+              abs($host - $planned) <= 0.01 * $planned && abs($drive - $away) <= 0.01 * $away
+              && ($host > 0) == ($where ne 'none') && ($drive > 0) == ($where =~ /nvme/), $out);
+    }
+    check('with the same losses', keys %loss == 1, join "\n", keys %loss);
+}
 
 ($status, $out, $errors) = meshwright('run --help');
 check('--help names every option', $status == 0 && !(grep { $out !~ /^  \Q$_\E /m }
       qw(PLAN --backend --steps --seed --data -o --trace --json --learning-rate --weight-decay
-         --clip --spawn --transport --rendezvous --node-rank --node-count --poison --dump)), $out);
+         --clip --spawn --transport --rendezvous --node-rank --node-count --job --poison --nvme
+         --dump)), $out);
 checked();

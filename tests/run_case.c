@@ -1,8 +1,8 @@
 #include "tests/run_case.h"
 
 #include "cost_models/stack.h"
-#include "executor/shared_memory.h"
-#include "plan/script_check.h"
+#include "executor/launcher/shared_memory.h"
+#include "plan/script/check.h"
 #include "tests/emulated.h"
 #include "tests/test.h"
 #include "tests/tiny_models.h"
@@ -103,7 +103,8 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
                                 .global_batch = of->global_batch,
                                 .precision = of->precision,
                                 .optimizer = of->optimizer,
-                                .capacity_factor = of->capacity_factor};
+                                .capacity_factor = of->capacity_factor,
+                                .unclipped = of->unclipped};
     if (job->graph->expert_count > 0)
         workload.expert_imbalance = (double)job->graph->expert_count / (double)job->graph->top_k;
     if (of->expert_imbalance > 0) workload.expert_imbalance = of->expert_imbalance;
@@ -193,6 +194,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
         .operators_apart = job->of->operators_apart,
         .launches_each = job->of->launches_each,
         .poison = job->of->poison,
+        .nvme = job->of->nvme,
         .dump_path = arena_print(arena, "%s/dump", job->folder),
     };
     const struct script *script = job->scripts[stage_of(job->scripts[0]->program, rank)];
@@ -226,6 +228,8 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         memcpy(outcome->norm, result.gradient_norm, (size_t)result.step_count * sizeof(double));
         memcpy(outcome->loss_scale, result.loss_scale, (size_t)result.step_count * sizeof(double));
         outcome->peak_bytes = result.peak_bytes;
+        outcome->host_peak_bytes = result.host_peak_bytes;
+        outcome->nvme_bytes = result.nvme_bytes;
         outcome->replay_count = result.replay_count;
         outcome->joined_count = result.joined_count;
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
@@ -266,6 +270,8 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     memcpy(outcome->norm, told->norm, sizeof told->norm);
     memcpy(outcome->loss_scale, told->loss_scale, sizeof told->loss_scale);
     outcome->peak_bytes = told->peak_bytes;
+    outcome->host_peak_bytes = told->host_peak_bytes;
+    outcome->nvme_bytes = told->nvme_bytes;
     outcome->replay_count = told->replay_count;
     outcome->joined_count = told->joined_count;
     outcome->kind_count = told->kind_count;

@@ -1,6 +1,6 @@
 #pragma once
 #include "executor/run.h"
-#include "planner/memory/plan_script.h"
+#include "memory/plan_script.h"
 
 // A training run of a tiny model in one process a rank, for the tests of the executor: planned,
 // written out, verified, run, and its weights and gradients put together again.
@@ -17,12 +17,14 @@ enum run_break {
 struct run_case {
     const char *config;  // Hugging Face text
     const char *backend;
+    const char *nvme;  // folder for states on NVMe
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
     enum precision precision;  // of the plan; "cuda" and "cpu-half" compute in it
     int steps;
     double clip_norm, learning_rate, loss_scale;
+    bool unclipped;  // no norm is asked for: clip_norm says nothing
     // Rows that there is room for over the mean; 0: the most there can be. And of those that drop.
     double expert_imbalance, capacity_factor;
     bool poison, dropout;
@@ -53,7 +55,8 @@ struct run_outcome {
     char error[1024];  // of the first rank that failed
     int step_count;
     double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX], loss_scale[RUN_STEP_MAX];
-    int64_t peak_bytes, replay_count, joined_count;  // the last two of rank 0
+    int64_t peak_bytes, host_peak_bytes, nvme_bytes;
+    int64_t replay_count, joined_count;  // the last two of rank 0
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
     struct run_tensor *tensors;

@@ -61,6 +61,8 @@ for my $case (
     ["mixtral-8x7b $folder/priced.json --nodes 2 --seq-len 4096 --global-batch 64 --tokens 1T",
      '--gpus 8..32 --slow-rank 3=1.2 --degraded-nic 0=0.5 --slow-link 0..1=0.7 --jitter 0.05 '
      . '--spares 1 --repair-s 3600', 0],
+    ["gpt2 $folder/priced.json --nodes 3 --seq-len 1024 --global-batch 64 --tokens 1T --idle ok",
+     '--no-scaling', 0],
     ['llama-3-8b l40s-pcie8 --nodes 1 --seq-len 4096 --global-batch 32 --offload optimizer',
      '--no-scaling', 0],
     ['gpt2 dgx-h100 --seq-len 512 --global-batch 16 --tokens 1T',

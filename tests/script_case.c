@@ -1,7 +1,8 @@
 #include "tests/script_case.h"
 
-#include "planner/memory/pack.h"
-#include "planner/memory/plan_script.h"
+#include "cost_models/parameters.h"
+#include "memory/pack/pack.h"
+#include "memory/plan_script.h"
 #include "tests/priced.h"
 
 #include <assert.h>
@@ -68,7 +69,9 @@ static struct script *write_stage(const struct script_case *of, int stage)
         places[problem->buffers[b].tensor] = offsets[b];
     for (int t = 0; t < graph->graph->tensor_count; t++)
         places[t] = places[graph->graph->tensors[t].storage];
-    return plan_script_stage(arena, of->program, graph, stage, order, places, height, ALIGNMENT);
+    const struct step_rules rules = step_rules_of(of->stack, of->program);
+    return plan_script_stage(arena, of->program, graph, stage, order, places, height, ALIGNMENT,
+                             &rules);
 }
 
 void script_case_write(struct script_case *of)

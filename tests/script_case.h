@@ -1,7 +1,7 @@
 #pragma once
 #include "cost_models/step.h"
-#include "plan/script.h"
-#include "planner/memory/stage_graph.h"
+#include "memory/stage_graph.h"
+#include "plan/script/script.h"
 #include "tests/draw.h"
 
 // Random plans of small models with the scripts of their stages, for the tests of scripts and of

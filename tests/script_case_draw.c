@@ -20,11 +20,13 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"gemma2\", " LLAMA_LIKE ", \"sliding_window\": 4, "
     "\"query_pre_attn_scalar\": 3, \"attn_logit_softcapping\": 1.5, "
     "\"final_logit_softcapping\": 2}",
-    "{\"model_type\": \"mixtral\", " LLAMA_LIKE ", \"num_local_experts\": 4}",
+    "{\"model_type\": \"mixtral\", " LLAMA_LIKE
+    ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2}",
     "{\"model_type\": \"gpt_oss\", " LLAMA_LIKE ", \"num_local_experts\": 4, "
     "\"num_experts_per_tok\": 2, \"sliding_window\": 4}",
     "{\"model_type\": \"deepseek_v3\", " LATENT ", \"first_k_dense_replace\": 1, "
-    "\"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 24, "
+    "\"n_routed_experts\": 4, \"n_shared_experts\": 1, \"num_experts_per_tok\": 2, "
+    "\"moe_intermediate_size\": 24, "
     "\"n_group\": null, \"num_nextn_predict_layers\": 1}",
     "{\"model_type\": \"bloom\", \"vocab_size\": 512, \"hidden_size\": 32, \"n_layer\": 6, "
     "\"n_head\": 8}",

@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/script.h"
+#include "plan/script/script.h"
 
 // Scripts with a task less or more. Waits name the tasks that they did, whatever their numbers are
 // now; those for a task that is gone go with it.

@@ -1,5 +1,5 @@
 #pragma once
-#include "planner/memory/stage_graph.h"
+#include "memory/stage_graph.h"
 #include "tests/draw.h"
 
 // A random plan of a shipped model, lowered, for the tests of graphs of stages.

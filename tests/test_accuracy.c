@@ -66,7 +66,7 @@ static void predict(struct trial *trial, double step_s, double low, double high)
 
 static struct trials make_trials(struct arena *arena)
 {
-    struct trials trials = {ARENA_NEW(arena, struct trial, ROW_COUNT), ROW_COUNT};
+    struct trials trials = {.items = ARENA_NEW(arena, struct trial, ROW_COUNT), .count = ROW_COUNT};
     for (int i = 0; i < ROW_COUNT; i++) {
         trials.items[i].row = &ROWS[i];
         trials.items[i].why_not = "because";
@@ -81,9 +81,9 @@ static struct trials make_trials(struct arena *arena)
 
 static struct left_out LEFT_OUT = {
     .source = "by hand",
-    .rows = (struct left_out_row[]){{"a1", "alpha", 30, 25, 35},
-                                    {"a2", "alpha", 25, 20, 35},
-                                    {"m1", "mix", 2.5, 2, 3}},
+    .rows = (struct left_out_row[]){{"a1", "alpha", 30, 0, 25, 35},
+                                    {"a2", "alpha", 25, 0, 20, 35},
+                                    {"m1", "mix", 2.5, 0, 2, 3}},
     .count = 3,
 };
 

@@ -134,7 +134,11 @@ static void check_prices(struct arena *arena, const struct measured *of,
         struct compute_cost cost = compute_price(&of->context, row->program, row->instr);
         assert_non_null(cost.measured);
         wanted++;
-        measured_s += row->s / of->share;
+        // No kernel is priced above the peak, however fast it was measured.
+        const struct device *device = of->machine.device;
+        double peak = device->peak_flop_per_s[of->context.precision];
+        double least_s = (double)row->instr->flop / peak + device->launch_latency_s;
+        measured_s += fmax(row->s / of->share, least_s);
         predicted_s += cost.s;
     }
     // No row of a table is shorter than a nanosecond, as some of these are on a device.

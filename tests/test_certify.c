@@ -1,6 +1,6 @@
-#include "planner/memory/certify.h"
+#include "memory/certify.h"
 
-#include "planner/memory/certify_bytes.h"
+#include "memory/certify_bytes.h"
 #include "tests/random_problem.h"
 #include "tests/test.h"
 

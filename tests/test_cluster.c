@@ -39,13 +39,16 @@ static void check_error(struct arena *arena, const char *name, enum err_kind kin
     assert_int_equal(err.kind, kind);
 }
 
+// What ends the message about any cluster file.
+static const char TEMPLATE[] = "; start from: meshwright topology dgx-h100 --json";
+
 // tests/data/cluster_NAME.json and what follows its path in the message.
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
     {"device_hearsay",
      "26:44: $.nodes[0].device.provenance[0].kind: expected measured, published, fitted, "
-     "datasheet or estimated, found \"hearsay\""},
+     "datasheet, estimated or assumed, found \"hearsay\""},
     {"device_kind", "6:15: $.nodes[0].device.kind: expected gpu, npu or cpu, found \"tpu\""},
     {"device_no_peak",
      "15:23: $.nodes[0].device.efficiency.gemm_ratio: found a ratio for bf16, which has "
@@ -71,13 +74,13 @@ static const struct {
     {"memory_past_2_53",
      "6:31: $.nodes[0].host.memory_bytes: must be between 1 and 1000000000000000, found "
      "1e+300"},
-    {"missing_key", "10:14: $.network: missing \"latency_s\""},
+    {"missing_key", "10:14: $.network: missing \"kind\""},
     {"negative_bandwidth", "5:61: $.nodes[0].intra.bandwidth_bytes_per_s: must be between 1 and "
                            "1000000000000000, found -300000000000"},
     {"no_gpus", "4:26: $.nodes[0].gpus: must be between 1 and 100000, found 0"},
     {"no_nics", "8:14: $.nodes[0].nics: 2 nodes need a network, but these nodes have no NIC"},
     {"no_nodes", "3:12: $.nodes: a cluster needs a GPU"},
-    {"nodes_object", "3:12: $.nodes: expected an array of nodes"},
+    {"nodes_object", "3:12: $.nodes: expected an array"},
     {"not_json", "1:1: not valid JSON from here on"},
     {"nul_byte", "2:13: a NUL byte"},
     {"past_2_53", "7:52: $.nodes[0].host.nvme_bytes: must be between 0 and 1000000000000000, found "
@@ -99,7 +102,7 @@ static void a_wrong_file_is_answered_with_its_place(void **state)
     for (size_t i = 0; i < sizeof BAD_FILES / sizeof *BAD_FILES; i++) {
         char *path = arena_print(*state, "tests/data/cluster_%s.json", BAD_FILES[i].name);
         check_error(*state, path, ERR_INPUT,
-                    arena_print(*state, "%s:%s", path, BAD_FILES[i].message));
+                    arena_print(*state, "%s:%s%s", path, BAD_FILES[i].message, TEMPLATE));
     }
 }
 

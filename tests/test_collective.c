@@ -399,7 +399,10 @@ static void a_wrong_table_of_fabrics_gets_its_message(void **state)
     static const char SIMPLE[] = "\"simple\": {\"base_latency_s\": 0, \"ring_step_latency_s\": 0, "
                                  "\"tree_step_latency_s\": 0, \"bandwidth_ratio\": 1}";
     const char *good = row_of(arena, SIMPLE, "");
-    check_refusal(arena, row_of(arena, "", ""), "$.fabrics[0].protocols: missing \"simple\"");
+    check_refusal(arena, row_of(arena, "", ""),
+                  "$.fabrics[0].protocols: missing \"simple.base_latency_s\", "
+                  "\"simple.ring_step_latency_s\", \"simple.tree_step_latency_s\", "
+                  "\"simple.bandwidth_ratio\"");
     check_refusal(arena, arena_print(arena, "%s, %s", good, good),
                   "$.fabrics[1]: a second row of kind \"wire\" from the same speed on");
     static const char POINT[] = "{\"rank_count\": 4, \"ratio\": 0.5}";

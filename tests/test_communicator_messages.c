@@ -1,4 +1,4 @@
-#include "executor/shared_memory.h"
+#include "executor/launcher/shared_memory.h"
 #include "tests/ranks.h"
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
+#include "executor/launcher/shared_memory.h"
 #include "executor/plugin.h"
-#include "executor/shared_memory.h"
 #include "tests/rank_sequence.h"
 #include "tests/test.h"
 
@@ -49,7 +49,8 @@ static bool open_here(const struct backend *backend, const struct transport **tr
     return true;
 }
 
-static int sequence_main(int real_bytes, enum precision compute, int longest, bool is_host)
+static int sequence_main(int real_bytes, enum precision compute, int longest, int operations,
+                         bool is_host)
 {
     struct backend backend = rank_backend_at(real_bytes, compute, is_host);
     const struct transport *transport;
@@ -60,7 +61,7 @@ static int sequence_main(int real_bytes, enum precision compute, int longest, bo
                                 .compute = compute,
                                 .rank_count = place.rank_count,
                                 .group_count = 6,
-                                .operation_count = 150,
+                                .operation_count = operations,
                                 .longest = longest,
                                 .seed = 21};
     bool is_well = sequence_run(transport, communicator, place.rank, &sequence);
@@ -125,9 +126,14 @@ static int size_main(void)
 
 static int rank_main(const char *what)
 {
-    if (strcmp(what, "sequence") == 0) return sequence_main(4, PRECISION_BF16, 700, true);
-    if (strcmp(what, "sequence-wide") == 0) return sequence_main(8, PRECISION_FP32, 3000, true);
-    if (strcmp(what, "sequence-device") == 0) return sequence_main(4, PRECISION_FP16, 300, false);
+    if (strcmp(what, "sequence") == 0) return sequence_main(4, PRECISION_BF16, 700, 150, true);
+    if (strcmp(what, "sequence-wide") == 0)
+        return sequence_main(8, PRECISION_FP32, 3000, 150, true);
+    if (strcmp(what, "sequence-device") == 0)
+        return sequence_main(4, PRECISION_FP16, 300, 150, false);
+    // More than what connections hold by themselves, in both directions at once.
+    if (strcmp(what, "sequence-long") == 0)
+        return sequence_main(8, PRECISION_FP32, 200000, 12, true);
     return strcmp(what, "abort") == 0 ? abort_main() : size_main();
 }
 
@@ -137,6 +143,13 @@ static void operations_between_hosts_have_the_bits_of_plain_sums(void **state)
     assert_int_equal(run_mpirun("3", "1", "sequence"), 0);
     assert_int_equal(run_mpirun("4", "2", "sequence-wide"), 0);
     assert_int_equal(run_mpirun("5", "2", "sequence-device"), 0);
+    assert_int_equal(run_mpirun("8", "3", "sequence"), 0);
+}
+
+static void long_exchanges_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    assert_int_equal(run_mpirun("3", "2", "sequence-long"), 0);
 }
 
 static void ranks_of_one_host_need_mpi_only_to_meet(void **state)
@@ -176,6 +189,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_between_hosts_have_the_bits_of_plain_sums),
+        cmocka_unit_test(long_exchanges_do_not_wait_for_each_other),
         cmocka_unit_test(ranks_of_one_host_need_mpi_only_to_meet),
         cmocka_unit_test(an_abort_reaches_ranks_of_other_hosts),
         cmocka_unit_test(messages_of_another_size_are_told),

@@ -154,7 +154,7 @@ static void a_plan_gets_the_table_of_its_precision(void **state)
     assert_int_equal(backend_at(half, PRECISION_FP16)->compute, PRECISION_FP16);
     assert_int_equal(backend_at(half, PRECISION_BF16)->compute_bytes, 2);
     assert_int_equal(backend_at(half, PRECISION_FP32)->compute_bytes, 4);
-    // Products of fp8 are computed in bf16.
+    // What runs no products in fp8: such plans are refused.
     assert_int_equal(backend_at(half, PRECISION_FP8)->compute, PRECISION_BF16);
 }
 

@@ -52,12 +52,13 @@ static void assert_close(const char *what, const float *found, const float *expe
 
 // The state of an optimizer in the memory of a back end; the host's image of it.
 enum { WEIGHTS, GRADIENTS, FIRST, SECOND, DIRECTION, STATES };
-struct state {
+struct backend_state {
     float host[STATES][COUNT];
     uint16_t rounded[COUNT];
 };
 
-static void update_there(const struct world *world, struct state *state, struct update_call call)
+static void update_there(const struct world *world, struct backend_state *state,
+                         struct update_call call)
 {
     void *memory[STATES], *rounded;
     const struct backend *b = world->backend;
@@ -86,7 +87,7 @@ static void update_there(const struct world *world, struct state *state, struct 
     b->release(world->device, rounded);
 }
 
-static void check_rounded(const struct state *state)
+static void check_rounded(const struct backend_state *state)
 {
     for (int i = 0; i < COUNT; i++) {
         uint32_t bits = (uint32_t)state->rounded[i] << 16;
@@ -103,7 +104,7 @@ static void check_update(struct draw *draw, const struct world *cpu, const struc
                          struct update_call call)
 {
     char what[64];
-    struct state *expected = malloc(sizeof *expected), *found = malloc(sizeof *found);
+    struct backend_state *expected = malloc(sizeof *expected), *found = malloc(sizeof *found);
     assert_true(expected && found);
     memset(expected, 0, sizeof *expected);
     for (int i = 0; i < STATES; i++)

@@ -15,14 +15,14 @@
 
 enum { SHAPE_MAX = 512, SEQ = 2048 };
 
-struct shape {
+struct sdpa_case {
     char name[96];
     int64_t heads, kv_heads, width, value_width;
     int causal;
 };
 
 struct shapes {
-    struct shape at[SHAPE_MAX];
+    struct sdpa_case at[SHAPE_MAX];
     int count;
 };
 
@@ -32,17 +32,17 @@ static void add_shape(struct shapes *shapes, const char *model, const struct blo
     const struct tensor *q = &block->tensors[op->inputs[0]];
     const struct tensor *k = &block->tensors[op->inputs[1]];
     const struct tensor *v = &block->tensors[op->inputs[2]];
-    struct shape shape = {.heads = q->extents[2].size,
-                          .kv_heads = k->extents[2].size,
-                          .width = q->extents[3].size,
-                          .value_width = v->extents[3].size,
-                          .causal = op->causal};
+    struct sdpa_case shape = {.heads = q->extents[2].size,
+                              .kv_heads = k->extents[2].size,
+                              .width = q->extents[3].size,
+                              .value_width = v->extents[3].size,
+                              .causal = op->causal};
     // These go to the products and the masked softmax, whatever cuDNN says.
     bool is_special = op->softcap > 0 || op->alibi || op->dropout_ratio > 0 || op->window > 0 ||
                       (op->input_count > 3);
     if (is_special) return;
     for (int i = 0; i < shapes->count; i++) {
-        const struct shape *other = &shapes->at[i];
+        const struct sdpa_case *other = &shapes->at[i];
         if (other->heads == shape.heads && other->kv_heads == shape.kv_heads &&
             other->width == shape.width && other->value_width == shape.value_width &&
             other->causal == shape.causal)
@@ -83,7 +83,7 @@ static void ask(const char *folder, const struct shapes *shapes)
     FILE *questions = fdopen(file, "w");
     assert_non_null(questions);
     for (int i = 0; i < shapes->count; i++) {
-        const struct shape *s = &shapes->at[i];
+        const struct sdpa_case *s = &shapes->at[i];
         fprintf(questions, "%d 1 %lld %lld %d %d %lld %lld %d\n", i, (long long)s->heads,
                 (long long)s->kv_heads, SEQ, SEQ, (long long)s->width, (long long)s->value_width,
                 s->causal);
@@ -96,7 +96,7 @@ static void ask(const char *folder, const struct shapes *shapes)
     for (int index, configs; fgets(line, sizeof line, answers); lines++) {
         char direction[16];
         assert_int_equal(sscanf(line, "%d %15s %d", &index, direction, &configs), 3);
-        const struct shape *s = &shapes->at[index];
+        const struct sdpa_case *s = &shapes->at[index];
         if (configs == 0) {
             printf("# no engine %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
                    direction, s->name, (long long)s->heads, (long long)s->kv_heads,

@@ -1,4 +1,4 @@
-#include "executor/expert_rows.h"
+#include "executor/engine/expert_rows.h"
 #include "tests/draw.h"
 #include "tests/test.h"
 
@@ -6,7 +6,7 @@
 
 enum { BATCH = 3, SEQ = 5, EXPERTS = 6, COLUMNS = 4, DRAWS = 300 };
 
-struct table {
+struct row_table {
     struct expert_rows rows;
     bool chosen[BATCH][SEQ][EXPERTS];  // of the whole
 };
@@ -33,7 +33,7 @@ static bool is_in(const struct held *box, int64_t batch, int64_t seq, int64_t ex
 }
 
 // What of the whole is known: a box of it, the rest of the table stays false.
-static void draw_table(struct arena *arena, struct draw *draw, struct table *table)
+static void draw_table(struct arena *arena, struct draw *draw, struct row_table *table)
 {
     struct held known = box_drawn(draw);
     bool part[BATCH * SEQ * EXPERTS];
@@ -52,7 +52,7 @@ static void draw_table(struct arena *arena, struct draw *draw, struct table *tab
 }
 
 // The place in memory of every row of a box: by expert, then by token; -1 where there is none.
-static int64_t place_rows(const struct table *table, const struct held *box,
+static int64_t place_rows(const struct row_table *table, const struct held *box,
                           int64_t place[BATCH][SEQ][EXPERTS])
 {
     int64_t count = 0;
@@ -65,7 +65,7 @@ static int64_t place_rows(const struct table *table, const struct held *box,
     return count;
 }
 
-static struct held known_box(const struct table *table, struct draw *draw)
+static struct held known_box(const struct row_table *table, struct draw *draw)
 {
     struct held known = {.rank = ROWS_RANK}, box = box_drawn(draw);
     memcpy(known.first, table->rows.first, sizeof table->rows.first);
@@ -74,7 +74,8 @@ static struct held known_box(const struct table *table, struct draw *draw)
     return held_overlap(&known, &box);
 }
 
-static void check_routing(struct arena *arena, const struct table *table, const struct held *box)
+static void check_routing(struct arena *arena, const struct row_table *table,
+                          const struct held *box)
 {
     int64_t place[BATCH][SEQ][EXPERTS], count = place_rows(table, box, place);
     const struct kernel_routing *routing = expert_rows_routing(arena, &table->rows, box);
@@ -93,7 +94,8 @@ static void check_routing(struct arena *arena, const struct table *table, const 
     }
 }
 
-static void check_choices(struct arena *arena, const struct table *table, const struct held *box)
+static void check_choices(struct arena *arena, const struct row_table *table,
+                          const struct held *box)
 {
     bool *chosen = ARENA_NEW(arena, bool, box->elements + BATCH * SEQ * EXPERTS);
     expert_rows_read(&table->rows, box, chosen);
@@ -106,7 +108,7 @@ static void check_choices(struct arena *arena, const struct table *table, const 
             }
 }
 
-static void check_walk(const struct table *table, const struct held *source,
+static void check_walk(const struct row_table *table, const struct held *source,
                        const struct held *target)
 {
     int64_t from[BATCH][SEQ][EXPERTS], to[BATCH][SEQ][EXPERTS], next = 0, shared = 0, walked = 0;
@@ -133,7 +135,7 @@ static void check_walk(const struct table *table, const struct held *source,
 static void boxes_have_the_rows_that_were_chosen_in_them(void **state)
 {
     struct draw draw = draw_start("rows of boxes", 11);
-    struct table table = {0};
+    struct row_table table = {0};
     for (int i = 0; i < DRAWS; i++) {
         draw_table(*state, &draw, &table);
         struct held box = known_box(&table, &draw);
@@ -145,7 +147,7 @@ static void boxes_have_the_rows_that_were_chosen_in_them(void **state)
 static void a_walk_meets_every_row_that_two_boxes_share(void **state)
 {
     struct draw draw = draw_start("shared rows", 12);
-    struct table table = {0};
+    struct row_table table = {0};
     for (int i = 0; i < DRAWS; i++) {
         draw_table(*state, &draw, &table);
         struct held source = known_box(&table, &draw), target = known_box(&table, &draw);
@@ -157,7 +159,7 @@ static void a_walk_meets_every_row_that_two_boxes_share(void **state)
 static void what_lies_outside_is_not_known(void **state)
 {
     struct draw draw = draw_start("known boxes", 13);
-    struct table table = {0};
+    struct row_table table = {0};
     draw_table(*state, &draw, &table);
     for (int d = 0; d < ROWS_COLUMN; d++) {
         table.rows.first[d] = 1;
@@ -177,12 +179,38 @@ static void what_lies_outside_is_not_known(void **state)
     }
 }
 
+// Of a table that is known in whole sequences: the n-th of a sequence to choose an expert has a row
+// while n <= capacity.
+static void the_first_of_a_sequence_have_room(void **state)
+{
+    struct draw draw = draw_start("capacities", 3);
+    for (int n = 0; n < DRAWS; n++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct row_table table = {0};
+        do
+            draw_table(*state, &draw, &table);
+        while (table.rows.count[ROWS_SEQ] != SEQ);
+        int capacity = draw_int(&draw, 1, SEQ);
+        expert_rows_drop(&table.rows, capacity);
+        for (int64_t b = 0; b < BATCH; b++)
+            for (int64_t e = 0; e < EXPERTS; e++)
+                for (int64_t s = 0, count = 0; s < SEQ; s++) {
+                    count += table.chosen[b][s][e];
+                    table.chosen[b][s][e] = table.chosen[b][s][e] && count <= capacity;
+                }
+        struct held box = known_box(&table, &draw);
+        check_routing(*state, &table, &box);
+        arena_reset(*state, mark);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_have_the_rows_that_were_chosen_in_them),
         cmocka_unit_test(a_walk_meets_every_row_that_two_boxes_share),
         cmocka_unit_test(what_lies_outside_is_not_known),
+        cmocka_unit_test(the_first_of_a_sequence_have_room),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

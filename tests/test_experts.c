@@ -247,7 +247,9 @@ static void layers_without_experts_are_a_kind_of_their_own(void **state)
 {
     static const char QWEN[] =
         "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 6, \"decoder_sparse_step\": 2, "
-        "\"mlp_only_layers\": [3], \"num_experts\": 4, \"num_experts_per_tok\": 1}";
+        "\"mlp_only_layers\": [3], \"num_experts\": 4, \"num_experts_per_tok\": 1, \"vocab_size\": "
+        "32, \"hidden_size\": 64, \"intermediate_size\": 48, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 2, \"moe_intermediate_size\": 16}";
     struct graph *graph = tiny_graph(*state, QWEN, &FLASH);
     static const char *const EXPECTED[] = {"layer.dense", "layer",       "layer.dense",
                                            "layer.dense", "layer.dense", "layer"};

@@ -1,7 +1,7 @@
 #include "tests/test.h"
 
 #include "models/op.h"
-#include "plan/fusion.h"
+#include "plan/lower/fusion.h"
 #include "plan/passes.h"
 #include "tests/priced.h"
 #include "tests/tiny_models.h"

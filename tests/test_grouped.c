@@ -24,14 +24,14 @@ struct world {
 };
 
 // What is the same of all arrays of a case.
-struct shape {
+struct grouped_shape {
     enum form form;
     int experts, hidden, ffn;
     bool adds;
     int64_t rows_of[EXPERT_MOST + 1];
 };
 
-static struct kernel_array rows_of_experts(const struct shape *of, enum dim dim, int width)
+static struct kernel_array rows_of_experts(const struct grouped_shape *of, enum dim dim, int width)
 {
     struct kernel_array array = {
         .rank = 4, .element = ELEMENT_COMPUTE, .dims = {DIM_BATCH, DIM_SEQ, DIM_EXPERT, dim}};
@@ -41,7 +41,7 @@ static struct kernel_array rows_of_experts(const struct shape *of, enum dim dim,
     return array;
 }
 
-static struct kernel_array parameters(const struct shape *of, enum element element)
+static struct kernel_array parameters(const struct grouped_shape *of, enum element element)
 {
     struct kernel_array array = {
         .rank = 3, .element = element, .dims = {DIM_EXPERT, DIM_HIDDEN, DIM_FFN}};
@@ -51,7 +51,7 @@ static struct kernel_array parameters(const struct shape *of, enum element eleme
     return array;
 }
 
-static int64_t elements_of(const struct shape *of, const struct kernel_array *array)
+static int64_t elements_of(const struct grouped_shape *of, const struct kernel_array *array)
 {
     if (!array_is_ragged(array)) return array_elements(array);
     return of->rows_of[of->experts] * array_last(array);
@@ -63,7 +63,7 @@ static int bytes_of(const struct world *world, const struct kernel_array *array)
 }
 
 // On the device, with a few more behind that must stay as they are. `data` is the host's.
-static void *to_device(const struct world *world, const struct shape *of,
+static void *to_device(const struct world *world, const struct grouped_shape *of,
                        const struct kernel_array *array, const void *data)
 {
     void *memory;
@@ -89,7 +89,7 @@ static void *draw_numbers(struct draw *draw, const struct world *world,
 }
 
 // One expert's call, cut by hand.
-static void cut(const struct world *world, const struct shape *of, int expert,
+static void cut(const struct world *world, const struct grouped_shape *of, int expert,
                 struct kernel_array *array)
 {
     int64_t first = array_is_ragged(array) ? of->rows_of[expert] * array_last(array)
@@ -99,7 +99,7 @@ static void cut(const struct world *world, const struct shape *of, int expert,
     if (array_is_ragged(array)) array->sizes[1] = of->rows_of[expert + 1] - of->rows_of[expert];
 }
 
-static void run_each(const struct world *world, const struct shape *of,
+static void run_each(const struct world *world, const struct grouped_shape *of,
                      const struct kernel_call *call)
 {
     for (int e = 0; e < of->experts; e++) {
@@ -112,7 +112,8 @@ static void run_each(const struct world *world, const struct shape *of,
     }
 }
 
-static struct kernel_call call_of(const struct shape *of, const struct op *op, enum element result)
+static struct kernel_call call_of(const struct grouped_shape *of, const struct op *op,
+                                  enum element result)
 {
     struct kernel_array hidden = rows_of_experts(of, DIM_HIDDEN, of->hidden);
     struct kernel_array ffn = rows_of_experts(of, DIM_FFN, of->ffn);
@@ -152,13 +153,13 @@ static void compare(const struct world *world, const struct kernel_array *array,
 }
 
 // How many groups it took; on a GPU nobody counts.
-static int64_t check(struct draw *draw, const struct world *world, const struct shape *of,
+static int64_t check(struct draw *draw, const struct world *world, const struct grouped_shape *of,
                      enum element result)
 {
     static float numbers[ELEMENT_MOST + CANARY];
     static char found[sizeof numbers], expected[sizeof numbers];
     const struct op op = {.kind = OP_CONTRACT, .scalar = 1};
-    struct shape shape = *of;
+    struct grouped_shape shape = *of;
     struct kernel_routing routing = {.expert_count = of->experts, .rows_of = shape.rows_of};
     struct kernel_call call = call_of(of, &op, result), other;
     struct kernel_array *out = &call.outputs[0];
@@ -188,7 +189,7 @@ static int64_t check(struct draw *draw, const struct world *world, const struct 
 }
 
 // Some experts without rows, or all of them.
-static void draw_rows(struct draw *draw, struct shape *of)
+static void draw_rows(struct draw *draw, struct grouped_shape *of)
 {
     int kind = draw_int(draw, 0, 5);
     for (int e = 0; e < of->experts; e++) {
@@ -197,7 +198,7 @@ static void draw_rows(struct draw *draw, struct shape *of)
     }
 }
 
-static int busy_experts(const struct shape *of)
+static int busy_experts(const struct grouped_shape *of)
 {
     int count = 0;
     for (int e = 0; e < of->experts; e++)
@@ -218,13 +219,13 @@ static struct world open_world(enum precision precision)
     return world;
 }
 
-static struct shape draw_shape(struct draw *draw, int grain)
+static struct grouped_shape draw_shape(struct draw *draw, int grain)
 {
-    struct shape of = {.form = (enum form)draw_int(draw, 0, FORM_COUNT - 1),
-                       .experts = draw_int(draw, 2, 9),
-                       .hidden = grain * draw_int(draw, 1, WIDTH_MOST / grain),
-                       .ffn = grain * draw_int(draw, 1, WIDTH_MOST / grain),
-                       .adds = draw_int(draw, 0, 1)};
+    struct grouped_shape of = {.form = (enum form)draw_int(draw, 0, FORM_COUNT - 1),
+                               .experts = draw_int(draw, 2, 9),
+                               .hidden = grain * draw_int(draw, 1, WIDTH_MOST / grain),
+                               .ffn = grain * draw_int(draw, 1, WIDTH_MOST / grain),
+                               .adds = draw_int(draw, 0, 1)};
     draw_rows(draw, &of);
     return of;
 }
@@ -237,7 +238,7 @@ static void a_group_is_its_products_one_by_one(void **state)
     for (int p = 0; p < 2; p++) {
         struct world world = open_world(PRECISIONS[p]);
         for (int trial = 0; trial < 60; trial++) {
-            struct shape of = draw_shape(&draw, p == 0 ? 1 : 8);
+            struct grouped_shape of = draw_shape(&draw, p == 0 ? 1 : 8);
             int64_t groups = check(&draw, &world, &of, ELEMENT_COMPUTE);
             expect_groups(groups, busy_experts(&of) > 1);
         }
@@ -252,7 +253,8 @@ static void many_experts_are_one_group(void **state)
     struct draw draw = draw_start("many experts", 6);
     struct world world = open_world(PRECISION_BF16);
     for (int trial = 0; trial < 3; trial++) {
-        struct shape of = {.form = (enum form)trial, .experts = EXPERT_MOST, .hidden = 8, .ffn = 8};
+        struct grouped_shape of = {
+            .form = (enum form)trial, .experts = EXPERT_MOST, .hidden = 8, .ffn = 8};
         draw_rows(&draw, &of);
         of.rows_of[of.experts] += 1;
         expect_groups(check(&draw, &world, &of, ELEMENT_COMPUTE), busy_experts(&of) > 1);
@@ -267,7 +269,7 @@ static void what_the_library_refuses_runs_one_by_one(void **state)
     struct draw draw = draw_start("refused groups", 7);
     struct world world = open_world(PRECISION_BF16);
     for (int trial = 0; trial < 20; trial++) {
-        struct shape of = draw_shape(&draw, 8);
+        struct grouped_shape of = draw_shape(&draw, 8);
         of.form = WEIGHT_GRADIENT;
         expect_groups(check(&draw, &world, &of, ELEMENT_FP32), 0);
         // Nor does a refusal hold for others.

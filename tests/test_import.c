@@ -18,6 +18,25 @@ static void keep_warning(void *context, const char *line)
     snprintf(warnings->last, sizeof warnings->last, "%s", line);
 }
 
+// Of a config named without-KEY, or defaults, the absent dimension is refused by its name; where it
+// is none, what was taken is said.
+static bool is_refused_by_name(const char *name, const struct model_config *config,
+                               const struct err *err)
+{
+    const char *key = strstr(name, "-without-");
+    if (!key && !strstr(name, "-defaults") && !strstr(name, "-ffn") && !strstr(name, "-no-"))
+        return false;
+    if (config && key) {
+        assert_non_null(config->notes[0]);
+        assert_non_null(strstr(config->notes[0], key + strlen("-without-")));
+    }
+    if (config) return false;
+    assert_int_equal(err->kind, ERR_INPUT);
+    assert_non_null(strstr(err->text, "missing \""));
+    if (key) assert_non_null(strstr(err->text, key + strlen("-without-")));
+    return true;
+}
+
 static int check_counts(const char *table, const char *folder)
 {
     FILE *file = fopen(table, "r");
@@ -31,6 +50,11 @@ static int check_counts(const char *table, const char *folder)
         struct err err = {0};
         const char *path = arena_print(&arena, "%s/%s.json", folder, name);
         struct model_config *config = model_load(&arena, path, NULL, NULL, &err);
+        checked++;
+        if (is_refused_by_name(name, config, &err)) {
+            arena_free(&arena);
+            continue;
+        }
         assert_string_equal(err.text, "");
         for (int flash = 0; flash < 2; flash++) {
             struct import_options options = {flash, !flash, flash ? 1024 : 0};
@@ -41,7 +65,6 @@ static int check_counts(const char *table, const char *folder)
             }
         }
         arena_free(&arena);
-        checked++;
     }
     fclose(file);
     return checked;
@@ -65,11 +88,11 @@ static const struct {
     const char *file, *text;
 } BAD_CONFIGS[] = {
     {"activation", "1:39: $.hidden_act: unknown activation \"mish\"; known: gelu, gelu_fast, "
-                   "gelu_new, gelu_pytorch_tanh, relu, relu2, silu, swish"},
+                   "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
     {"bool", "1:43: $.attention_bias: expected true or false, found a string"},
     {"dbrx_activation",
      "1:62: $.ffn_config.ffn_act_fn.name: unknown activation \"mish\"; known: gelu, gelu_fast, "
-     "gelu_new, gelu_pytorch_tanh, relu, relu2, silu, swish"},
+     "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
     {"dbrx_ffn", "1:38: $.ffn_config: expected an object, found an array"},
     {"dbrx_heads", "1:39: $.attn_config: 3 key-value heads do not divide 16 heads"},
     {"dbrx_top_k", "1:38: $.ffn_config: a token cannot go to 5 of 4 experts"},
@@ -97,9 +120,10 @@ static const struct {
     {"model_type",
      "3:17: $.model_type: unknown \"foo\"; known: bert, bloom, dbrx, deepseek_v2, deepseek_v3, "
      "falcon, gemma, gemma2, gemma3_text, glm4_moe, gpt2, gpt_neox, gpt_oss, grok-1, grok1, "
-     "kimi_k2, llama, "
+     "kimi_k2, llama, llama4_text, "
      "mistral, "
-     "mixtral, nemotron, opt, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, starcoder2"},
+     "mixtral, nemotron, opt, phi3, qwen2, qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, "
+     "qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_moe_text, qwen3_vl_text, starcoder2"},
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"syntax", "2:17: not valid JSON from here on"},
@@ -130,10 +154,10 @@ static void an_unknown_key_is_ignored_and_a_near_miss_told(void **state)
         model_load(*state, "tests/data/config_near_miss.json", keep_warning, &warnings, &err);
     assert_non_null(config);
     assert_int_equal(warnings.count, 1);
-    assert_string_equal(warnings.last, "tests/data/config_near_miss.json: \"hiden_size\" is not "
-                                       "known, did you mean \"hidden_size\"?");
+    assert_string_equal(warnings.last, "tests/data/config_near_miss.json: \"rms_norm_ep\" is not "
+                                       "known, did you mean \"rms_norm_eps\"?");
     assert_string_equal(config->name, "config_near_miss");
-    assert_int_equal(json_count(&config->config, &err), 3);
+    assert_int_equal(json_count(&config->config, &err), 8);
     assert_string_equal(config->model_type, "llama");
     struct import_options options = {0};
     assert_int_equal(model_graph(*state, config, &options)->hidden, 4096);
@@ -150,7 +174,8 @@ static void an_error_set_before_is_kept(void **state)
 static void a_config_inside_another_file_is_read_in_place(void **state)
 {
     static const char TEXT[] =
-        "{\"model\": {\"config\": {\"model_type\": \"gpt2\", \"n_layer\": 3}}}";
+        "{\"model\": {\"config\": {\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 768, "
+        "\"n_head\": 12, \"n_positions\": 1024, \"vocab_size\": 50257}}}";
     struct err err = {0};
     struct json_document document;
     assert_true(json_parse(*state, "plan.json", TEXT, strlen(TEXT), &document, &err));

@@ -11,7 +11,7 @@
 
 enum { DRAWS = 60, SEED = 45 };
 
-struct question {
+struct inject_question {
     struct evaluation_request request;
     struct evaluation evaluation;
 };
@@ -21,10 +21,10 @@ static void no_error(const struct err *err)
     assert_string_equal(err->text, "");
 }
 
-static struct question *ask(struct arena *arena, const char *model, const char *cluster,
-                            const char *stack, struct parallel parallel, int64_t batch)
+static struct inject_question *ask(struct arena *arena, const char *model, const char *cluster,
+                                   const char *stack, struct parallel parallel, int64_t batch)
 {
-    struct question *question = ARENA_NEW(arena, struct question, 1);
+    struct inject_question *question = ARENA_NEW(arena, struct inject_question, 1);
     struct evaluation_request *request = &question->request;
     struct err err = {0};
     request->model = model_load(arena, model, NULL, NULL, &err);
@@ -59,7 +59,7 @@ static struct parallel degrees(int tp, int pp, int dp)
     return parallel;
 }
 
-static struct injection_result play(struct arena *arena, const struct question *question,
+static struct injection_result play(struct arena *arena, const struct inject_question *question,
                                     const struct injection_cause *causes, int count, double jitter,
                                     bool want_trace)
 {
@@ -75,7 +75,7 @@ static struct injection_result play(struct arena *arena, const struct question *
     return result;
 }
 
-static double step_with(struct arena *arena, const struct question *question,
+static double step_with(struct arena *arena, const struct inject_question *question,
                         struct injection_cause cause)
 {
     return play(arena, question, &cause, 1, 0, false).step_s;
@@ -89,7 +89,7 @@ static void is_near(double found, double wanted, double tolerance_ratio)
 
 static void nothing_injected_is_the_plan(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt2", "dgx-a100-80g", "megatron-core", degrees(2, 2, 2), 64);
     double step_s = question->evaluation.simulation->cost.step_s;
     struct injection_result result = play(*state, question, NULL, 0, 0, false);
@@ -102,7 +102,7 @@ static void nothing_injected_is_the_plan(void **state)
 // what two slow ones do, which is the compute of the step half as long again.
 static void a_slow_rank_holds_up_its_whole_tensor_parallel_group(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt3-1.3b", "dgx-a100-80g", "megatron-core", degrees(8, 1, 1), 16);
     struct injection_cause one = {INJECT_RANK, 5, 5, 1.5}, all = {INJECT_RANK, 0, 7, 1.5};
     struct injection_result result = play(*state, question, &one, 1, 0, false);
@@ -123,8 +123,8 @@ static void a_slow_rank_holds_up_its_whole_tensor_parallel_group(void **state)
 
 // The oracle: every rank has a timeline, as slow as the slowest rank of its tensor-parallel group,
 // which is that of its neighbours.
-static double unfolded_s(struct arena *arena, const struct question *question, int tp, int pp,
-                         const double *slowdown)
+static double unfolded_s(struct arena *arena, const struct inject_question *question, int tp,
+                         int pp, const double *slowdown)
 {
     struct arena scratch = {0};
     int rank_count = (int)parallel_rank_count(&question->request.parallel);
@@ -150,7 +150,7 @@ static void folded_timelines_equal_those_of_all_ranks(void **state)
     for (int i = 0; i < DRAWS; i++) {
         int tp = 1 << draw_int(&draw, 0, 2), pp = 1 << draw_int(&draw, 0, 2);
         int dp = 16 / tp / pp;
-        struct question *question =
+        struct inject_question *question =
             ask(*state, "gpt2", "dgx-a100-80g-x2", "megatron-core", degrees(tp, pp, dp), 64);
         struct injection_cause causes[3];
         double slowdown[16];
@@ -174,7 +174,7 @@ static void folded_timelines_equal_those_of_all_ranks(void **state)
 // Both nodes of a ring: it goes round at the pace of the slower, as if both had lost as much.
 static void a_degraded_nic_slows_the_ring_that_crosses_it(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt2-xl", "dgx-a100-80g-x2", "megatron-core", degrees(1, 1, 16), 64);
     double half_s = step_with(*state, question, (struct injection_cause){INJECT_NIC, 1, 1, 0.5});
     struct cluster *slower = ARENA_NEW(*state, struct cluster, 1);
@@ -205,7 +205,7 @@ static void a_degraded_nic_slows_the_ring_that_crosses_it(void **state)
 // collectives of the ranks behind it.
 static void only_what_crosses_a_link_is_slowed(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt2", "dgx-a100-80g", "megatron-core", degrees(4, 1, 2), 64);
     double planned_s = question->evaluation.simulation->cost.step_s;
     is_near(step_with(*state, question, (struct injection_cause){INJECT_NIC, 0, 0, 0.1}), planned_s,
@@ -220,7 +220,7 @@ static void only_what_crosses_a_link_is_slowed(void **state)
 // Two pipelines on two nodes each: only the one on the degraded node hops slowly.
 static void hops_of_a_degraded_node_take_longer(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt3-1.3b", "dgx-a100-80g-x2", "megatron-core", degrees(8, 2, 1), 8);
     double planned_s = question->evaluation.simulation->cost.step_s;
     double step_s = step_with(*state, question, (struct injection_cause){INJECT_NIC, 0, 0, 0.01});
@@ -255,7 +255,7 @@ static void a_hop_takes_as_long_as_its_slower_end(void **state)
 
 static void causes_compose(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt3-1.3b", "dgx-a100-80g-x4", "megatron-core", degrees(2, 2, 8), 64);
     const struct injection_cause causes[] = {
         {INJECT_RANK, 9, 9, 1.3}, {INJECT_NIC, 2, 2, 0.3}, {INJECT_LINK, 3, 3, 0.2}};
@@ -280,7 +280,7 @@ static void expert_parallel_ranks_move_in_step(void **state)
 {
     struct parallel parallel = degrees(1, 1, 8);
     parallel.degree[AXIS_EP] = 8;
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "mixtral-8x7b", "dgx-h100", "megatron-core", parallel, 16);
     struct injection_cause one = {INJECT_RANK, 2, 2, 1.2}, all = {INJECT_RANK, 0, 7, 1.2};
     struct injection_result result = play(*state, question, &one, 1, 0, false);
@@ -290,7 +290,7 @@ static void expert_parallel_ranks_move_in_step(void **state)
 
 static void jitter_costs_more_the_wider_it_is(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt2", "dgx-a100-80g", "megatron-core", degrees(2, 2, 2), 64);
     double before_s = question->evaluation.simulation->cost.step_s;
     for (double ratio = 0.01; ratio < 0.2; ratio *= 2) {
@@ -305,7 +305,7 @@ static void jitter_costs_more_the_wider_it_is(void **state)
 // draws, 1.4236 deviations above the mean of 8 (Teichroew 1956, Annals of Mathematical Statistics).
 static void jitter_is_the_expected_maximum_over_ranks(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt3-1.3b", "dgx-a100-80g", "megatron-core", degrees(8, 1, 1), 2048);
     const struct cost *cost = &question->evaluation.simulation->cost;
     struct injection_result result = play(*state, question, NULL, 0, 0.05, false);
@@ -315,7 +315,7 @@ static void jitter_is_the_expected_maximum_over_ranks(void **state)
 
 static void a_trace_shows_who_waits(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt2", "dgx-a100-80g-x128", "megatron-core", degrees(4, 2, 128), 1024);
     struct injection_cause cause = {INJECT_RANK, 201, 201, 1.2};
     struct injection_result result = play(*state, question, &cause, 1, 0, true);
@@ -347,7 +347,7 @@ static void a_trace_shows_who_waits(void **state)
 
 static void what_is_not_there_is_named(void **state)
 {
-    struct question *question =
+    struct inject_question *question =
         ask(*state, "gpt2", "dgx-a100-80g", "megatron-core", degrees(2, 2, 2), 64);
     static const char *const WANTED[] = {"--slow-rank: the plan has ranks 0 to 7, found 8",
                                          "--degraded-nic: the plan has nodes 0 to 0, found 8",

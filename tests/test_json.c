@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-struct link {
+struct link_record {
     const char *kind;
     int gpus;
     int64_t memory_bytes;
@@ -12,16 +12,16 @@ struct link {
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_TEXT(struct link, kind)},
-    {JSON_INT(struct link, gpus, 1, 64)},
-    {JSON_OPT_I64(struct link, memory_bytes, 1, 1e18)},
-    {JSON_F64(struct link, latency_s, 0, 1)},
-    {JSON_OPT_BOOL(struct link, rail)},
+    {JSON_TEXT(struct link_record, kind)},
+    {JSON_INT(struct link_record, gpus, 1, 64)},
+    {JSON_OPT_I64(struct link_record, memory_bytes, 1, 1e18)},
+    {JSON_F64(struct link_record, latency_s, 0, 1)},
+    {JSON_OPT_BOOL(struct link_record, rail)},
     {JSON_OPT_ANY("nics")},
     {0},
 };
 
-static const char *read_link(struct arena *arena, const char *text, struct link *link)
+static const char *read_link(struct arena *arena, const char *text, struct link_record *link)
 {
     struct err err = {0};
     struct json_document document;
@@ -34,13 +34,13 @@ static const char *read_link(struct arena *arena, const char *text, struct link 
 
 static void check(void **state, const char *text, const char *message)
 {
-    struct link link = {0};
+    struct link_record link = {0};
     assert_string_equal(read_link(*state, text, &link), message);
 }
 
 static void a_good_object_fills_its_struct(void **state)
 {
-    struct link link = {.memory_bytes = 5};
+    struct link_record link = {.memory_bytes = 5};
     const char *text =
         "{\"kind\": \"nv\\u00b5\", \"gpus\": 8, \"latency_s\": 2.5e-6, \"rail\": true}";
     assert_string_equal(read_link(*state, text, &link), "");
@@ -53,7 +53,7 @@ static void a_good_object_fills_its_struct(void **state)
 
 static void a_whole_number_may_have_an_exponent(void **state)
 {
-    struct link link = {0};
+    struct link_record link = {0};
     const char *text =
         "{\"kind\": \"x\", \"gpus\": 8, \"latency_s\": 0, \"memory_bytes\": 450e9, \"rail\": null}";
     assert_string_equal(read_link(*state, text, &link), "");
@@ -63,10 +63,14 @@ static void a_whole_number_may_have_an_exponent(void **state)
 static void keys_are_checked(void **state)
 {
     check(state, "{\"kind\": \"x\",\n \"gpus\": 8}", "x.json:1:1: $: missing \"latency_s\"");
-    check(state, "{\"kind\": \"x\",\n \"zzz\": 8}", "x.json:2:2: $.zzz: unknown key");
+    check(state, "{\"kind\": \"x\",\n \"zzz\": 8}",
+          "x.json:2:2: $.zzz: unknown key; 1:1: $: missing \"gpus\", \"latency_s\"");
     check(state, "{\"kind\": \"x\", \"latency\": 8}",
-          "x.json:1:15: $.latency: unknown key, did you mean \"latency_s\"?");
-    check(state, "{\"Kind\": \"x\"}", "x.json:1:2: $.Kind: unknown key, did you mean \"kind\"?");
+          "x.json:1:15: $.latency: unknown key, did you mean \"latency_s\"?; 1:1: $: missing "
+          "\"gpus\"");
+    check(state, "{\"Kind\": \"x\"}",
+          "x.json:1:2: $.Kind: unknown key, did you mean \"kind\"?; 1:1: $: missing \"gpus\", "
+          "\"latency_s\"");
     check(state, "{\"kind\": \"x\", \"gpus\": 1, \"latency_s\": 1, \"kind\": \"y\"}",
           "x.json:1:42: $.kind: duplicate key");
     check(state, "[1]", "x.json:1:1: $: expected an object, found an array");
@@ -136,7 +140,8 @@ static void nesting_is_limited(void **state)
 
 static void a_byte_order_mark_takes_no_place(void **state)
 {
-    check(state, "\xef\xbb\xbf{\"zzz\": 1}", "x.json:1:2: $.zzz: unknown key");
+    check(state, "\xef\xbb\xbf{\"zzz\": 1}",
+          "x.json:1:2: $.zzz: unknown key; 1:1: $: missing \"kind\", \"gpus\", \"latency_s\"");
 }
 
 static void cursors_know_their_place(void **state)
@@ -191,7 +196,7 @@ static void a_foreign_file_may_hold_other_keys(void **state)
         "{\"kind\": \"x\", \"gpus\": 8, \"latency_s\": 0, \"other\": {}, \"raill\": 1}";
     struct err err = {0};
     struct json_document document;
-    struct link link = {0};
+    struct link_record link = {0};
     char lines[1024] = "";
     assert_true(json_parse(*state, "hf.json", text, strlen(text), &document, &err));
     struct json root = json_root(&document);

@@ -1,4 +1,4 @@
-#include "planner/memory/check.h"
+#include "memory/check.h"
 
 #include "tests/keep_problems.h"
 #include "tests/test.h"

@@ -1,8 +1,8 @@
 #include "planner/keep_plan.h"
 
+#include "memory/plan_chunk.h"
 #include "planner/choice.h"
-#include "planner/memory/plan_chunk.h"
-#include "planner/memory/plan_keep.h"
+#include "planner/plan_keep.h"
 #include "planner/space.h"
 #include "tests/draw.h"
 #include "tests/random_search.h"

@@ -73,7 +73,8 @@ static void a_wrong_file_is_answered_with_its_place(void **state)
                               "found \"int8\""},
         {"unknown_key", "7:128: $.rows[0].layout: unknown key"},
         {"missing_size", "7:5: $.rows[0]: missing \"k\""},
-        {"mixed_keys", "7:142: $.rows[0].m: unknown key, did you mean \"s\"?"},
+        {"mixed_keys", "7:142: $.rows[0].m: unknown key, did you mean \"s\"?; 7:5: $.rows[0]: "
+                       "missing \"seq\""},
         {"no_time", "7:133: $.rows[0].s: must be between 1e-09 and 1000, found 0"},
         {"no_provenance", "6:11: $.rows: expected an entry for \"rows\" in provenance, found none"},
     };

@@ -74,7 +74,8 @@ static void check_numbers(struct arena *arena, bool is_flash)
 {
     static const char TEXT[] =
         "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 11, \"hidden_size\": 8, "
-        "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 2, "
+        "\"intermediate_size\": 18432, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+        "\"num_key_value_heads\": 2, "
         "\"q_lora_rank\": 5, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "
         "\"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"n_routed_experts\": null}";
     struct graph *graph = tiny_graph(arena, TEXT, &(struct import_options){.flash = is_flash});
@@ -137,7 +138,10 @@ static void the_first_layers_and_those_between_have_no_experts(void **state)
     static const char TEXT[] =
         "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 11, \"hidden_size\": 8, "
         "\"num_hidden_layers\": 7, \"num_attention_heads\": 2, \"num_experts_per_tok\": 2, "
-        "\"first_k_dense_replace\": 2, \"moe_layer_freq\": 3}";
+        "\"first_k_dense_replace\": 2, \"moe_layer_freq\": 3, \"intermediate_size\": 16, "
+        "\"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, \"v_head_dim\": 5, "
+        "\"q_lora_rank\": 5, \"n_routed_experts\": 4, \"moe_intermediate_size\": 8, "
+        "\"n_shared_experts\": 1}";
     struct graph *graph = tiny_graph(*state, TEXT, &(struct import_options){0});
     for (int layer = 0; layer < 7; layer++) {
         const struct block *block = &graph->blocks[graph->sequence[1 + layer]];
@@ -264,7 +268,8 @@ static const struct {
     const char *file, *text;
 } BAD_CONFIGS[] = {
     {"factor", "1:74: $.rope_scaling.factor: expected a number, found a string"},
-    {"few_open", "1:61: $.topk_group: 3 groups have 6 experts, 8 are to be chosen"},
+    {"few_open",
+     "1:61: $.topk_group: 3 of 128 groups (n_group) have 6 experts, 8 are to be chosen"},
     {"groups", "1:42: $.n_group: 7 groups do not divide 256 experts"},
     {"kv_heads", "1:54: $.num_key_value_heads: 8 key-value heads for 128 heads; latent attention "
                  "has as many"},
@@ -274,7 +279,13 @@ static const struct {
     {"rank", "1:47: $.kv_lora_rank: must be between 1 and 1000000, found 0"},
     {"rope", "1:51: $.qk_rope_head_dim: 63 dims cannot be rotated in pairs"},
     {"shared", "1:51: $.n_shared_experts: together the shared experts are wider than 1000000"},
-    {"top_k", "1:1: $: missing \"num_experts_per_tok\""},
+    {"top_k",
+     "1:1: $: missing \"vocab_size\", \"hidden_size\", \"intermediate_size\", "
+     "\"num_hidden_layers\", \"num_attention_heads\", \"kv_lora_rank\", \"qk_nope_head_dim\", "
+     "\"qk_rope_head_dim\", \"v_head_dim\", \"q_lora_rank\", \"n_routed_experts\" or "
+     "\"num_local_experts\" or \"num_experts\", "
+     "\"num_experts_per_tok\", \"moe_intermediate_size\", \"first_k_dense_replace\", "
+     "\"n_shared_experts\"; the dimensions of a model must be given, as whole numbers"},
     {"top_k_many", "1:50: $.num_experts_per_tok: a token cannot go to 300 of 256 "
                    "experts"},
 };

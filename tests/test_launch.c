@@ -1,5 +1,5 @@
-#include "executor/communicator.h"
-#include "executor/launch.h"
+#include "executor/communicators/communicator.h"
+#include "executor/launcher/launch.h"
 #include "tests/ranks.h"
 #include "tests/test.h"
 
@@ -352,7 +352,7 @@ static void a_rank_finds_its_place_on_its_host(void **state)
     assert_int_equal(launch_place_find().local_rank, 5);
     setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
     assert_int_equal(launch_place_find().local_rank, 1);
-    assert_false(launch_place_find().has_nodes);
+    assert_null(launch_place_find().meeting);
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("OMPI_COMM_WORLD_SIZE");
     unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");

@@ -1,8 +1,11 @@
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
 #include "executor/rendezvous.h"
+#include "executor/rendezvous_folder.h"
+#include "tests/emulated.h"
 #include "tests/ranks.h"
 #include "tests/test.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-// Launchers of two nodes, both on this machine, each with two ranks: whatever befalls a rank or a
-// launcher ends both, with the rank, its step and its operator. The program is its own job.
+// Launchers of two nodes, both on this machine, each with two ranks, that meet by files; the ranks
+// exchange over the emulation of NCCL. Whatever befalls a rank or a launcher ends both, with the
+// rank, its step and its operator. The program is its own job.
 
 enum { NODE_COUNT = 2, RANK_COUNT = 4, VICTIM_STEP = 2, STEP_COUNT = 3 };
 static const double LONG_S = 25, STUCK_S = 1, SILENT_S = 0.7;
@@ -75,17 +79,16 @@ static int rank_main(char **argv)
     int exit_code = 0;
     if (!launch_enter(&place, &page, &exit_code, &err)) return exit_code;
     suffer(argv, page, place.rank, "starting");
-    struct backend backend = rank_backend(4, true);
+    struct backend backend = rank_backend(4, false);
     struct communicator_request request = {.backend = &backend,
                                            .rank = place.rank,
                                            .rank_count = place.rank_count,
                                            .local_rank = place.local_rank,
-                                           .has_nodes = place.has_nodes,
-                                           .listener = place.listener,
-                                           .pulse = pulse_of(page, place.rank),
-                                           .host_name = place.memory_name};
+                                           .meeting = place.meeting,
+                                           .message_count = 2,
+                                           .pulse = pulse_of(page, place.rank)};
     struct communicator *communicator;
-    const struct transport *transport = communicator_open(&request, &communicator, &err);
+    const struct transport *transport = nccl_emulated(&request, &communicator, &err);
     if (!transport) {
         pulse_fail(page, place.rank, err.text);
         return 4;
@@ -102,41 +105,32 @@ struct outcome {
     struct err err;
 };
 
-struct trial {
+struct launch_trial {
     const char *victim, *fault, *point;
     double stuck_s, silent_s, timeout_s;
     uint64_t plan_keys[NODE_COUNT], options_keys[NODE_COUNT];
     int nodes[NODE_COUNT], node_counts[NODE_COUNT];
 };
 
-static struct trial trial_of(const char *victim, const char *fault, const char *point)
+static struct launch_trial trial_of(const char *victim, const char *fault, const char *point)
 {
-    return (struct trial){.victim = victim,
-                          .fault = fault,
-                          .point = point,
-                          .stuck_s = LONG_S,
-                          .silent_s = LONG_S,
-                          .timeout_s = LONG_S,
-                          .nodes = {0, 1},
-                          .node_counts = {NODE_COUNT, NODE_COUNT}};
+    return (struct launch_trial){.victim = victim,
+                                 .fault = fault,
+                                 .point = point,
+                                 .stuck_s = LONG_S,
+                                 .silent_s = LONG_S,
+                                 .timeout_s = LONG_S,
+                                 .nodes = {0, 1},
+                                 .node_counts = {NODE_COUNT, NODE_COUNT}};
 }
 
-static int free_port(void)
-{
-    struct err err = {0};
-    int listener = socket_listen("127.0.0.1", 0, &err), port = socket_port(listener);
-    assert_string_equal(err.text, "");
-    close(listener);
-    return port;
-}
-
-static void be_launcher(const struct trial *trial, int node, int port, char *token,
+static void be_launcher(const struct launch_trial *trial, int node, const char *folder, char *token,
                         struct outcome *outcome)
 {
     char *argv[] = {"test", (char *)(uintptr_t)trial->victim, (char *)(uintptr_t)trial->fault,
                     (char *)(uintptr_t)trial->point, token};
-    const struct rendezvous_request nodes = {.host = "127.0.0.1",
-                                             .port = port,
+    const struct rendezvous_request nodes = {.folder = folder,
+                                             .job = "nodes",
                                              .node = trial->nodes[node],
                                              .node_count = trial->node_counts[node],
                                              .rank_count = RANK_COUNT,
@@ -154,17 +148,18 @@ static void be_launcher(const struct trial *trial, int node, int port, char *tok
 
 // A trial under way: several go side by side, where most of the time is waiting.
 struct running {
-    const struct trial *trial;
-    char token[96];
+    const struct launch_trial *trial;
+    char token[96], folder[64];
     pid_t launchers[NODE_COUNT];
     struct outcome *shared;
     struct timespec start;
 };
 
-static struct running begin(const struct trial *trial)
+static struct running begin(const struct launch_trial *trial)
 {
     struct running running = {.trial = trial};
-    int port = free_port();
+    snprintf(running.folder, sizeof running.folder, "/tmp/meshwright-nodes-XXXXXX");
+    assert_non_null(mkdtemp(running.folder));
     snprintf(running.token, sizeof running.token, "nodes-%d-%s-%s-%s", (int)getpid(), trial->victim,
              trial->fault, trial->point);
     running.shared = mmap(NULL, NODE_COUNT * sizeof(struct outcome), PROT_READ | PROT_WRITE,
@@ -176,10 +171,23 @@ static struct running begin(const struct trial *trial)
         running.launchers[node] = fork();
         assert_true(running.launchers[node] >= 0);
         if (running.launchers[node] > 0) continue;
-        be_launcher(trial, node, port, running.token, &running.shared[node]);
+        be_launcher(trial, node, running.folder, running.token, &running.shared[node]);
         _exit(0);
     }
     return running;
+}
+
+// A folder that a killed launcher has left is one of those of the meeting.
+static void remove_folders(const char *folder)
+{
+    DIR *opened = opendir(folder);
+    for (struct dirent *entry; opened && (entry = readdir(opened));) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && entry->d_type == DT_DIR) folder_remove_all(path);
+    }
+    if (opened) closedir(opened);
+    folder_remove_all(folder);
 }
 
 // A launcher that was stopped is continued when the other has ended.
@@ -196,6 +204,7 @@ static void finish(struct running *running, struct outcome *outcomes)
     for (int i = 0; i < 500 && count_processes(running->token) > 0; i++)
         nanosleep(&pause, NULL);
     assert_int_equal(count_processes(running->token), 0);
+    remove_folders(running->folder);
     memcpy(outcomes, running->shared, NODE_COUNT * sizeof *outcomes);
     munmap(running->shared, NODE_COUNT * sizeof *outcomes);
 }
@@ -203,7 +212,7 @@ static void finish(struct running *running, struct outcome *outcomes)
 static void check_finish(struct running *running, const char *line)
 {
     struct outcome outcomes[NODE_COUNT];
-    const struct trial *trial = running->trial;
+    const struct launch_trial *trial = running->trial;
     finish(running, outcomes);
     for (int node = 0; node < NODE_COUNT; node++) {
         if (!strstr(outcomes[node].err.text, line))
@@ -214,7 +223,7 @@ static void check_finish(struct running *running, const char *line)
     }
 }
 
-static void check_line(const struct trial *trial, const char *line)
+static void check_line(const struct launch_trial *trial, const char *line)
 {
     struct running running = begin(trial);
     check_finish(&running, line);
@@ -231,7 +240,7 @@ static void a_rank_that_dies_ends_all_nodes(void **state)
     for (int v = 0; v < 2; v++) {
         for (int p = 0; p < 3; p++) {
             char line[160];
-            struct trial trial = trial_of(VICTIMS[v], "killed", POINTS[p]);
+            struct launch_trial trial = trial_of(VICTIMS[v], "killed", POINTS[p]);
             snprintf(line, sizeof line, "rank %s was killed (signal 9)%s", VICTIMS[v], PLACES[p]);
             check_line(&trial, line);
         }
@@ -241,9 +250,9 @@ static void a_rank_that_dies_ends_all_nodes(void **state)
 static void a_rank_that_fails_or_ends_is_told_on_all_nodes(void **state)
 {
     (void)state;
-    struct trial failed = trial_of("3", "failed", "working");
+    struct launch_trial failed = trial_of("3", "failed", "working");
     check_line(&failed, "rank 3 failed in step 2, at F0.0 1 attn.q: no kernel for a prime number");
-    struct trial exited = trial_of("2", "exited", "waiting");
+    struct launch_trial exited = trial_of("2", "exited", "waiting");
     check_line(&exited, "rank 2 ended with status 1 in step 2, waiting at F0.0 1 attn.out sum");
 }
 
@@ -257,7 +266,7 @@ static void a_rank_that_is_stopped_ends_all_nodes(void **state)
         {"1", "waiting", "rank 1 was stopped for 1 s in step 2, waiting at F0.0 1 attn.out sum"},
         {"2", "working", "rank 2 was stopped for 1 s in step 2, at F0.0 1 attn.q"},
     };
-    struct trial trials[3];
+    struct launch_trial trials[3];
     struct running running[3];
     for (int i = 0; i < 3; i++) {
         trials[i] = trial_of(CASES[i].victim, "stopped", CASES[i].point);
@@ -268,19 +277,20 @@ static void a_rank_that_is_stopped_ends_all_nodes(void **state)
         check_finish(&running[i], CASES[i].line);
 }
 
-// What the node says whose launcher lives.
+// What the node says whose launcher lives: with the launcher its ranks are gone, which NCCL
+// notices.
 static void a_launcher_that_is_gone_ends_the_other_nodes(void **state)
 {
     (void)state;
     static const struct {
         const char *victim, *fault, *line;
     } CASES[] = {
-        {"1", "launcher-killed", "node 0 is gone, and its ranks with it: node 0 "},
-        {"2", "launcher-killed", " is gone, and its ranks with it: node 1 ("},
+        {"1", "launcher-killed", "remote process exited"},
+        {"2", "launcher-killed", "remote process exited"},
         {"1", "launcher-stopped", "node 0 has said nothing for 1 s"},
         {"2", "launcher-stopped", ") has said nothing for 1 s"},
     };
-    struct trial trials[4];
+    struct launch_trial trials[4];
     struct running running[4];
     for (int i = 0; i < 4; i++) {
         trials[i] = trial_of(CASES[i].victim, CASES[i].fault, "working");
@@ -291,10 +301,13 @@ static void a_launcher_that_is_gone_ends_the_other_nodes(void **state)
     for (int i = 0; i < 4; i++) {
         struct outcome outcomes[NODE_COUNT];
         finish(&running[i], outcomes);
-        const struct outcome *other = &outcomes[1 - atoi(CASES[i].victim) / 2];
+        int victim = atoi(CASES[i].victim) / 2;
+        const struct outcome *other = &outcomes[1 - victim];
         if (!strstr(other->err.text, CASES[i].line))
             fail_msg("'%s', wanted '%s'", other->err.text, CASES[i].line);
         assert_int_equal(other->exit_code, 4);
+        // One that was stopped reads later what the others have said.
+        if (i >= 2) assert_string_equal(outcomes[victim].err.text, other->err.text);
     }
 }
 
@@ -302,7 +315,7 @@ static void a_signal_to_one_launcher_ends_all_nodes(void **state)
 {
     (void)state;
     for (int v = 0; v < 2; v++) {
-        struct trial trial = trial_of(VICTIMS[v], "launcher-told", "working");
+        struct launch_trial trial = trial_of(VICTIMS[v], "launcher-told", "working");
         check_line(&trial, "the job was ended by signal 15");
     }
 }
@@ -311,7 +324,7 @@ static void a_job_that_ends_well_has_the_exit_code_of_rank_0_everywhere(void **s
 {
     (void)state;
     struct outcome outcomes[NODE_COUNT];
-    struct trial trial = trial_of("0", "nothing", "nowhere");
+    struct launch_trial trial = trial_of("0", "nothing", "nowhere");
     struct running running = begin(&trial);
     finish(&running, outcomes);
     for (int node = 0; node < NODE_COUNT; node++) {
@@ -324,13 +337,13 @@ static void a_job_that_ends_well_has_the_exit_code_of_rank_0_everywhere(void **s
 static void nodes_that_do_not_agree_do_not_start(void **state)
 {
     (void)state;
-    struct trial plan = trial_of("0", "nothing", "nowhere");
+    struct launch_trial plan = trial_of("0", "nothing", "nowhere");
     plan.plan_keys[1] = 7;
     check_line(&plan, ") has another plan than node 0");
-    struct trial options = trial_of("0", "nothing", "nowhere");
+    struct launch_trial options = trial_of("0", "nothing", "nowhere");
     options.options_keys[0] = 7;
     check_line(&options, ") was started with other options than node 0");
-    struct trial count = trial_of("0", "nothing", "nowhere");
+    struct launch_trial count = trial_of("0", "nothing", "nowhere");
     count.node_counts[1] = 3;
     check_line(&count, ") was started with --node-count 3, node 0 with 2");
 }

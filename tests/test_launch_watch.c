@@ -1,4 +1,5 @@
-#include "executor/launch_parts.h"
+#include "executor/launcher/parts.h"
+#include "executor/rendezvous.h"
 #include "tests/test.h"
 
 #include <signal.h>
@@ -10,28 +11,39 @@
 
 enum { RANK_COUNT = 3, STUCK_S = 10 };
 
-struct bench {
+struct launch_watch_bench {
     struct pulse_page *page;
     struct launch_watch watch;
     double now_s;
 };
 
-static void bench_open(struct bench *bench)
+// `first_rank`: ranks before it are on other nodes.
+static void bench_open_at(struct launch_watch_bench *bench, int first_rank,
+                          const struct rendezvous_request *met)
 {
-    struct launch_request request = {.rank_count = RANK_COUNT, .stuck_s = STUCK_S};
+    struct launch_request request = {
+        .rank_count = RANK_COUNT, .stuck_s = STUCK_S, .rendezvous = met};
+    struct launch_started started = {.first_rank = first_rank,
+                                     .child_count = RANK_COUNT - first_rank};
     struct err err = {0};
-    *bench = (struct bench){.page = pulse_page_create(RANK_COUNT, &err), .now_s = 1e6};
+    *bench = (struct launch_watch_bench){.page = pulse_page_create(RANK_COUNT, &err), .now_s = 1e6};
     assert_non_null(bench->page);
-    launch_watch_begin(&bench->watch, &request, bench->page, bench->now_s);
+    launch_watch_begin(&bench->watch, &request, &started, bench->page, bench->now_s);
 }
 
-static void bench_close(struct bench *bench)
+static void bench_open(struct launch_watch_bench *bench)
+{
+    bench_open_at(bench, 0, NULL);
+}
+
+static void bench_close(struct launch_watch_bench *bench)
 {
     launch_watch_free(&bench->watch);
     pulse_page_close(bench->page);
 }
 
-static void set(struct bench *bench, int rank, enum pulse_state state, int step, int task)
+static void set(struct launch_watch_bench *bench, int rank, enum pulse_state state, int step,
+                int task)
 {
     struct pulse *pulse = pulse_of(bench->page, rank);
     atomic_store(&pulse->state, state);
@@ -42,7 +54,7 @@ static void set(struct bench *bench, int rank, enum pulse_state state, int step,
 }
 
 // Looks ten times a second; true when nothing was found.
-static bool pass(struct bench *bench, double seconds, int moving_rank, struct err *err)
+static bool pass(struct launch_watch_bench *bench, double seconds, int moving_rank, struct err *err)
 {
     bool is_well = true;
     for (int i = 0; i < (int)(seconds * 10 + 0.5) && is_well; i++) {
@@ -56,7 +68,7 @@ static bool pass(struct bench *bench, double seconds, int moving_rank, struct er
 static void who_moves_may_take_any_time(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     set(&bench, 0, PULSE_WAITING, 1, 4);
@@ -69,7 +81,7 @@ static void who_moves_may_take_any_time(void **state)
 static void who_stands_still_while_others_wait_is_stuck(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     set(&bench, 0, PULSE_WAITING, 7, 4);
@@ -84,7 +96,7 @@ static void who_stands_still_while_others_wait_is_stuck(void **state)
 static void who_works_long_while_nobody_waits_is_not_stuck(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     set(&bench, 0, PULSE_WORKING, 7, 4);
@@ -100,7 +112,7 @@ static void who_works_long_while_nobody_waits_is_not_stuck(void **state)
 static void ranks_that_all_wait_are_told_from_each_other(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     set(&bench, 0, PULSE_WAITING, 7, 4);
@@ -116,7 +128,7 @@ static void ranks_that_all_wait_are_told_from_each_other(void **state)
 static void who_was_stopped_while_waiting_is_named(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     for (int rank = 0; rank < RANK_COUNT; rank++)
@@ -136,10 +148,59 @@ static void who_was_stopped_while_waiting_is_named(void **state)
 }
 
 // The launcher was stopped itself, with all its job: nobody stood still for its sake.
+// Those of this node may wait for one of another, whose launcher looks after it.
+static void ranks_of_one_node_of_several_wait_longer(void **state)
+{
+    (void)state;
+    struct launch_watch_bench bench;
+    struct err err = {0};
+    const struct rendezvous_request met = {.node = 1, .node_count = 2};
+    bench_open_at(&bench, 1, &met);
+    set(&bench, 1, PULSE_WAITING, 7, 4);
+    set(&bench, 2, PULSE_WAITING, 8, 4);
+    assert_true(pass(&bench, 2.5 * STUCK_S, -1, &err));
+    assert_false(pass(&bench, STUCK_S, -1, &err));
+    assert_string_equal(err.text, "all ranks have waited for each other for 30 s; rank 1 has come "
+                                  "least far: in step 7, waiting at task 4");
+    bench_close(&bench);
+    // One that works and stands still while another waits is not waited for longer.
+    err = (struct err){0};
+    bench_open_at(&bench, 1, &met);
+    set(&bench, 1, PULSE_WAITING, 7, 4);
+    set(&bench, 2, PULSE_WORKING, 7, 3);
+    assert_false(pass(&bench, 1.5 * STUCK_S, -1, &err));
+    assert_string_equal(err.text, "rank 2 stood still for 10 s in step 7, at task 3");
+    bench_close(&bench);
+}
+
+static void who_was_stopped_is_named_though_others_move(void **state)
+{
+    (void)state;
+    struct launch_watch_bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    pid_t stopped = fork();
+    if (stopped == 0) {
+        for (;;)
+            pause();
+    }
+    kill(stopped, SIGSTOP);
+    int status;
+    waitpid(stopped, &status, WUNTRACED);
+    for (int rank = 0; rank < RANK_COUNT; rank++)
+        set(&bench, rank, PULSE_WORKING, 7, 3);
+    atomic_store(&pulse_of(bench.page, 2)->pid, (int)stopped);
+    assert_false(pass(&bench, 1.5 * STUCK_S, 0, &err));
+    assert_string_equal(err.text, "rank 2 was stopped for 10 s in step 7, at task 3");
+    kill(stopped, SIGKILL);
+    waitpid(stopped, NULL, 0);
+    bench_close(&bench);
+}
+
 static void a_late_look_blames_nobody(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     set(&bench, 0, PULSE_WAITING, 1, 4);
@@ -152,7 +213,7 @@ static void a_late_look_blames_nobody(void **state)
 static void who_ended_well_is_not_waited_for(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     set(&bench, 0, PULSE_DONE, 8, 9);
@@ -168,7 +229,7 @@ static void who_ended_well_is_not_waited_for(void **state)
 static void the_first_that_fails_is_reported(void **state)
 {
     (void)state;
-    struct bench bench;
+    struct launch_watch_bench bench;
     struct err err = {0};
     bench_open(&bench);
     for (int rank = 0; rank < RANK_COUNT; rank++)
@@ -190,6 +251,8 @@ int main(void)
         cmocka_unit_test(who_works_long_while_nobody_waits_is_not_stuck),
         cmocka_unit_test(ranks_that_all_wait_are_told_from_each_other),
         cmocka_unit_test(who_was_stopped_while_waiting_is_named),
+        cmocka_unit_test(ranks_of_one_node_of_several_wait_longer),
+        cmocka_unit_test(who_was_stopped_is_named_though_others_move),
         cmocka_unit_test(a_late_look_blames_nobody),
         cmocka_unit_test(who_ended_well_is_not_waited_for),
         cmocka_unit_test(the_first_that_fails_is_reported),

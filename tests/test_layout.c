@@ -1,6 +1,6 @@
 #include "tests/test.h"
 
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 // Beside the table of the design, a simulation by brute force: every rank holds counters of a small
 // tensor, the changes that layout_change names are carried out on them, and each rank must then
@@ -11,7 +11,7 @@ enum { AXES = 3, RANKS = 12, SIDE = 12, CELLS = SIDE * SIDE, NIBBLE = 4 };
 // A counter has a nibble for each partial contribution (one a rank at most): 0 = not in it.
 static const uint64_t NOT_HELD = UINT64_MAX;
 
-struct held {
+struct held_layout {
     uint64_t cells[RANKS][CELLS];
 };
 
@@ -62,7 +62,7 @@ static uint64_t counter(const struct mesh *mesh, const struct layout *from,
 }
 
 static void hold(const struct mesh *mesh, const struct layout *from, const struct layout *layout,
-                 struct held *held)
+                 struct held_layout *held)
 {
     for (int rank = 0; rank < RANKS; rank++) {
         uint64_t value = counter(mesh, from, layout, rank);
@@ -82,7 +82,7 @@ static bool is_same_group(const struct mesh *mesh, unsigned axes, int a, int b)
 }
 
 // What the group of a rank makes of one cell: the sum for reductions, else the one copy there is.
-static uint64_t combined(const struct mesh *mesh, const struct held *held,
+static uint64_t combined(const struct mesh *mesh, const struct held_layout *held,
                          const struct change *change, int rank, int cell)
 {
     bool sums = change->combine != 0, seen = false;
@@ -127,9 +127,9 @@ static void check_dims(const struct change *change, const struct layout *from,
 }
 
 static void carry_out(const struct mesh *mesh, const struct change *change,
-                      const struct layout *from, const struct layout *to, struct held *held)
+                      const struct layout *from, const struct layout *to, struct held_layout *held)
 {
-    static struct held before;
+    static struct held_layout before;
     before = *held;
     check_dims(change, from, to);
     struct layout kept = {{0}};
@@ -167,7 +167,7 @@ static void changes_of_random_layouts_give_each_rank_what_the_layout_says(void *
 {
     (void)state;
     struct mesh mesh = small_mesh();
-    static struct held held, wanted;
+    static struct held_layout held, wanted;
     uint64_t seed = 20261121;
     print_message("# seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 1500; round++) {

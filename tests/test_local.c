@@ -10,7 +10,7 @@
 
 // CLUSTER local and its cache, with a machine that is measured by counting how often.
 
-struct bench {
+struct local_bench {
     struct arena *arena;
     struct local_request request;
     int measured_count;
@@ -34,7 +34,7 @@ static char *text_for(struct arena *arena, const struct local_key *key)
 
 static void note(void *context, const char *line)
 {
-    struct bench *bench = context;
+    struct local_bench *bench = context;
     size_t used = strlen(bench->note);
     snprintf(bench->note + used, sizeof bench->note - used, "%s\n", line);
 }
@@ -42,7 +42,7 @@ static void note(void *context, const char *line)
 static char *measure(void *context, struct arena *arena, const struct local_key *key,
                      struct err *err)
 {
-    struct bench *bench = context;
+    struct local_bench *bench = context;
     bench->measured_count++;
     if (bench->fails) {
         err_set(err, ERR_SYSTEM, "it is broken");
@@ -56,9 +56,9 @@ static char *measure(void *context, struct arena *arena, const struct local_key 
     return text_for(arena, key);
 }
 
-static struct bench *start(struct arena *arena)
+static struct local_bench *start(struct arena *arena)
 {
-    struct bench *bench = ARENA_NEW(arena, struct bench, 1);
+    struct local_bench *bench = ARENA_NEW(arena, struct local_bench, 1);
     bench->arena = arena;
     strcpy(bench->folder, "/tmp/meshwright-test-XXXXXX");
     assert_non_null(mkdtemp(bench->folder));
@@ -73,7 +73,7 @@ static struct bench *start(struct arena *arena)
     return bench;
 }
 
-static void stop(struct bench *bench)
+static void stop(struct local_bench *bench)
 {
     unlink(arena_print(bench->arena, "%s/deep/meshwright/local-1.json", bench->folder));
     rmdir(arena_print(bench->arena, "%s/deep/meshwright", bench->folder));
@@ -83,7 +83,7 @@ static void stop(struct bench *bench)
 }
 
 // Loads once and says how often it has been measured so far.
-static int load(struct bench *bench)
+static int load(struct local_bench *bench)
 {
     struct err err = {0};
     struct local local = {0};
@@ -98,7 +98,7 @@ static int load(struct bench *bench)
 
 static void a_machine_is_measured_once(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     assert_int_equal(load(bench), 1);
     assert_string_equal(bench->note, "measuring this machine\n");
     assert_int_equal(load(bench), 1);
@@ -108,7 +108,7 @@ static void a_machine_is_measured_once(void **state)
 
 static void another_machine_library_or_version_is_measured_again(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     struct local_key *key = &bench->request.key;
     int expected = 1;
     assert_int_equal(load(bench), expected);
@@ -132,7 +132,7 @@ static void another_machine_library_or_version_is_measured_again(void **state)
     stop(bench);
 }
 
-static void write_cache(struct bench *bench, const char *text)
+static void write_cache(struct local_bench *bench, const char *text)
 {
     struct err err = {0};
     assert_true(file_write(bench->request.path, text, strlen(text), &err));
@@ -140,7 +140,7 @@ static void write_cache(struct bench *bench, const char *text)
 
 static void a_broken_cache_is_measured_again(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     int expected = 1;
     assert_int_equal(load(bench), expected);
     const char *good = text_for(*state, &KEY);
@@ -169,7 +169,7 @@ static void a_broken_cache_is_measured_again(void **state)
 
 static void a_later_format_is_measured_again(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     assert_int_equal(load(bench), 1);
     write_cache(bench, "{\"format\": 2, \"machine\": 1, \"cluster\": 2, \"stack\": 3}");
     assert_int_equal(load(bench), 2);
@@ -179,7 +179,7 @@ static void a_later_format_is_measured_again(void **state)
 
 static void a_cache_that_cannot_be_written_is_a_note(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     struct err err = {0};
     // Where the folder should be there is a file.
     assert_true(file_write(arena_print(*state, "%s/deep", bench->folder), "x", 1, &err));
@@ -194,7 +194,7 @@ static void a_cache_that_cannot_be_written_is_a_note(void **state)
 
 static void two_at_once_do_no_harm(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     bench->is_beaten = true;
     assert_int_equal(load(bench), 2);
     assert_int_equal(load(bench), 2);
@@ -203,7 +203,7 @@ static void two_at_once_do_no_harm(void **state)
 
 static void a_measurement_that_fails_is_an_error(void **state)
 {
-    struct bench *bench = start(*state);
+    struct local_bench *bench = start(*state);
     struct err err = {0};
     struct local local;
     bench->fails = true;

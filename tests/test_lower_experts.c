@@ -185,21 +185,40 @@ static void the_fullest_rank_sizes_the_rows_of_its_experts(void **state)
     assert_int_equal(find_op(&whole, "experts.up")->gemm.batch, 8);
 }
 
-// With a capacity every expert gets the same room on both sides, and nothing has to be counted.
-static void a_capacity_makes_the_rows_static(void **state)
+// With a capacity every expert counts as full; on the side of the tokens there are no more rows
+// than they chose.
+static void a_capacity_sizes_the_rows_of_an_expert(void **state)
 {
     struct setup setup = {
         .model = MIXTRAL, .dp = 16, .ep = 8, .capacity_factor = 1.5, .expert_imbalance = 2};
     struct lowered l = lowered_make(*state, setup, 1);
     check_two_each_way(&l, row_bytes(&l) * 3 / 2);
-    assert_int_equal(lowered_count_all(&l), 4);
-    assert_int_equal(lowered_saved_bytes(&l, "experts.down"), row_bytes(&l) * 3 / 2);
+    assert_int_equal(lowered_count_all(&l), 5);
+    assert_int_equal(lowered_saved_bytes(&l, "experts.down"), row_bytes(&l));
     assert_int_equal(find_op(&l, "experts.up")->gemm.m, LOWERED_SEQ * 3);
-    assert_false(find_op(&l, "experts.up")->ragged);
+    assert_true(find_op(&l, "experts.up")->ragged);
     // No expert needs room for more than all tokens.
     setup.capacity_factor = 100;
     l = lowered_make(*state, setup, 1);
     assert_int_equal(find_op(&l, "experts.up")->gemm.m, LOWERED_SEQ * 8);
+    // Where few have room, the side of the tokens has as few.
+    setup.capacity_factor = 0.5;
+    l = lowered_make(*state, setup, 1);
+    assert_int_equal(lowered_saved_bytes(&l, "experts.down"), row_bytes(&l) / 2);
+    check_two_each_way(&l, row_bytes(&l) / 2);
+    // Parts of sequences tell each other what they chose, for the first of a sequence have room; so
+    // the first part may have as many rows as it has without a capacity.
+    setup = (struct setup){
+        .model = MIXTRAL, .cp = 2, .dp = 2, .capacity_factor = 0.5, .expert_imbalance = 1};
+    l = lowered_make(*state, setup, 1);
+    const struct instr *choices = find_op(&l, "experts.dispatch") + 1;
+    assert_int_equal(choices->collective, COLLECTIVE_ALL_GATHER);
+    assert_int_equal(choices->axes, mesh_axes_of(&l.mesh, AXIS_CP));
+    assert_int_equal(lowered_saved_bytes(&l, "experts.down"), row_bytes(&l) / 2);
+    setup.capacity_factor = 0;
+    l = lowered_make(*state, setup, 1);
+    assert_int_equal(lowered_saved_bytes(&l, "experts.down"), row_bytes(&l) / 2);
+    assert_int_not_equal((find_op(&l, "experts.dispatch") + 1)->inner, 1);
 }
 
 static void gradients_of_experts_are_partial_over_their_own_data_parallelism(void **state)
@@ -272,7 +291,7 @@ int main(void)
         cmocka_unit_test(rows_are_kept_on_the_side_that_backward_reads),
         cmocka_unit_test(redone_experts_are_dispatched_again_unless_their_rows_are_kept),
         cmocka_unit_test(the_fullest_rank_sizes_the_rows_of_its_experts),
-        cmocka_unit_test(a_capacity_makes_the_rows_static),
+        cmocka_unit_test(a_capacity_sizes_the_rows_of_an_expert),
         cmocka_unit_test(gradients_of_experts_are_partial_over_their_own_data_parallelism),
         cmocka_unit_test(zero_3_gathers_experts_apart_from_the_rest),
         cmocka_unit_test(shared_experts_join_the_sum_before_it_is_reduced),

@@ -25,7 +25,8 @@ static const char *const MIXTURES[] = {
     "\"num_experts_per_tok\": 2, \"sliding_window\": 3}",
     "{\"model_type\": \"deepseek_v3\", " SIZES ", \"num_key_value_heads\": null, "
     "\"q_lora_rank\": 5, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, "
-    "\"v_head_dim\": 5, \"n_group\": null, \"n_routed_experts\": 8, \"num_experts_per_tok\": 3, "
+    "\"v_head_dim\": 5, \"n_group\": null, \"n_routed_experts\": 8, \"n_shared_experts\": 1, "
+    "\"num_experts_per_tok\": 3, "
     "\"moe_intermediate_size\": 8, \"first_k_dense_replace\": 0}",
 };
 

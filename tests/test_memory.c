@@ -187,6 +187,40 @@ static struct priced korthikanti(struct arena *arena, enum recompute recompute, 
     return of;
 }
 
+// Hidden states of 2 sequences of 2048 tokens, 4096 wide, in 2 bytes: what comes from the stage
+// before and what from behind.
+static void a_stage_of_a_pipeline_has_room_for_a_message_from_each_side(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "megatron-core");
+    struct stack bare = *of.stack;
+    bare.dummy_gradient = false;
+    of.stack = &bare;
+    of.parallel.degree[AXIS_PP] = 2;
+    of.parallel.micro_batch = 2;
+    priced_finish(&of);
+    for (int stage = 0; stage < 2; stage++)
+        assert_int_equal(stage_parts(&of, stage).buffers_bytes, 2 * (2 * 2048 * 4096 * 2));
+    of.parallel.degree[AXIS_PP] = 1;
+    priced_finish(&of);
+    assert_int_equal(stage_parts(&of, 0).buffers_bytes, 0);
+}
+
+// GPipe has the logits of all 16 micro-batches when the first backward begins, 1F1B those of one:
+// 15 times 2048 tokens over 32,000 words in 2 bytes.
+static void logits_of_every_micro_batch_in_flight_are_kept(void **state)
+{
+    int64_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "megatron-core");
+        of.parallel.degree[AXIS_PP] = 2;
+        of.parallel.schedule = i ? SCHEDULE_GPIPE : SCHEDULE_1F1B;
+        priced_finish(&of);
+        bytes[i] = stage_parts(&of, 1).logits_bytes;
+        assert_int_equal(stage_parts(&of, 0).logits_bytes, 0);
+    }
+    assert_int_equal(bytes[1] - bytes[0], 15 * (2048LL * 32000 * 2));
+}
+
 static void memory_falls_with_recompute_and_grows_with_the_micro_batch(void **state)
 {
     int64_t before_bytes = INT64_MAX;
@@ -277,6 +311,8 @@ int main(void)
         cmocka_unit_test(where_w_is_apart_what_it_reads_is_held),
         cmocka_unit_test(without_a_pipeline_one_micro_batch_is_alive),
         cmocka_unit_test(logits_are_counted_in_the_copies_of_the_stack),
+        cmocka_unit_test(a_stage_of_a_pipeline_has_room_for_a_message_from_each_side),
+        cmocka_unit_test(logits_of_every_micro_batch_in_flight_are_kept),
         cmocka_unit_test(memory_falls_with_recompute_and_grows_with_the_micro_batch),
         cmocka_unit_test(unfused_attention_of_megatron_keeps_a_buffer_of_scores),
         cmocka_unit_test(fp8_runs_keep_what_their_products_read),

@@ -1,7 +1,7 @@
 #include "tests/draw.h"
 #include "tests/test.h"
 
-#include "planner/memory/allocator.h"
+#include "memory/pack/allocator.h"
 
 static const int64_t KIB = 1 << 10, MIB = 1 << 20;
 

@@ -1,7 +1,7 @@
 #include "cli/memory_bug.h"
 #include "cli/memory_run.h"
 #include "cli/options.h"
-#include "planner/memory/plan_schedule.h"
+#include "memory/plan_schedule.h"
 #include "tests/memory_graphs.h"
 #include "tests/priced.h"
 #include "tests/test.h"

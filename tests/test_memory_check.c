@@ -1,4 +1,4 @@
-#include "planner/memory/check.h"
+#include "memory/check.h"
 #include "tests/test.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { X, W, Y, Z, R, TENSOR_COUNT };
 enum { A, B, C, OPERATOR_COUNT };
 
-struct setup {
+struct check_setup {
     struct arena arena;
     struct memory_graph *graph;
     struct memory_problem *problem;
@@ -48,7 +48,7 @@ static struct memory_graph *graph_of(struct arena *arena)
     return graph;
 }
 
-static int buffer_of(const struct setup *setup, int tensor)
+static int buffer_of(const struct check_setup *setup, int tensor)
 {
     for (int b = 0; b < setup->problem->buffer_count; b++) {
         if (setup->problem->buffers[b].tensor == tensor) return b;
@@ -58,9 +58,9 @@ static int buffer_of(const struct setup *setup, int tensor)
 }
 
 // x 112 bytes in step 0, y and z 64 in steps 0 to 2, workspace 48 in step 1, r 16 in step 2.
-static void set_up(struct setup *setup)
+static void set_up(struct check_setup *setup)
 {
-    *setup = (struct setup){.order = {A, B, C}};
+    *setup = (struct check_setup){.order = {A, B, C}};
     struct arena *arena = &setup->arena;
     setup->graph = graph_of(arena);
     setup->problem = memory_problem_make(arena, setup->graph, 16);
@@ -93,7 +93,7 @@ static void set_up(struct setup *setup)
     };
 }
 
-static bool holds(struct setup *setup, int64_t capacity, const char *wanted)
+static bool holds(struct check_setup *setup, int64_t capacity, const char *wanted)
 {
     const char *why = "";
     bool ok = check_graph(&setup->arena, setup->graph, setup->problem, 16, capacity,
@@ -105,71 +105,71 @@ static bool holds(struct setup *setup, int64_t capacity, const char *wanted)
 static void a_right_answer_passes(void **state)
 {
     (void)state;
-    struct setup setup;
+    struct check_setup setup;
     set_up(&setup);
     if (!holds(&setup, 176, "-")) fail();
     arena_free(&setup.arena);
 }
 
-static void break_order(struct setup *setup)
+static void break_order(struct check_setup *setup)
 {
     setup->order[0] = B;
     setup->order[1] = A;
 }
-static void run_twice(struct setup *setup)
+static void run_twice(struct check_setup *setup)
 {
     setup->order[2] = A;
 }
-static void overlap(struct setup *setup)
+static void overlap(struct check_setup *setup)
 {
     setup->offsets[buffer_of(setup, X)] = 48;
 }
-static void misalign(struct setup *setup)
+static void misalign(struct check_setup *setup)
 {
     setup->offsets[buffer_of(setup, R)] = 65;
 }
-static void sink(struct setup *setup)
+static void sink(struct check_setup *setup)
 {
     setup->offsets[buffer_of(setup, R)] = -16;
 }
-static void understate_live(struct setup *setup)
+static void understate_live(struct check_setup *setup)
 {
     setup->schedule.live_bytes = 160;
     setup->schedule.bound_bytes = 160;
 }
-static void understate_arena(struct setup *setup)
+static void understate_arena(struct check_setup *setup)
 {
     setup->schedule.arena_bytes = 160;
 }
-static void overstate_bound(struct setup *setup)
+static void overstate_bound(struct check_setup *setup)
 {
     setup->schedule.bound_bytes = 192;
     setup->schedule.arena_bytes = 192;
 }
-static void free_early(struct setup *setup)
+static void free_early(struct check_setup *setup)
 {
     setup->death[buffer_of(setup, Y)] = 2;
 }
-static void make_late(struct setup *setup)
+static void make_late(struct check_setup *setup)
 {
     setup->birth[buffer_of(setup, X)] = 1;
 }
-static void claim_not_to_fit(struct setup *setup)
+static void claim_not_to_fit(struct check_setup *setup)
 {
     setup->schedule.fits = false;
 }
-static void lose_a_buffer(struct setup *setup)
+static void lose_a_buffer(struct check_setup *setup)
 {
     setup->schedule.buffer_count--;
 }
 // An in-place result is only right when nobody reads the old value afterwards.
-static void read_the_overwritten(struct setup *setup)
+static void read_the_overwritten(struct check_setup *setup)
 {
     static const int C_IN[] = {Y, Z};
     setup->graph->operators[C].inputs = C_IN;
     setup->graph->operators[C].input_count = 2;
 }
-static void come_before(struct setup *setup)
+static void come_before(struct check_setup *setup)
 {
     static const int AFTER[] = {C};
     setup->graph->operators[A].after = AFTER;
@@ -180,7 +180,7 @@ static void every_fault_is_seen(void **state)
 {
     (void)state;
     const struct {
-        void (*damage)(struct setup *);
+        void (*damage)(struct check_setup *);
         const char *why;
     } rows[] = {
         {break_order, "before its input"},
@@ -199,7 +199,7 @@ static void every_fault_is_seen(void **state)
         {come_before, "comes after"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct setup setup;
+        struct check_setup setup;
         set_up(&setup);
         rows[i].damage(&setup);
         if (holds(&setup, 0, rows[i].why)) fail_msg("not seen: %s", rows[i].why);
@@ -210,7 +210,7 @@ static void every_fault_is_seen(void **state)
 static void a_capacity_that_is_passed_is_seen(void **state)
 {
     (void)state;
-    struct setup setup;
+    struct check_setup setup;
     set_up(&setup);
     assert_false(holds(&setup, 175, "fits"));
     setup.schedule.fits = false;

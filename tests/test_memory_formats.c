@@ -1,6 +1,6 @@
 #include "tests/test.h"
 
-#include "planner/memory/formats.h"
+#include "memory/formats.h"
 #include "tests/memory_graphs.h"
 
 #include <stdio.h>
@@ -58,6 +58,8 @@ static const struct {
     {"negative", ":2:8: size: expected a number from 1 to 9007199254740992, found -4"},
     {"overflow",
      ":2:8: size: expected a number from 1 to 9007199254740992, found 99999999999999999999"},
+    {"missing_id",
+     ":1:1: missing column \"id\", expected a header with the columns id, lower, upper, size"},
     {"more_cells", ":2:10: more cells than columns"},
     {"fewer_cells", ":2:7: fewer cells than columns"},
     {"misaligned", ":2:1: offset 6 is no multiple of the alignment, 4"},

@@ -1,6 +1,6 @@
 #include "tests/test.h"
 
-#include "planner/memory/graph.h"
+#include "memory/graph.h"
 #include "tests/memory_graphs.h"
 #include "tests/memory_net.h"
 

@@ -2,8 +2,8 @@
 #include "tests/memory_graphs.h"
 #include "tests/test.h"
 
-#include "planner/memory/occupancy.h"
-#include "planner/memory/pack_order.h"
+#include "memory/pack/occupancy.h"
+#include "memory/pack/pack_order.h"
 
 // Random lifetimes of `shape`: 0 short and long mixed, 1 nested as those of training, 2 sparse.
 static struct pack_problem random_problem(struct arena *arena, struct draw *draw, int count,

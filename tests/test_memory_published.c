@@ -27,11 +27,11 @@ static struct trials ask(struct arena *arena, const char *family)
     return trials;
 }
 
-struct range {
+struct published_range {
     double low, high;
 };
 
-static void check(struct arena *arena, struct trials *trials, struct range of)
+static void check(struct arena *arena, struct trials *trials, struct published_range of)
 {
     struct err err = {0};
     assert_true(trials_answer(arena, trials, NULL, NULL, &err));
@@ -52,7 +52,7 @@ static void check(struct arena *arena, struct trials *trials, struct range of)
 static void allocated_bytes_of_transformer_engine_are_within_a_percent(void **state)
 {
     struct trials trials = ask(*state, "simumax-b200-dense");
-    check(*state, &trials, (struct range){-0.01, 0.01});
+    check(*state, &trials, (struct published_range){-0.01, 0.01});
 }
 
 // The fork of Megatron-LM behind the zero-bubble schedules trains in fp16, and its example of 2023
@@ -61,7 +61,7 @@ static void allocated_bytes_of_transformer_engine_are_within_a_percent(void **st
 static void allocated_bytes_of_zero_bubble_runs_are_those_of_unfused_attention(void **state)
 {
     struct trials trials = ask(*state, "zero-bubble");
-    check(*state, &trials, (struct range){-0.03, 0.05});
+    check(*state, &trials, (struct published_range){-0.03, 0.05});
     for (int i = 0; i < trials.count; i++)
         assert_int_equal(trials.items[i].parallel.attention, ATTENTION_UNFUSED);
 }

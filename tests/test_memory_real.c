@@ -1,7 +1,7 @@
 #include "tests/test.h"
 
-#include "planner/memory/formats.h"
-#include "planner/memory/from_onnx.h"
+#include "memory/formats.h"
+#include "memory/from_onnx.h"
 #include "tests/real_graphs.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "tests/test.h"
 
-#include "plan/mesh.h"
+#include "plan/layout/mesh.h"
 
 static struct parallel degrees(int tp, int cp, int dp, int pp)
 {

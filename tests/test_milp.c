@@ -1,4 +1,4 @@
-#include "planner/milp.h"
+#include "memory/milp.h"
 
 #include "tests/draw.h"
 #include "tests/test.h"

@@ -1,4 +1,5 @@
-#include "executor/communicator_plugin.h"
+#include "executor/communicators/plugin.h"
+#include "executor/launcher/launch.h"
 #include "executor/plugin.h"
 #include "tests/draw.h"
 #include "tests/emulated.h"
@@ -9,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // The transport `nccl` on an emulation of NCCL that is here without a GPU (tests/gpu): our calls,
@@ -25,11 +27,11 @@ static struct rank_job job_of(const struct backend *backend, int rank_count)
     };
 }
 
-static bool sequence_passes(struct sequence *sequence, int ranks_a_node)
+static bool sequence_passes(struct sequence *sequence, bool meets_by_files)
 {
     struct backend backend = rank_backend_at(sequence->real_bytes, sequence->compute, false);
     struct rank_job job = job_of(&backend, sequence->rank_count);
-    job.ranks_a_node = ranks_a_node;
+    job.meets_by_files = meets_by_files;
     job.body = sequence_run;
     job.context = sequence;
     sequence->is_whole = true;
@@ -48,22 +50,82 @@ static void operations_equal_plain_sums_on_one_to_eight_ranks(void **state)
                                     .compute = COMPUTES[ranks % 3],
                                     .longest = 700,
                                     .seed = draw_bits(&draw)};
-        assert_true(sequence_passes(&sequence, 0));
+        assert_true(sequence_passes(&sequence, false));
     }
 }
 
-// Ids and numbers of the host go between nodes as well.
-static void ranks_of_several_nodes_meet_by_their_connections(void **state)
+// Ids by files, numbers of the host over NCCL.
+static void ranks_of_several_hosts_meet_by_files(void **state)
 {
     (void)state;
+    struct draw draw = draw_start("nccl by files", 43);
+    for (int ranks = 2; ranks <= 5; ranks++) {
+        struct sequence sequence = {.real_bytes = 4,
+                                    .rank_count = ranks,
+                                    .group_count = 4,
+                                    .operation_count = 60,
+                                    .compute = COMPUTES[ranks % 3],
+                                    .longest = 400,
+                                    .seed = draw_bits(&draw)};
+        assert_true(sequence_passes(&sequence, true));
+    }
+}
+
+// The program starts itself under mpirun: ids by MPI, between ranks that are treated as being on
+// hosts of two each.
+static int mpi_main(void)
+{
+    struct backend backend = rank_backend_at(4, PRECISION_BF16, false);
+    struct launch_place place = launch_place_find();
+    struct communicator *communicator;
+    struct err err = {0};
+    struct communicator_request request = {.kind = TRANSPORT_MPI,
+                                           .backend = &backend,
+                                           .rank = place.rank,
+                                           .rank_count = place.rank_count,
+                                           .message_count = 2};
     struct sequence sequence = {.real_bytes = 4,
-                                .rank_count = 4,
+                                .rank_count = place.rank_count,
                                 .group_count = 4,
                                 .operation_count = 60,
                                 .compute = PRECISION_BF16,
                                 .longest = 400,
-                                .seed = 9};
-    assert_true(sequence_passes(&sequence, 2));
+                                .seed = 9,
+                                .is_whole = true};
+    const struct transport *transport = nccl_emulated(&request, &communicator, &err);
+    if (!transport) fprintf(stderr, "# %s\n", err.text);
+    bool is_well = transport && sequence_run(transport, communicator, place.rank, &sequence);
+    if (is_well) transport->close(communicator);
+    // Libraries that MPI has loaded leak; a sanitizer's word on them is not asked for.
+    fflush(NULL);
+    _exit(is_well ? 0 : 1);
+}
+
+static void ranks_of_several_hosts_meet_by_mpi(void **state)
+{
+    (void)state;
+    bool is_there;
+    if (!plugin_open("exec_mpi.so", RTLD_LAZY | RTLD_GLOBAL, &is_there) || !launch_finds_mpirun()) {
+        printf("# no MPI here\n");
+        return;
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        char binary[4096] = "";
+        ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
+        setenv("MESHWRIGHT_RANKS_PER_HOST", "2", 1);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+        if (length > 0)
+            execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", "4", binary,
+                   "mpi", (char *)NULL);
+        _exit(99);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 enum { MESSAGES = 9, MESSAGE_REALS = 3000 };
@@ -215,6 +277,34 @@ static void the_watcher_finds_a_rank_that_is_gone(void **state)
     assert_true(rank_job_run(&job));
 }
 
+// Met by files, waiting for numbers of a rank that is gone.
+static bool lose_a_member(const struct transport *transport, struct communicator *communicator,
+                          int rank, void *context)
+{
+    double sum = rank;
+    struct group *group;
+    (void)context;
+    RANK_OK(transport->group(communicator, (int[]){0, 1, 2}, 3, GROUP_OF_NUMBERS, &group));
+    RANK_OK(transport->host_sum(group, &sum, 1));
+    RANK_CHECK(sum == 3, "%g", sum);
+    RANK_OK(transport->barrier(communicator));
+    if (rank == 1) _exit(0);
+    const char *failure = transport->host_sum(group, &sum, 1);
+    RANK_CHECK(failure && strstr(failure, "remote process exited"), "%s",
+               failure ? failure : "nothing");
+    return true;
+}
+
+static void the_watcher_finds_a_rank_that_numbers_are_wanted_of(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 3);
+    job.meets_by_files = true;
+    job.body = lose_a_member;
+    assert_true(rank_job_run(&job));
+}
+
 static bool give_up(const struct transport *transport, struct communicator *communicator, int rank,
                     void *context)
 {
@@ -252,7 +342,7 @@ static bool find_environment(const struct transport *transport, struct communica
     RANK_CHECK(strcmp(getenv("NCCL_HOSTID"), id) == 0, "%s", getenv("NCCL_HOSTID"));
     RANK_CHECK(strcmp(getenv("NCCL_MAX_CTAS"), "1") == 0, "%s", getenv("NCCL_MAX_CTAS"));
     RANK_CHECK(strcmp(getenv("NCCL_NVLS_ENABLE"), "0") == 0, "%s", getenv("NCCL_NVLS_ENABLE"));
-    // Connections between nodes must not be confined to this machine's own.
+    // NCCL's connections between hosts must not be confined to this machine's own.
     const char *interface = getenv("NCCL_SOCKET_IFNAME"), *wanted = context;
     RANK_CHECK(interface ? wanted && strcmp(interface, wanted) == 0 : !wanted, "%s", interface);
     RANK_OK(transport->group(communicator, (int[]){0, 1}, 2, "tp", &group));
@@ -271,7 +361,7 @@ static void ranks_on_one_device_say_that_they_are_on_several_hosts(void **state)
     setenv("NCCL_MAX_CTAS", "1", 1);
     unsetenv("NCCL_SOCKET_IFNAME");
     assert_true(rank_job_run(&job));
-    job.ranks_a_node = 1;
+    job.meets_by_files = true;
     job.context = NULL;
     assert_true(rank_job_run(&job));
     unsetenv("NCCL_MAX_CTAS");
@@ -334,11 +424,15 @@ static void nccl_without_a_driver_is_told_in_one_line(void **state)
     assert_true(rank_job_run(&job));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "mpi") == 0 && launch_place_find().is_launched)
+        return mpi_main();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_equal_plain_sums_on_one_to_eight_ranks),
-        cmocka_unit_test(ranks_of_several_nodes_meet_by_their_connections),
+        cmocka_unit_test(ranks_of_several_hosts_meet_by_files),
+        cmocka_unit_test(ranks_of_several_hosts_meet_by_mpi),
+        cmocka_unit_test(the_watcher_finds_a_rank_that_numbers_are_wanted_of),
         cmocka_unit_test(sending_does_not_wait_for_the_receiver),
         cmocka_unit_test(slots_take_turns),
         cmocka_unit_test(memory_that_cannot_be_registered_is_used_as_it_is),

@@ -106,9 +106,11 @@ static void a_device_needs_at_least_its_share_of_the_bytes(void **state)
     double flop = needs.flop_per_token * 1e12;
     double peak = device.device->peak_flop_per_s[PRECISION_BF16];
     assert_true(device.years_at_peak == years_of(flop, peak));
-    assert_true(device.years_as_predicted > device.years_at_peak);
-    double mfu = device.years_at_peak / device.years_as_predicted;
-    assert_true(fabs(mfu - device.least.outcome.prediction.mfu_ratio) < 1e-6);
+    assert_true(device.gpu_years > device.years_at_peak);
+    const struct prediction *prediction = &device.least.outcome.prediction;
+    double wanted = prediction->mfu_ratio * prediction->goodput.goodput_ratio;
+    assert_true(fabs(device.years_at_peak / device.gpu_years / wanted - 1) < 1e-4);
+    assert_true(device.gpu_years == prediction->money.gpu_hours / (365 * 24));
 }
 
 static void scaled_models_keep_their_shape(void **state)

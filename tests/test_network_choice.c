@@ -51,9 +51,15 @@ static struct candidate best_on(struct arena *arena, const struct cluster *clust
         int64_t value = choice_value(pinned, (enum choice)choice);
         pins_set(&request.pins, (enum choice)choice, value, value);
     }
+    if (pinned) {
+        request.pins.stage_layers = pinned->stage_layers;
+        request.pins.stage_layers_count = pinned->stage_layers_count;
+    }
     struct search_result result = {0};
     assert_string_equal(err.text, "");
-    assert_true(search_plans(arena, &request, &result, &err));
+    bool done = search_plans(arena, &request, &result, &err);
+    assert_string_equal(err.text, "");
+    assert_true(done);
     assert_true(result.best_count > 0);
     return result.best[0];
 }

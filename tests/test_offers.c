@@ -57,7 +57,7 @@ static void no_cluster_has_more_of_a_host_than_is_free(void **state)
     struct offers *offers = load(arena, "rental-2024");
     int count = 0, seen = 0;
     const struct offer_cluster *clusters = offers_clusters(arena, offers, &count);
-    assert_int_equal(count, 17);
+    assert_int_equal(count, 6 + 8 + 8 + 8 + 1);
     for (int i = 0; i < count; i++) {
         const struct cluster *cluster = clusters[i].cluster;
         const struct node_group *node = &cluster->nodes[0];
@@ -72,6 +72,8 @@ static void no_cluster_has_more_of_a_host_than_is_free(void **state)
         assert_int_equal(node->host.memory_bytes, 181000000000 * node->gpus);
         assert_int_equal(node->host.cores, 20 * node->gpus);
         assert_true(node->nics.count >= 1);
+        assert_string_equal(cluster->price.date, "2024");
+        assert_string_equal(cluster->price.source, offers->source);
         seen += strcmp(cluster->name, "h800 1 x 6") == 0;
         seen += strcmp(cluster->name, "h800 2 x 1") == 0;
     }
@@ -119,7 +121,8 @@ static void check_fault(struct arena *arena, const char *offer, const char *faul
     assert_true(file >= 0);
     FILE *stream = fdopen(file, "w");
     fprintf(stream,
-            "{\"name\": \"x\", \"source\": \"s\", \"currency\": \"USD\",\n \"offers\": [%s]}\n",
+            "{\"name\": \"x\", \"date\": \"2024\", \"source\": \"s\", \"currency\": \"USD\",\n "
+            "\"offers\": [%s]}\n",
             offer);
     fclose(stream);
     struct err err = {0};

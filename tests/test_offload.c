@@ -318,7 +318,7 @@ static void a_refusal_names_what_else_may_be_moved(void **state)
     err = (struct err){0};
     assert_false(search_plans(*state, &request, &result, &err));
     assert_non_null(strstr(err.text, "--offload optimizer: no plan"));
-    assert_non_null(strstr(err.text, "--offload may be none, optimizer@nvme, activations"));
+    assert_non_null(strstr(err.text, "--offload may be none, optimizer@nvme"));
 }
 
 static struct explanation asked(struct arena *arena, const struct search_request *request,
@@ -351,7 +351,11 @@ static void moves_are_explained(void **state)
     assert_string_equal(why.largest, "update");
     why = asked(*state, &request, "activations");
     assert_true(why.possible && why.fits && !why.is_winner);
-    assert_true(asked(*state, &request, "attention:3@nvme,mlp@nvme").possible);
+    assert_true(asked(*state, &request, "attention:3,mlp").possible);
+    why = asked(*state, &request, "attention:3@nvme,mlp@nvme");
+    assert_false(why.possible);
+    assert_string_equal(why.reason, "--offload activations@nvme is not executed, because "
+                                    "activations are kept in the memory of the host");
 
     // The question overrules the pin of its own key, searched or given.
     request.pins.search_offload = true;

@@ -74,7 +74,8 @@ static void unfused_attention_keeps_the_squares(void **state)
 // Korthikanti et al. 2022, eq. 1: sbh (34 + 5 a s / h) for a GPT layer with dropout.
 static void a_gpt_layer_keeps_what_korthikanti_counts(void **state)
 {
-    static const char GPT[] = "{\"model_type\": \"gpt2\", \"n_embd\": 512, \"n_head\": 8}";
+    static const char GPT[] = "{\"model_type\": \"gpt2\", \"n_embd\": 512, \"n_head\": 8, "
+                              "\"n_layer\": 12, \"n_positions\": 1024, \"vocab_size\": 50257}";
     int64_t h = 512, a = 8, b = 3, s = 32;
     const struct block *block = layer_of(*state, GPT, (struct import_options){.dropout = true});
     assert_int_equal(saved_bytes(*state, block, b, s), s * b * (34 * h + 5 * a * s));

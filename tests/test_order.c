@@ -2,7 +2,7 @@
 #include "tests/test.h"
 
 #include "core/progress.h"
-#include "planner/memory/order.h"
+#include "memory/order/order.h"
 
 enum { BRUTE_MAX = 14 };
 

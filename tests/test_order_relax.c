@@ -1,6 +1,6 @@
-#include "planner/memory/order_relax.h"
+#include "memory/order/order_relax.h"
 
-#include "planner/memory/formats.h"
+#include "memory/formats.h"
 #include "tests/memory_graphs.h"
 #include "tests/memory_net.h"
 #include "tests/random_problem.h"

@@ -1,4 +1,4 @@
-#include "planner/memory/pack_branch.h"
+#include "memory/pack/pack_branch.h"
 #include "tests/draw.h"
 #include "tests/pack_problems.h"
 #include "tests/test.h"

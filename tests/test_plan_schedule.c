@@ -1,4 +1,4 @@
-#include "planner/memory/plan_schedule.h"
+#include "memory/plan_schedule.h"
 
 #include "tests/priced.h"
 #include "tests/test.h"

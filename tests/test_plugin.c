@@ -1,10 +1,11 @@
-#include "executor/communicator_plugin.h"
+#include "executor/communicators/plugin.h"
 #include "executor/plugin.h"
 #include "tests/test.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -72,11 +73,52 @@ static void a_file_that_is_no_plug_in_of_ours_is_not_called(void **state)
                                   "of this program (make)");
 }
 
+// Where a plug-in of another name was planted, `file` under `folder`. What it is does not matter:
+// it must not be looked at.
+static void check_planted(const char *folder, const char *file)
+{
+    char path[PLUGIN_FOLDER_BYTES + 64];
+    bool is_there = true;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *planted = fopen(path, "w");
+    assert_non_null(planted);
+    fclose(planted);
+    assert_null(plugin_open(file, RTLD_NOW | RTLD_LOCAL, &is_there));
+    unlink(path);
+    assert_false(is_there);
+}
+
+static void a_plug_in_of_another_folder_is_not_looked_at(void **state)
+{
+    (void)state;
+    static const char FILE_NAME[] = "exec_planted_by_test_plugin.so";
+    char folder[PLUGIN_FOLDER_BYTES], name[PLUGIN_FOLDER_BYTES];
+    assert_true(plugin_folder(folder));
+    assert_int_equal(folder[0], '/');
+    // The parent of the binary's folder, the working directory, and one that the loader is told of.
+    snprintf(name, sizeof name, "%.4000s/..", folder);
+    check_planted(name, FILE_NAME);
+    check_planted(".", FILE_NAME);
+    setenv("LD_LIBRARY_PATH", "/tmp", 1);
+    check_planted("/tmp", FILE_NAME);
+    unsetenv("LD_LIBRARY_PATH");
+    // In the binary's own folder it is seen, though nothing that could be opened.
+    bool is_there = false;
+    snprintf(name, sizeof name, "%.3000s/%s", folder, FILE_NAME);
+    FILE *own = fopen(name, "w");
+    assert_non_null(own);
+    fclose(own);
+    assert_null(plugin_open(FILE_NAME, RTLD_NOW | RTLD_LOCAL, &is_there));
+    unlink(name);
+    assert_true(is_there);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plug_in_of_another_version_is_not_called),
         cmocka_unit_test(a_file_that_is_no_plug_in_of_ours_is_not_called),
+        cmocka_unit_test(a_plug_in_of_another_folder_is_not_looked_at),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -23,13 +23,22 @@ static const struct block *block_at(const struct graph *graph, int position)
     return &graph->blocks[graph->sequence[position]];
 }
 
+// The sizes of DeepSeek-V3 but for its layers.
+static const char V3_SIZES[] =
+    "\"vocab_size\": 129280, \"hidden_size\": 7168, \"intermediate_size\": 18432, "
+    "\"num_attention_heads\": 128, \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, "
+    "\"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, "
+    "\"n_routed_experts\": 256, \"num_experts_per_tok\": 8, \"n_shared_experts\": 1, "
+    "\"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3";
+
 // DeepSeek-V3 with and without its module, in few layers.
 static struct graph *small_v3(struct arena *arena, int layers, int modules, bool is_tied)
 {
-    const char *text = arena_print(arena,
-                                   "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": %d, "
-                                   "\"num_nextn_predict_layers\": %d, \"tie_word_embeddings\": %s}",
-                                   layers, modules, is_tied ? "true" : "false");
+    const char *text =
+        arena_print(arena,
+                    "{\"model_type\": \"deepseek_v3\", %s, \"num_hidden_layers\": %d, "
+                    "\"num_nextn_predict_layers\": %d, \"tie_word_embeddings\": %s}",
+                    V3_SIZES, layers, modules, is_tied ? "true" : "false");
     return tiny_graph(arena, text, &(struct import_options){.flash = true});
 }
 

@@ -111,7 +111,7 @@ enum { MOST = 48 * 64 };
 
 // One product out[rows][columns] = sum of a[row][inner] b[inner][column], in whichever orders the
 // operands lie.
-struct shape {
+struct product_shape {
     int rows, columns, inner;
     bool is_a_turned, is_b_turned, adds;
     unsigned gradients;
@@ -159,7 +159,8 @@ static void *draw_operand(struct draw *draw, const struct world *world, double *
     return to_device(world, bits, (int64_t)rows * columns * 2);
 }
 
-static void check_product(struct draw *draw, const struct world *world, const struct shape *of)
+static void check_product(struct draw *draw, const struct world *world,
+                          const struct product_shape *of)
 {
     static double a[MOST], b[MOST];
     static float found[MOST];
@@ -212,13 +213,13 @@ static void products_of_8_bits_are_those_of_the_numbers_they_are_cast_to(void **
     assert_true(world.backend->is_narrow);
     assert_null(world.backend->open(0, &world.device));
     for (int trial = 0; trial < 40; trial++) {
-        struct shape of = {.rows = draw_int(&draw, 2, 48),
-                           .columns = 16 * draw_int(&draw, 1, 3),
-                           .inner = 16 * draw_int(&draw, 1, 4),
-                           .is_a_turned = draw_int(&draw, 0, 1),
-                           .is_b_turned = draw_int(&draw, 0, 1),
-                           .adds = draw_int(&draw, 0, 1),
-                           .gradients = (unsigned)draw_int(&draw, 0, 2)};
+        struct product_shape of = {.rows = draw_int(&draw, 2, 48),
+                                   .columns = 16 * draw_int(&draw, 1, 3),
+                                   .inner = 16 * draw_int(&draw, 1, 4),
+                                   .is_a_turned = draw_int(&draw, 0, 1),
+                                   .is_b_turned = draw_int(&draw, 0, 1),
+                                   .adds = draw_int(&draw, 0, 1),
+                                   .gradients = (unsigned)draw_int(&draw, 0, 2)};
         // Sizes that cuBLASLt has no such product for stay in 16 bits.
         if (trial % 8 == 0) of.inner -= draw_int(&draw, 1, 15);
         check_product(&draw, &world, &of);

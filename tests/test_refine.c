@@ -92,7 +92,8 @@ static void classes_are_asked_of_only_where_that_is_searched(void **state)
     request.pins.search_offload = false;
     struct search_result result = searched(*state, &request);
     assert_true(result.layers_s == 0 && offload_is_none(&result.best[0].parallel.offload));
-    assert_int_equal(result.status, SEARCH_OPTIMAL);
+    assert_int_equal(result.status, SEARCH_BEST_OF);
+    assert_int_equal(result.cuts[result.cut_count - 1].cut, CUT_OFFLOAD);
 }
 
 int main(void)

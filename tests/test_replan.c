@@ -231,6 +231,33 @@ static void words_compare_steps_of_one_size_and_rates_else(void **state)
     assert_null(strstr(words, "\"better\""));
 }
 
+// A step that cannot be run is no yardstick.
+static void nothing_is_compared_with_what_does_not_fit(void **state)
+{
+    const char *text =
+        "{\"memory\": {\"fits\": %s, \"device_bytes\": 80e9}, \"workload\": {\"seq_len\": 512, "
+        "\"global_batch\": 8}, \"prediction\": {\"step_s\": %d, \"reserved_bytes\": %d}}";
+    struct json plans[3];
+    const char *const FITS[] = {"true", "false", "true"};
+    for (int i = 0; i < 3; i++) {
+        struct err err = {0};
+        struct json_document *document = ARENA_NEW(*state, struct json_document, 1);
+        const char *own = arena_print(*state, text, FITS[i], 10 - i, 90 - i);
+        assert_true(json_parse(*state, "plan", own, strlen(own), document, &err));
+        plans[i] = json_root(document);
+    }
+    const char *words = replan_words(*state, &plans[0], &plans[2]);
+    assert_non_null(strstr(words, "A step takes 8.00 s instead of 10.00 s, 20.0 % less"));
+    assert_non_null(strstr(words, "\"better\": true"));
+    words = replan_words(*state, &plans[1], &plans[2]);
+    assert_non_null(strstr(words, "A step takes 8.00 s, and the plan before does not fit"));
+    assert_null(strstr(words, "\"better\""));
+    assert_null(strstr(words, "-11.1"));
+    words = replan_words(*state, &plans[0], &plans[1]);
+    assert_non_null(strstr(words, "A step takes 9.00 s if it did fit"));
+    assert_null(strstr(words, "\"better\""));
+}
+
 static void what_does_not_fit_has_a_reason_and_pinned_a_plan_as_well(void **state)
 {
     const char *base = base_of(*state);
@@ -291,6 +318,7 @@ int main(void)
         cmocka_unit_test(more_bandwidth_and_more_gpus_are_never_slower),
         cmocka_unit_test(equal_questions_give_equal_bytes),
         cmocka_unit_test(words_compare_steps_of_one_size_and_rates_else),
+        cmocka_unit_test(nothing_is_compared_with_what_does_not_fit),
         cmocka_unit_test(what_does_not_fit_has_a_reason_and_pinned_a_plan_as_well),
         cmocka_unit_test(wrong_changes_are_refused_at_their_place),
         cmocka_unit_test(a_base_without_its_parts_is_refused),

@@ -3,10 +3,10 @@
 #include "tests/emulated.h"
 
 #include "core/progress.h"
-#include "executor/communicator.h"
+#include "executor/communicators/communicator.h"
+#include "memory/plan_script.h"
 #include "models/import.h"
-#include "plan/script.h"
-#include "planner/memory/plan_script.h"
+#include "plan/script/script.h"
 #include "reports/replay.h"
 
 // One rank alone: what exchanges are said to take passes, no less, and messages are there when they

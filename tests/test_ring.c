@@ -76,12 +76,24 @@ static double task_s(const struct pipeline_times *times, int stage, int chunk, b
     return backward ? at->backward_s + at->weight_s : at->forward_s;
 }
 
-// What a path gains by staying on a stage for a step.
-static double dwell_s(const struct pipeline_times *times, int stage, int forward, int backward)
+// What a blocking hop stops a stage for between a backward and the forward behind it: nothing is
+// sent or received where both are of the first chunk on the first stage.
+static double gap_behind_s(const struct pipeline_times *times, int stage, int backward, int next)
 {
-    double gap_s = times->hop_overlapped ? 0 : times->hop_s, sum_s = 0;
+    bool is_still = stage == 0 && backward == 0 && next == 0;
+    return times->hop_overlapped || is_still ? 0 : times->hop_s;
+}
+
+// What a path gains by staying on a stage for a step. `next` is the forward of the one after.
+static double dwell_s(const struct pipeline_times *times, int stage, int forward, int backward,
+                      int next)
+{
+    int last = times->shape.stage_count - 1, top = times->shape.chunk_count - 1;
+    bool is_still = stage == last && forward == top && backward == top;
+    double gap_s = times->hop_overlapped || is_still ? 0 : times->hop_s, sum_s = 0;
     if (forward >= 0) sum_s += task_s(times, stage, forward, false) + gap_s;
-    if (backward >= 0) sum_s += task_s(times, stage, backward, true) + gap_s;
+    if (backward >= 0) sum_s += task_s(times, stage, backward, true);
+    if (backward >= 0) sum_s += gap_behind_s(times, stage, backward, next);
     return sum_s;
 }
 
@@ -103,14 +115,18 @@ static void pass_moment(const struct pipeline_times *times, int moment, const do
         int forward = chunk_at(shape, moment - 2 - i, false);
         int backward = chunk_at(shape, moment + i - (v + 1) * p, true);
         int sent = chunk_at(shape, moment + i - (v + 1) * p - 1, true);
-        keep_longer(&to_s[i], from_s[i] + dwell_s(times, i, forward, backward));
+        int next = chunk_at(shape, moment - 1 - i, false);
+        keep_longer(&to_s[i], from_s[i] + dwell_s(times, i, forward, backward, next));
         bool up = forward >= 0 && (i + 1 < p || forward + 1 < v);
         if (up)
             keep_longer(&to_s[(i + 1) % p],
                         from_s[i] + task_s(times, i, forward, false) + times->hop_s);
         if (sent < 0 || (i == 0 && sent == 0)) continue;
         int below = (i + p - 1) % p, chunk = i > 0 ? sent : sent - 1;
-        keep_longer(&to_s[below], from_s[i] + task_s(times, below, chunk, true) + times->hop_s);
+        double hop_s = times->hop_s;
+        int behind = chunk_at(shape, moment - 1 - below, false);
+        if (!times->hop_overlapped) hop_s = gap_behind_s(times, below, chunk, behind);
+        keep_longer(&to_s[below], from_s[i] + task_s(times, below, chunk, true) + hop_s);
     }
 }
 

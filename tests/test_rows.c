@@ -119,7 +119,8 @@ static void errors_name_line_and_place(void **state)
     struct arena *arena = *state;
     const char *good = row_text(arena, "a", "");
     read_text(arena, arena_print(arena, "%s\n{\"id\": 3}\n", good),
-              ":3:8: $.id: expected a string, found a number");
+              ":3:1: $: missing \"family\", \"tier\", \"device\", \"stack\"; 3:8: $.id: expected a "
+              "string, found a number");
     read_text(arena, arena_print(arena, "%s%s", good, row_text(arena, "b", ", \"tp\": \"2\"")),
               ":2:328: $.tp: expected a number, found a string");
     read_text(arena, arena_print(arena, "%s{\"id\": \"b\"\n", good),

@@ -69,10 +69,10 @@ static const char *outcomes_text(struct arena *arena, const struct scenario_outc
             json_put_i64(&writer, choice_name((enum choice)choice), value);
         }
         json_put_f64(&writer, "step_s", outcome->prediction.step_s);
-        json_put_f64(&writer, "run_s", outcome->run_s);
-        json_put_f64(&writer, "run_money", outcome->run_money);
+        json_put_f64(&writer, "run_s", outcome->prediction.money.train_s);
+        json_put_f64(&writer, "run_money", outcome->prediction.money.total);
         json_put_f64(&writer, "money_high", outcome->prediction.money_high.total);
-        json_put_f64(&writer, "goodput_ratio", outcome->goodput.goodput_ratio);
+        json_put_f64(&writer, "goodput_ratio", outcome->prediction.goodput.goodput_ratio);
         json_close(&writer, '}');
     }
     json_close(&writer, ']');
@@ -136,10 +136,24 @@ static void an_outcome_is_what_plan_says(void **state)
             continue;
         }
         assert_true(outcomes[i].prediction.step_s == result.best[0].cost.step_s);
-        double tokens_per_s =
-            64.0 * (double)scenarios[i].workload.seq_len / result.best[0].cost.step_s;
-        struct money money = money_of(scenarios[i].cluster, tokens_per_s, scenarios[i].tokens);
-        assert_true(outcomes[i].prediction.money.total == money.total);
+        const struct evaluation_request asked = {.model = request.model,
+                                                 .cluster = scenarios[i].cluster,
+                                                 .stack = request.stack,
+                                                 .fabrics = request.fabrics,
+                                                 .bands = request.bands,
+                                                 .workload = scenarios[i].workload,
+                                                 .parallel = result.best[0].parallel,
+                                                 .selected_count = result.considered_count};
+        struct evaluation evaluation = {0};
+        struct arena scratch = {0};
+        assert_true(evaluate(arena, &scratch, &asked, &evaluation, &err));
+        arena_free(&scratch);
+        const struct prediction *wanted = &evaluation.prediction, *found = &outcomes[i].prediction;
+        assert_true(wanted->money.total > 0);
+        assert_memory_equal(&found->money, &wanted->money, sizeof wanted->money);
+        assert_memory_equal(&found->money_low, &wanted->money_low, sizeof wanted->money);
+        assert_memory_equal(&found->money_high, &wanted->money_high, sizeof wanted->money);
+        assert_memory_equal(&found->goodput, &wanted->goodput, sizeof wanted->goodput);
     }
     assert_int_equal(outcomes[8].status, SCENARIO_NOTHING_FITS);
     assert_int_equal(outcomes[9].status, SCENARIO_IMPOSSIBLE);

@@ -8,7 +8,8 @@ enum { SHAPES = 300, SEED = 11 };
 
 static struct schedule_shape random_legal(struct random *random, enum schedule_kind kind)
 {
-    struct schedule_shape shape = {random_int(random, 1, 12), 1, random_int(random, 1, 40), 0};
+    int least = schedule_row(kind)->backward_fused ? 1 : 2;
+    struct schedule_shape shape = {random_int(random, least, 12), 1, random_int(random, 1, 40), 0};
     const char *why = NULL;
     if (kind == SCHEDULE_ZB_AUTO) shape.in_flight = random_int(random, 0, 30);
     bool searched = kind == SCHEDULE_ZB_H2 && shape.stage_count > 1;
@@ -364,9 +365,39 @@ static void equal_neighbours_share_a_run(void **state)
     assert_int_equal(runs->class_uses[1], 4);
 }
 
+// What the search takes for granted before it asks a schedule: struct schedule_row, hold_ratio.
+static void no_stage_holds_less_than_its_share_of_1f1b(void **state)
+{
+    (void)state;
+    enum { STAGES = 24, CHUNKS = 4, MICRO_BATCHES = 50 };
+    struct schedule_hold holds[SCHEDULE_HOLD_MAX * CHUNKS];
+    for (int kind = 0; kind < SCHEDULE_KIND_COUNT; kind++) {
+        const struct schedule_row *row = schedule_row((enum schedule_kind)kind);
+        for (int i = 0; i < STAGES * CHUNKS * MICRO_BATCHES; i++) {
+            struct schedule_shape shape = {i % STAGES + 1, i / STAGES % CHUNKS + 1,
+                                           i / STAGES / CHUNKS + 1, 0};
+            const char *why = NULL;
+            if (!row->legal(&shape, &why)) continue;
+            for (int stage = 0; stage < shape.stage_count; stage++) {
+                int count = row->holds(&shape, stage, holds), most = 0;
+                for (int n = 0; n < count; n++) {
+                    int alive = 0;
+                    for (int chunk = 0; chunk < shape.chunk_count; chunk++)
+                        alive += holds[n * shape.chunk_count + chunk].alive;
+                    if (alive > most) most = alive;
+                }
+                int left = shape.stage_count - stage;
+                int wanted = left < shape.micro_batch_count ? left : shape.micro_batch_count;
+                assert_true(most >= row->hold_ratio * wanted * shape.chunk_count);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_stage_holds_less_than_its_share_of_1f1b),
         cmocka_unit_test(every_stage_runs_each_task_once_and_w_after_b_after_f),
         cmocka_unit_test(virtual_stages_fill_every_chunk),
         cmocka_unit_test(no_schedule_deadlocks),

@@ -1,6 +1,6 @@
-#include "planner/memory/plan_script.h"
+#include "memory/plan_script.h"
 
-#include "plan/script_check.h"
+#include "plan/script/check.h"
 #include "simulator/engine.h"
 #include "tests/script_case.h"
 #include "tests/test.h"
@@ -74,7 +74,7 @@ static void tasks_are_named_by_slot_and_operator(void **state)
                         "tied gradients of 0.6 head.lm.weight");
     int norm = find_kind(last, SCRIPT_NORM, 0);
     assert_string_equal(script_task_name(*state, last, norm), "gradient norm");
-    assert_string_equal(script_task_name(*state, last, norm + 1), "update of 0.0 block");
+    assert_string_equal(script_task_name(*state, last, norm + 1), "update of 0.3 block and 3 more");
     for (int kind = 0; kind < SCRIPT_KIND_COUNT; kind++)
         assert_true(strlen(script_kind_name((enum script_kind)kind)) > 0);
 }
@@ -102,7 +102,7 @@ static void what_is_tied_on_one_stage_is_stored_once(void **state)
     assert_int_equal(script->parameters[script->units[second].first_parameter].same_as,
                      script->units[first].first_parameter);
     assert_int_equal(count_kind(script, SCRIPT_TIED_REDUCE), 0);
-    assert_int_equal(count_kind(script, SCRIPT_UPDATE), script->unit_count - 1);
+    assert_int_equal(count_kind(script, SCRIPT_UPDATE), script->bucket_count);
     // GPT-2 124M, its vocabulary padded to a multiple of 128.
     int64_t elements = 0;
     for (int u = 0; u < script->unit_count; u++)
@@ -111,7 +111,7 @@ static void what_is_tied_on_one_stage_is_stored_once(void **state)
     assert_int_equal(elements, of.program->graph->parameter_count + padding * 768);
 }
 
-static void what_is_tied_on_two_stages_is_summed_before_it_is_reduced(void **state)
+static void what_is_tied_on_two_stages_is_summed_when_it_is_reduced(void **state)
 {
     struct script_case of;
     gpt2_of(*state, 4, 8, &of);
@@ -124,9 +124,10 @@ static void what_is_tied_on_two_stages_is_summed_before_it_is_reduced(void **sta
         const struct script_task *task = &script->tasks[tied];
         assert_int_equal(task->peer_stage, 3 - s);
         assert_int_equal(script->units[task->unit].tied_stage, 3 - s);
-        int reduce = find_kind(script, SCRIPT_GRADIENT_REDUCE, tied);
+        int reduce = find_kind(script, SCRIPT_GRADIENT_REDUCE, 0);
         while (script->tasks[reduce].unit != task->unit)
             reduce = find_kind(script, SCRIPT_GRADIENT_REDUCE, reduce + 1);
+        assert_true(reduce < tied);
         struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX];
         assert_int_equal(script_exchanges(script, tied, exchanges), 1);
         assert_int_equal(exchanges[0].elements, of.program->tied.elements);
@@ -136,24 +137,27 @@ static void what_is_tied_on_two_stages_is_summed_before_it_is_reduced(void **sta
     }
 }
 
-// Gradients of the last layer are complete first; their reduction need not wait for the slot's end,
-// but the slot must have ended.
-static void reductions_stand_behind_the_slot_that_completes_them(void **state)
+// Gradients of the last layers are complete first; their reduction stands inside the slot that
+// makes them, where it may run beside the rest of it.
+static void reductions_stand_behind_the_task_that_completes_them(void **state)
 {
     struct script_case of;
     gpt2_of(*state, 2, 3, &of);
+    of.program->parallel.bucket_bytes = 1 << 24;
+    script_case_write(&of);
     const struct script *script = of.scripts[1];
     int first = find_kind(script, SCRIPT_GRADIENT_REDUCE, 0);
-    const struct script_task *before = &script->tasks[first - 1];
+    const struct script_task *before = &script->tasks[first - 1], *task = &script->tasks[first];
     assert_true(before->slot_kind == TASK_BACKWARD || before->slot_kind == TASK_WEIGHT);
     assert_int_equal(before->micro_batch, 2);
-    assert_true(first < find_kind(script, SCRIPT_TIED_REDUCE, 0));
-    struct program *program = of.program;
-    program->parallel.overlap = 0;
+    assert_int_equal(before->slot, task->slot);
+    assert_int_equal(script->tasks[first + 1].slot, task->slot);
+    assert_int_equal(script->tasks[first + 1].kind, SCRIPT_INSTR);
+    assert_true(before->position <= task->position);
+    of.program->parallel.overlap = 0;
     script_case_write(&of);
     script = of.scripts[1];
-    assert_true(find_kind(script, SCRIPT_GRADIENT_REDUCE, 0) >
-                find_kind(script, SCRIPT_TIED_REDUCE, 0));
+    assert_int_equal(script->tasks[find_kind(script, SCRIPT_GRADIENT_REDUCE, 0)].slot, -1);
 }
 
 static int under_way(struct arena *arena, enum schedule_kind schedule, int stages,
@@ -272,8 +276,8 @@ int main(void)
         cmocka_unit_test(tasks_have_the_numbers_of_simulated_ones),
         cmocka_unit_test(tasks_are_named_by_slot_and_operator),
         cmocka_unit_test(what_is_tied_on_one_stage_is_stored_once),
-        cmocka_unit_test(what_is_tied_on_two_stages_is_summed_before_it_is_reduced),
-        cmocka_unit_test(reductions_stand_behind_the_slot_that_completes_them),
+        cmocka_unit_test(what_is_tied_on_two_stages_is_summed_when_it_is_reduced),
+        cmocka_unit_test(reductions_stand_behind_the_task_that_completes_them),
         cmocka_unit_test(as_many_messages_are_under_way_as_the_schedule_allows),
         cmocka_unit_test(scripts_are_made_without_a_schedule),
         cmocka_unit_test(scripts_use_the_schedule_of_the_plan),

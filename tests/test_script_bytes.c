@@ -34,10 +34,11 @@ enum source {
     SOURCE_SMALL,
     SOURCE_TIED,
     SOURCE_NORM,
+    SOURCE_TRUST,
     SOURCE_COUNT
 };
-static const char *const SOURCES[SOURCE_COUNT] = {"exchange", "scatter", "hop",  "reduce",
-                                                  "gather",   "small",   "tied", "norm"};
+static const char *const SOURCES[SOURCE_COUNT] = {"exchange", "scatter", "hop",  "reduce", "gather",
+                                                  "small",    "tied",    "norm", "trust"};
 struct amount {
     enum source source;
     enum collective collective;
@@ -69,6 +70,7 @@ static enum source source_of(const struct script *script, const struct script_ta
         [SCRIPT_SEND] = SOURCE_HOP,         [SCRIPT_SMALL_REDUCE] = SOURCE_SMALL,
         [SCRIPT_TIED_REDUCE] = SOURCE_TIED, [SCRIPT_GRADIENT_REDUCE] = SOURCE_REDUCE,
         [SCRIPT_NORM] = SOURCE_NORM,        [SCRIPT_PARAMETER_GATHER] = SOURCE_GATHER,
+        [SCRIPT_TRUST] = SOURCE_TRUST,
     };
     if (task->kind != SCRIPT_INSTR) return OF_STEP[task->kind];
     const struct instr *instr = &script->program->blocks[task->block]->instrs[task->instr];
@@ -92,6 +94,23 @@ static double mean_kept(const struct script *script, int parameter)
     return sum / ranks;
 }
 
+// Of all parameters that are partial over the axes of a small reduction.
+static double mean_small(const struct script *script, const struct script_task *task)
+{
+    double elements = 0;
+    for (int p = 0; p < script->parameter_count; p++) {
+        const struct script_parameter *of = &script->parameters[p];
+        const struct script_unit *unit = &script->units[of->unit];
+        const struct parameter *known = &script->program->blocks[of->block]->parameters[of->index];
+        bool is_in = unit->bucket >= task->bucket &&
+                     unit->bucket < task->bucket + task->bucket_count &&
+                     unit->kind == script->buckets[task->bucket].kind;
+        bool is_its = (known->gradient_partial_axes & ~unit->reduce_axes) == task->axes;
+        if (is_in && is_its && of->same_as < 0) elements += mean_kept(script, p);
+    }
+    return elements;
+}
+
 // Elements of the state travel in the width in which gradients are reduced and weights kept: 4
 // bytes each in the runs in fp32 that are looked at.
 static void add_planned(const struct script *script, struct amounts *amounts)
@@ -106,7 +125,7 @@ static void add_planned(const struct script *script, struct amounts *amounts)
             struct amount *amount = amount_of(amounts, source, exchanges[k].collective,
                                               has_axes ? exchanges[k].axes : 0);
             double elements = (double)exchanges[k].elements;
-            if (source == SOURCE_SMALL) elements = mean_kept(script, task->parameter);
+            if (source == SOURCE_SMALL) elements = mean_small(script, task);
             amount->planned_bytes += (double)exchanges[k].bytes + 4 * elements;
             amount->count++;
         }

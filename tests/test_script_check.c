@@ -1,6 +1,6 @@
-#include "plan/script_check.h"
+#include "plan/script/check.h"
 
-#include "planner/memory/plan_script.h"
+#include "memory/plan_script.h"
 #include "tests/script_case.h"
 #include "tests/test.h"
 

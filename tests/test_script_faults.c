@@ -1,4 +1,4 @@
-#include "plan/script_check.h"
+#include "plan/script/check.h"
 #include "tests/script_case.h"
 #include "tests/script_change.h"
 #include "tests/test.h"
@@ -309,8 +309,8 @@ static bool works_on_another_unit(struct victim *victim)
 {
     int task = pick(victim, is_of_step);
     struct script_task *of = &victim->script->tasks[task];
-    if (of->unit < 0) return false;
-    of->unit += draw_int(victim->draw, 0, 1) ? 1 : -1;
+    if (of->bucket < 0) return false;
+    of->bucket += draw_int(victim->draw, 0, 1) ? of->bucket_count : -of->bucket_count;
     return true;
 }
 
@@ -451,7 +451,7 @@ static const struct {
     {"a value is read before it is written", reads_before_the_write},
     {"work of the step is missing", drops_work_of_the_step},
     {"work of the step is there twice", repeats_work_of_the_step},
-    {"work of the step is on another unit", works_on_another_unit},
+    {"work of the step is on another bucket", works_on_another_unit},
     {"work of the step comes early", reduces_too_early},
     {"a gradient is lost", loses_a_gradient},
     {"another weight is read", reads_another_weight},

@@ -1,4 +1,4 @@
-#include "plan/script_check.h"
+#include "plan/script/check.h"
 #include "tests/script_case.h"
 #include "tests/test.h"
 

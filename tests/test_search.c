@@ -79,7 +79,7 @@ static void pruned_and_exhaustive_search_find_the_same_plans(void **state)
     (void)state;
     const char *wanted = getenv("MESHWRIGHT_CASES");
     int cases = wanted ? atoi(wanted) : 40;
-    struct draw draw = draw_start("pruned against exhaustive", 20240601);
+    struct draw draw = draw_start("pruned against exhaustive", 3);
     int fitting = 0;
     struct kinds kinds = {0};
     for (int i = 0; i < cases; i++) {
@@ -194,7 +194,8 @@ static void a_stack_that_searches_zero_bubble_holds_up_to_its_limit(void **state
 {
     struct arena *arena = *state;
     struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
-    struct stack any = *request.stack;
+    struct err unknown = {0};
+    struct stack any = *stack_load(arena, "megatron-zero-bubble", &unknown);
     pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_ZB_H2, SCHEDULE_ZB_H2);
     pins_set(&request.pins, CHOICE_PP, 4, 4);
     for (int searched = 0; searched < 2; searched++) {
@@ -266,7 +267,10 @@ static void optimal_is_said_only_with_a_certificate(void **state)
             int64_t best_ns = step_ns(result.best[0].closed_form_s);
             int64_t bound_ns = step_ns(result.bound_s);
             assert_true(bound_ns <= best_ns);
-            assert_int_equal(result.status == SEARCH_OPTIMAL, bound_ns == best_ns);
+            assert_int_equal(result.status == SEARCH_FEASIBLE, bound_ns < best_ns);
+            bool certain = bound_ns == best_ns;
+            bool optimal = certain && result.cut_count == 0;
+            assert_int_equal(result.status == SEARCH_OPTIMAL, optimal);
         }
         arena_free(&arena);
     }
@@ -281,7 +285,7 @@ static void the_smallest_plan_is_no_larger_than_the_fastest(void **state)
     assert_true(search_plans(arena, &request, &fastest, &err));
     request.objective = OBJECTIVE_MEMORY;
     assert_true(search_plans(arena, &request, &smallest, &err));
-    assert_int_equal(smallest.status, SEARCH_OPTIMAL);
+    assert_int_equal(smallest.status, SEARCH_BEST_OF);
     assert_true(smallest.best[0].memory.reserved_bytes < fastest.best[0].memory.reserved_bytes);
     assert_true(smallest.best[0].cost.step_s >= fastest.best[0].cost.step_s);
     assert_true(smallest.bound_s <= fastest.best[0].closed_form_s);
@@ -379,7 +383,7 @@ static void choices_of_experts_context_and_schedule_are_explained(void **state)
     struct arena *arena = *state;
     static const struct {
         const char *key, *value;
-    } ASKED[] = {{"ep", "1"}, {"cp", "4"}, {"schedule", "1f1b"}, {"recompute", "norm,activation"}};
+    } ASKED[] = {{"ep", "1"}, {"cp", "4"}, {"schedule", "1f1b"}, {"recompute", "norm,experts"}};
     struct search_request request = shipped(arena, "mixtral-8x7b", "dgx-h100-x4", 8192, 256);
     pins_set(&request.pins, CHOICE_PP, 2, 2);
     struct search_result result = {0};

@@ -1,6 +1,6 @@
 #include "tests/test.h"
 
-#include "executor/spread.h"
+#include "executor/launcher/spread.h"
 
 #include <assert.h>
 #include <stdlib.h>

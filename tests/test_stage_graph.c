@@ -1,8 +1,8 @@
-#include "planner/memory/stage_graph.h"
+#include "memory/stage_graph.h"
 
 #include "cost_models/memory.h"
+#include "memory/stage_slots.h"
 #include "plan/passes.h"
-#include "planner/memory/stage_slots.h"
 #include "tests/priced.h"
 #include "tests/stage_case.h"
 #include "tests/test.h"

@@ -1,5 +1,5 @@
-#include "planner/memory/pack.h"
-#include "planner/memory/stage_slots.h"
+#include "memory/pack/pack.h"
+#include "memory/stage_slots.h"
 #include "tests/stage_case.h"
 #include "tests/test.h"
 

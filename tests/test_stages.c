@@ -112,6 +112,37 @@ static void pinned_layers_are_kept_and_spread_over_chunks(void **state)
     parallel.stage_layers_count = 2;
     parallel.stage_layers = (const int[]){5, 3};
     check(8, parallel, (const int[]){4, 2, 2, 2});
+    // Where the ends have fewer layers than chunks, embedding and head fill theirs alone.
+    parallel.stage_layers = (const int[]){1, 7};
+    check(8, parallel, (const int[]){1, 1, 4, 4});
+    parallel.stage_layers = (const int[]){7, 1};
+    check(8, parallel, (const int[]){5, 3, 1, 1});
+    parallel = pipeline(4, 1);
+    parallel.stage_layers_count = 4;
+    parallel.stage_layers = (const int[]){0, 4, 4, 4};
+    check(12, parallel, (const int[]){1, 4, 4, 5});
+}
+
+// A plan that was found without --stages is itself when its numbers are pinned.
+static void the_numbers_of_the_free_split_are_that_split(void **state)
+{
+    (void)state;
+    for (int layers = 2; layers <= 40; layers++) {
+        for (int vpp = 1; vpp <= 4; vpp++) {
+            struct model model;
+            struct chunk_span free[SPANS_MAX], pinned[SPANS_MAX];
+            struct parallel parallel = pipeline(3, vpp);
+            struct err err = {0};
+            int numbers[3] = {-1, 0, -1};
+            if (!stages_split(make(&model, layers), &parallel, free, &err)) continue;
+            for (int i = 0; i < 3 * vpp; i++)
+                numbers[i / vpp] += free[i].count;
+            parallel.stage_layers = numbers;
+            parallel.stage_layers_count = 3;
+            assert_true(stages_split(&model.graph, &parallel, pinned, &err));
+            assert_memory_equal(free, pinned, (size_t)(3 * vpp) * sizeof *free);
+        }
+    }
 }
 
 // 22 layers over 24 chunks, as zero-bubble's 1.5B runs them: the embedding and the head stand
@@ -175,8 +206,8 @@ static void errors_name_what_would_work(void **state)
     parallel.stage_layers_count = 3;
     parallel.stage_layers = (const int[]){2, 3, 2};
     check_error(6, parallel, "--stages: the numbers add up to 7; the model has 6 layers");
-    parallel.stage_layers = (const int[]){0, 3, 3};
-    check_error(6, parallel, "--stages: 0 layers for stage 0; its chunks need 1 at least");
+    parallel.stage_layers = (const int[]){3, 0, 3};
+    check_error(6, parallel, "--stages: 0 layers for stage 1; its chunks need 1 at least");
 }
 
 int main(void)
@@ -186,6 +217,7 @@ int main(void)
         cmocka_unit_test(layers_that_do_not_divide_count_embedding_and_head_as_layers),
         cmocka_unit_test(every_block_is_in_one_span_and_no_stage_is_much_larger),
         cmocka_unit_test(pinned_layers_are_kept_and_spread_over_chunks),
+        cmocka_unit_test(the_numbers_of_the_free_split_are_that_split),
         cmocka_unit_test(the_ends_may_hold_no_layer),
         cmocka_unit_test(a_module_leaves_the_last_stage_two_layers_short),
         cmocka_unit_test(errors_name_what_would_work),

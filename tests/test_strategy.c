@@ -1,6 +1,6 @@
 #include "tests/test.h"
 
-#include "plan/strategy.h"
+#include "plan/layout/strategy.h"
 #include "tests/tiny_models.h"
 
 #include <stdio.h>

@@ -109,7 +109,11 @@ static void palm_costs_9_million_in_300_a100_years(void **state)
     assert_true(cluster_take_gpus(cluster, 1, &err));
     cluster->price = (struct price){.per_gpu_hour = 3.5, .currency = "USD"};
     double tokens_per_s = 80;
-    struct money money = money_of(cluster, tokens_per_s, 300 * YEAR_S * tokens_per_s);
+    const struct money_request request = {.cluster = cluster,
+                                          .step_s = 1,
+                                          .step_tokens = tokens_per_s,
+                                          .tokens = 300 * YEAR_S * tokens_per_s};
+    struct money money = money_of(&request).money;
     check_near(money.total, 9.2e6, 0.005);
     check_near(money.gpu_hours, 2.63e6, 0.005);
 }

@@ -19,16 +19,16 @@ struct world {
 };
 
 // Values on the device, and what is kept of them on the host.
-struct buffer {
+struct sum_buffer {
     void *there;
     int64_t bytes;
 };
 
-static struct buffer buffer_new(struct draw *draw, const struct world *world, int element_bytes)
+static struct sum_buffer buffer_new(struct draw *draw, const struct world *world, int element_bytes)
 {
     static float wide[ELEMENT_MOST + CANARY];
     static uint16_t narrow[ELEMENT_MOST + CANARY];
-    struct buffer buffer = {.bytes = (ELEMENT_MOST + CANARY) * (int64_t)element_bytes};
+    struct sum_buffer buffer = {.bytes = (ELEMENT_MOST + CANARY) * (int64_t)element_bytes};
     for (int i = 0; i < ELEMENT_MOST + CANARY; i++) {
         wide[i] = (float)draw_int(draw, -1000, 1000) / 1000;
         narrow[i] = bf16_round(wide[i]);
@@ -39,9 +39,9 @@ static struct buffer buffer_new(struct draw *draw, const struct world *world, in
     return buffer;
 }
 
-static struct buffer buffer_copy(const struct world *world, const struct buffer *of)
+static struct sum_buffer buffer_copy(const struct world *world, const struct sum_buffer *of)
 {
-    struct buffer copy = *of;
+    struct sum_buffer copy = *of;
     assert_null(world->backend->allocate(world->device, copy.bytes, &copy.there));
     assert_null(world->backend->copy(world->device, STREAM_COMPUTE, COPY_DEVICE, copy.there,
                                      of->there, copy.bytes));
@@ -107,7 +107,8 @@ static struct world open_world(enum precision precision)
     return world;
 }
 
-static void compare(const struct world *world, const struct buffer *a, const struct buffer *b)
+static void compare(const struct world *world, const struct sum_buffer *a,
+                    const struct sum_buffer *b)
 {
     static float found[ELEMENT_MOST + CANARY], expected[ELEMENT_MOST + CANARY];
     assert_null(world->backend->copy(world->device, STREAM_COMPUTE, COPY_TO_HOST, found, a->there,
@@ -125,10 +126,11 @@ static void check(struct draw *draw, const struct world *world)
     struct pair pair = draw_pair(draw);
     make_calls(&pair, draw_int(draw, 0, 1), (unsigned)draw_int(draw, 0, 3));
     struct kernel_call *product = &pair.calls[pair.product], *sum = &pair.calls[!pair.product];
-    struct buffer x = buffer_new(draw, world, world->backend->compute_bytes);
-    struct buffer d = buffer_new(draw, world, world->backend->compute_bytes);
-    struct buffer weight = buffer_new(draw, world, 4), bias = buffer_new(draw, world, 4);
-    struct buffer own_weight = buffer_copy(world, &weight), own_bias = buffer_copy(world, &bias);
+    struct sum_buffer x = buffer_new(draw, world, world->backend->compute_bytes);
+    struct sum_buffer d = buffer_new(draw, world, world->backend->compute_bytes);
+    struct sum_buffer weight = buffer_new(draw, world, 4), bias = buffer_new(draw, world, 4);
+    struct sum_buffer own_weight = buffer_copy(world, &weight),
+                      own_bias = buffer_copy(world, &bias);
     product->inputs[0].data = x.there;
     product->inputs[1].data = sum->inputs[0].data = d.there;
     product->outputs[0].data = weight.there;
@@ -143,7 +145,7 @@ static void check(struct draw *draw, const struct world *world)
         assert_null(world->backend->run(world->device, STREAM_COMPUTE, &pair.calls[i]));
     compare(world, &weight, &own_weight);
     compare(world, &bias, &own_bias);
-    struct buffer *all[] = {&x, &d, &weight, &bias, &own_weight, &own_bias};
+    struct sum_buffer *all[] = {&x, &d, &weight, &bias, &own_weight, &own_bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         world->backend->release(world->device, all[i]->there);
 }
@@ -170,9 +172,10 @@ static void products_of_8_bits_leave_the_sum_to_itself(void **state)
     struct pair pair = {.batch = 1, .seq = 16, .hidden = 4, .heads = 2, .width = 8};
     make_calls(&pair, false, 0);
     pair.calls[0].is_linear = true;
-    struct buffer x = buffer_new(&draw, &world, 2), d = buffer_new(&draw, &world, 2);
-    struct buffer weight = buffer_new(&draw, &world, 4), bias = buffer_new(&draw, &world, 4);
-    struct buffer own_weight = buffer_copy(&world, &weight), own_bias = buffer_copy(&world, &bias);
+    struct sum_buffer x = buffer_new(&draw, &world, 2), d = buffer_new(&draw, &world, 2);
+    struct sum_buffer weight = buffer_new(&draw, &world, 4), bias = buffer_new(&draw, &world, 4);
+    struct sum_buffer own_weight = buffer_copy(&world, &weight),
+                      own_bias = buffer_copy(&world, &bias);
     pair.calls[0].inputs[0].data = x.there;
     pair.calls[0].inputs[1].data = pair.calls[1].inputs[0].data = d.there;
     pair.calls[0].outputs[0].data = weight.there;
@@ -184,7 +187,7 @@ static void products_of_8_bits_leave_the_sum_to_itself(void **state)
         assert_null(world.backend->run(world.device, STREAM_COMPUTE, &pair.calls[i]));
     compare(&world, &weight, &own_weight);
     compare(&world, &bias, &own_bias);
-    struct buffer *all[] = {&x, &d, &weight, &bias, &own_weight, &own_bias};
+    struct sum_buffer *all[] = {&x, &d, &weight, &bias, &own_weight, &own_bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         world.backend->release(world.device, all[i]->there);
     world.backend->close(world.device);

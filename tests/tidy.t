@@ -3,12 +3,13 @@
 use strict;
 use warnings;
 
-my @folders = qw(core topologies models plan cost_models simulator planner validation executor
-                 reports cli wasm);
+my @folders = qw(core topologies models plan cost_models simulator memory planner validation
+                 executor reports cli wasm);
 my @sources = map { glob "$_/*.[ch] $_/*/*.[ch] $_/*/*.cu" } @folders, 'tests';
 my @texts   = (@sources, glob('tests/*.t tests/*.sh .ci/* Makefile'));
 my $libm    = 'pow|cbrt|exp|exp2|expm1|log|log2|log10|log1p|[lt]gamma|erfc?|a?(?:sin|cos|tan)h?';
-my $pure    = 'core|topologies|models(?:/families)?|plan|cost_models|simulator|planner(?:/\w+)?';
+my $pure    = 'core|topologies|models(?:/families)?|plan(?:/\w+)?|cost_models|simulator|planner'
+            . '|memory(?:/\w+)?';
 my %faults;
 my $rule_names = {
     function => 'a function has at most 60 lines',
@@ -42,7 +43,7 @@ sub check_line {
     fault('locale', $place, $line) if $code =~ /\b(?:setlocale|newlocale|uselocale)\s*\(/;
     fault('exit', $place, $line)
         if not $is_test and $code =~ /(?<!->)\b(?:_exit|exit|abort|quick_exit)\s*\(/
-        and $path !~ m{^(?:cli/main|core/arena|executor/launch_start)\.c$};
+        and $path !~ m{^(?:cli/main|core/arena|executor/launcher/start)\.c$};
     fault('print', $place, $line)
         if $code =~ /\b(?:printf|puts|putchar|perror)\s*\(|\b(?:stdout|stderr)\b/
         and $path !~ m{^(?:cli|tests)/|^core/progress\.c$|\.h$};

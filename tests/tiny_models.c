@@ -58,15 +58,16 @@ const char TINY_DEEPSEEK_DENSE[] =
     "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 5, " \
     "\"shared_expert_intermediate_size\": 3"
 
-const char TINY_MIXTRAL[] =
-    "{\"model_type\": \"mixtral\", " TINY_LLAMA_LIKE ", \"num_local_experts\": 4}";
+const char TINY_MIXTRAL[] = "{\"model_type\": \"mixtral\", " TINY_LLAMA_LIKE
+                            ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2}";
 
 const char TINY_QWEN2_MOE[] =
     "{\"model_type\": \"qwen2_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS "}";
 
 const char TINY_DEEPSEEK[] =
     "{\"model_type\": \"deepseek_v3\", " TINY_LATENT ", \"q_lora_rank\": 5, "
-    "\"first_k_dense_replace\": 1, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, "
+    "\"first_k_dense_replace\": 1, \"n_routed_experts\": 4, \"n_shared_experts\": 1, "
+    "\"num_experts_per_tok\": 2, "
     "\"moe_intermediate_size\": 6, \"n_group\": null, \"num_nextn_predict_layers\": 0}";
 
 const char TINY_DEEPSEEK_MTP[] =
@@ -108,9 +109,13 @@ const char *const TINY_MODELS[] = {
     "{\"model_type\": \"dbrx\", \"vocab_size\": 11, \"d_model\": 8, \"n_heads\": 4, \"n_layers\": "
     "1, "
     "\"attn_config\": {\"kv_n_heads\": 2}, \"ffn_config\": {\"ffn_hidden_size\": 5, "
-    "\"moe_top_k\": 2, \"ffn_act_fn\": {\"name\": \"gelu\"}}}",
+    "\"moe_num_experts\": 4, \"moe_top_k\": 2, \"ffn_act_fn\": {\"name\": \"gelu\"}}}",
     "{\"model_type\": \"glm4_moe\", " TINY_LLAMA_LIKE ", " TINY_EXPERTS ", "
-    "\"n_routed_experts\": 4, \"use_qk_norm\": true, \"routed_scaling_factor\": 1.5}",
+    "\"n_routed_experts\": 4, \"n_shared_experts\": 1, \"first_k_dense_replace\": 1, "
+    "\"use_qk_norm\": true, \"routed_scaling_factor\": 1.5}",
+    "{\"model_type\": \"llama4_text\", " TINY_LLAMA_LIKE
+    ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"intermediate_size_mlp\": 5, "
+    "\"interleave_moe_layer_step\": 2, \"attention_chunk_size\": 2, \"no_rope_layer_interval\": 2}",
     NULL,
 };
 

@@ -37,7 +37,7 @@ sub meshwright {
 # Equal but for the last bits of what was added up in another order.
 sub is_near { return abs($_[0] - $_[1]) <= 1e-12 * abs $_[1] }
 
-my $work = '--seq-len 2048 --global-batch 64 --tokens 20e9';
+my $work = '--seq-len 2048 --global-batch 64 --tokens 20e9 --stack meshwright';
 my $ask  = "whatif llama-2-7b dgx-a100-80g dgx-h100 $work --gpus 1,4,8,12 --memory-factor 1,2 "
     . '--price-per-gpu-hour 2 --price-factor 1,3 --deadline 20d';
 

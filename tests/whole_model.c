@@ -24,7 +24,7 @@ struct whole_model {
     double *tokens;        // [sequence][seq + AHEAD]
 };
 
-// Synthetic data, by the rule of executor/engine_data.c.
+// Synthetic data, by the rule of executor/engine/data.c.
 static void draw_tokens(struct whole_model *model)
 {
     int64_t length = model->of->seq_len + AHEAD, vocab = model->graph->vocab;
@@ -77,6 +77,11 @@ static void open_layer(struct whole_model *model, int position)
     block_differentiate(model->arena, block, &layer->facts);
     layer->in = interpreter_new(model->arena, layer->facts.block, model->of->global_batch,
                                 model->of->seq_len);
+    if (model->of->capacity_factor > 0 && model->graph->expert_count > 0) {
+        double mean =
+            (double)(model->of->seq_len * model->graph->top_k) / (double)model->graph->expert_count;
+        layer->in.capacity = (int64_t)ceil(model->of->capacity_factor * mean - 1e-9);
+    }
     for (int t = 0; t < block->tensor_count; t++) {
         const struct tensor *tensor = &layer->facts.block->tensors[t];
         if (tensor->producer >= 0) continue;

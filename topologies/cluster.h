@@ -5,7 +5,8 @@
 // A cluster is a list of node groups joined by one network. A node is the set of GPUs joined by one
 // intra fabric: 8 in a DGX, 72 in an NVL72 rack. Ranks number the GPUs node by node in the order of
 // the groups: rank 0 is GPU 0 of node 0. Bandwidths are one direction, per GPU (intra), per NIC
-// (network). topologies/NAME.json; schema beside it.
+// (network). topologies/NAME.json; schema beside it; docs/clusters.md tells each key, and what is
+// taken where a file leaves it out (topologies/cluster_assume.h).
 
 struct intra_fabric {
     const char *kind;  // a row of cost_models/fabrics.json: "nvswitch", "nvlink", "pcie", ...
@@ -48,6 +49,8 @@ struct price {
     double per_gpu_hour;       // 0 = unknown
     double spot_per_gpu_hour;  // 0 = unknown
     const char *currency;      // ISO 4217
+    const char *date;          // when it was asked, "2024-05-31"; NULL: not said
+    const char *source;        // who says so; NULL: not said
 };
 
 // 16,384 GPUs had 419 unexpected interruptions in 54 days: one in 50,676 GPU-hours.
@@ -85,6 +88,7 @@ struct failures {
     bool async_checkpoints;  // the job stands only while they are copied to the hosts' memory
 };
 
+bool failures_equal(const struct failures *a, const struct failures *b);
 const char *failure_cause_name(enum failure_cause cause);  // "gpu"
 // Whether the node is gone until it is repaired.
 bool failure_takes_node(enum failure_cause cause);
@@ -96,9 +100,14 @@ struct cluster {
     struct network network;
     struct price price;
     struct failures failures;
-    int node_count;  // sum of count
+    int node_count;                 // sum of count
+    struct provenance *provenance;  // of keys like "nodes[0].intra.latency_s"; those that were
+    int provenance_count;           // taken because the file does not give them are `assumed`
+    const char *note;               // what its file does not say and what was taken; NULL: nothing
     int rank_count;  // GPUs in use: the sum of count * gpus, or fewer in the last node after
                      // cluster_take_gpus; written as an optional key of that name when fewer
+    int idle_gpus;   // that are rented beside them and stand still (planner/idle.h); 0: none, and
+                     // not written. They cost money and do no work
 };
 
 enum {
@@ -116,11 +125,21 @@ MUST_CHECK struct cluster *cluster_read(struct arena *arena, const struct json *
 // Writes the object that cluster_read reads, devices in place, so that it needs no other file.
 void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster);
 
+// Whether the key ("network.latency_s") was not given but taken, or stands in a file as such.
+bool cluster_assumes(const struct cluster *cluster, const char *key);
+// What it knows of the network or of what joins the GPUs of its nodes was taken.
+bool cluster_assumes_links(const struct cluster *cluster);
+// Nodes without NICs stand alone.
+bool cluster_can_reach(const struct node_group *group);
+
 // `--nodes N`: N nodes; only for a cluster of one node group (ERR_USAGE otherwise).
 MUST_CHECK bool cluster_set_nodes(struct cluster *cluster, int64_t nodes, struct err *err);
 // `--gpus N`: only the first N ranks are used; nodes without any of them leave the cluster, the
 // last one keeps its GPUs and NICs. ERR_USAGE when there are fewer.
 MUST_CHECK bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err);
+
+// GPUs that are paid for.
+int cluster_rented_count(const struct cluster *cluster);
 
 // A copy with every device of this one's name replaced by it (shared, not copied).
 struct cluster *cluster_with_device(struct arena *arena, const struct cluster *cluster,
@@ -135,6 +154,7 @@ MUST_CHECK struct cluster *cluster_with_kernels(struct arena *arena, const struc
 // as in table 5. topologies/failures.c
 double cluster_failures_per_s(const struct cluster *cluster, enum failure_cause cause);
 int cluster_host_count(const struct cluster *cluster);  // that hold ranks in use
+const struct json_shape *failures_shape(void);          // for json_check
 // The object "failures"; absent keys are filled as said at struct failures.
 void failures_read(const struct json *object, struct failures *failures, struct err *err);
 void failures_write(struct json_writer *writer, const struct failures *failures);

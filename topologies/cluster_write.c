@@ -1,5 +1,8 @@
 #include "topologies/cluster.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static void write_host(struct json_writer *writer, const struct host *host)
 {
     json_open(writer, "host", '{');
@@ -53,7 +56,30 @@ static void write_price(struct json_writer *writer, const struct price *price)
     if (price->spot_per_gpu_hour > 0) {
         json_put_f64(writer, "spot_per_gpu_hour", price->spot_per_gpu_hour);
     }
+    if (price->date) json_put_text(writer, "date", price->date);
+    if (price->source) json_put_text(writer, "source", price->source);
     json_close(writer, '}');
+}
+
+// Of the groups that are left after cluster_take_gpus.
+static bool is_of(const struct cluster *cluster, const char *key)
+{
+    static const char LIST[] = "nodes[";
+    if (strncmp(key, LIST, strlen(LIST)) != 0) return true;
+    return strtol(key + strlen(LIST), NULL, 10) < cluster->node_group_count;
+}
+
+static void write_provenance(struct json_writer *writer, const struct cluster *cluster)
+{
+    if (cluster->provenance_count == 0) return;
+    json_open(writer, "provenance", '[');
+    for (int i = 0; i < cluster->provenance_count; i++) {
+        if (!is_of(cluster, cluster->provenance[i].key)) continue;
+        json_open_flat(writer, NULL, '{');
+        provenance_put(writer, &cluster->provenance[i]);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
 }
 
 void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster)
@@ -70,8 +96,10 @@ void cluster_write(struct json_writer *writer, const char *key, const struct clu
     write_network(writer, &cluster->network);
     write_price(writer, &cluster->price);
     failures_write(writer, &cluster->failures);
+    write_provenance(writer, cluster);
     if (cluster->rank_count < gpu_count) {
         json_put_i64(writer, "rank_count", cluster->rank_count);
     }
+    if (cluster->idle_gpus > 0) json_put_i64(writer, "idle_gpus", cluster->idle_gpus);
     json_close(writer, '}');
 }

@@ -9,38 +9,77 @@
 static const char *const PRECISION_NAMES[PRECISION_COUNT] = {"fp32", "fp16", "bf16", "fp8", "fp4"};
 static const double PRECISION_BYTES[PRECISION_COUNT] = {4, 2, 2, 1, 0.5};
 
+// An object with one optional number a precision; what is absent stays 0.
+#define PRECISION_ROW(name, precision, low, high)                                  \
+    {                                                                              \
+        name, JSON_TYPE_F64, (size_t)(precision) * sizeof(double), low, high, true \
+    }
+#define PRECISION_ROWS(low, high)                             \
+    {                                                         \
+        PRECISION_ROW("fp32", PRECISION_FP32, low, high),     \
+            PRECISION_ROW("fp16", PRECISION_FP16, low, high), \
+            PRECISION_ROW("bf16", PRECISION_BF16, low, high), \
+            PRECISION_ROW("fp8", PRECISION_FP8, low, high),   \
+            PRECISION_ROW("fp4", PRECISION_FP4, low, high),   \
+        {                                                     \
+            0                                                 \
+        }                                                     \
+    }
+static const struct json_field PEAK_FIELDS[] = PRECISION_ROWS(1, DEVICE_PEAK_HIGH);
+static const struct json_field RATIO_FIELDS[] = PRECISION_ROWS(DEVICE_RATIO_LOW, 1);
+
 static const struct json_field DEVICE_FIELDS[] = {
     {JSON_TEXT(struct device, name)},
-    {JSON_TEXT(struct device, kind)},
+    {JSON_OPT_TEXT(struct device, kind)},
     {JSON_ANY("peak_flop_per_s")},
     {JSON_I64(struct device, memory_bytes, 1, 1e15)},
     {JSON_F64(struct device, memory_bandwidth_bytes_per_s, 1, 1e15)},
-    {JSON_INT(struct device, multiprocessor_count, 1, 1e6)},
-    {JSON_I64(struct device, cache_bytes, 0, 1e12)},
+    {JSON_OPT_INT(struct device, multiprocessor_count, 1, 1e6)},
+    {JSON_OPT_I64(struct device, cache_bytes, 0, 1e12)},
     {JSON_OPT_F64(struct device, exponential_per_s, 1, 1e18)},
-    {JSON_F64(struct device, launch_latency_s, 0, 1)},
+    {JSON_OPT_F64(struct device, launch_latency_s, 0, 1)},
     {JSON_OPT_F64(struct device, idle_power_w, 1e-3, 1e5)},
     {JSON_OPT_F64(struct device, busy_power_w, 1e-3, 1e5)},
-    {JSON_ANY("efficiency")},
+    {JSON_OPT_ANY("efficiency")},
     {JSON_OPT_ANY("kernels")},
-    {JSON_ANY("provenance")},
+    {JSON_OPT_ANY("provenance")},
     {0},
 };
 
 // Ratios are shares of a peak: above 1 the peak would be wrong.
 static const struct json_field EFFICIENCY_FIELDS[] = {
-    {JSON_ANY("gemm_ratio")},
-    {JSON_F64(struct device_efficiency, gemm_tile_exponent, 0, 4)},
-    {JSON_F64(struct device_efficiency, gemm_k_ramp, 0, 1e6)},
-    {JSON_F64(struct device_efficiency, gemm_wave_smooth_ratio, 0, 1)},
-    {JSON_F64(struct device_efficiency, gemm_memory_ratio, DEVICE_RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, memory_ratio, DEVICE_RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_forward_ratio, DEVICE_RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_backward_ratio, DEVICE_RATIO_LOW, 1)},
-    {JSON_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
+    {JSON_OPT_ANY("gemm_ratio")},
+    {JSON_OPT_F64(struct device_efficiency, gemm_tile_exponent, 0, 4)},
+    {JSON_OPT_F64(struct device_efficiency, gemm_k_ramp, 0, 1e6)},
+    {JSON_OPT_F64(struct device_efficiency, gemm_wave_smooth_ratio, 0, 1)},
+    {JSON_OPT_F64(struct device_efficiency, gemm_memory_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_OPT_F64(struct device_efficiency, memory_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_OPT_F64(struct device_efficiency, attention_forward_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_OPT_F64(struct device_efficiency, attention_backward_ratio, DEVICE_RATIO_LOW, 1)},
+    {JSON_OPT_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
     {JSON_OPT_F64(struct device_efficiency, attention_tail_ratio, 0, 10)},
     {0},
 };
+
+static const struct json_shape PEAK_SHAPE = {PEAK_FIELDS, NULL};
+static const struct json_shape RATIO_SHAPE = {RATIO_FIELDS, NULL};
+static const struct json_part EFFICIENCY_PARTS[] = {
+    {"gemm_ratio", JSON_PART_OBJECT, &RATIO_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape EFFICIENCY_SHAPE = {EFFICIENCY_FIELDS, EFFICIENCY_PARTS};
+
+static const struct json_part DEVICE_PARTS[] = {
+    {"peak_flop_per_s", JSON_PART_OBJECT, &PEAK_SHAPE, NULL},
+    {"efficiency", JSON_PART_OBJECT, &EFFICIENCY_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape DEVICE_SHAPE = {DEVICE_FIELDS, DEVICE_PARTS};
+
+const struct json_shape *device_shape(void)
+{
+    return &DEVICE_SHAPE;
+}
 
 const struct json_field *device_fields(void)
 {
@@ -71,6 +110,23 @@ bool precision_from_name(const char *name, enum precision *precision)
         if (strcmp(name, PRECISION_NAMES[i]) == 0) return *precision = (enum precision)i, true;
     }
     return false;
+}
+
+double device_training_peak(const struct device *device)
+{
+    const double *peak = device->peak_flop_per_s;
+    if (peak[PRECISION_BF16] > 0) return peak[PRECISION_BF16];
+    if (peak[PRECISION_FP16] > 0) return peak[PRECISION_FP16];
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        if (peak[i] > 0) return peak[i];
+    }
+    return 0;
+}
+
+double device_distance(double a, double b)
+{
+    assert(a > 0 && b > 0);
+    return a > b ? a / b : b / a;
 }
 
 double precision_bytes(enum precision precision)
@@ -123,23 +179,9 @@ bool device_equals(const struct device *a, const struct device *b)
            fields_equal(EFFICIENCY_FIELDS, &a->efficiency, &b->efficiency);
 }
 
-// An object with one optional number a precision; what is absent stays 0.
-static void read_precisions(const struct json *object, double low, double high, double *values,
-                            struct err *err)
+// A precision has a peak and a GEMM ratio, or neither.
+static void check_precisions(const struct device *device, const struct json *ratio, struct err *err)
 {
-    struct json_field fields[PRECISION_COUNT + 1] = {0};
-    for (size_t i = 0; i < PRECISION_COUNT; i++) {
-        fields[i] = (struct json_field){
-            PRECISION_NAMES[i], JSON_TYPE_F64, i * sizeof *values, low, high, true};
-    }
-    json_read(object, fields, values, err);
-}
-
-// A precision has a peak and a GEMM ratio, or neither; and a device can compute in one at least.
-static void check_precisions(const struct device *device, const struct json *peak,
-                             const struct json *ratio, struct err *err)
-{
-    int supported_count = 0;
     for (int i = 0; i < PRECISION_COUNT; i++) {
         bool has_peak = device->peak_flop_per_s[i] > 0;
         bool has_ratio = device->efficiency.gemm_ratio[i] > 0;
@@ -149,9 +191,7 @@ static void check_precisions(const struct device *device, const struct json *pea
         if (has_ratio && !has_peak) {
             json_fail(ratio, err, "found a ratio for %s, which has no peak", PRECISION_NAMES[i]);
         }
-        supported_count += has_peak;
     }
-    if (supported_count == 0) json_fail(peak, err, "a device needs the peak of one precision");
 }
 
 static void read_kernels(struct arena *arena, const struct json *object, struct device *device,
@@ -168,28 +208,80 @@ static void read_kernels(struct arena *arena, const struct json *object, struct 
     device->kernels = table;
 }
 
+static void check_kind(const struct json *object, const struct device *device, struct err *err)
+{
+    if (err->kind || strcmp(device->kind, "gpu") == 0 || strcmp(device->kind, "npu") == 0 ||
+        strcmp(device->kind, "cpu") == 0)
+        return;
+    struct json kind = json_get(object, "kind", err);
+    json_fail(&kind, err, "expected gpu, npu or cpu, found \"%s\"", device->kind);
+}
+
+// Without a provenance of its own, what a device says of itself is a sheet's.
+static void read_provenance(struct arena *arena, const struct json *object, struct device *device,
+                            struct err *err)
+{
+    static const char *const FACTS[] = {
+        "peak_flop_per_s", "memory_bytes",      "memory_bandwidth_bytes_per_s",
+        "cache_bytes",     "exponential_per_s", "multiprocessor_count",
+        "idle_power_w",    "busy_power_w",      "launch_latency_s",
+        "efficiency"};
+    struct provenance_list list = {0};
+    if (json_has(object, "provenance")) {
+        list = provenance_read_of(arena, object, "device", &DEVICE_SHAPE, err);
+    } else {
+        for (size_t i = 0; i < sizeof FACTS / sizeof *FACTS; i++) {
+            if (!json_has(object, FACTS[i])) continue;
+            provenance_assume(arena, &list, FACTS[i], "as the file says, which names no source");
+            list.entries[list.count - 1].kind = PROVENANCE_DATASHEET;
+        }
+    }
+    device->provenance = list.entries;
+    device->provenance_count = list.count;
+}
+
+static void read_efficiency(const struct json *object, struct device *device, struct err *err)
+{
+    if (err->kind || !json_has(object, "efficiency")) return;
+    struct json efficiency = json_get(object, "efficiency", err);
+    json_read(&efficiency, EFFICIENCY_FIELDS, &device->efficiency, err);
+    if (err->kind || !json_has(&efficiency, "gemm_ratio")) return;
+    struct json ratio = json_get(&efficiency, "gemm_ratio", err);
+    json_read(&ratio, RATIO_FIELDS, device->efficiency.gemm_ratio, err);
+    if (!err->kind) check_precisions(device, &ratio, err);
+}
+
 static struct device *read_object(struct arena *arena, const struct json *object, struct err *err)
 {
     struct device *device = ARENA_NEW(arena, struct device, 1);
+    device->kind = "gpu";
+    json_check(object, &DEVICE_SHAPE, err);
     json_read(object, DEVICE_FIELDS, device, err);
-    struct json kind = json_get(object, "kind", err);
-    if (!err->kind && strcmp(device->kind, "gpu") != 0 && strcmp(device->kind, "npu") != 0 &&
-        strcmp(device->kind, "cpu") != 0) {
-        json_fail(&kind, err, "expected gpu, npu or cpu, found \"%s\"", device->kind);
-    }
+    check_kind(object, device, err);
     struct json peak = json_get(object, "peak_flop_per_s", err);
-    read_precisions(&peak, 1, DEVICE_PEAK_HIGH, device->peak_flop_per_s, err);
-    struct json efficiency = json_get(object, "efficiency", err);
-    json_read(&efficiency, EFFICIENCY_FIELDS, &device->efficiency, err);
-    struct json ratio = json_get(&efficiency, "gemm_ratio", err);
-    read_precisions(&ratio, DEVICE_RATIO_LOW, 1, device->efficiency.gemm_ratio, err);
-    if (!err->kind) check_precisions(device, &peak, &ratio, err);
+    json_read(&peak, PEAK_FIELDS, device->peak_flop_per_s, err);
+    if (!err->kind && device_training_peak(device) <= 0)
+        json_fail(&peak, err, "a device needs the peak of one precision");
+    read_efficiency(object, device, err);
     read_kernels(arena, object, device, err);
     if (err->kind) return NULL;
-    struct provenance_list list = provenance_read(arena, object, "device", err);
-    device->provenance = list.entries;
-    device->provenance_count = list.count;
+    read_provenance(arena, object, device, err);
+    device_assume(arena, object, device, err);
     return err->kind ? NULL : device;
+}
+
+static struct device *load_path(struct arena *arena, const char *path, struct err *err)
+{
+    struct json_document document;
+    if (!json_load(arena, path, &document, err)) return NULL;
+    struct json root = json_root(&document);
+    return read_object(arena, &root, err);
+}
+
+struct device *device_load(struct arena *arena, const char *name, struct err *err)
+{
+    const char *path = file_find_data(arena, "topologies/devices", name, "device", err);
+    return path ? load_path(arena, path, err) : NULL;
 }
 
 struct device *device_read(struct arena *arena, const struct json *value, struct err *err)
@@ -203,15 +295,10 @@ struct device *device_read(struct arena *arena, const struct json *value, struct
     struct err unknown = {0};
     const char *name = json_text(value, err);
     const char *path = file_find_data(arena, "topologies/devices", name, "device", &unknown);
-    if (!path) {
-        // The place in the file that asks for the device helps more than the bare name.
-        json_fail(value, err, "%s", unknown.text);
-        return NULL;
-    }
-    struct json_document document;
-    if (!json_load(arena, path, &document, err)) return NULL;
-    struct json root = json_root(&document);
-    return read_object(arena, &root, err);
+    if (path) return load_path(arena, path, err);
+    // The place in the file that asks for the device helps more than the bare name.
+    json_fail(value, err, "%s", unknown.text);
+    return NULL;
 }
 
 static void write_precisions(struct json_writer *writer, const char *key, const double *values)

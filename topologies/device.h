@@ -1,6 +1,6 @@
 #pragma once
 #include "core/json_write.h"
-#include "topologies/provenance.h"
+#include "topologies/taken.h"
 
 #include <stdint.h>
 
@@ -26,8 +26,8 @@ struct device_efficiency {
     double gemm_wave_smooth_ratio;       // 0 = full wave quantisation, 1 = none
     double gemm_memory_ratio;            // share of memory bandwidth inside a memory-bound GEMM
     double memory_ratio;                 // share of memory bandwidth, element-wise kernels
-    double attention_forward_ratio;      // of the bf16 peak (fp16 where there is none), fused
-                                         // attention of long sequences, without its exponentials
+    double attention_forward_ratio;      // of the peak of the precision it runs in, fused attention
+                                         // of long sequences, without its exponentials
     double attention_backward_ratio;
     double attention_half_seq;    // causal sequence length at which half of the above is reached
     double attention_tail_ratio;  // of half of the longest block of rows that the multiprocessors
@@ -51,6 +51,7 @@ struct device {
     const struct kernel_table *kernels;  // measured ones that override the formulas; NULL: none
     struct provenance *provenance;
     int provenance_count;
+    struct taken_list taken;  // what the file does not say, by the keys above
 };
 
 // The members of the file and of its "efficiency", as its reader takes them; numbers a precision
@@ -73,8 +74,21 @@ bool device_equals(const struct device *a, const struct device *b);
 
 // Reads a device from an object in place or, if `value` is a text, from the shipped or given file
 // of that name. Beside its types it checks that every supported precision has a GEMM ratio and that
-// every constant has a provenance. NULL and a set `err` if it is wrong. Lives as long as `arena`.
+// every constant has a provenance. What a vendor's sheet does not say (all but name, peaks, memory
+// and its bandwidth) may be absent: it is taken from the shipped device that is most like it
+// (device_assume). NULL and a set `err` if it is wrong. Lives as long as `arena`.
 MUST_CHECK struct device *device_read(struct arena *arena, const struct json *value,
                                       struct err *err);
+// The shipped or given file of this name.
+MUST_CHECK struct device *device_load(struct arena *arena, const char *name, struct err *err);
+// What a device file holds, for json_check.
+const struct json_shape *device_shape(void);
+// The peak that training counts on: of bf16, else fp16, else the first that there is.
+double device_training_peak(const struct device *device);
+// How many times the larger of two positive numbers the smaller is contained in it; from 1.
+double device_distance(double a, double b);
+// Fills what `object` leaves out, with provenance `assumed`. topologies/device_assume.c
+void device_assume(struct arena *arena, const struct json *object, struct device *device,
+                   struct err *err);
 // Writes the device as the object that `device_read` reads.
 void device_write(struct json_writer *writer, const char *key, const struct device *device);

@@ -63,6 +63,12 @@ static const struct json_field FAILURE_FIELDS[] = {
     {0},
 };
 
+const struct json_shape *failures_shape(void)
+{
+    static const struct json_shape SHAPE = {FAILURE_FIELDS, NULL};
+    return &SHAPE;
+}
+
 // The causes a file may give instead of gpu_mtbf_h are the first of FAILURE_FIELDS behind it.
 static const char *key_of(enum failure_cause cause)
 {
@@ -155,4 +161,17 @@ double cluster_failures_per_s(const struct cluster *cluster, enum failure_cause 
     }
     if (failures->mtbf_h[cause] > 0) per_h += item_count(cluster, cause) / failures->mtbf_h[cause];
     return per_h / SECONDS_PER_HOUR;
+}
+
+bool failures_equal(const struct failures *a, const struct failures *b)
+{
+    bool same = a->gpu_mtbf_h == b->gpu_mtbf_h && a->restart_s == b->restart_s &&
+                a->repair_s == b->repair_s && a->spare_nodes == b->spare_nodes &&
+                a->checkpoint_bytes_per_s == b->checkpoint_bytes_per_s &&
+                a->host_checkpoint_bytes_per_s == b->host_checkpoint_bytes_per_s &&
+                a->checkpoint_interval_s == b->checkpoint_interval_s &&
+                a->async_checkpoints == b->async_checkpoints;
+    for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++)
+        same &= a->mtbf_h[cause] == b->mtbf_h[cause];
+    return same;
 }

@@ -1,5 +1,6 @@
 #include "topologies/kernels.h"
 #include "core/file.h"
+#include "core/hash.h"
 #include "topologies/provenance.h"
 
 #include <assert.h>
@@ -108,10 +109,8 @@ static uint64_t hash_of(const struct kernel *kernel)
         kernel->seq,   kernel->causal,
     };
     uint64_t hash = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        hash = (hash ^ (uint64_t)parts[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = hash_word(hash, (uint64_t)parts[i]);
     return hash;
 }
 

@@ -8,6 +8,7 @@ enum { GPUS_PER_HOST_MAX = 1024, HOSTS_MAX = 100000 };
 
 static const struct json_field OFFERS_FIELDS[] = {
     {JSON_TEXT(struct offers, name)},
+    {JSON_TEXT(struct offers, date)},
     {JSON_TEXT(struct offers, source)},
     {JSON_TEXT(struct offers, currency)},
     {JSON_OPT_F64(struct offers, credits, 0, 1e12)},
@@ -19,6 +20,8 @@ static const struct json_field OFFER_FIELDS[] = {
     {JSON_TEXT(struct offer, name)},
     {JSON_ANY("cluster")},
     {JSON_F64(struct offer, price_per_gpu_hour, 1e-9, 1e9)},
+    {JSON_OPT_TEXT(struct offer, date)},
+    {JSON_OPT_TEXT(struct offer, source)},
     {JSON_OPT_TEXT(struct offer, region)},
     {JSON_OPT_BOOL(struct offer, spot)},
     {JSON_OPT_F64(struct offer, preemption_mtbf_h, 1e-3, 1e9)},
@@ -34,6 +37,18 @@ static const struct json_field HOSTS_FIELDS[] = {
     {JSON_INT(struct offer_hosts, total, 1, GPUS_PER_HOST_MAX)},
     {0},
 };
+
+static const struct json_shape HOSTS_SHAPE = {HOSTS_FIELDS, NULL};
+static const struct json_part OFFER_PARTS[] = {
+    {"hosts", JSON_PART_LIST, &HOSTS_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape OFFER_SHAPE = {OFFER_FIELDS, OFFER_PARTS};
+static const struct json_part OFFERS_PARTS[] = {
+    {"offers", JSON_PART_LIST, &OFFER_SHAPE, NULL},
+    {0},
+};
+static const struct json_shape OFFERS_SHAPE = {OFFERS_FIELDS, OFFERS_PARTS};
 
 static void read_cluster(struct arena *arena, const struct json *object, struct offer *offer,
                          struct err *err)
@@ -84,6 +99,7 @@ static void read_hosts(struct arena *arena, const struct json *object, struct of
 static struct offers *read_offers(struct arena *arena, const struct json *root, struct err *err)
 {
     struct offers *offers = ARENA_NEW(arena, struct offers, 1);
+    json_check(root, &OFFERS_SHAPE, err);
     json_read(root, OFFERS_FIELDS, offers, err);
     struct json list = json_get(root, "offers", err);
     offers->count = json_count(&list, err);
@@ -129,16 +145,6 @@ static int hosts_with(const struct offer *offer, int gpus)
     return count;
 }
 
-// Powers of two and what is free of some host.
-static bool is_tried(const struct offer *offer, int gpus)
-{
-    bool tried = (gpus & (gpus - 1)) == 0;
-    for (int i = 0; i < offer->host_count; i++) {
-        tried = tried || offer->hosts[i].free == gpus;
-    }
-    return tried;
-}
-
 static struct cluster *rent(struct arena *arena, const struct offers *offers,
                             const struct offer *offer, int gpus, int hosts)
 {
@@ -168,17 +174,25 @@ static struct cluster *rent(struct arena *arena, const struct offers *offers,
     cluster->price =
         (struct price){.per_gpu_hour = offer->price_per_gpu_hour,
                        .spot_per_gpu_hour = offer->spot ? offer->price_per_gpu_hour : 0,
-                       .currency = offers->currency};
+                       .currency = offers->currency,
+                       .date = offer->date ? offer->date : offers->date,
+                       .source = offer->source ? offer->source : offers->source};
     if (offer->spot) cluster->failures.mtbf_h[FAILURE_PREEMPTION] = offer->preemption_mtbf_h;
     return cluster;
+}
+
+// One past `most` behind the last.
+static int next_hosts(int hosts, int most)
+{
+    if (hosts < OFFERS_HOSTS_EACH || hosts == most) return hosts + 1;
+    return 2 * hosts < most ? 2 * hosts : most;
 }
 
 struct offer_cluster *offers_clusters(struct arena *arena, const struct offers *offers, int *count)
 {
     int room = 0;
     for (int i = 0; i < offers->count; i++) {
-        // Sizes of a share, times 1, 2, 4, ... hosts and all of them.
-        room += offers->items[i].cluster->nodes[0].gpus * 32;
+        room += offers->items[i].cluster->nodes[0].gpus * (OFFERS_HOSTS_EACH + 32);
     }
     struct offer_cluster *clusters = ARENA_NEW(arena, struct offer_cluster, room);
     *count = 0;
@@ -187,12 +201,11 @@ struct offer_cluster *offers_clusters(struct arena *arena, const struct offers *
         bool alone = offer->cluster->nodes[0].nics.count == 0;
         for (int gpus = offer->cluster->nodes[0].gpus; gpus > 0; gpus--) {
             int most = hosts_with(offer, gpus);
-            if (!is_tried(offer, gpus) || most == 0) continue;
+            if (most == 0) continue;
             if (alone) most = 1;
-            for (int hosts = 1;; hosts = 2 * hosts < most ? 2 * hosts : most) {
+            for (int hosts = 1; hosts <= most; hosts = next_hosts(hosts, most)) {
                 clusters[(*count)++] =
                     (struct offer_cluster){offer, rent(arena, offers, offer, gpus, hosts)};
-                if (hosts == most) break;
             }
         }
     }

@@ -1,11 +1,11 @@
 #include "topologies/provenance.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const PROVENANCE_NAMES[] = {"measured", "published", "fitted", "datasheet",
-                                               "estimated"};
-enum { PROVENANCE_KIND_COUNT = sizeof PROVENANCE_NAMES / sizeof *PROVENANCE_NAMES };
+static const char *const PROVENANCE_NAMES[PROVENANCE_KIND_COUNT] = {
+    "measured", "published", "fitted", "datasheet", "estimated", "assumed"};
 
 const char *provenance_kind_name(enum provenance_kind kind)
 {
@@ -26,6 +26,13 @@ static const struct json_field ENTRY_FIELDS[] = {
     {JSON_OPT_F64(struct entry_text, spread, 1e-6, 10)},
     {0},
 };
+
+static const struct json_shape ENTRY_SHAPE = {ENTRY_FIELDS, NULL};
+
+const struct json_shape *provenance_shape(void)
+{
+    return &ENTRY_SHAPE;
+}
 
 // Does the entry `key` speak of `constant`: of itself or of an object around it?
 static bool covers(const char *key, const char *constant)
@@ -48,7 +55,7 @@ const struct provenance *provenance_find(const struct provenance_list *list, con
 
 static bool kind_from_name(const char *name, enum provenance_kind *kind)
 {
-    for (int i = PROVENANCE_MEASURED; i <= PROVENANCE_ESTIMATED; i++) {
+    for (int i = 0; i < PROVENANCE_KIND_COUNT; i++) {
         if (strcmp(provenance_kind_name((enum provenance_kind)i), name) != 0) continue;
         *kind = (enum provenance_kind)i;
         return true;
@@ -83,6 +90,27 @@ static bool has_constant(const struct json *object, const char *key)
     return false;
 }
 
+// Is there anything at the dotted `key`, which may count in arrays?
+static bool has_member(const struct json *object, const char *key)
+{
+    size_t length = strcspn(key, ".[");
+    struct err ignored = {0};
+    int count = json_is_object(object) ? json_count(object, &ignored) : 0;
+    for (int i = 0; i < count; i++) {
+        struct json member = json_item(object, i);
+        const char *name = json_key(&member), *rest = key + length;
+        if (strlen(name) != length || strncmp(name, key, length) != 0) continue;
+        if (*rest != '[') return *rest == '\0' || has_member(&member, rest + 1);
+        char *end = NULL;
+        long index = strtol(rest + 1, &end, 10);
+        if (end == rest + 1 || *end != ']' || !json_is_array(&member)) return false;
+        if (index < 0 || index >= json_count(&member, &ignored)) return false;
+        struct json item = json_item(&member, (int)index);
+        return end[1] == '\0' || (end[1] == '.' && has_member(&item, end + 2));
+    }
+    return false;
+}
+
 // Every constant below `object`, whose dotted key is `prefix`, needs an entry.
 static void check_covered(struct arena *arena, const struct provenance_list *list,
                           const struct json *object, const char *prefix, struct err *err)
@@ -102,7 +130,31 @@ static void check_covered(struct arena *arena, const struct provenance_list *lis
     }
 }
 
-static void read_entry(const struct json *object, const struct json *at, const char *what,
+// Does the file have such a key, though this object may leave it out?
+static bool may_have(const struct json_shape *shape, const char *key)
+{
+    size_t length = strcspn(key, ".");
+    const struct json_part *part = shape ? shape->parts : NULL;
+    for (; key[length] == '.' && part && part->key; part++) {
+        bool is_it = strlen(part->key) == length && strncmp(part->key, key, length) == 0;
+        if (is_it) return may_have(part->shape, key + length + 1);
+    }
+    for (const struct json_field *field = shape ? shape->fields : NULL; field && field->key;
+         field++)
+        if (strcmp(field->key, key) == 0) return true;
+    return false;
+}
+
+// Of what a list speaks: of constants that are there (neither), of members whatever they hold
+// (is_some), or also of what a file of this shape left out, which then is passed over.
+struct speaking {
+    const char *what;
+    bool is_some;
+    const struct json_shape *shape;
+};
+
+// `entry->key` stays NULL where the entry is to be passed over.
+static void read_entry(const struct json *object, const struct json *at, struct speaking of,
                        struct provenance *entry, struct err *err)
 {
     struct entry_text text = {0};
@@ -112,7 +164,8 @@ static void read_entry(const struct json *object, const struct json *at, const c
     if (!kind_from_name(text.kind, &kind)) {
         struct json kind_at = json_get(at, "kind", err);
         json_fail(&kind_at, err,
-                  "expected measured, published, fitted, datasheet or estimated, found \"%s\"",
+                  "expected measured, published, fitted, datasheet, estimated or assumed, found "
+                  "\"%s\"",
                   text.kind);
     }
     bool is_fitted = kind == PROVENANCE_FITTED;
@@ -120,28 +173,54 @@ static void read_entry(const struct json *object, const struct json *at, const c
     if (!err->kind && (is_fitted != has_prior || is_fitted != has_spread)) {
         json_fail(at, err, "expected \"prior\" and \"spread\" where kind is fitted and only there");
     }
-    if (!has_constant(object, text.key)) {
+    if (!(of.is_some ? has_member : has_constant)(object, text.key)) {
+        const char *last = strrchr(text.key, '.');
+        if (may_have(of.shape, of.is_some && last ? last + 1 : text.key)) return;
         struct json key_at = json_get(at, "key", err);
-        json_fail(&key_at, err, "this %s has no constant called \"%s\"", what, text.key);
+        json_fail(&key_at, err, "this %s has no constant called \"%s\"", of.what, text.key);
     }
     *entry = (struct provenance){text.key, kind, text.source, text.prior, text.spread};
 }
 
-struct provenance_list provenance_read(struct arena *arena, const struct json *object,
-                                       const char *what, struct err *err)
+static struct provenance_list read_list(struct arena *arena, const struct json *object,
+                                        struct speaking of, struct err *err)
 {
     struct provenance_list list = {0};
     struct json array = json_get(object, "provenance", err);
     if (!err->kind && !json_is_array(&array)) json_fail(&array, err, "expected an array");
     if (err->kind) return list;
-    list.count = json_count(&array, err);
-    list.entries = ARENA_NEW(arena, struct provenance, list.count);
-    for (int i = 0; i < list.count && !err->kind; i++) {
+    int count = json_count(&array, err);
+    list.entries = ARENA_NEW(arena, struct provenance, count);
+    for (int i = 0; i < count && !err->kind; i++) {
         struct json at = json_item(&array, i);
-        read_entry(object, &at, what, &list.entries[i], err);
+        read_entry(object, &at, of, &list.entries[list.count], err);
+        list.count += list.entries[list.count].key != NULL;
     }
+    return list;
+}
+
+struct provenance_list provenance_read(struct arena *arena, const struct json *object,
+                                       const char *what, struct err *err)
+{
+    return provenance_read_of(arena, object, what, NULL, err);
+}
+
+struct provenance_list provenance_read_of(struct arena *arena, const struct json *object,
+                                          const char *what, const struct json_shape *shape,
+                                          struct err *err)
+{
+    struct provenance_list list =
+        read_list(arena, object, (struct speaking){what, false, shape}, err);
     if (!err->kind) check_covered(arena, &list, object, "", err);
     return list;
+}
+
+struct provenance_list provenance_read_some(struct arena *arena, const struct json *object,
+                                            const char *what, const struct json_shape *shape,
+                                            struct err *err)
+{
+    if (err->kind || !json_has(object, "provenance")) return (struct provenance_list){0};
+    return read_list(arena, object, (struct speaking){what, true, shape}, err);
 }
 
 void provenance_put(struct json_writer *writer, const struct provenance *entry)

@@ -7,13 +7,15 @@
 
 // Where a constant comes from, best first. `fitted` was moved from its prior by measured runs
 // (`meshwright fit`). `estimated` marks what nobody measured: predictions that rest on it are
-// labelled so.
+// labelled so. `assumed` is what a file did not give and the reader took (topologies/assume.h).
 enum provenance_kind {
     PROVENANCE_MEASURED,
     PROVENANCE_PUBLISHED,
     PROVENANCE_FITTED,
     PROVENANCE_DATASHEET,
-    PROVENANCE_ESTIMATED
+    PROVENANCE_ESTIMATED,
+    PROVENANCE_ASSUMED,
+    PROVENANCE_KIND_COUNT
 };
 
 struct provenance {
@@ -36,6 +38,19 @@ struct provenance_list {
 // errors at their place; `what` ("stack") is for the message. Lives as long as `arena`.
 MUST_CHECK struct provenance_list provenance_read(struct arena *arena, const struct json *object,
                                                   const char *what, struct err *err);
+// What provenance arrays hold, for json_check.
+const struct json_shape *provenance_shape(void);
+// The same for a file that may leave members of its shape out: entries of those are passed over.
+MUST_CHECK struct provenance_list provenance_read_of(struct arena *arena, const struct json *object,
+                                                     const char *what,
+                                                     const struct json_shape *shape,
+                                                     struct err *err);
+// The same for an object whose constants need no entry; keys may count in arrays, "nodes[0].gpus".
+// Without an array: none. The shape is of the last words of keys.
+MUST_CHECK struct provenance_list provenance_read_some(struct arena *arena,
+                                                       const struct json *object, const char *what,
+                                                       const struct json_shape *shape,
+                                                       struct err *err);
 // The members of one entry, into an object that is open, and all entries.
 void provenance_put(struct json_writer *writer, const struct provenance *entry);
 void provenance_write(struct json_writer *writer, const struct provenance *entries, int count);

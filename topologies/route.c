@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // A mesh numbers ranks 0 .. product - 1 in mixed radix: sorted by stride, each stride is a multiple
 // of the size times the stride before it. So are the axes of a group, with gaps, and the gaps are
@@ -161,12 +162,15 @@ static bool lattice_next(const struct lattice *lattice, int first, int *digits, 
     return false;
 }
 
+// The kind settles what is equal in all else, so that the order of the nodes is no matter.
 static bool fabric_slower(const struct intra_fabric *a, const struct intra_fabric *b)
 {
     if (a->bandwidth_bytes_per_s != b->bandwidth_bytes_per_s) {
         return a->bandwidth_bytes_per_s < b->bandwidth_bytes_per_s;
     }
-    return a->latency_s > b->latency_s;
+    if (a->latency_s != b->latency_s) return a->latency_s > b->latency_s;
+    if (a->in_network_reduction != b->in_network_reduction) return b->in_network_reduction;
+    return strcmp(a->kind, b->kind) < 0;
 }
 
 static void leave_node(struct tally *tally)

@@ -1,5 +1,6 @@
 #include "validation/band_make.h"
 #include "validation/band_pairs.h"
+#include "validation/selection.h"
 
 #include <assert.h>
 #include <math.h>
@@ -24,15 +25,15 @@ struct point {
     double value;  // log(measured / predicted)
 };
 
-struct names {
+struct family_names {
     const char **items;  // sorted
     int count;
 };
 
 struct sample {
     struct arena *arena;
-    struct names devices, stacks;
-    struct names units;  // what weighs alike: families, or devices where these are unknown
+    struct family_names devices, stacks;
+    struct family_names units;  // what weighs alike: families, or devices where these are unknown
     const char *kinds[KIND_COUNT];
     struct point *points;
     int count;
@@ -49,9 +50,10 @@ static int by_text(const void *a, const void *b)
 }
 
 // What stands at `offset` of every residual, each once.
-static struct names names_of(struct arena *arena, const struct residuals *residuals, size_t offset)
+static struct family_names names_of(struct arena *arena, const struct residuals *residuals,
+                                    size_t offset)
 {
-    struct names names = {.items = ARENA_NEW(arena, const char *, residuals->count)};
+    struct family_names names = {.items = ARENA_NEW(arena, const char *, residuals->count)};
     for (int i = 0; i < residuals->count; i++) {
         const char *at = (const char *)&residuals->items[i] + offset;
         names.items[i] = *(const char *const *)at;
@@ -64,7 +66,7 @@ static struct names names_of(struct arena *arena, const struct residuals *residu
     return names;
 }
 
-static int name_index(const struct names *names, const char *text)
+static int name_index(const struct family_names *names, const char *text)
 {
     const char **found =
         bsearch(&text, names->items, (size_t)names->count, sizeof *names->items, by_text);
@@ -193,12 +195,12 @@ static double quantile(const struct weighted *values, int count, double level)
 }
 
 // Logarithms of measured / predicted.
-struct span {
+struct band_span {
     double low, high;
 };
 
 // From the residuals, weighed from all of them down to those of `group`.
-static struct span measure(const struct sample *sample, struct group group)
+static struct band_span measure(const struct sample *sample, struct group group)
 {
     double *weights = ARENA_NEW(sample->arena, double, sample->count);
     narrow(sample, EVERY_RUN, weights);
@@ -221,14 +223,14 @@ static struct span measure(const struct sample *sample, struct group group)
         values[i].value = -values[i].value;
     }
     qsort(values, (size_t)sample->count, sizeof *values, by_value);
-    return (struct span){-quantile(values, sample->count, level), high};
+    return (struct band_span){-quantile(values, sample->count, level), high};
 }
 
 // A handful of families that happened to be predicted well does not show that the next one will
 // be: a group widens the band of all runs and never narrows it.
 static void set_ratios(const struct sample *sample, struct group group, struct band *band)
 {
-    struct span own = measure(sample, group), all = measure(sample, EVERY_RUN);
+    struct band_span own = measure(sample, group), all = measure(sample, EVERY_RUN);
     double low = fmin(0, fmin(own.low, all.low)), high = fmax(0, fmax(own.high, all.high));
     band->low_ratio = fmax(0.01, floor(exp(low) * ROUNDING) / ROUNDING);
     band->high_ratio = fmin(100, ceil(exp(high) * ROUNDING) / ROUNDING);
@@ -341,5 +343,6 @@ const struct bands *bands_make(struct arena *arena, const struct residuals *resi
 {
     struct bands *bands = make_rows(arena, residuals, source);
     bands->pairs = band_pairs_make(arena, residuals, source, &bands->pairs_count);
+    bands->selection = selection_make(arena, residuals, source);
     return bands;
 }

@@ -99,7 +99,8 @@ static void answer(struct fit *fit)
         row->stack = stack_index(fit, trial->stack);
         trial->cluster =
             cluster_with_device(fit->arena, trial->cluster, fit->machines.devices[row->device]);
-        trial->stack = fit->machines.stacks[row->stack];
+        trial->stack =
+            stack_for_model(fit->arena, fit->machines.stacks[row->stack], trial->has_experts);
         trial_answer(fit->arena, trial, fit->machines.fabrics, NULL);
         if (!trial->answered) continue;
         row->program = trial_program_new(fit->arena, trial);
@@ -372,6 +373,8 @@ bool fit_run(struct arena *arena, const struct rows *rows, const struct fit_opti
     struct fit fit = {.arena = arena, .options = options, .fabrics = fabrics_load(arena, err)};
     if (!fit.fabrics) return false;
     trials_ask(arena, rows, options->detail, &fit.trials);
+    const struct err *fault = &fit.trials.fault;
+    if (fault->kind) return err_set(err, fault->kind, "%s", fault->text);
     int shipped_count = 0;
     file_list_data(arena, "topologies/devices", &shipped_count);
     fit.machines.devices = ARENA_NEW(arena, struct device *, rows->count + shipped_count);

@@ -44,6 +44,7 @@ const char *fit_left_out_text(struct arena *arena, const struct fit_result *resu
             .id = prediction->row->id,
             .family = prediction->row->family,
             .step_s = step_s,
+            .device_out_s = prediction->left_out_s[FIT_LEAVE_DEVICE],
             .step_s_low = step_s * band->low_ratio,
             .step_s_high = step_s * band->high_ratio,
         };

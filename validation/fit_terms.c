@@ -46,7 +46,7 @@ enum { TERM_COUNT = sizeof TERMS / sizeof *TERMS };
 // but on other versions and outside training.
 static const double KIND_SHARE[] = {
     [PROVENANCE_MEASURED] = 0.3, [PROVENANCE_PUBLISHED] = 0.6, [PROVENANCE_FITTED] = 1,
-    [PROVENANCE_DATASHEET] = 1,  [PROVENANCE_ESTIMATED] = 1,
+    [PROVENANCE_DATASHEET] = 1,  [PROVENANCE_ESTIMATED] = 1,   [PROVENANCE_ASSUMED] = 1,
 };
 
 // How far constants of one silicon under two names may deviate from each other, as a log: clocks,

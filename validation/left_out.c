@@ -15,6 +15,7 @@ static const struct json_field ROW_FIELDS[] = {
     {JSON_TEXT(struct left_out_row, id)},
     {JSON_TEXT(struct left_out_row, family)},
     {JSON_F64(struct left_out_row, step_s, 1e-9, 1e12)},
+    {JSON_OPT_F64(struct left_out_row, device_out_s, 1e-9, 1e12)},
     {JSON_F64(struct left_out_row, step_s_low, 0, 1e12)},
     {JSON_F64(struct left_out_row, step_s_high, 0, 1e12)},
     {0},
@@ -70,6 +71,7 @@ char *left_out_text(struct arena *arena, const struct left_out *left_out)
         json_put_text(&writer, "id", row->id);
         json_put_text(&writer, "family", row->family);
         json_put_f64(&writer, "step_s", row->step_s);
+        if (row->device_out_s > 0) json_put_f64(&writer, "device_out_s", row->device_out_s);
         json_put_f64(&writer, "step_s_low", row->step_s_low);
         json_put_f64(&writer, "step_s_high", row->step_s_high);
         json_close(&writer, '}');

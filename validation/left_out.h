@@ -8,6 +8,7 @@
 struct left_out_row {
     const char *id, *family;
     double step_s;
+    double device_out_s;             // with constants fitted without its device; 0: not known
     double step_s_low, step_s_high;  // 0: no band
 };
 

@@ -43,7 +43,15 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->cluster = err->kind ? NULL : cluster_read(arena, &cluster, err);
     trial->stack = err->kind ? NULL : load_stack(arena, stacks, row->stack, err);
     if (err->kind) return false;
+    const struct import_options options = {.flash = true};
+    trial->has_experts = model_graph(arena, trial->model, &options)->expert_count > 0;
+    trial->stack = stack_for_model(arena, trial->stack, trial->has_experts);
     trial->workload = question_workload(row);
+    trial->pins = question_pins(row, trial->stack, detail);
+    const struct stack *fork = stack_for_schedule(arena, trial->stack, trial->pins.schedule, err);
+    if (fork == trial->stack) return true;
+    if (!fork) return false;
+    trial->stack = stack_for_model(arena, fork, trial->has_experts);
     trial->pins = question_pins(row, trial->stack, detail);
     return true;
 }
@@ -51,7 +59,8 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
 void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,
                 struct trials *trials)
 {
-    *trials = (struct trials){ARENA_NEW(arena, struct trial, rows->count), rows->count};
+    *trials =
+        (struct trials){.items = ARENA_NEW(arena, struct trial, rows->count), .count = rows->count};
     struct stacks stacks = {
         .items = ARENA_NEW(arena, const struct stack *, rows->count),
         .names = ARENA_NEW(arena, const char *, rows->count),
@@ -63,6 +72,7 @@ void trials_ask(struct arena *arena, const struct rows *rows, enum question_deta
         if (ask(arena, &stacks, trial, detail, &err)) continue;
         trial->stack = NULL;  // marks what cannot be answered either
         trial->why_not = arena_copy(arena, err.text);
+        if (err.kind == ERR_SYSTEM && !trials->fault.kind) trials->fault = err;
     }
 }
 
@@ -141,6 +151,7 @@ bool trials_answer(struct arena *arena, struct trials *trials,
                    void (*progress)(void *context, int done, int count), void *context,
                    struct err *err)
 {
+    if (trials->fault.kind) return err_set(err, trials->fault.kind, "%s", trials->fault.text);
     const struct fabrics *fabrics = fabrics_load(arena, err);
     const struct bands *bands = fabrics ? bands_load(arena, err) : NULL;
     if (!bands) return false;

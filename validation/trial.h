@@ -11,7 +11,8 @@ struct trial {
     const struct row *row;
     const struct model_config *model;
     const struct cluster *cluster;
-    const struct stack *stack;
+    const struct stack *stack;  // as it runs the model (stack_for_model)
+    bool has_experts;
     struct workload workload;
     struct pins pins;
     // answered
@@ -24,13 +25,14 @@ struct trial {
 struct trials {
     struct trial *items;  // one a row, in the rows' order
     int count;
+    struct err fault;  // of the machine, while the rows were asked; none is answered then
 };
 
 // A row that cannot be expressed is an answer (why_not), not an error. Trials live in `arena`.
 void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,
                 struct trials *trials);
-// Reads fabrics and bands and answers all of them; fails where those cannot be read. `progress` may
-// be NULL.
+// Reads fabrics and bands and answers all of them; fails where those cannot be read, and with the
+// trials' fault. `progress` may be NULL.
 MUST_CHECK bool trials_answer(struct arena *arena, struct trials *trials,
                               void (*progress)(void *context, int done, int count), void *context,
                               struct err *err);

@@ -1,9 +1,9 @@
-#include "planner/milp.h"
+#include "memory/milp.h"
 
 #include <assert.h>
 #include <stddef.h>
 
-// planner/milp.c of a page, which has no GLPK. A search asks for an integer program only where what
+// memory/milp.c of a page, which has no GLPK. A search asks for an integer program only where what
 // is moved off the devices is searched, which a page never asks for (reports/replan.h).
 
 struct milp *milp_new(struct arena *arena, const char *name)

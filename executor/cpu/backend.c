@@ -64,7 +64,7 @@ static const char *open_device(int ordinal, struct device **device)
     (void)ordinal;
     struct cpu_device *own = calloc(1, sizeof *own);
     *device = (struct device *)(void *)own;
-    return *device ? NULL : CPU_NO_MEMORY;
+    return own && cpu_reserve_products() ? NULL : CPU_NO_MEMORY;
 }
 
 static void close_device(struct device *device)

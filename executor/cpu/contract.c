@@ -3,12 +3,28 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <sys/mman.h>
 
 // BLAS wants a stride of 1 in each matrix: what has none is copied first.
 
 #define BLAS_MULTIPLY _Generic((REAL)0, float : cblas_sgemm, double : cblas_dgemm)
 
-void cpu_multiply(const struct product *p)
+bool cpu_reserve_products(void)
+{
+    // 128 MiB (OpenBLAS 0.3.21, BUFFER_SIZE of x86-64) and what aligns them.
+    enum { BUFFER_BYTES = 160 << 20 };
+    void *room = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return false;
+    munmap(room, BUFFER_BYTES);
+    const REAL one = 1;
+    REAL product = 0;
+    BLAS_MULTIPLY(CblasRowMajor, CblasNoTrans, CblasNoTrans, 1, 1, 1, 1, &one, 1, &one, 1, 0,
+                  &product, 1);
+    return product == 1;
+}
+
+void cpu_multiply(const struct cpu_product *p)
 {
     BLAS_MULTIPLY(CblasRowMajor, p->is_a_turned ? CblasTrans : CblasNoTrans,
                   p->is_b_turned ? CblasTrans : CblasNoTrans, (int)p->rows, (int)p->columns,
@@ -17,12 +33,12 @@ void cpu_multiply(const struct product *p)
 }
 
 // A matrix of a product as it lies in memory: turned when it is its columns that are far apart.
-struct matrix {
+struct cpu_matrix {
     REAL *data;
     int64_t rows, columns, row_stride, column_stride;
 };
 
-static bool is_plain(const struct matrix *m)
+static bool is_plain(const struct cpu_matrix *m)
 {
     return (m->columns == 1 || m->column_stride == 1) && (m->rows == 1 || m->row_stride > 0);
 }
@@ -33,7 +49,7 @@ static int64_t at_least(int64_t value, int64_t least)
 }
 
 // Copies a matrix without stride 1 to scratch; NULL without memory.
-static bool pack(struct cpu_device *device, enum scratch scratch, struct matrix *m)
+static bool pack(struct cpu_device *device, enum scratch scratch, struct cpu_matrix *m)
 {
     int64_t bytes = m->rows * m->columns * (int64_t)sizeof(REAL);
     REAL *packed = cpu_scratch(device, scratch, bytes);
@@ -42,19 +58,19 @@ static bool pack(struct cpu_device *device, enum scratch scratch, struct matrix 
         for (int64_t j = 0; j < m->columns; j++)
             packed[i * m->columns + j] = m->data[i * m->row_stride + j * m->column_stride];
     }
-    *m = (struct matrix){packed, m->rows, m->columns, m->columns, 1};
+    *m = (struct cpu_matrix){packed, m->rows, m->columns, m->columns, 1};
     return true;
 }
 
-static struct matrix turned(struct matrix m)
+static struct cpu_matrix turned(struct cpu_matrix m)
 {
-    return (struct matrix){m.data, m.columns, m.rows, m.column_stride, m.row_stride};
+    return (struct cpu_matrix){m.data, m.columns, m.rows, m.column_stride, m.row_stride};
 }
 
-static bool operand(struct cpu_device *device, enum scratch scratch, struct matrix m,
+static bool operand(struct cpu_device *device, enum scratch scratch, struct cpu_matrix m,
                     bool *is_turned, const REAL **data, int64_t *stride)
 {
-    struct matrix other = turned(m);
+    struct cpu_matrix other = turned(m);
     *is_turned = !is_plain(&m) && is_plain(&other);
     if (*is_turned) m = other;
     if (!is_plain(&m) && !pack(device, scratch, &m)) return false;
@@ -63,7 +79,7 @@ static bool operand(struct cpu_device *device, enum scratch scratch, struct matr
     return true;
 }
 
-static void scatter(const struct matrix *to, const REAL *from, double beta)
+static void scatter(const struct cpu_matrix *to, const REAL *from, double beta)
 {
     for (int64_t i = 0; i < to->rows; i++) {
         for (int64_t j = 0; j < to->columns; j++) {
@@ -75,23 +91,23 @@ static void scatter(const struct matrix *to, const REAL *from, double beta)
 
 // C is never packed but written by way of scratch; a C whose rows lie far apart is the product of
 // the turned matrices in the other order.
-static const char *multiply(struct cpu_device *device, struct matrix a, struct matrix b,
-                            struct matrix c, double alpha, double beta)
+static const char *multiply(struct cpu_device *device, struct cpu_matrix a, struct cpu_matrix b,
+                            struct cpu_matrix c, double alpha, double beta)
 {
-    struct matrix other = turned(c);
+    struct cpu_matrix other = turned(c);
     if (!is_plain(&c) && is_plain(&other)) {
-        struct matrix first = turned(b);
+        struct cpu_matrix first = turned(b);
         b = turned(a);
         a = first;
         c = other;
     }
-    struct product p = {.rows = c.rows,
-                        .columns = c.columns,
-                        .inner = a.columns,
-                        .alpha = alpha,
-                        .beta = beta,
-                        .c = c.data,
-                        .c_stride = at_least(c.rows == 1 ? 0 : c.row_stride, c.columns)};
+    struct cpu_product p = {.rows = c.rows,
+                            .columns = c.columns,
+                            .inner = a.columns,
+                            .alpha = alpha,
+                            .beta = beta,
+                            .c = c.data,
+                            .c_stride = at_least(c.rows == 1 ? 0 : c.row_stride, c.columns)};
     bool is_direct = is_plain(&c);
     if (!is_direct) {
         p.c = cpu_scratch(device, SCRATCH_C, c.rows * c.columns * (int64_t)sizeof(REAL));
@@ -110,17 +126,17 @@ static const char *multiply(struct cpu_device *device, struct matrix a, struct m
 
 // One product for each step of what is summed in loops: the first writes, the others add.
 static const char *sum_products(struct cpu_device *device, const struct kernel_call *call,
-                                const struct einsum *e, struct place place)
+                                const struct einsum *e, struct contraction_place place)
 {
     int64_t index[2 * TENSOR_RANK_MAX] = {0};
     double alpha = call->op->scalar, beta = call_adds(call, 0) ? 1 : 0;
     do {
-        struct matrix a = {(REAL *)call->inputs[0].data + place.a, e->row.size, e->sum.size,
-                           e->row.a, e->sum.a};
-        struct matrix b = {(REAL *)call->inputs[1].data + place.b, e->sum.size, e->column.size,
-                           e->sum.b, e->column.b};
-        struct matrix c = {(REAL *)call->outputs[0].data + place.c, e->row.size, e->column.size,
-                           e->row.c, e->column.c};
+        struct cpu_matrix a = {(REAL *)call->inputs[0].data + place.a, e->row.size, e->sum.size,
+                               e->row.a, e->sum.a};
+        struct cpu_matrix b = {(REAL *)call->inputs[1].data + place.b, e->sum.size, e->column.size,
+                               e->sum.b, e->column.b};
+        struct cpu_matrix c = {(REAL *)call->outputs[0].data + place.c, e->row.size, e->column.size,
+                               e->row.c, e->column.c};
         const char *fault = multiply(device, a, b, c, alpha, beta);
         if (fault) return fault;
         beta = 1;
@@ -138,7 +154,7 @@ const char *cpu_contract(struct cpu_device *device, const struct kernel_call *ca
     struct einsum e = einsum_of(call);
     int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
     if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
-    struct place place = {0, 0, 0};
+    struct contraction_place place = {0, 0, 0};
     int64_t index[2 * TENSOR_RANK_MAX] = {0};
     const char *fault = NULL;
     do {

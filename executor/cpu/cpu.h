@@ -39,7 +39,7 @@ enum scratch {
     SCRATCH_COUNT = SCRATCH_WIDE + OP_INPUT_MAX + OP_OUTPUT_MAX
 };
 
-struct rotation {  // cosines and sines of one rope, kept for the next call
+struct cpu_rotation {  // cosines and sines of one rope, kept for the next call
     double theta;
     int64_t dims, first, count;  // rotary dims; positions first .. first + count - 1
     REAL *table;                 // [position][cosines of dims / 2, sines of dims / 2]
@@ -52,13 +52,17 @@ struct cpu_device {
     enum precision compute;  // of ELEMENT_COMPUTE where that has 16 bits
     void *scratch[SCRATCH_COUNT];
     int64_t scratch_bytes[SCRATCH_COUNT];
-    struct rotation rotations[ROTATION_MAX];
+    struct cpu_rotation rotations[ROTATION_MAX];
     int next_rotation;
 };
 
 extern const char CPU_NO_MEMORY[];
 // At least `bytes`, aligned to a cache line; NULL when there is none.
 void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes);
+
+// OpenBLAS takes its buffer with the first product, and tries for ever where there is no room left
+// for it. This takes it before the arrays are there; false where there is none.
+bool cpu_reserve_products(void);
 
 // A run of kernel code: NULL, or a text that says what is wrong.
 const char *cpu_contract(struct cpu_device *device, const struct kernel_call *call);
@@ -117,7 +121,7 @@ const char *cpu_half_box(struct device *device, enum stream stream, const struct
 
 // C (rows x columns) = alpha * A . B + beta * C, all row-major; `is_a_turned`: A is stored as
 // inner x rows, likewise B as columns x inner.
-struct product {
+struct cpu_product {
     bool is_a_turned, is_b_turned;
     int64_t rows, columns, inner;
     double alpha, beta;
@@ -125,4 +129,4 @@ struct product {
     REAL *c;
     int64_t a_stride, b_stride, c_stride;  // between rows as stored
 };
-void cpu_multiply(const struct product *product);
+void cpu_multiply(const struct cpu_product *product);

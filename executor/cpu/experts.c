@@ -6,7 +6,7 @@
 // stand one after another, by expert and then by token; without one every token has a row for every
 // expert, zero where it was not chosen.
 
-struct rows {
+struct expert_row_list {
     const struct kernel_routing *routing;  // NULL: dense
     int64_t experts, first_expert, tokens, width;
     int64_t gates;        // width of the weights
@@ -19,15 +19,15 @@ static int64_t token_count(const struct kernel_array *array)
 }
 
 static const char *read_rows(const struct kernel_call *call, const struct kernel_array *rows,
-                             const struct kernel_array *weights, struct rows *r)
+                             const struct kernel_array *weights, struct expert_row_list *r)
 {
-    *r = (struct rows){.routing = call->routing,
-                       .experts = array_size(rows, DIM_EXPERT),
-                       .first_expert = array_first(rows, DIM_EXPERT),
-                       .tokens = token_count(weights),
-                       .width = array_last(rows),
-                       .gates = array_size(weights, DIM_GATE),
-                       .weights = weights->data};
+    *r = (struct expert_row_list){.routing = call->routing,
+                                  .experts = array_size(rows, DIM_EXPERT),
+                                  .first_expert = array_first(rows, DIM_EXPERT),
+                                  .tokens = token_count(weights),
+                                  .width = array_last(rows),
+                                  .gates = array_size(weights, DIM_GATE),
+                                  .weights = weights->data};
     if (array_find(rows, DIM_EXPERT) < 0 || array_find(weights, DIM_GATE) < 0)
         return "rows of experts without the dims expert and gate";
     if (r->first_expert + r->experts > r->gates) return "an expert that no weight is for";
@@ -37,13 +37,13 @@ static const char *read_rows(const struct kernel_call *call, const struct kernel
 }
 
 // Goes through the rows that exist; begins with expert 0 and row -1.
-struct row {
+struct expert_row {
     int64_t expert, token, at;  // here; at: offset of the row
     int64_t number;             // ragged: of the row; dense: of the token
     REAL weight;
 };
 
-static bool next_row(const struct rows *r, struct row *row)
+static bool next_row(const struct expert_row_list *r, struct expert_row *row)
 {
     for (row->number++; row->expert < r->experts; row->expert++) {
         int64_t end = r->routing ? r->routing->rows_of[row->expert + 1] : r->tokens;
@@ -68,13 +68,13 @@ FAST static void add_scaled(int64_t count, REAL factor, const REAL *x, REAL *y)
 const char *cpu_dispatch(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    struct rows r;
+    struct expert_row_list r;
     const char *fault = read_rows(call, &call->outputs[0], &call->inputs[1], &r);
     if (fault) return fault;
     const REAL *x = call->inputs[0].data;
     REAL *y = call->outputs[0].data;
     if (!call->routing) array_zero(&call->outputs[0]);
-    for (struct row row = {.number = -1}; next_row(&r, &row);)
+    for (struct expert_row row = {.number = -1}; next_row(&r, &row);)
         memcpy(y + row.at, x + row.token * r.width, (size_t)r.width * sizeof(REAL));
     return NULL;
 }
@@ -82,13 +82,13 @@ const char *cpu_dispatch(struct cpu_device *device, const struct kernel_call *ca
 const char *cpu_dispatch_backward(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    struct rows r;
+    struct expert_row_list r;
     const char *fault = read_rows(call, &call->inputs[0], &call->inputs[1], &r);
     if (fault) return fault;
     const REAL *d = call->inputs[0].data;
     REAL *d_x = call->outputs[0].data;
     call_begin_sum(call, 0);
-    for (struct row row = {.number = -1}; next_row(&r, &row);)
+    for (struct expert_row row = {.number = -1}; next_row(&r, &row);)
         add_scaled(r.width, 1, d + row.at, d_x + row.token * r.width);
     return NULL;
 }
@@ -96,13 +96,13 @@ const char *cpu_dispatch_backward(struct cpu_device *device, const struct kernel
 const char *cpu_combine(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    struct rows r;
+    struct expert_row_list r;
     const char *fault = read_rows(call, &call->inputs[0], &call->inputs[1], &r);
     if (fault) return fault;
     const REAL *x = call->inputs[0].data;
     REAL *y = call->outputs[0].data;
     call_begin_sum(call, 0);
-    for (struct row row = {.number = -1}; next_row(&r, &row);)
+    for (struct expert_row row = {.number = -1}; next_row(&r, &row);)
         add_scaled(r.width, row.weight, x + row.at, y + row.token * r.width);
     return NULL;
 }
@@ -119,14 +119,14 @@ FAST static REAL combine_row_backward(int64_t count, REAL weight, const REAL *d,
 const char *cpu_combine_backward(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    struct rows r;
+    struct expert_row_list r;
     const char *fault = read_rows(call, &call->inputs[1], &call->inputs[2], &r);
     if (fault) return fault;
     const REAL *d = call->inputs[0].data, *x = call->inputs[1].data;
     REAL *d_x = call->outputs[0].data, *d_weights = call->outputs[1].data;
     if (!call->routing) array_zero(&call->outputs[0]);
     call_begin_sum(call, 1);
-    for (struct row row = {.number = -1}; next_row(&r, &row);) {
+    for (struct expert_row row = {.number = -1}; next_row(&r, &row);) {
         REAL sum = combine_row_backward(r.width, row.weight, d + row.token * r.width, x + row.at,
                                         d_x + row.at);
         d_weights[row.token * r.gates + r.first_expert + row.expert] += sum;

@@ -6,23 +6,24 @@
 // Layer norm and RMS norm over the last dim. Backward makes mean and deviation again from x, which
 // it reads anyway.
 
-struct moments {
+struct norm_moments {
     REAL mean, inverse;  // 1 / standard deviation, or 1 / root mean square
 };
 
-static inline __attribute__((always_inline)) struct moments moments_of(const struct op *op,
-                                                                       const REAL *x, int64_t width)
+static inline __attribute__((always_inline)) struct norm_moments
+moments_of(const struct op *op, const REAL *x, int64_t width)
 {
     REAL mean = 0;
     if (op->function == FUNCTION_LAYER_NORM) mean = SUM(i, 0, width, x[i]) / (REAL)width;
     REAL squares = SUM(i, 0, width, (x[i] - mean) * (x[i] - mean));
-    return (struct moments){mean, 1 / (REAL)sqrt((double)(squares / (REAL)width) + op->scalar)};
+    return (struct norm_moments){mean,
+                                 1 / (REAL)sqrt((double)(squares / (REAL)width) + op->scalar)};
 }
 
 FAST static void norm_row(const struct op *op, int64_t width, const REAL *x, const REAL *weight,
                           const REAL *bias, REAL *y)
 {
-    struct moments m = moments_of(op, x, width);
+    struct norm_moments m = moments_of(op, x, width);
     if (weight && bias) {
         VECTOR for (int64_t i = 0; i < width; i++)
         {
@@ -57,7 +58,7 @@ struct backward {
     REAL *d_weight, *d_bias;
 };
 
-FAST static void parameters_backward(const struct backward *b, struct moments m, const REAL *d,
+FAST static void parameters_backward(const struct backward *b, struct norm_moments m, const REAL *d,
                                      const REAL *x)
 {
     int64_t width = b->width;
@@ -73,7 +74,7 @@ FAST static void parameters_backward(const struct backward *b, struct moments m,
     }
 }
 
-FAST static void input_backward(const struct backward *b, struct moments m, const REAL *d,
+FAST static void input_backward(const struct backward *b, struct norm_moments m, const REAL *d,
                                 const REAL *x, REAL *d_x)
 {
     int64_t width = b->width;
@@ -90,7 +91,7 @@ FAST static void input_backward(const struct backward *b, struct moments m, cons
     }
 }
 
-FAST static struct moments row_moments(const struct op *op, const REAL *x, int64_t width)
+FAST static struct norm_moments row_moments(const struct op *op, const REAL *x, int64_t width)
 {
     return moments_of(op, x, width);
 }
@@ -113,7 +114,7 @@ const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_cal
     REAL *d_x = call->outputs[0].data;
     int64_t elements = array_elements(&call->inputs[1]);
     for (int64_t i = 0; i < elements; i += backward.width) {
-        struct moments m = row_moments(call->op, x + i, backward.width);
+        struct norm_moments m = row_moments(call->op, x + i, backward.width);
         // Parameters first: d_x may take the place of what they read.
         parameters_backward(&backward, m, d + i, x + i);
         input_backward(&backward, m, d + i, x + i, d_x + i);

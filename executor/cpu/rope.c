@@ -6,14 +6,14 @@
 // Rotary positions (Su et al. 2021) and ALiBi (Press et al. 2021), which both go by the index in
 // the whole sequence.
 
-static bool is_same(const struct rotation *a, const struct rotation *b)
+static bool is_same(const struct cpu_rotation *a, const struct cpu_rotation *b)
 {
     return a->theta == b->theta && a->dims == b->dims && a->first == b->first &&
            a->count == b->count;
 }
 
 // Angles in double: a position of some thousands leaves no digits of a float's angle.
-static void fill(struct rotation *rotation)
+static void fill(struct cpu_rotation *rotation)
 {
     int64_t half = rotation->dims / 2;
     for (int64_t i = 0; i < half; i++) {
@@ -27,12 +27,12 @@ static void fill(struct rotation *rotation)
 }
 
 // The table of a rope, made unless one of the last few calls had the same; NULL without memory.
-static const REAL *table_of(struct cpu_device *device, const struct rotation *wanted)
+static const REAL *table_of(struct cpu_device *device, const struct cpu_rotation *wanted)
 {
     for (int i = 0; i < ROTATION_MAX; i++) {
         if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
     }
-    struct rotation *rotation = &device->rotations[device->next_rotation];
+    struct cpu_rotation *rotation = &device->rotations[device->next_rotation];
     device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
     int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(REAL);
     if (bytes > rotation->capacity_bytes) {
@@ -77,10 +77,10 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
     int64_t elements = array_elements(in);
     if (elements == 0) return NULL;
-    struct rotation wanted = {.theta = op->scalar,
-                              .dims = op->rotary_dims,
-                              .first = in->first[at],
-                              .count = in->sizes[at]};
+    struct cpu_rotation wanted = {.theta = op->scalar,
+                                  .dims = op->rotary_dims,
+                                  .first = in->first[at],
+                                  .count = in->sizes[at]};
     const REAL *table = table_of(device, &wanted), *x = in->data;
     if (!table) return CPU_NO_MEMORY;
     REAL *y = call->outputs[0].data, sign = op->phase == PHASE_FORWARD ? 1 : -1;

@@ -4,12 +4,12 @@
 
 // One call: its checks, experts one after another, and results that are added.
 
-struct kernel {
+struct kernel_row {
     const char *(*run)(struct cpu_device *device, const struct kernel_call *call);
     unsigned adds;  // outputs that the kernel adds by itself
 };
 
-static const struct kernel KERNELS[OP_KIND_COUNT] = {
+static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_CONTRACT] = {cpu_contract, 1},
     [OP_ADD] = {cpu_add, 1},
     [OP_ELEMENTWISE] = {cpu_elementwise, 0},
@@ -70,7 +70,7 @@ int64_t cpu_held_elements(const struct kernel_call *call, const struct kernel_ar
 static const char *run_added(struct cpu_device *device, const struct kernel_call *call)
 {
     struct kernel_call own = *call;
-    const struct kernel *kernel = &KERNELS[call->op->kind];
+    const struct kernel_row *kernel = &KERNELS[call->op->kind];
     unsigned foreign = call->adds & ~kernel->adds;
     own.adds &= kernel->adds;
     for (int i = 0; i < call->output_count; i++) {

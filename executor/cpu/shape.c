@@ -10,7 +10,7 @@
 
 enum { WALK_ARRAYS = OP_INPUT_MAX + 1 };
 
-struct walk {
+struct shape_walk {
     int rank, array_count;
     int64_t sizes[TENSOR_RANK_MAX];
     int64_t strides[WALK_ARRAYS][TENSOR_RANK_MAX];
@@ -18,15 +18,15 @@ struct walk {
     int64_t index[TENSOR_RANK_MAX];
 };
 
-static struct walk walk_of(const struct kernel_array *over)
+static struct shape_walk walk_of(const struct kernel_array *over)
 {
-    struct walk walk = {.rank = over->rank};
+    struct shape_walk walk = {.rank = over->rank};
     memcpy(walk.sizes, over->sizes, sizeof walk.sizes);
     return walk;
 }
 
 // An array whose dims are matched by name. What it holds before the walk begins is skipped.
-static void walk_add(struct walk *walk, const struct kernel_array *over,
+static void walk_add(struct shape_walk *walk, const struct kernel_array *over,
                      const struct kernel_array *array)
 {
     int64_t *strides = walk->strides[walk->array_count];
@@ -41,7 +41,7 @@ static void walk_add(struct walk *walk, const struct kernel_array *over,
 }
 
 // Joins dims that lie one after another in every array, so that runs are long.
-static void walk_join(struct walk *walk)
+static void walk_join(struct shape_walk *walk)
 {
     int kept = 0;
     for (int i = 1; i < walk->rank; i++) {
@@ -60,16 +60,16 @@ static void walk_join(struct walk *walk)
     walk->sizes[0] = 1;
 }
 
-static int64_t walk_run(const struct walk *walk)
+static int64_t walk_run(const struct shape_walk *walk)
 {
     return walk->sizes[walk->rank - 1];
 }
-static int64_t walk_step(const struct walk *walk, int array)
+static int64_t walk_step(const struct shape_walk *walk, int array)
 {
     return walk->strides[array][walk->rank - 1];
 }
 
-static bool walk_next(struct walk *walk)
+static bool walk_next(struct shape_walk *walk)
 {
     for (int i = walk->rank - 2; i >= 0; i--) {
         for (int a = 0; a < walk->array_count; a++)
@@ -107,7 +107,7 @@ const char *cpu_add(struct cpu_device *device, const struct kernel_call *call)
     (void)device;
     const struct kernel_array *out = &call->outputs[0];
     if (array_elements(out) == 0) return NULL;
-    struct walk walk = walk_of(out);
+    struct shape_walk walk = walk_of(out);
     walk_add(&walk, out, out);
     for (int i = 0; i < call->input_count; i++)
         walk_add(&walk, out, &call->inputs[i]);
@@ -138,12 +138,12 @@ static int64_t narrow_index(const struct kernel_array *wide, const struct kernel
 }
 
 // Calls `run` for each run of the last dim of `wide`, and for which narrow element.
-struct repeat {
+struct shape_repeat {
     const struct kernel_array *wide, *narrow;
     bool sums;  // narrow += wide instead of wide = narrow
 };
 
-FAST static void repeat_run(const struct repeat *repeat, int64_t wide_at, int64_t narrow_at)
+FAST static void repeat_run(const struct shape_repeat *repeat, int64_t wide_at, int64_t narrow_at)
 {
     const struct kernel_array *wide = repeat->wide;
     int last = wide->rank - 1;
@@ -168,7 +168,8 @@ FAST static void repeat_run(const struct repeat *repeat, int64_t wide_at, int64_
     }
 }
 
-static void repeat_all(const struct repeat *repeat, int dim, int64_t wide_at, int64_t narrow_at)
+static void repeat_all(const struct shape_repeat *repeat, int dim, int64_t wide_at,
+                       int64_t narrow_at)
 {
     const struct kernel_array *wide = repeat->wide, *narrow = repeat->narrow;
     if (dim + 1 >= wide->rank || dim + 1 >= TENSOR_RANK_MAX) {
@@ -182,7 +183,7 @@ static void repeat_all(const struct repeat *repeat, int dim, int64_t wide_at, in
     }
 }
 
-static const char *repeat_checked(struct repeat repeat)
+static const char *repeat_checked(struct shape_repeat repeat)
 {
     const struct kernel_array *wide = repeat.wide, *narrow = repeat.narrow;
     if (array_elements(wide) == 0) return NULL;
@@ -200,7 +201,7 @@ static const char *repeat_checked(struct repeat repeat)
 const char *cpu_expand(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    return repeat_checked((struct repeat){&call->outputs[0], &call->inputs[0], false});
+    return repeat_checked((struct shape_repeat){&call->outputs[0], &call->inputs[0], false});
 }
 
 FAST static void sum_run(int64_t count, int64_t step, const REAL *x, REAL *y)
@@ -223,8 +224,8 @@ const char *cpu_reduce(struct cpu_device *device, const struct kernel_call *call
     const struct kernel_array *in = &call->inputs[0], *out = &call->outputs[0];
     call_begin_sum(call, 0);
     if (array_elements(in) == 0 || array_elements(out) == 0) return NULL;
-    if (in->rank == out->rank) return repeat_checked((struct repeat){in, out, true});
-    struct walk walk = walk_of(in);
+    if (in->rank == out->rank) return repeat_checked((struct shape_repeat){in, out, true});
+    struct shape_walk walk = walk_of(in);
     walk_add(&walk, in, in);
     walk_add(&walk, in, out);
     walk_join(&walk);
@@ -255,7 +256,7 @@ static void join(const struct kernel_array *joined, const struct kernel_array *p
     // The last dim goes by the name the joined one has.
     named.dims[named.rank - 1] = joined->dims[joined->rank - 1];
     named.first[named.rank - 1] = piece.first[joined->rank - 1];
-    struct walk walk = walk_of(&piece);
+    struct shape_walk walk = walk_of(&piece);
     walk_add(&walk, &piece, &piece);
     for (int i = 0; i < joined->rank; i++)
         walk.strides[0][i] = array_stride(joined, i);

@@ -1,8 +1,9 @@
 #pragma once
 #include "models/graph.h"
 
-// Which keys a query attends to: all, or those up to itself, or the last `window` of these. Query
-// and first key are indices in the whole; the answer is a range of the keys held here.
+// Which keys a query attends to: all, or those up to itself, or the last `window` of these, or
+// those of its chunk. Query and first key are indices in the whole; the answer is a range of the
+// keys held here.
 
 struct range {
     int64_t first, end;
@@ -15,7 +16,8 @@ static inline struct range visible(const struct op *op, int64_t query, int64_t f
     if (!op->causal) return range;
     int64_t end = query - first_key + 1;
     range.end = end < 0 ? 0 : end < keys ? end : keys;
-    if (op->window > 0 && end > op->window) range.first = end - op->window;
+    int64_t seen = op->chunked && op->window > 0 ? query % op->window + 1 : op->window;
+    if (seen > 0 && end > seen) range.first = end - seen;
     if (range.first > range.end) range.first = range.end;
     return range;
 }

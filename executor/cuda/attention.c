@@ -5,7 +5,7 @@
 // Attention: cuDNN where it has an engine, else by products and a masked softmax over whole rows of
 // scores, some heads at a time. The second is also what the first is compared with.
 
-struct attend {
+struct cuda_attend {
     const struct run *run;
     const struct op *op;
     int64_t batch_count, queries, keys, heads, kv_heads, width, value_width;
@@ -35,25 +35,25 @@ const char *cuda_check_attention(const struct kernel_call *call, int first_input
     return NULL;
 }
 
-static struct attend attend_read(const struct run *run, int first_input)
+static struct cuda_attend attend_read(const struct run *run, int first_input)
 {
     const struct kernel_call *call = run->call;
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
-    struct attend attend = {.run = run,
-                            .op = call->op,
-                            .batch_count = q->sizes[0],
-                            .queries = q->sizes[1],
-                            .keys = k->sizes[1],
-                            .heads = q->sizes[2],
-                            .kv_heads = k->sizes[2],
-                            .width = q->sizes[3],
-                            .value_width = v->sizes[3],
-                            .first_head = q->first[2],
-                            .first_kv_head = k->first[2],
-                            .group = q->whole[2] / k->whole[2],
-                            .q = reals_of(run->device, q),
-                            .k = reals_of(run->device, k),
-                            .v = reals_of(run->device, v)};
+    struct cuda_attend attend = {.run = run,
+                                 .op = call->op,
+                                 .batch_count = q->sizes[0],
+                                 .queries = q->sizes[1],
+                                 .keys = k->sizes[1],
+                                 .heads = q->sizes[2],
+                                 .kv_heads = k->sizes[2],
+                                 .width = q->sizes[3],
+                                 .value_width = v->sizes[3],
+                                 .first_head = q->first[2],
+                                 .first_kv_head = k->first[2],
+                                 .group = q->whole[2] / k->whole[2],
+                                 .q = reals_of(run->device, q),
+                                 .k = reals_of(run->device, k),
+                                 .v = reals_of(run->device, v)};
     attend.number = attend.q.number;
     attend.has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
     if (attend.has_sink) attend.sink = reals_of(run->device, v + 1);
@@ -61,11 +61,11 @@ static struct attend attend_read(const struct run *run, int first_input)
 }
 
 // Neighbouring heads of one sequence that share a key head, as many as have room for scores.
-struct heads {
+struct cuda_heads {
     int64_t sequence, first, count, kv_head;
 };
 
-static bool next_heads(const struct attend *a, struct heads *at)
+static bool next_heads(const struct cuda_attend *a, struct cuda_heads *at)
 {
     enum { SCORES_MAX = 1 << 26 };
     at->first += at->count;
@@ -84,15 +84,15 @@ static bool next_heads(const struct attend *a, struct heads *at)
 }
 
 // Of q or out, by width; of k or v. One head's rows lie `stride` apart.
-static struct matrix by_query(const struct attend *a, const struct heads *at, struct reals reals,
-                              int64_t width)
+static struct matrix by_query(const struct cuda_attend *a, const struct cuda_heads *at,
+                              struct reals reals, int64_t width)
 {
     int64_t stride = a->heads * width;
     return (struct matrix){reals_at(reals, at->sequence * a->queries * stride + at->first * width),
                            stride, 1, width};
 }
-static struct matrix by_key(const struct attend *a, const struct heads *at, struct reals reals,
-                            int64_t width)
+static struct matrix by_key(const struct cuda_attend *a, const struct cuda_heads *at,
+                            struct reals reals, int64_t width)
 {
     int64_t stride = a->kv_heads * width;
     return (struct matrix){reals_at(reals, at->sequence * a->keys * stride + at->kv_head * width),
@@ -102,33 +102,33 @@ static struct matrix turned(struct matrix m)
 {
     return (struct matrix){m.reals, m.column_stride, m.row_stride, m.batch_stride};
 }
-static struct matrix score_matrix(const struct attend *a, void *data, int number)
+static struct matrix score_matrix(const struct cuda_attend *a, void *data, int number)
 {
     return (struct matrix){{data, number}, a->keys, 1, a->queries * a->keys};
 }
 
 // scores = factor * x . y^T, with a head's width to sum over.
-static const char *score(const struct attend *a, const struct heads *at, struct matrix x,
+static const char *score(const struct cuda_attend *a, const struct cuda_heads *at, struct matrix x,
                          struct matrix y, int64_t width, double factor, float *scores)
 {
-    struct product product = {.rows = a->queries,
-                              .columns = a->keys,
-                              .inner = width,
-                              .batch = at->count,
-                              .alpha = factor,
-                              .a = x,
-                              .b = turned(y),
-                              .c = score_matrix(a, scores, NUMBER_FP32)};
+    struct cuda_product product = {.rows = a->queries,
+                                   .columns = a->keys,
+                                   .inner = width,
+                                   .batch = at->count,
+                                   .alpha = factor,
+                                   .a = x,
+                                   .b = turned(y),
+                                   .c = score_matrix(a, scores, NUMBER_FP32)};
     return cuda_multiply(a->run->device, a->run->stream, &product);
 }
 
-static struct attend_args args_of(const struct attend *a, const struct heads *at, int first_input,
-                                  struct reals lse)
+static struct attend_args args_of(const struct cuda_attend *a, const struct cuda_heads *at,
+                                  int first_input, struct reals lse)
 {
     const struct kernel_call *call = a->run->call;
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
     return (struct attend_args){
-        .sight = {a->op->causal, a->op->window},
+        .sight = {a->op->causal, a->op->window, a->op->chunked},
         .heads = at->count,
         .queries = a->queries,
         .keys = a->keys,
@@ -155,7 +155,7 @@ static struct attend_args args_of(const struct attend *a, const struct heads *at
     };
 }
 
-static bool allocate(const struct attend *a, struct attend_args *args, int64_t heads,
+static bool allocate(const struct cuda_attend *a, struct attend_args *args, int64_t heads,
                      bool is_backward)
 {
     int64_t scores = heads * a->queries * a->keys, rows = heads * a->queries;
@@ -171,7 +171,7 @@ static bool allocate(const struct attend *a, struct attend_args *args, int64_t h
 }
 
 // Of an earlier block of a ring there is a result already: it is scaled down and added to.
-static const char *attend_heads(const struct attend *a, const struct heads *at)
+static const char *attend_heads(const struct cuda_attend *a, const struct cuda_heads *at)
 {
     struct attend_args args = args_of(a, at, 0, run_output(a->run, 1));
     if (!allocate(a, &args, at->count, false)) return CUDA_NO_MEMORY;
@@ -180,14 +180,14 @@ static const char *attend_heads(const struct attend *a, const struct heads *at)
     if (fault) return fault;
     kernel_attend(a->run->on, &args);
     struct matrix out = by_query(a, at, run_output(a->run, 0), a->value_width);
-    struct product product = {.rows = a->queries,
-                              .columns = a->value_width,
-                              .inner = a->keys,
-                              .batch = at->count,
-                              .alpha = 1,
-                              .a = score_matrix(a, args.weights.data, a->number),
-                              .b = by_key(a, at, a->v, a->value_width),
-                              .c = out};
+    struct cuda_product product = {.rows = a->queries,
+                                   .columns = a->value_width,
+                                   .inner = a->keys,
+                                   .batch = at->count,
+                                   .alpha = 1,
+                                   .a = score_matrix(a, args.weights.data, a->number),
+                                   .b = by_key(a, at, a->v, a->value_width),
+                                   .c = out};
     if (!args.merges) return cuda_multiply(a->run->device, a->run->stream, &product);
     int64_t elements = at->count * a->queries * a->value_width;
     float *fresh = run_scratch(a->run, SCRATCH_RESULT, elements * 4);
@@ -200,7 +200,7 @@ static const char *attend_heads(const struct attend *a, const struct heads *at)
     return fault;
 }
 
-static struct sdpa_shape shape_of(const struct attend *a, bool is_backward)
+static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
 {
     return (struct sdpa_shape){.number = a->number,
                                .causal = a->op->causal,
@@ -216,7 +216,7 @@ static struct sdpa_shape shape_of(const struct attend *a, bool is_backward)
 }
 
 // What cuDNN's pattern has no place for goes the other way.
-static bool is_usual(const struct attend *a, int first_input, struct reals lse)
+static bool is_usual(const struct cuda_attend *a, int first_input, struct reals lse)
 {
     const struct kernel_call *call = a->run->call;
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
@@ -233,8 +233,8 @@ static bool is_usual(const struct attend *a, int first_input, struct reals lse)
 
 const char *cuda_attention(const struct run *run)
 {
-    struct attend a = attend_read(run, 0);
-    struct heads at = {0};
+    struct cuda_attend a = attend_read(run, 0);
+    struct cuda_heads at = {0};
     const struct kernel_call *call = run->call;
     if (array_elements(&call->outputs[0]) == 0) return NULL;
     if (a.keys == 0) return "attention without keys";
@@ -258,29 +258,30 @@ struct gradients {
 };
 
 // Keys are shared by heads: one head after another adds to their gradients.
-static const char *add_keys(const struct attend *a, const struct heads *at, struct reals weights,
-                            struct matrix rows, struct reals sum, int64_t width)
+static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads *at,
+                            struct reals weights, struct matrix rows, struct reals sum,
+                            int64_t width)
 {
     const char *fault = NULL;
     for (int64_t head = 0; head < at->count && !fault; head++) {
         struct matrix scores =
             score_matrix(a, reals_at(weights, head * a->queries * a->keys).data, weights.number);
-        struct product product = {.rows = a->keys,
-                                  .columns = width,
-                                  .inner = a->queries,
-                                  .batch = 1,
-                                  .alpha = 1,
-                                  .beta = 1,
-                                  .a = turned(scores),
-                                  .b = rows,
-                                  .c = by_key(a, at, sum, width)};
+        struct cuda_product product = {.rows = a->keys,
+                                       .columns = width,
+                                       .inner = a->queries,
+                                       .batch = 1,
+                                       .alpha = 1,
+                                       .beta = 1,
+                                       .a = turned(scores),
+                                       .b = rows,
+                                       .c = by_key(a, at, sum, width)};
         product.b.reals = reals_at(rows.reals, head * width);
         fault = cuda_multiply(a->run->device, a->run->stream, &product);
     }
     return fault;
 }
 
-static const char *heads_backward(const struct attend *a, const struct heads *at,
+static const char *heads_backward(const struct cuda_attend *a, const struct cuda_heads *at,
                                   const struct gradients *g)
 {
     const struct kernel_call *call = a->run->call;
@@ -299,15 +300,15 @@ static const char *heads_backward(const struct attend *a, const struct heads *at
     }
     if (fault) return fault;
     kernel_attend_backward(a->run->on, &args);
-    struct product product = {.rows = a->queries,
-                              .columns = a->width,
-                              .inner = a->keys,
-                              .batch = at->count,
-                              .alpha = 1,
-                              .beta = call->merges || call_adds(call, 0) ? 1 : 0,
-                              .a = score_matrix(a, args.d_weights.data, a->number),
-                              .b = k,
-                              .c = by_query(a, at, g->d_q, a->width)};
+    struct cuda_product product = {.rows = a->queries,
+                                   .columns = a->width,
+                                   .inner = a->keys,
+                                   .batch = at->count,
+                                   .alpha = 1,
+                                   .beta = call->merges || call_adds(call, 0) ? 1 : 0,
+                                   .a = score_matrix(a, args.d_weights.data, a->number),
+                                   .b = k,
+                                   .c = by_query(a, at, g->d_q, a->width)};
     fault = cuda_multiply(a->run->device, a->run->stream, &product);
     if (!fault) fault = add_keys(a, at, args.weights, d, g->v_sum, a->value_width);
     if (!fault) fault = add_keys(a, at, args.d_weights, q, g->k_sum, a->width);
@@ -337,7 +338,7 @@ static void end_keys(const struct run *run, int output, struct reals sum, int64_
 }
 
 // The sink's part, which does not depend on keys, is the first block's of a ring.
-static void end_sink(const struct attend *a, const struct gradients *g)
+static void end_sink(const struct cuda_attend *a, const struct gradients *g)
 {
     struct repeat_args args = {.rank = 3,
                                .adds = call_adds(a->run->call, 3),
@@ -351,10 +352,10 @@ static void end_sink(const struct attend *a, const struct gradients *g)
     kernel_fold(a->run->on, &args);
 }
 
-static const char *run_backward(const struct attend *a, struct gradients *g)
+static const char *run_backward(const struct cuda_attend *a, struct gradients *g)
 {
     const struct run *run = a->run;
-    struct heads at = {0};
+    struct cuda_heads at = {0};
     int64_t rows = a->batch_count * a->keys * a->kv_heads;
     bool has_sink = a->has_sink && run->call->output_count > 3 && !run->call->merges;
     const char *fault = begin_keys(run, SCRATCH_KEYS, rows * a->width, &g->k_sum);
@@ -376,7 +377,7 @@ static const char *run_backward(const struct attend *a, struct gradients *g)
 const char *cuda_attention_backward(const struct run *run)
 {
     const struct kernel_call *call = run->call;
-    struct attend a = attend_read(run, 1);
+    struct cuda_attend a = attend_read(run, 1);
     struct gradients g = {.d = run_input(run, 0),
                           .out = run_input(run, call->input_count - 2),
                           .lse = run_input(run, call->input_count - 1),

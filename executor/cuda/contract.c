@@ -21,7 +21,7 @@ static int64_t at_least(int64_t value, int64_t least)
 }
 
 // Between a dense copy [batch][rows][columns] and the matrix where it lies.
-static struct terms_args copy_of(const struct product *p, struct matrix to, struct matrix from,
+static struct terms_args copy_of(const struct cuda_product *p, struct matrix to, struct matrix from,
                                  int64_t rows, int64_t columns)
 {
     return (struct terms_args){
@@ -42,7 +42,7 @@ static struct matrix dense(void *data, int number, int64_t rows, int64_t columns
 struct multiply {
     struct cuda_device *device;
     enum stream stream;
-    const struct product *product;
+    const struct cuda_product *product;
     int number;  // of both operands
 };
 
@@ -74,17 +74,17 @@ static bool operand(const struct multiply *by, enum scratch scratch, struct matr
     return true;
 }
 
-static struct gemm gemm_of(const struct product *p)
+static struct cuda_gemm gemm_of(const struct cuda_product *p)
 {
-    return (struct gemm){.rows = p->rows,
-                         .columns = p->columns,
-                         .inner = p->inner,
-                         .batch = p->batch,
-                         .alpha = (float)p->alpha,
-                         .beta = (float)p->beta};
+    return (struct cuda_gemm){.rows = p->rows,
+                              .columns = p->columns,
+                              .inner = p->inner,
+                              .batch = p->batch,
+                              .alpha = (float)p->alpha,
+                              .beta = (float)p->beta};
 }
 
-static void place(struct gemm *gemm, const struct matrix *a, const struct matrix *b,
+static void place(struct cuda_gemm *gemm, const struct matrix *a, const struct matrix *b,
                   const struct matrix *c)
 {
     gemm->a = a->reals, gemm->b = b->reals, gemm->c = c->reals;
@@ -96,8 +96,8 @@ static void place(struct gemm *gemm, const struct matrix *a, const struct matrix
 
 static const char *multiply(const struct multiply *by)
 {
-    const struct product *p = by->product;
-    struct gemm gemm = gemm_of(p);
+    const struct cuda_product *p = by->product;
+    struct cuda_gemm gemm = gemm_of(p);
     struct matrix a, b, c = p->c;
     bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
     bool is_direct = fits && is_plain(&c, p->rows, p->columns);
@@ -127,10 +127,10 @@ static const char *multiply(const struct multiply *by)
 }
 
 // A C whose rows lie far apart is the product of the turned matrices in the other order.
-static struct product in_order(const struct product *p)
+static struct cuda_product in_order(const struct cuda_product *p)
 {
     struct matrix other = turned(p->c);
-    struct product order = *p;
+    struct cuda_product order = *p;
     if (is_plain(&p->c, p->rows, p->columns) || !is_plain(&other, p->columns, p->rows))
         return order;
     order.rows = p->columns, order.columns = p->rows;
@@ -140,9 +140,10 @@ static struct product in_order(const struct product *p)
 }
 
 // Operands of two precisions meet in the wider one.
-const char *cuda_multiply(struct cuda_device *device, enum stream stream, const struct product *p)
+const char *cuda_multiply(struct cuda_device *device, enum stream stream,
+                          const struct cuda_product *p)
 {
-    struct product order = in_order(p);
+    struct cuda_product order = in_order(p);
     if (order.narrow[0] && cuda_can_narrow(&order))
         return cuda_multiply_narrow(device, stream, &order);
     int a = p->a.reals.number, b = p->b.reals.number;
@@ -170,10 +171,10 @@ static int narrow_of(const struct run *run, int input)
     return run->call->gradients >> input & 1 ? NUMBER_E5M2 : NUMBER_E4M3;
 }
 
-static struct product product_of(const struct run *run, const struct einsum *e,
-                                 struct axis_of batch, struct place place)
+static struct cuda_product product_of(const struct run *run, const struct einsum *e,
+                                      struct axis_of batch, struct contraction_place place)
 {
-    return (struct product){
+    return (struct cuda_product){
         .rows = e->row.size,
         .columns = e->column.size,
         .inner = e->sum.size,
@@ -186,13 +187,14 @@ static struct product product_of(const struct run *run, const struct einsum *e,
         .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
 }
 
-bool cuda_single_gemm(const struct run *run, struct gemm *gemm)
+bool cuda_single_gemm(const struct run *run, struct cuda_gemm *gemm)
 {
     struct einsum e = einsum_of(run->call);
     struct matrix a, b;
     if (e.loops.count > 0 || e.inner_loops.count > 0) return false;
-    struct product all = product_of(run, &e, (struct axis_of){1, 0, 0, 0}, (struct place){0, 0, 0});
-    struct product p = in_order(&all);
+    struct cuda_product all =
+        product_of(run, &e, (struct axis_of){1, 0, 0, 0}, (struct contraction_place){0, 0, 0});
+    struct cuda_product p = in_order(&all);
     bool is_direct = !p.narrow[0] && p.a.reals.number == p.b.reals.number &&
                      (p.c.reals.number == NUMBER_FP32 || p.c.reals.number == p.a.reals.number) &&
                      is_plain(&p.c, p.rows, p.columns);
@@ -207,12 +209,12 @@ bool cuda_single_gemm(const struct run *run, struct gemm *gemm)
 
 // One product for each step of what is summed in loops: the first writes, the others add.
 static const char *sum_products(const struct run *run, const struct einsum *e, struct axis_of batch,
-                                struct place place)
+                                struct contraction_place place)
 {
     int64_t index[2 * TENSOR_RANK_MAX] = {0};
     bool is_first = true;
     do {
-        struct product product = product_of(run, e, batch, place);
+        struct cuda_product product = product_of(run, e, batch, place);
         if (!is_first) product.beta = 1;
         const char *fault = cuda_multiply(run->device, run->stream, &product);
         if (fault) return fault;
@@ -231,7 +233,7 @@ const char *cuda_contract(const struct run *run)
     int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
     if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
     struct axis_of batch = take_batch(&e.loops);
-    struct place place = {0, 0, 0};
+    struct contraction_place place = {0, 0, 0};
     int64_t index[2 * TENSOR_RANK_MAX] = {0};
     const char *fault = NULL;
     do {
@@ -240,13 +242,13 @@ const char *cuda_contract(const struct run *run)
     return fault;
 }
 
-const char *cuda_contract_to(const struct run *run, const struct product *end)
+const char *cuda_contract_to(const struct run *run, const struct cuda_product *end)
 {
     struct einsum e = einsum_of(run->call);
     int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
     if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
     if (run->device->is_narrow && run->call->is_linear) return "8 bits have no epilogue";
-    struct product product = *end;
+    struct cuda_product product = *end;
     product.rows = e.row.size, product.columns = e.column.size;
     product.inner = e.sum.size, product.batch = 1;
     product.alpha = run->call->op->scalar;

@@ -34,7 +34,7 @@ enum scratch {
     SCRATCH_COUNT = SCRATCH_SUM + OP_OUTPUT_MAX
 };
 
-struct rotation {  // cosines and sines of one rope, kept for the next call
+struct cuda_rotation {  // cosines and sines of one rope, kept for the next call
     double theta;
     int64_t dims, first, count;
     float *table;
@@ -54,7 +54,7 @@ struct cuda_device {
     cudaStream_t streams[STREAM_COUNT];
     void *scratch[STREAM_COUNT][SCRATCH_COUNT];
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
-    struct rotation rotations[ROTATION_MAX];
+    struct cuda_rotation rotations[ROTATION_MAX];
     int next_rotation;
     int64_t *origin_ns;   // on the device: what delay_until counts from
     bool is_capturing;    // its own memory must stay where it is
@@ -91,7 +91,7 @@ struct reals reals_of(const struct cuda_device *device, const struct kernel_arra
 const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output);
 
-// What is done to the result of one product before it is written, see struct gemm.
+// What is done to the result of one product before it is written, see struct cuda_gemm.
 enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_B };
 
 // C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
@@ -100,7 +100,7 @@ struct matrix {
     struct reals reals;
     int64_t row_stride, column_stride, batch_stride;
 };
-struct product {
+struct cuda_product {
     int64_t rows, columns, inner, batch;
     double alpha, beta;
     struct matrix a, b, c;
@@ -111,11 +111,11 @@ struct product {
     int narrow[2];  // NUMBER_E4M3 or NUMBER_E5M2: what a and b are cast to where that can be; else
                     // 0
 };
-bool cuda_can_narrow(const struct product *product);
+bool cuda_can_narrow(const struct cuda_product *product);
 const char *cuda_multiply_narrow(struct cuda_device *device, enum stream stream,
-                                 const struct product *product);
+                                 const struct cuda_product *product);
 const char *cuda_multiply(struct cuda_device *device, enum stream stream,
-                          const struct product *product);
+                          const struct cuda_product *product);
 
 // gemm.c: row-major matrices, `is_turned`: stored as columns x rows. Strides between rows as
 // stored. a and b are of one number; c of that, or fp32. Or a and b are of 8 bits, each with a
@@ -127,7 +127,7 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
 // multiplied by the derivative of that GELU at `aux`. aux is of c's number, its rows of a multiple
 // of 8 numbers. With GEMM_SUM_B, and any beta, b is summed over inner beside the product: `bias`,
 // of c's number, becomes these sums by column.
-struct gemm {
+struct cuda_gemm {
     int64_t rows, columns, inner, batch;
     bool is_a_turned, is_b_turned;
     struct reals a, b, c;
@@ -140,7 +140,7 @@ struct gemm {
 };
 const char *gemm_open(struct cuda_device *device);
 void gemm_close(struct cuda_device *device);
-const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *gemm);
+const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm);
 int64_t gemm_library_version(void);
 
 // gemm_group.c: products of different sizes in one launch, all of the same numbers, of batch 1 and
@@ -148,8 +148,9 @@ int64_t gemm_library_version(void);
 // addresses of all a, then of all b, then of all c. Operands of 16 bits begin at multiples of
 // GROUP_ALIGNMENT bytes. `is_refused`: the library has no such thing, and nothing was done.
 enum { GROUP_ALIGNMENT = 16 };
-const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
-                           int count, void *const *table, bool *is_refused);
+const char *gemm_run_group(struct cuda_device *device, enum stream stream,
+                           const struct cuda_gemm *gemms, int count, void *const *table,
+                           bool *is_refused);
 void gemm_group_close(struct cuda_device *device);
 
 // sdpa.c: attention in one kernel. A shape is what cuDNN's heuristics know of it.
@@ -180,7 +181,7 @@ struct run {
 };
 const char *cuda_contract(const struct run *run);
 // With an end: its epilogue, and C in place of the call's output.
-const char *cuda_contract_to(const struct run *run, const struct product *end);
+const char *cuda_contract_to(const struct run *run, const struct cuda_product *end);
 const char *cuda_add(const struct run *run);
 const char *cuda_expand(const struct run *run);
 const char *cuda_reduce(const struct run *run);
@@ -205,7 +206,7 @@ const char *cuda_route(const struct run *run);
 const char *cuda_route_backward(const struct run *run);
 // The product of a call that is one, and whose arrays cuBLAS can read and write where they lie.
 // False: it is not so.
-bool cuda_single_gemm(const struct run *run, struct gemm *gemm);
+bool cuda_single_gemm(const struct run *run, struct cuda_gemm *gemm);
 // Products of experts: is_done false where they have to run one by one.
 const char *cuda_contract_experts(const struct run *run, bool *is_done);
 // What one expert has of a call.

@@ -208,7 +208,8 @@ DEVICE struct keys keys_seen(struct sight sight, int64_t query, int64_t first_ke
     if (!sight.causal) return seen;
     int64_t end = query - first_key + 1;
     seen.end = end < 0 ? 0 : end < keys ? end : keys;
-    if (sight.window > 0 && end > sight.window) seen.first = end - sight.window;
+    int64_t most = sight.chunked && sight.window > 0 ? query % sight.window + 1 : sight.window;
+    if (most > 0 && end > most) seen.first = end - most;
     if (seen.first > seen.end) seen.first = seen.end;
     return seen;
 }

@@ -98,21 +98,21 @@ const char *cuda_dropout(const struct run *run)
     return NULL;
 }
 
-static bool is_same(const struct rotation *a, const struct rotation *b)
+static bool is_same(const struct cuda_rotation *a, const struct cuda_rotation *b)
 {
     return a->theta == b->theta && a->dims == b->dims && a->first == b->first &&
            a->count == b->count;
 }
 
 // The table of a rope, made unless one of the last few calls had the same; NULL without memory.
-static const float *table_of(const struct run *run, const struct rotation *wanted)
+static const float *table_of(const struct run *run, const struct cuda_rotation *wanted)
 {
     struct cuda_device *device = run->device;
     for (int i = 0; i < ROTATION_MAX; i++) {
         if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
     }
     if (device->is_capturing) return NULL;
-    struct rotation *rotation = &device->rotations[device->next_rotation];
+    struct cuda_rotation *rotation = &device->rotations[device->next_rotation];
     device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
     int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(float);
     // Another stream may read the table that gives way.
@@ -120,7 +120,7 @@ static const float *table_of(const struct run *run, const struct rotation *wante
     device->scratch_age++;
     if (bytes > rotation->capacity_bytes) {
         cudaFree(rotation->table);
-        *rotation = (struct rotation){0};
+        *rotation = (struct cuda_rotation){0};
         void *table;
         if (cudaMalloc(&table, (size_t)bytes) != cudaSuccess) return NULL;
         rotation->table = table;
@@ -143,10 +143,10 @@ const char *cuda_rope(const struct run *run)
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
     if (array_elements(in) == 0) return NULL;
-    struct rotation wanted = {.theta = op->scalar,
-                              .dims = op->rotary_dims,
-                              .first = in->first[at],
-                              .count = in->sizes[at]};
+    struct cuda_rotation wanted = {.theta = op->scalar,
+                                   .dims = op->rotary_dims,
+                                   .first = in->first[at],
+                                   .count = in->sizes[at]};
     struct rope_args args = {.elements = array_elements(in),
                              .width = width,
                              .inner = array_stride(in, at),

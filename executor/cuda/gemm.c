@@ -1,3 +1,4 @@
+#include "core/hash.h"
 #include "executor/cuda/cuda.h"
 
 #include <cublasLt.h>
@@ -89,7 +90,7 @@ static int alignment_of(const void *data, int64_t batch_bytes)
     return (int)(bits & -bits);
 }
 
-static struct gemm_key key_of(const struct gemm *g)
+static struct gemm_key key_of(const struct cuda_gemm *g)
 {
     struct gemm_key key;
     memset(&key, 0, sizeof key);  // compared as bytes
@@ -219,18 +220,10 @@ static cublasStatus_t make(struct gemm_plan *plan)
     return status;
 }
 
-static uint64_t hash_of(const struct gemm_key *key)
-{
-    uint64_t hash = 14695981039346656037u;  // FNV-1a
-    for (size_t i = 0; i < sizeof *key; i++)
-        hash = (hash ^ ((const unsigned char *)key)[i]) * 1099511628211u;
-    return hash;
-}
-
 static const char *find(struct gemm_cache *cache, const struct gemm_key *key,
                         struct gemm_plan **plan)
 {
-    struct gemm_plan **bucket = &cache->plans[hash_of(key) % BUCKETS];
+    struct gemm_plan **bucket = &cache->plans[hash_bytes(HASH_START, key, sizeof *key) % BUCKETS];
     for (*plan = *bucket; *plan; *plan = (*plan)->next) {
         if (memcmp(&(*plan)->key, key, sizeof *key) == 0) return NULL;
     }
@@ -248,7 +241,7 @@ static const char *find(struct gemm_cache *cache, const struct gemm_key *key,
 }
 
 // The operands of our a and b are cuBLASLt's second and first.
-static cublasStatus_t set_pointers(struct gemm_plan *plan, const struct gemm *gemm)
+static cublasStatus_t set_pointers(struct gemm_plan *plan, const struct cuda_gemm *gemm)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct {
@@ -268,7 +261,7 @@ static cublasStatus_t set_pointers(struct gemm_plan *plan, const struct gemm *ge
     return status;
 }
 
-const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *gemm)
+const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm)
 {
     struct gemm_plan *plan;
     struct gemm_key key = key_of(gemm);

@@ -60,10 +60,10 @@ static struct groups groups_in(void *memory, int count)
     return g;
 }
 
-static void read_groups(const struct gemm *gemms, int count, const struct groups *g)
+static void read_groups(const struct cuda_gemm *gemms, int count, const struct groups *g)
 {
     for (int i = 0; i < count; i++) {
-        const struct gemm *gemm = &gemms[i];
+        const struct cuda_gemm *gemm = &gemms[i];
         g->a_turned[i] = gemm->is_a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
         g->b_turned[i] = gemm->is_b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
         g->rows[i] = gemm->rows, g->columns[i] = gemm->columns, g->inner[i] = gemm->inner;
@@ -74,7 +74,7 @@ static void read_groups(const struct gemm *gemms, int count, const struct groups
     }
 }
 
-static cublasStatus_t run_groups(const struct cuda_device *device, const struct gemm *gemms,
+static cublasStatus_t run_groups(const struct cuda_device *device, const struct cuda_gemm *gemms,
                                  int count, void *const *table, const struct groups *g)
 {
     const void *const *a = (const void *const *)table, *const *b = a + count;
@@ -93,8 +93,9 @@ static cublasStatus_t take_stream(struct cuda_device *device, enum stream stream
     return cublasSetWorkspace(device->groups, workspace, WORKSPACE_BYTES);
 }
 
-const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
-                           int count, void *const *table, bool *is_refused)
+const char *gemm_run_group(struct cuda_device *device, enum stream stream,
+                           const struct cuda_gemm *gemms, int count, void *const *table,
+                           bool *is_refused)
 {
     void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, WORKSPACE_BYTES);
     if (!workspace) return CUDA_NO_MEMORY;
@@ -116,8 +117,9 @@ void gemm_group_close(struct cuda_device *device)
     device->groups = NULL;
 }
 #else
-const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
-                           int count, void *const *table, bool *is_refused)
+const char *gemm_run_group(struct cuda_device *device, enum stream stream,
+                           const struct cuda_gemm *gemms, int count, void *const *table,
+                           bool *is_refused)
 {
     (void)device, (void)stream, (void)gemms, (void)count, (void)table;
     *is_refused = true;

@@ -8,7 +8,7 @@
 // every choice of experts, and cuBLASLt's heuristics would be asked about each.
 
 // By what a library takes products in groups or refuses them.
-static unsigned group_kind(const struct gemm *gemm)
+static unsigned group_kind(const struct cuda_gemm *gemm)
 {
     enum { NUMBERS = 3 };  // of 16 bits or more
     return 1u << (gemm->a.number * NUMBERS + gemm->c.number);
@@ -21,7 +21,8 @@ static bool is_aligned(struct reals x)
 
 // The products that there are: none without rows in its result, and of an expert whose sum is over
 // no rows nothing but the zeros. False: one of them is not to be had in a group.
-static bool read_products(const struct run *run, struct gemm *gemms, int *count, const char **fault)
+static bool read_products(const struct run *run, struct cuda_gemm *gemms, int *count,
+                          const char **fault)
 {
     for (int64_t e = 0; e < run->call->routing->expert_count; e++) {
         struct kernel_call one;
@@ -34,7 +35,7 @@ static bool read_products(const struct run *run, struct gemm *gemms, int *count,
             if (*fault) return false;
             continue;
         }
-        struct gemm *gemm = &gemms[*count];
+        struct cuda_gemm *gemm = &gemms[*count];
         bool fits = cuda_single_gemm(&own, gemm) && is_aligned(gemm->a) && is_aligned(gemm->b) &&
                     is_aligned(gemm->c) && group_kind(gemm) == group_kind(&gemms[0]);
         if (!fits || run->device->refused_groups & group_kind(gemm)) return false;
@@ -43,7 +44,8 @@ static bool read_products(const struct run *run, struct gemm *gemms, int *count,
     return true;
 }
 
-static void write_table(const struct run *run, const struct gemm *gemms, int count, void **table)
+static void write_table(const struct run *run, const struct cuda_gemm *gemms, int count,
+                        void **table)
 {
     for (int first = 0; first < count; first += ADDRESS_PARTS) {
         struct addresses_args args = {.first = first, .whole = count, .table = table};
@@ -56,7 +58,7 @@ static void write_table(const struct run *run, const struct gemm *gemms, int cou
     }
 }
 
-static const char *run_group(const struct run *run, const struct gemm *gemms, int count,
+static const char *run_group(const struct run *run, const struct cuda_gemm *gemms, int count,
                              bool *is_done)
 {
     bool is_refused = false;
@@ -78,7 +80,7 @@ const char *cuda_contract_experts(const struct run *run, bool *is_done)
     *is_done = false;
     // Results that experts share would be written by several at once.
     if (experts < 2 || array_find(&call->outputs[0], DIM_EXPERT) < 0) return NULL;
-    struct gemm *gemms = calloc((size_t)experts, sizeof *gemms);
+    struct cuda_gemm *gemms = calloc((size_t)experts, sizeof *gemms);
     if (!gemms) return "no memory left on this host";
     if (read_products(run, gemms, &count, &fault)) {
         *is_done = count == 0;

@@ -116,7 +116,7 @@ static const char *run_one(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *calls, int count)
 {
     struct einsum e = einsum_of(&calls[0]);
-    struct product end = {.aux = {NULL, 0}};
+    struct cuda_product end = {.aux = {NULL, 0}};
     const struct kernel_call *last = &calls[count - 1];
     struct run run = {device, stream, device->streams[stream], &calls[0]};
     end.c.reals = reals_of(device, &last->outputs[0]);
@@ -143,10 +143,10 @@ static const char *run_pair(struct cuda_device *device, enum stream stream,
     if (call_adds(sum, 0))
         to.data = run_scratch(&run, SCRATCH_SUM, count * number_bytes(to.number));
     if (!to.data) return CUDA_NO_MEMORY;
-    const struct product end = {.beta = call_adds(product, 0) ? 1 : 0,
-                                .c.reals = reals_of(device, &product->outputs[0]),
-                                .epilogue = GEMM_SUM_B,
-                                .bias = to};
+    const struct cuda_product end = {.beta = call_adds(product, 0) ? 1 : 0,
+                                     .c.reals = reals_of(device, &product->outputs[0]),
+                                     .epilogue = GEMM_SUM_B,
+                                     .bias = to};
     const char *fault = cuda_contract_to(&run, &end);
     if (fault || !call_adds(sum, 0)) return fault;
     struct terms_args args = {.rank = 1,

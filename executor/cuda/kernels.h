@@ -128,6 +128,7 @@ void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *ar
 struct sight {
     bool causal;
     int64_t window;
+    bool chunked;
 };
 
 struct softmax_args {

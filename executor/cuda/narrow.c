@@ -34,7 +34,7 @@ static bool cast(const struct narrow *by, struct matrix m, int64_t rows, int64_t
     return true;
 }
 
-bool cuda_can_narrow(const struct product *p)
+bool cuda_can_narrow(const struct cuda_product *p)
 {
     bool is_plain = p->c.column_stride == 1 && p->c.row_stride >= p->columns;
     return p->batch == 1 && p->epilogue == GEMM_PLAIN && is_plain && p->rows > 0 && p->inner > 0 &&
@@ -43,22 +43,22 @@ bool cuda_can_narrow(const struct product *p)
 }
 
 const char *cuda_multiply_narrow(struct cuda_device *device, enum stream stream,
-                                 const struct product *p)
+                                 const struct cuda_product *p)
 {
     struct narrow by = {device, stream, NULL};
     int64_t bytes = (NARROW_BLOCKS + 2) * (int64_t)sizeof(float);
     by.memory = cuda_scratch(device, stream, SCRATCH_PARTIAL, bytes);
-    struct gemm gemm = {.rows = p->rows,
-                        .columns = p->columns,
-                        .inner = p->inner,
-                        .batch = 1,
-                        .is_b_turned = true,
-                        .c = p->c.reals,
-                        .a_stride = p->inner,
-                        .b_stride = p->inner,
-                        .c_stride = p->c.row_stride,
-                        .alpha = (float)p->alpha,
-                        .beta = (float)p->beta};
+    struct cuda_gemm gemm = {.rows = p->rows,
+                             .columns = p->columns,
+                             .inner = p->inner,
+                             .batch = 1,
+                             .is_b_turned = true,
+                             .c = p->c.reals,
+                             .a_stride = p->inner,
+                             .b_stride = p->inner,
+                             .c_stride = p->c.row_stride,
+                             .alpha = (float)p->alpha,
+                             .beta = (float)p->beta};
     struct matrix b = p->b;
     int64_t turned = b.row_stride;
     b.row_stride = b.column_stride, b.column_stride = turned;

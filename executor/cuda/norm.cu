@@ -3,14 +3,14 @@
 // Layer norm and RMS norm over the last dim, a block a row. With n = (x - mean) * inverse and
 // g = d * weight: d_x = inverse * (g - n * mean(g * n) - mean(g), the last for layer norm only).
 
-struct moments {
+struct norm_moments {
     float mean, inverse;
 };
 
-DEVICE struct moments moments_of(const struct norm_args *a, int64_t row)
+DEVICE struct norm_moments moments_of(const struct norm_args *a, int64_t row)
 {
     float v[CHUNK], sum = 0, squares = 0;
-    struct moments m = {0, 0};
+    struct norm_moments m = {0, 0};
     for (int64_t i = threadIdx.x * CHUNK; a->has_mean && i < a->width; i += blockDim.x * CHUNK) {
         load_chunk(a->x, row * a->width + i, chunk_of(i, a->width), v);
         for (int j = 0; j < CHUNK; j++)
@@ -40,7 +40,7 @@ DEVICE void load_weight(struct reals weight, int64_t at, int n, float *v)
 BLOCK_KERNEL(norm, struct norm_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
-        struct moments m = moments_of(&a, row);
+        struct norm_moments m = moments_of(&a, row);
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
             float v[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
             int n = chunk_of(i, a.width);
@@ -62,7 +62,7 @@ void kernel_norm(struct CUstream_st *stream, const struct norm_args *args)
 BLOCK_KERNEL(norm_moments, struct norm_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
-        struct moments m = moments_of(&a, row);
+        struct norm_moments m = moments_of(&a, row);
         if (threadIdx.x > 0) continue;
         a.moments[2 * row] = m.mean;
         a.moments[2 * row + 1] = m.inverse;

@@ -57,7 +57,7 @@ static const char *read_softmax(const struct run *run, struct softmax_args *args
     if (!has_all) return "softmax needs head, seq and, last, kv_seq";
     int64_t keys = array_last(scores);
     *args = (struct softmax_args){
-        .sight = {run->call->op->causal, run->call->op->window},
+        .sight = {run->call->op->causal, run->call->op->window, run->call->op->chunked},
         .rows = keys > 0 ? array_elements(scores) / keys : 0,
         .keys = keys,
         .first_key = scores->first[scores->rank - 1],

@@ -3,12 +3,12 @@
 
 // One call: its checks, experts one after another, and results that are added.
 
-struct kernel {
+struct kernel_row {
     const char *(*run)(const struct run *run);
     unsigned adds;  // outputs that the kernel adds by itself
 };
 
-static const struct kernel KERNELS[OP_KIND_COUNT] = {
+static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_CONTRACT] = {cuda_contract, 1},
     [OP_ADD] = {cuda_add, 1},
     [OP_ELEMENTWISE] = {cuda_elementwise, 0},
@@ -105,7 +105,7 @@ static const char *run_added(struct cuda_device *device, enum stream stream,
                              const struct kernel_call *call)
 {
     struct kernel_call own = *call;
-    const struct kernel *kernel = &KERNELS[call->op->kind];
+    const struct kernel_row *kernel = &KERNELS[call->op->kind];
     struct run run = {device, stream, device->streams[stream], &own};
     unsigned foreign = call->adds & ~kernel->adds;
     own.adds &= kernel->adds;

@@ -160,14 +160,15 @@ const char *cuda_reduce(const struct run *run)
 }
 
 // The part of the joined array that one of the two is: an array over the joined one's dims.
-struct piece {
+struct shape_piece {
     struct kernel_array array;
     struct kernel_array named;  // the part, its last dim by the joined one's name
 };
 
-static struct piece piece_of(const struct kernel_array *joined, const struct kernel_array *part)
+static struct shape_piece piece_of(const struct kernel_array *joined,
+                                   const struct kernel_array *part)
 {
-    struct piece piece = {*joined, *part};
+    struct shape_piece piece = {*joined, *part};
     int last = joined->rank - 1, own = part->rank - 1;
     piece.array.sizes[last] = array_last(part);
     piece.named.dims[own] = joined->dims[last];
@@ -180,7 +181,7 @@ static void join(const struct run *run, const struct kernel_array *part, struct 
                  int64_t before)
 {
     const struct kernel_array *joined = &run->call->outputs[0];
-    struct piece piece = piece_of(joined, part);
+    struct shape_piece piece = piece_of(joined, part);
     struct terms_args args = {.rank = joined->rank, .term_count = 1};
     if (array_elements(&piece.array) == 0) return;
     memcpy(args.sizes, piece.array.sizes, sizeof args.sizes);
@@ -206,7 +207,7 @@ const char *cuda_concat_backward(const struct run *run)
     const struct kernel_array *joined = &call->inputs[0];
     int64_t before = 0;
     for (int i = 0; i < call->output_count; before += array_last(&call->outputs[i++])) {
-        struct piece piece = piece_of(joined, &call->outputs[i]);
+        struct shape_piece piece = piece_of(joined, &call->outputs[i]);
         const char *fault = cuda_begin_sum(run->device, run->stream, call, i);
         if (fault) return fault;
         if (array_elements(&piece.array) == 0 || array_elements(&call->outputs[i]) == 0) continue;

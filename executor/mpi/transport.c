@@ -63,8 +63,11 @@ static void send_letters(struct communicator *communicator)
 static void mpi_close(struct communicator *communicator)
 {
     send_letters(communicator);
-    // After a failure others may still wait, in this host or another: MPI ends them all.
-    if (communicator->has_failed) MPI_Abort(MPI_COMM_WORLD, ERR_SYSTEM);
+    // After a failure others may still wait, in this host or another. mpirun ends them when this
+    // rank has ended without a farewell; srun has to be told.
+    bool has_mpirun = getenv("OMPI_COMM_WORLD_SIZE") != NULL;
+    if (communicator->has_failed && !has_mpirun) MPI_Abort(MPI_COMM_WORLD, ERR_SYSTEM);
+    if (communicator->has_failed) return;
     struct mpi_wire *wire = mpi_of(communicator);
     between_free(communicator);
     MPI_Comm_free(&wire->messages);
@@ -90,6 +93,7 @@ static const struct transport MPI_TRANSPORT = {
     .barrier = mpi_barrier,
     .progress = between_progress,
     .abort = mpi_abort,
+    .was_told = between_was_told,
 };
 
 // The ranks of this host, and where all ranks are.
@@ -158,8 +162,8 @@ static bool start_mpi(struct communicator *communicator, const struct communicat
         return mpi_of(communicator)
             ->services->fail(err, ERR_SYSTEM,
                              "MPI says rank %d of %d where rank %d of %d was started: mpirun and "
-                             "exec_mpi.so are of "
-                             "different MPIs",
+                             "exec_mpi.so are of different MPIs, or srun was started without "
+                             "--mpi=pmix",
                              communicator->rank, size, request->rank, request->rank_count);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi_of(communicator)->messages);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi_of(communicator)->control);

@@ -1,6 +1,6 @@
 #pragma once
-#include "executor/communicator_between.h"
-#include "executor/communicator_plugin.h"
+#include "executor/communicators/between.h"
+#include "executor/communicators/plugin.h"
 
 // Open MPI brings C++ declarations and warnings of its own.
 #define OMPI_SKIP_MPICXX 1

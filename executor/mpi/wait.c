@@ -1,4 +1,4 @@
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
 #include "executor/mpi/transport.h"
 
 #include <sched.h>
@@ -30,7 +30,7 @@ void mpi_idle(struct communicator *communicator)
     MPI_Recv(text, BETWEEN_TEXT_BYTES - 1, MPI_CHAR, status.MPI_SOURCE, CONTROL_TAG,
              mpi_of(communicator)->control, MPI_STATUS_IGNORE);
     between_fail(communicator, "%s", text);
-    communicator->has_aborted = true;
+    communicator->has_aborted = communicator->was_told = true;
     if (communicator->host) communicator->host->abort(communicator->inside, text);
 }
 

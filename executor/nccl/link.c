@@ -13,10 +13,10 @@
 enum { ID_CHANNEL_FIRST = 1 << 20 };  // channels of the other transport, for ids
 enum { ID_REALS = NCCL_UNIQUE_ID_BYTES / 4 };
 
-static struct link *find_link(const struct communicator *communicator, int peer, int channel,
-                              bool sends)
+static struct nccl_link *find_link(const struct communicator *communicator, int peer, int channel,
+                                   bool sends)
 {
-    struct link *link = communicator->links;
+    struct nccl_link *link = communicator->links;
     while (link && (link->peer != peer || link->channel != channel || link->sends != sends))
         link = link->next;
     return link;
@@ -30,7 +30,8 @@ static const char *check_cuda(struct communicator *communicator, cudaError_t err
 }
 
 // The id as reals of the device: the way in which the other transport carries messages.
-static const char *pass_id(struct communicator *communicator, struct link *link, ncclUniqueId *id)
+static const char *pass_id(struct communicator *communicator, struct nccl_link *link,
+                           ncclUniqueId *id)
 {
     const struct backend *backend = communicator->backend;
     const struct transport *beside = communicator->beside;
@@ -57,7 +58,7 @@ static const char *pass_id(struct communicator *communicator, struct link *link,
     return failure ? nccl_fail(communicator, "%s", failure) : NULL;
 }
 
-static const char *open_slots(struct communicator *communicator, struct link *link)
+static const char *open_slots(struct communicator *communicator, struct nccl_link *link)
 {
     const char *failure =
         check_cuda(communicator, cudaStreamCreateWithFlags(&link->stream, cudaStreamNonBlocking));
@@ -73,9 +74,10 @@ static const char *open_slots(struct communicator *communicator, struct link *li
 }
 
 // NULL after a failure, which the communicator keeps.
-static struct link *link_make(struct communicator *communicator, int peer, int channel, bool sends)
+static struct nccl_link *link_make(struct communicator *communicator, int peer, int channel,
+                                   bool sends)
 {
-    struct link *link = calloc(1, sizeof *link);
+    struct nccl_link *link = calloc(1, sizeof *link);
     struct link_slot *slots = calloc((size_t)communicator->message_count, sizeof *slots);
     if (!link || !slots) {
         free(link);
@@ -83,7 +85,7 @@ static struct link *link_make(struct communicator *communicator, int peer, int c
         nccl_fail(communicator, "out of memory for a link to rank %d", peer);
         return NULL;
     }
-    *link = (struct link){.peer = peer, .channel = channel, .sends = sends, .slots = slots};
+    *link = (struct nccl_link){.peer = peer, .channel = channel, .sends = sends, .slots = slots};
     // Known from here on, so that whatever fails is taken down with the others.
     pthread_mutex_lock(&communicator->lock);
     link->next = communicator->links;
@@ -101,12 +103,13 @@ static struct link *link_make(struct communicator *communicator, int peer, int c
     return failure ? NULL : link;
 }
 
-static struct link *link_of(struct communicator *communicator, int rank, int channel, bool sends)
+static struct nccl_link *link_of(struct communicator *communicator, int rank, int channel,
+                                 bool sends)
 {
     if (rank < 0 || rank >= communicator->rank_count || rank == communicator->rank)
         nccl_fail(communicator, "rank %d has no link to rank %d", communicator->rank, rank);
     if (atomic_load(&communicator->has_failed)) return NULL;
-    struct link *link = find_link(communicator, rank, channel, sends);
+    struct nccl_link *link = find_link(communicator, rank, channel, sends);
     return link ? link : link_make(communicator, rank, channel, sends);
 }
 
@@ -138,7 +141,7 @@ static const char *slot_reserve(struct communicator *communicator, struct link_s
 
 // `lock` is held. One call of a communicator at a time: the next begins when that has been taken by
 // the device, and only then does the event behind it mean something.
-static void pump_link(struct communicator *communicator, struct link *link)
+static void pump_link(struct communicator *communicator, struct nccl_link *link)
 {
     ncclResult_t state = ncclSuccess;
     while (link->comm && !atomic_load(&communicator->has_failed)) {
@@ -165,7 +168,7 @@ static void pump_link(struct communicator *communicator, struct link *link)
 
 void nccl_links_pump(struct communicator *communicator)
 {
-    for (struct link *link = communicator->links; link; link = link->next) {
+    for (struct nccl_link *link = communicator->links; link; link = link->next) {
         if (link->sends) pump_link(communicator, link);
     }
 }
@@ -179,7 +182,7 @@ static bool slot_is_free(struct link_slot *slot)
 
 bool nccl_links_are_idle(const struct communicator *communicator)
 {
-    for (const struct link *link = communicator->links; link; link = link->next) {
+    for (const struct nccl_link *link = communicator->links; link; link = link->next) {
         for (int i = 0; i < communicator->message_count && link->sends; i++) {
             if (!slot_is_free(&link->slots[i])) return false;
         }
@@ -188,7 +191,7 @@ bool nccl_links_are_idle(const struct communicator *communicator)
 }
 
 // The next slot in turn, when what was in it has left.
-static const char *slot_take(struct communicator *communicator, struct link *link,
+static const char *slot_take(struct communicator *communicator, struct nccl_link *link,
                              struct link_slot **taken)
 {
     struct link_slot *slot = &link->slots[link->next_slot];
@@ -211,7 +214,7 @@ static const char *slot_take(struct communicator *communicator, struct link *lin
 const char *nccl_send(struct communicator *communicator, enum stream stream, enum element element,
                       int rank, int channel, const void *data, int64_t count)
 {
-    struct link *link = link_of(communicator, rank, channel, true);
+    struct nccl_link *link = link_of(communicator, rank, channel, true);
     struct link_slot *slot = NULL;
     int64_t bytes = count * number_bytes(number_of(communicator->backend, element));
     if (!link) return communicator->text;
@@ -237,7 +240,7 @@ const char *nccl_send(struct communicator *communicator, enum stream stream, enu
 const char *nccl_receive(struct communicator *communicator, enum stream stream,
                          enum element element, int rank, int channel, void *data, int64_t count)
 {
-    struct link *link = link_of(communicator, rank, channel, false);
+    struct nccl_link *link = link_of(communicator, rank, channel, false);
     if (!link) return communicator->text;
     if (count == 0) return NULL;
     const char *failure =
@@ -255,8 +258,8 @@ const char *nccl_receive(struct communicator *communicator, enum stream stream,
 
 void nccl_links_free(struct communicator *communicator)
 {
-    for (struct link *link = communicator->links; link;) {
-        struct link *next = link->next;
+    for (struct nccl_link *link = communicator->links; link;) {
+        struct nccl_link *next = link->next;
         for (int i = 0; i < communicator->message_count; i++) {
             struct link_slot *slot = &link->slots[i];
             slot_release(communicator, slot);

@@ -43,18 +43,22 @@ static void register_adopted(struct group *group)
         group->registration = NULL;
 }
 
-static const char *open_comm(struct group *group)
+const char *nccl_open_comm(struct group *group, ncclComm_t *comm)
 {
     struct communicator *communicator = group->communicator;
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
     const char *failure = share_id(group, &id);
     if (!failure)
-        failure = nccl_comm_begin(communicator, &id, group->count, group->me, group->purpose,
-                                  &group->comm);
-    if (!failure)
-        failure =
-            nccl_settle(communicator, &group->comm, "making the communicator", group->purpose);
+        failure = nccl_comm_begin(communicator, &id, group->count, group->me, group->purpose, comm);
+    return failure ? failure
+                   : nccl_settle(communicator, comm, "making the communicator", group->purpose);
+}
+
+static const char *open_data(struct group *group)
+{
+    struct communicator *communicator = group->communicator;
+    const char *failure = nccl_open_comm(group, &group->comm);
     if (failure) return failure;
     pthread_mutex_lock(&communicator->lock);
     register_adopted(group);
@@ -88,7 +92,7 @@ static const char *nccl_group(struct communicator *communicator, const int *rank
     pthread_mutex_unlock(&communicator->lock);
     *made = group;
     bool has_data = strcmp(purpose, GROUP_OF_NUMBERS) != 0;
-    return count > 1 && has_data ? open_comm(group) : NULL;
+    return count > 1 && has_data ? open_data(group) : NULL;
 }
 
 static const char *nccl_host_gather(struct group *group, const int64_t *mine, int64_t *all,
@@ -96,6 +100,7 @@ static const char *nccl_host_gather(struct group *group, const int64_t *mine, in
 {
     struct communicator *communicator = group->communicator;
     if (atomic_load(&communicator->has_failed)) return communicator->text;
+    if (communicator->beside->only_meets) return nccl_gather_numbers(group, mine, all, count);
     return communicator->beside->host_gather(group->beside, mine, all, count);
 }
 
@@ -103,12 +108,29 @@ static const char *nccl_host_sum(struct group *group, double *values, int count)
 {
     struct communicator *communicator = group->communicator;
     if (atomic_load(&communicator->has_failed)) return communicator->text;
+    if (communicator->beside->only_meets) return nccl_sum_numbers(group, values, count);
     return communicator->beside->host_sum(group->beside, values, count);
+}
+
+static const char *meet_all(struct communicator *communicator)
+{
+    double one = 1;
+    const char *failure = NULL;
+    int *all = communicator->world ? NULL : malloc((size_t)communicator->rank_count * sizeof *all);
+    if (!communicator->world && !all) return nccl_fail(communicator, "out of memory for a group");
+    for (int rank = 0; all && rank < communicator->rank_count; rank++)
+        all[rank] = rank;
+    if (all)
+        failure = nccl_group(communicator, all, communicator->rank_count, GROUP_OF_NUMBERS,
+                             &communicator->world);
+    free(all);
+    return failure ? failure : nccl_sum_numbers(communicator->world, &one, 1);
 }
 
 static const char *nccl_barrier(struct communicator *communicator)
 {
     if (atomic_load(&communicator->has_failed)) return communicator->text;
+    if (communicator->beside->only_meets) return meet_all(communicator);
     return communicator->beside->barrier(communicator->beside_communicator);
 }
 
@@ -125,6 +147,12 @@ static void nccl_abort(struct communicator *communicator, const char *reason)
         const char *kept = nccl_fail(communicator, "%s", reason);
         (void)kept;
     }
+}
+
+static bool nccl_was_told(const struct communicator *communicator)
+{
+    const struct transport *beside = communicator->beside;
+    return beside->was_told && beside->was_told(communicator->beside_communicator);
 }
 
 static void deregister_all(struct communicator *communicator)
@@ -156,6 +184,7 @@ static void close_own(struct communicator *communicator)
         pthread_mutex_unlock(&communicator->lock);
         nccl_comms_close(communicator);
         nccl_links_free(communicator);
+        nccl_numbers_free(communicator);
         pthread_mutex_destroy(&communicator->lock);
     }
     for (struct group *group = communicator->groups; group;) {
@@ -191,6 +220,7 @@ static const struct transport NCCL_TRANSPORT = {
     .barrier = nccl_barrier,
     .progress = nccl_progress,
     .abort = nccl_abort,
+    .was_told = nccl_was_told,
     .adopt = nccl_adopt,
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "executor/communicator_plugin.h"
-#include "executor/communicator_sum.h"
+#include "executor/communicators/plugin.h"
+#include "executor/communicators/sum.h"
 
 #include <nccl.h>
 #include <pthread.h>
@@ -19,7 +19,15 @@
 
 enum { NCCL_TEXT_BYTES = 512, STATE_PAUSE_NS = 50000 };
 
-struct link;
+struct nccl_link;
+
+struct nccl_numbers {
+    bool is_open;
+    cudaStream_t stream;
+    cudaEvent_t there;
+    void *room;  // of the device
+    int64_t room_bytes;
+};
 
 struct communicator {
     const struct communicator_services *services;
@@ -30,14 +38,16 @@ struct communicator {
     int block_count;                 // limit of a collective, 0: none
     int64_t message_bytes;           // of a link's slots at first
     int message_count;               // slots of a link
-    const struct transport *beside;  // for numbers of the host, and to meet
+    const struct transport *beside;  // to meet, and for numbers of the host unless it only meets
     struct communicator *beside_communicator;
+    struct nccl_numbers numbers;  // where it does
+    struct group *world;          // then the barrier's
     pthread_mutex_t lock;
     pthread_t watcher;
     bool has_lock, has_watcher;
     _Atomic int is_closing, has_failed;
     struct group *groups;  // newest first
-    struct link *links;
+    struct nccl_link *links;
     void *adopted;
     int64_t adopted_bytes;
     char text[NCCL_TEXT_BYTES];  // of the first failure
@@ -48,6 +58,7 @@ struct group {
     struct group *next;
     struct group *beside;  // the same ranks in the other transport
     ncclComm_t comm;       // NULL: one rank alone, or aborted
+    ncclComm_t numbers;    // executor/nccl/numbers.c; NULL: none yet
     char *purpose;
     int count, me;
     void *registration;  // of adopted memory; NULL: there is none, or NCCL has no use for it
@@ -73,6 +84,14 @@ void nccl_watch_end(struct communicator *communicator);
 // Finishes what is under way and takes all communicators down, or aborts them after a failure.
 void nccl_comms_close(struct communicator *communicator);
 void nccl_pause(void);
+
+// executor/nccl/transport.c: makes a communicator of the group's ranks; all of them call it.
+const char *nccl_open_comm(struct group *group, ncclComm_t *comm);
+
+// executor/nccl/numbers.c: words of 8 bytes; doubles, summed in the order of the ranks.
+const char *nccl_gather_numbers(struct group *group, const void *mine, void *all, int count);
+const char *nccl_sum_numbers(struct group *group, double *values, int count);
+void nccl_numbers_free(struct communicator *communicator);
 
 // executor/nccl/collective.c
 ncclDataType_t nccl_type(const struct backend *backend, enum element element);
@@ -101,8 +120,8 @@ struct link_slot {
 
 // One direction of a channel between two ranks. What is sent is copied into a slot and leaves from
 // there on a stream of its own, so that the rank's streams never wait for the receiver.
-struct link {
-    struct link *next;
+struct nccl_link {
+    struct nccl_link *next;
     int peer, channel;
     bool sends, is_ready;
     ncclComm_t comm;

@@ -1,6 +1,6 @@
 #include "executor/nccl/transport.h"
 
-#include "executor/launch.h"
+#include "executor/launcher/launch.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -30,9 +30,11 @@ static void abort_comm(ncclComm_t *comm)
 // Kernels that wait for other ranks end; what they were to bring is lost. `lock` is held.
 static void abort_all(struct communicator *communicator)
 {
-    for (struct group *group = communicator->groups; group; group = group->next)
+    for (struct group *group = communicator->groups; group; group = group->next) {
         abort_comm(&group->comm);
-    for (struct link *link = communicator->links; link; link = link->next)
+        abort_comm(&group->numbers);
+    }
+    for (struct nccl_link *link = communicator->links; link; link = link->next)
         abort_comm(&link->comm);
 }
 
@@ -143,9 +145,11 @@ static void *watch(void *context)
     while (!atomic_load(&communicator->is_closing)) {
         pthread_mutex_lock(&communicator->lock);
         nccl_links_pump(communicator);
-        for (const struct group *group = communicator->groups; group; group = group->next)
+        for (const struct group *group = communicator->groups; group; group = group->next) {
             look_at(communicator, group->comm, group->purpose);
-        for (const struct link *link = communicator->links; link; link = link->next) {
+            look_at(communicator, group->numbers, group->purpose);
+        }
+        for (const struct nccl_link *link = communicator->links; link; link = link->next) {
             char name[64];
             snprintf(name, sizeof name, "rank %d, channel %d", link->peer, link->channel);
             look_at(communicator, link->comm, name);
@@ -182,9 +186,11 @@ static bool finish_comm(ncclComm_t comm, bool begins)
 static bool finish_all(struct communicator *communicator, bool begins)
 {
     bool is_done = true;
-    for (const struct group *group = communicator->groups; group; group = group->next)
+    for (const struct group *group = communicator->groups; group; group = group->next) {
         is_done &= finish_comm(group->comm, begins);
-    for (const struct link *link = communicator->links; link; link = link->next)
+        is_done &= finish_comm(group->numbers, begins);
+    }
+    for (const struct nccl_link *link = communicator->links; link; link = link->next)
         is_done &= finish_comm(link->comm, begins);
     return is_done;
 }
@@ -219,8 +225,9 @@ void nccl_comms_close(struct communicator *communicator)
     }
     for (struct group *group = communicator->groups; group && is_done; group = group->next) {
         destroy_comm(&group->comm);
+        destroy_comm(&group->numbers);
     }
-    for (struct link *link = communicator->links; link && is_done; link = link->next)
+    for (struct nccl_link *link = communicator->links; link && is_done; link = link->next)
         destroy_comm(&link->comm);
     if (!is_done) abort_all(communicator);
 }

@@ -27,6 +27,7 @@ static int rotate(struct layers *layers, const char *name, int input, int64_t wi
     const struct decoder *d = layers->decoder;
     double theta = window > 0 && d->rope_theta_local > 0 ? d->rope_theta_local : d->rope_theta;
     if (d->rope_theta <= 0 || d->rotary_dims == 0) return input;
+    if (d->rope_in_window && window == 0) return input;
     int output = layers_function(layers, name, input, FUNCTION_ROPE, theta);
     struct block *block = layers->builder.block;
     block->ops[block->op_count - 1].rotary_dims = d->rotary_dims;
@@ -41,11 +42,11 @@ static struct heads make_heads(struct layers *layers, int input, int64_t window)
         project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count),
         project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count),
     };
-    if (d->head_norms) {
+    if (d->head_norms && !(d->rope_in_window && window == 0)) {
         // Nothing reads their results in backward, so that redoing them would save nothing.
-        heads.query = layers_norm(layers, "attention.q_norm", heads.query, FUNCTION_RMS_NORM);
+        heads.query = layers_head_norm(layers, "attention.q_norm", heads.query);
         layers_set_class(layers, OP_CLASS_NONE);
-        heads.key = layers_norm(layers, "attention.k_norm", heads.key, FUNCTION_RMS_NORM);
+        heads.key = layers_head_norm(layers, "attention.k_norm", heads.key);
         layers_set_class(layers, OP_CLASS_NONE);
     }
     heads.query = rotate(layers, "attention.q_rope", heads.query, window);
@@ -61,6 +62,7 @@ static struct op core_op(const struct layers *layers, const char *name, enum op_
                        .scalar = 1,
                        .causal = !layers->decoder->bidirectional,
                        .window = window,
+                       .chunked = window > 0 && layers->decoder->chunked,
                        .class = OP_CLASS_ATTENTION,
                        .output_count = 1};
 }
@@ -141,6 +143,7 @@ static void mark_core(struct layers *layers, int first_op, int64_t window)
         block->ops[o].class = OP_CLASS_ATTENTION;
         block->ops[o].causal = !layers->decoder->bidirectional;
         block->ops[o].window = window;
+        block->ops[o].chunked = window > 0 && layers->decoder->chunked;
     }
 }
 

@@ -27,6 +27,13 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size "
+                  "max_position_embeddings",
+    .optional = "hidden_act type_vocab_size layer_norm_eps hidden_dropout_prob "
+                "attention_probs_dropout_prob "
+                "tie_word_embeddings"};
+
 static struct decoder describe(const struct bert *record)
 {
     return (struct decoder){
@@ -58,19 +65,15 @@ static struct decoder describe(const struct bert *record)
 
 static const void *read_bert(struct family_reader *reader)
 {
-    struct bert record = {.vocab_size = 30522,
-                          .hidden_size = 768,
-                          .num_hidden_layers = 12,
-                          .num_attention_heads = 12,
-                          .intermediate_size = 3072,
-                          .max_position_embeddings = 512,
-                          .type_vocab_size = 2,
+    struct bert record = {.type_vocab_size = 2,
                           .hidden_act = "gelu",
                           .layer_norm_eps = 1e-12,
                           .hidden_dropout_prob = 0.1,
                           .attention_probs_dropout_prob = 0.1,
                           .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    if (!family_complete(reader)) return NULL;
     struct decoder decoder = describe(&record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     if (reader->err->kind) return NULL;
@@ -78,4 +81,4 @@ static const void *read_bert(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_BERT = {"bert", read_bert, decoder_graph};
+const struct model_family FAMILY_BERT = {"bert", read_bert, decoder_graph, "BertConfig"};

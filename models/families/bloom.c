@@ -26,15 +26,17 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size n_layer n_head",
+    .optional = "layer_norm_epsilon hidden_dropout attention_dropout "
+                "apply_residual_connection_post_layernorm tie_word_embeddings seq_length"};
+
 static const void *read_bloom(struct family_reader *reader)
 {
-    struct bloom record = {.vocab_size = 250880,
-                           .hidden_size = 64,
-                           .n_layer = 2,
-                           .n_head = 8,
-                           .layer_norm_epsilon = 1e-5,
-                           .tie_word_embeddings = true};
+    struct bloom record = {.layer_norm_epsilon = 1e-5, .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    if (!family_complete(reader)) return NULL;
     struct decoder decoder = {
         .model_type = "bloom",
         .vocab = record.vocab_size,
@@ -57,10 +59,9 @@ static const void *read_bloom(struct family_reader *reader)
         .attention_dropout = record.attention_dropout,
         .hidden_dropout = record.hidden_dropout,
     };
-    if (reader->err->kind) return NULL;
     const char *head_key = family_key(reader, "n_head", "num_attention_heads");
     family_check_heads(reader, &decoder, head_key, head_key);
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_BLOOM = {"bloom", read_bloom, decoder_graph};
+const struct model_family FAMILY_BLOOM = {"bloom", read_bloom, decoder_graph, "BloomConfig"};

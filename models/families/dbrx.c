@@ -49,31 +49,55 @@ static const struct json_field ROPE_FIELDS[] = {
     {0},
 };
 
-// Reads the object under `key` over the record, when there is one; `inner` is a reader of it.
-static bool read_part(const struct family_reader *reader, const char *key,
-                      const struct json_field *fields, struct dbrx *record, struct json *part)
+static const struct family_keys KEYS = {.dimensions = "vocab_size d_model n_heads n_layers",
+                                        .optional = "max_seq_len resid_pdrop emb_pdrop"};
+static const struct family_keys ATTENTION_KEYS = {.dimensions = "kv_n_heads",
+                                                  .optional = "attn_pdrop rope_theta"};
+static const struct family_keys FFN_KEYS = {.dimensions =
+                                                "ffn_hidden_size moe_num_experts moe_top_k",
+                                            .optional_or_null = "moe_normalize_expert_weights"};
+static const struct family_keys ACTIVATION_KEYS = {.optional = "name"};
+
+// A reader of the object under `key`; where there is none, of an empty one in its place.
+static struct family_reader read_part(const struct family_reader *reader, const char *key,
+                                      const struct json_field *fields, struct dbrx *record)
 {
-    if (reader->err->kind || !json_has(reader->object, key)) return false;
+    struct family_reader inner = *reader;
+    struct json *part = ARENA_NEW(reader->arena, struct json, 1);
+    const char *prefix = reader->prefix ? reader->prefix : "";
+    *part = (struct json){.document = reader->object->document, .parent = reader->object};
+    inner.object = part;
+    inner.prefix = arena_print(reader->arena, "%s%s.", prefix, key);
+    if (reader->err->kind || !json_has(reader->object, key)) return inner;
     *part = json_get(reader->object, key, reader->err);
     json_read_lenient(part, fields, record, reader->warn, reader->context, reader->err);
-    return !reader->err->kind;
+    return inner;
 }
 
 // The activation stands in an object of its own inside ffn_config; errors about it point there.
 static enum function read_ffn(struct family_reader *reader, struct dbrx *record)
 {
-    struct json ffn, activation;
-    struct family_reader inner = *reader;
-    if (!read_part(reader, "ffn_config", FFN_FIELDS, record, &ffn)) return FUNCTION_SILU;
-    inner.object = &ffn;
-    if (family_is_null(&inner, "moe_normalize_expert_weights")) {
+    struct family_reader ffn = read_part(reader, "ffn_config", FFN_FIELDS, record);
+    if (reader->err->kind) return FUNCTION_SILU;
+    if (family_is_null(&ffn, "moe_normalize_expert_weights")) {
         record->moe_normalize_expert_weights = 0;
     }
-    if (!read_part(&inner, "ffn_act_fn", ACTIVATION_FIELDS, record, &activation)) {
-        return FUNCTION_SILU;
-    }
-    inner.object = &activation;
-    return family_activation(&inner, "name", record->name);
+    family_absent(&ffn, FFN_FIELDS, record, &FFN_KEYS);
+    struct family_reader activation = read_part(&ffn, "ffn_act_fn", ACTIVATION_FIELDS, record);
+    family_absent(&activation, ACTIVATION_FIELDS, record, &ACTIVATION_KEYS);
+    if (reader->err->kind) return FUNCTION_SILU;
+    return family_activation(&activation, "name", record->name);
+}
+
+// Transformers 5 keeps theta in rope_parameters, before that it stood in attn_config.
+static void read_attention(struct family_reader *reader, struct dbrx *record)
+{
+    struct family_keys keys = ATTENTION_KEYS;
+    struct family_reader attention = read_part(reader, "attn_config", ATTENTION_FIELDS, record);
+    struct family_reader rope = read_part(reader, "rope_parameters", ROPE_FIELDS, record);
+    if (reader->err->kind) return;
+    if (json_has(rope.object, "rope_theta")) keys.optional = "attn_pdrop";
+    family_absent(&attention, ATTENTION_FIELDS, record, &keys);
 }
 
 static struct decoder describe(const struct dbrx *record, enum function activation)
@@ -107,23 +131,16 @@ static struct decoder describe(const struct dbrx *record, enum function activati
 
 static const void *read_dbrx(struct family_reader *reader)
 {
-    struct dbrx record = {.d_model = 2048,
-                          .n_heads = 16,
-                          .n_layers = 24,
-                          .max_seq_len = 2048,
-                          .vocab_size = 32000,
-                          .kv_n_heads = 1,
-                          .ffn_hidden_size = 3584,
-                          .moe_num_experts = 4,
-                          .moe_top_k = 1,
+    struct dbrx record = {.max_seq_len = 2048,
                           .rope_theta = 10000,
                           .moe_normalize_expert_weights = 1,
                           .name = "silu"};
-    struct json part;
     family_read(reader, FIELDS, &record);
-    read_part(reader, "attn_config", ATTENTION_FIELDS, &record, &part);
-    read_part(reader, "rope_parameters", ROPE_FIELDS, &record, &part);
-    struct decoder decoder = describe(&record, read_ffn(reader, &record));
+    family_absent(reader, FIELDS, &record, &KEYS);
+    read_attention(reader, &record);
+    enum function activation = read_ffn(reader, &record);
+    if (!family_complete(reader)) return NULL;
+    struct decoder decoder = describe(&record, activation);
     family_check_heads(reader, &decoder, family_key(reader, "n_heads", "num_attention_heads"),
                        "attn_config");
     family_check_experts(reader, &decoder, "ffn_config", "ffn_config");
@@ -131,4 +148,4 @@ static const void *read_dbrx(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_DBRX = {"dbrx", read_dbrx, decoder_graph};
+const struct model_family FAMILY_DBRX = {"dbrx", read_dbrx, decoder_graph, "DbrxConfig"};

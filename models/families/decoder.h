@@ -62,6 +62,7 @@ struct decoder {
     enum function activation;
     double activation_scalar;  // its constant; 0 = 1
     bool head_norms;           // rms norm of each head of q and k, before rope
+    bool head_norms_plain;     // without a weight
     double rope_theta;         // 0 = no rope
     double rope_theta_local;   // of layers with a window, where it is another; 0 = the same
     int64_t rotary_dims;       // of head_dim
@@ -69,6 +70,8 @@ struct decoder {
     bool bidirectional;
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0
+    bool chunked;                         // windows are chunks (struct op)
+    bool rope_in_window;                  // layers without a window neither rotate nor norm heads
     double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)
     double score_softcap, logit_softcap;  // 0 = none
     double logit_scale;                   // factor on the logits; 0 = 1

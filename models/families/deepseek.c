@@ -78,6 +78,19 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+// q_lora_rank, experts and groups are null where there are none.
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
+                  "kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim",
+    .dimensions_or_null = "q_lora_rank n_routed_experts",
+    .optional = "max_position_embeddings hidden_act tie_word_embeddings attention_bias "
+                "rms_norm_eps rope_theta attention_dropout"};
+static const struct family_keys EXPERT_KEYS = {
+    .dimensions = "num_experts_per_tok moe_intermediate_size first_k_dense_replace",
+    .dimensions_or_null = "n_shared_experts",
+    .optional = "norm_topk_prob routed_scaling_factor moe_layer_freq",
+    .optional_or_null = "n_group topk_group"};
+
 static const struct json_field STRETCH_FIELDS[] = {
     {JSON_OPT_TEXT(struct stretch, type)},
     {JSON_OPT_TEXT(struct stretch, rope_type)},
@@ -87,15 +100,24 @@ static const struct json_field STRETCH_FIELDS[] = {
     {0},
 };
 
-static void read_record(struct family_reader *reader, struct deepseek *record)
+// `own` is what one generation heeds and the other does not.
+static void read_record(struct family_reader *reader, struct deepseek *record, const char *own)
 {
+    record->n_routed_experts = -1;
     family_read(reader, FIELDS, record);
     if (reader->err->kind) return;
+    family_absent(reader, FIELDS, record, &KEYS);
+    family_absent(reader, FIELDS, record, &(struct family_keys){.optional = own});
+    if (!json_has(reader->object, "rope_parameters")) {
+        const struct family_keys rope = {.optional_or_null = "rope_scaling rope_parameters"};
+        family_absent(reader, FIELDS, record, &rope);
+    }
     if (family_is_null(reader, "num_key_value_heads")) record->num_key_value_heads = 0;
     if (family_is_null(reader, "q_lora_rank")) record->q_lora_rank = 0;
     if (family_is_null(reader, "n_routed_experts")) record->n_routed_experts = 0;
     if (family_is_null(reader, "n_shared_experts")) record->n_shared_experts = 0;
     if (family_is_null(reader, "n_group")) record->n_group = 0;
+    if (record->n_routed_experts != 0) family_absent(reader, FIELDS, record, &EXPERT_KEYS);
     if (record->n_routed_experts == 0) {
         record->num_experts_per_tok = record->n_shared_experts = record->moe_intermediate_size = 0;
     }
@@ -106,6 +128,21 @@ static bool is_stretched(const struct stretch *stretch)
     const char *type = stretch->rope_type ? stretch->rope_type : stretch->type;
     return type && strcmp(type, "default") != 0 && stretch->mscale_all_dim > 0 &&
            stretch->factor > 1;
+}
+
+// What an object of rope leaves out: its kind, or how far a kind that stretches does.
+static void check_stretch(struct family_reader *reader, const struct json *object,
+                          const struct stretch *stretch)
+{
+    const char *type = stretch->rope_type ? stretch->rope_type : stretch->type;
+    if (reader->err->kind) return;
+    if (!type) {
+        family_taken(reader, "rope_type", "default");
+    } else if (strcmp(type, "default") != 0 && stretch->factor <= 0) {
+        json_fail(object, reader->err, "missing \"factor\" of rope_type \"%s\"", type);
+    } else if (strcmp(type, "default") != 0 && !json_has(object, "mscale_all_dim")) {
+        family_taken(reader, "mscale_all_dim", "0");
+    }
 }
 
 // Scores are divided by the root of the key's width; YaRN sharpens them as positions are stretched
@@ -119,6 +156,7 @@ static void set_rope(struct family_reader *reader, const struct deepseek *record
     if (json_has(reader->object, key)) {
         struct json object = json_get(reader->object, key, reader->err);
         json_read_lenient(&object, STRETCH_FIELDS, &stretch, NULL, NULL, reader->err);
+        check_stretch(reader, &object, &stretch);
     }
     decoder->rope_theta = stretch.rope_theta;
     decoder->score_factor = 1 / sqrt((double)decoder->head_dim);
@@ -151,9 +189,7 @@ static void check_experts(struct family_reader *reader, const struct deepseek *r
     long long groups = record->n_group ? record->n_group : 1;
     long long open = record->n_group && record->topk_group ? record->topk_group : groups;
     if (reader->err->kind || experts == 0) return;
-    if (chosen == 0) {
-        family_fail(reader, "num_experts_per_tok", "missing \"num_experts_per_tok\"");
-    } else if (record->n_shared_experts * record->moe_intermediate_size > WIDTH_MAX) {
+    if (record->n_shared_experts * record->moe_intermediate_size > WIDTH_MAX) {
         family_fail(reader, "n_shared_experts", "together the shared experts are wider than %d",
                     WIDTH_MAX);
     } else if (experts % groups != 0) {
@@ -161,8 +197,9 @@ static void check_experts(struct family_reader *reader, const struct deepseek *r
     } else if (open > groups) {
         family_fail(reader, "topk_group", "%lld of %lld groups", open, groups);
     } else if (chosen > experts / groups * open) {
-        family_fail(reader, "topk_group", "%lld groups have %lld experts, %lld are to be chosen",
-                    open, experts / groups * open, chosen);
+        family_fail(reader, "topk_group",
+                    "%lld of %lld groups (n_group) have %lld experts, %lld are to be chosen", open,
+                    groups, experts / groups * open, chosen);
     }
 }
 
@@ -218,9 +255,10 @@ static struct decoder describe(const char *model_type, const struct deepseek *re
 }
 
 static struct decoder read_decoder(struct family_reader *reader, const char *model_type,
-                                   struct deepseek *record)
+                                   struct deepseek *record, const char *own)
 {
-    read_record(reader, record);
+    read_record(reader, record, own);
+    if (!family_complete(reader)) return (struct decoder){0};
     check_heads(reader, record);
     struct decoder decoder = describe(model_type, record);
     family_check_experts(reader, &decoder, "n_routed_experts", "num_experts_per_tok");
@@ -234,19 +272,6 @@ static struct decoder read_decoder(struct family_reader *reader, const char *mod
 static const void *read_v2(struct family_reader *reader)
 {
     struct deepseek record = {
-        .vocab_size = 102400,
-        .hidden_size = 4096,
-        .intermediate_size = 11008,
-        .num_hidden_layers = 32,
-        .num_attention_heads = 32,
-        .q_lora_rank = 1536,
-        .kv_lora_rank = 512,
-        .qk_nope_head_dim = 128,
-        .qk_rope_head_dim = 64,
-        .v_head_dim = 128,
-        .n_routed_experts = 64,
-        .n_shared_experts = 2,
-        .moe_intermediate_size = 1407,
         .moe_layer_freq = 1,
         .max_position_embeddings = 2048,
         .hidden_act = "silu",
@@ -254,7 +279,7 @@ static const void *read_v2(struct family_reader *reader)
         .rms_norm_eps = 1e-6,
         .rope_theta = 10000,
     };
-    struct decoder decoder = read_decoder(reader, "deepseek_v2", &record);
+    struct decoder decoder = read_decoder(reader, "deepseek_v2", &record, "mlp_bias");
     decoder.mtp_count = 0;  // V2 has no such modules, whatever its file says
     decoder.experts.route =
         record.norm_topk_prob ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
@@ -263,24 +288,16 @@ static const void *read_v2(struct family_reader *reader)
 
 static const void *read_v3_as(struct family_reader *reader, const char *model_type)
 {
+    // Every published V3 has the ranks and widths of its class (DeepseekV3Config), and files that
+    // describe one leave them out.
     struct deepseek record = {
-        .vocab_size = 129280,
-        .hidden_size = 7168,
-        .intermediate_size = 18432,
-        .num_hidden_layers = 61,
-        .num_attention_heads = 128,
         .q_lora_rank = 1536,
         .kv_lora_rank = 512,
         .qk_nope_head_dim = 128,
         .qk_rope_head_dim = 64,
         .v_head_dim = 128,
-        .n_routed_experts = 256,
-        .num_experts_per_tok = 8,
-        .n_shared_experts = 1,
-        .moe_intermediate_size = 2048,
         .n_group = 8,
         .topk_group = 4,
-        .first_k_dense_replace = 3,
         .moe_layer_freq = 1,
         .num_nextn_predict_layers = 1,
         .max_position_embeddings = 4096,
@@ -290,7 +307,7 @@ static const void *read_v3_as(struct family_reader *reader, const char *model_ty
         .rms_norm_eps = 1e-6,
         .rope_theta = 10000,
     };
-    struct decoder decoder = read_decoder(reader, model_type, &record);
+    struct decoder decoder = read_decoder(reader, model_type, &record, "num_nextn_predict_layers");
     decoder.mlp_bias = false;  // not among V3's keys
     decoder.experts.route =
         record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
@@ -310,6 +327,9 @@ static const void *read_kimi(struct family_reader *reader)
     return read_v3_as(reader, "kimi_k2");
 }
 
-const struct model_family FAMILY_DEEPSEEK_V2 = {"deepseek_v2", read_v2, decoder_graph};
-const struct model_family FAMILY_DEEPSEEK_V3 = {"deepseek_v3", read_v3, decoder_graph};
-const struct model_family FAMILY_KIMI_K2 = {"kimi_k2", read_kimi, decoder_graph};
+const struct model_family FAMILY_DEEPSEEK_V2 = {"deepseek_v2", read_v2, decoder_graph,
+                                                "DeepseekV2Config"};
+const struct model_family FAMILY_DEEPSEEK_V3 = {"deepseek_v3", read_v3, decoder_graph,
+                                                "DeepseekV3Config"};
+const struct model_family FAMILY_KIMI_K2 = {"kimi_k2", read_kimi, decoder_graph,
+                                            "DeepseekV3Config"};

@@ -1,17 +1,21 @@
 #include "models/families/expert_keys.h"
 
-static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct expert_keys, num_experts, 0, EXPERTS_MAX)},
-    {JSON_OPT_I64(struct expert_keys, num_experts_per_tok, 1, EXPERTS_MAX)},
-    {JSON_OPT_I64(struct expert_keys, moe_intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct expert_keys, shared_expert_intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct expert_keys, decoder_sparse_step, 1, LAYERS_MAX)},
-    {JSON_OPT_BOOL(struct expert_keys, norm_topk_prob)},
-    {JSON_OPT_ANY("mlp_only_layers")},
-    {0},
-};
+#define EXPERT_FIELDS                                                                      \
+    {JSON_OPT_I64(struct expert_keys, num_experts, 0, EXPERTS_MAX)},                       \
+        {JSON_OPT_I64(struct expert_keys, num_experts_per_tok, 1, EXPERTS_MAX)},           \
+        {JSON_OPT_I64(struct expert_keys, moe_intermediate_size, 1, WIDTH_MAX)},           \
+        {JSON_OPT_I64(struct expert_keys, shared_expert_intermediate_size, 1, WIDTH_MAX)}, \
+        {JSON_OPT_I64(struct expert_keys, decoder_sparse_step, 1, LAYERS_MAX)},            \
+        {JSON_OPT_BOOL(struct expert_keys, norm_topk_prob)},                               \
+    {                                                                                      \
+        JSON_OPT_ANY("mlp_only_layers")                                                    \
+    }
 
+static const struct json_field FIELDS[] = {EXPERT_FIELDS, {0}};
+
+// Where both names stand, the local one wins.
 static const struct json_field LOCAL_FIELDS[] = {
+    EXPERT_FIELDS,
     {"num_local_experts", JSON_TYPE_I64, offsetof(struct expert_keys, num_experts), 0, EXPERTS_MAX,
      true},
     {0},
@@ -39,9 +43,14 @@ static const bool *read_mlp_only(struct family_reader *reader, int64_t layer_cou
 void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count)
 {
     if (reader->err->kind) return;
-    family_read(reader, FIELDS, keys);
-    if (keys->has_local_name && !reader->err->kind) family_read(reader, LOCAL_FIELDS, keys);
+    const struct json_field *fields = keys->has_local_name ? LOCAL_FIELDS : FIELDS;
+    keys->num_experts = -1;
+    family_read(reader, fields, keys);
+    bool is_dense = keys->num_experts == 0;
+    if (keys->num_experts < 0) keys->num_experts = 0;
     keys->is_mlp_only = read_mlp_only(reader, layer_count);
+    const struct family_keys absent = {.dimensions = keys->dimensions, .optional = keys->optional};
+    if (!is_dense) family_absent(reader, fields, keys, &absent);
 }
 
 static const char *count_key(const struct family_reader *reader)

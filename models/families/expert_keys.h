@@ -13,6 +13,8 @@ struct expert_keys {
     int64_t decoder_sparse_step;              // every so many layers has experts
     bool norm_topk_prob;                      // weights of the chosen add up to one
     const bool *is_mlp_only;                  // by layer, from mlp_only_layers; NULL without
+    // What the family heeds of them (struct family_keys); without experts nothing must be given.
+    const char *dimensions, *optional;
 };
 
 void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count);

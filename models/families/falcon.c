@@ -32,16 +32,54 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct falcon, bias)},
     {JSON_OPT_BOOL(struct falcon, alibi)},
     {JSON_OPT_BOOL(struct falcon, tie_word_embeddings)},
+    {JSON_OPT_ANY("rope_parameters")},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
 
+static const struct json_field ROPE_FIELDS[] = {
+    {JSON_OPT_F64(struct falcon, rope_theta, 1, 1e15)},
+    {0},
+};
+
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads",
+    .optional = "max_position_embeddings activation layer_norm_epsilon rope_theta hidden_dropout "
+                "attention_dropout new_decoder_architecture multi_query parallel_attn bias alibi "
+                "tie_word_embeddings"};
+
+// Where transformers 5 keeps it.
+static void read_rope(struct family_reader *reader, struct falcon *record)
+{
+    if (reader->err->kind || !json_has(reader->object, "rope_parameters")) return;
+    struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+    json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
+}
+
+// What the class derives where the config is silent.
+static void derive(struct family_reader *reader, struct falcon *record)
+{
+    if (record->ffn_hidden_size == 0) {
+        record->ffn_hidden_size = 4 * record->hidden_size;
+        family_taken(reader, "ffn_hidden_size", "%lld (4 * hidden_size)",
+                     (long long)record->ffn_hidden_size);
+    }
+    if (record->parallel_attn && record->num_ln_in_parallel_attn == 0) {
+        record->num_ln_in_parallel_attn = record->new_decoder_architecture ? 2 : 1;
+        family_taken(reader, "num_ln_in_parallel_attn", "%lld (by new_decoder_architecture)",
+                     (long long)record->num_ln_in_parallel_attn);
+    }
+    if (record->new_decoder_architecture && record->num_kv_heads == 0) {
+        record->num_kv_heads = record->num_attention_heads;
+        family_taken(reader, "num_kv_heads", "%lld (num_attention_heads)",
+                     (long long)record->num_kv_heads);
+    }
+}
+
 static enum norm_place norm_place(const struct falcon *record)
 {
     if (!record->parallel_attn) return NORM_BEFORE;
-    int64_t norms = record->num_ln_in_parallel_attn;
-    if (norms == 0) norms = record->new_decoder_architecture ? 2 : 1;
-    return norms == 2 ? NORM_PARALLEL : NORM_SHARED;
+    return record->num_ln_in_parallel_attn == 2 ? NORM_PARALLEL : NORM_SHARED;
 }
 
 static int64_t kv_heads(const struct falcon *record)
@@ -59,7 +97,7 @@ static struct decoder describe(const struct falcon *record)
         .layer_count = record->num_hidden_layers,
         .head_count = record->num_attention_heads,
         .kv_head_count = kv_heads(record),
-        .ffn = record->ffn_hidden_size ? record->ffn_hidden_size : 4 * record->hidden_size,
+        .ffn = record->ffn_hidden_size,
         .seq_len_max = record->max_position_embeddings,
         .norm_place = norm_place(record),
         .norm = FUNCTION_LAYER_NORM,
@@ -77,11 +115,7 @@ static struct decoder describe(const struct falcon *record)
 
 static const void *read_falcon(struct family_reader *reader)
 {
-    struct falcon record = {.vocab_size = 65024,
-                            .hidden_size = 4544,
-                            .num_hidden_layers = 32,
-                            .num_attention_heads = 71,
-                            .activation = "gelu",
+    struct falcon record = {.activation = "gelu",
                             .layer_norm_epsilon = 1e-5,
                             .max_position_embeddings = 2048,
                             .rope_theta = 10000,
@@ -89,6 +123,10 @@ static const void *read_falcon(struct family_reader *reader)
                             .parallel_attn = true,
                             .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
+    read_rope(reader, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    if (!family_complete(reader)) return NULL;
+    derive(reader, &record);
     struct decoder decoder = describe(&record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_kv_heads");
     if (reader->err->kind) return NULL;
@@ -97,4 +135,4 @@ static const void *read_falcon(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_FALCON = {"falcon", read_falcon, decoder_graph};
+const struct model_family FAMILY_FALCON = {"falcon", read_falcon, decoder_graph, "FalconConfig"};

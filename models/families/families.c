@@ -3,20 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct model_family FAMILY_BERT, FAMILY_BLOOM, FAMILY_DBRX, FAMILY_DEEPSEEK_V2,
-    FAMILY_DEEPSEEK_V3, FAMILY_FALCON, FAMILY_GEMMA, FAMILY_GEMMA2, FAMILY_GEMMA3, FAMILY_GLM4_MOE,
-    FAMILY_GPT2, FAMILY_GPT_NEOX, FAMILY_GPT_OSS, FAMILY_GROK, FAMILY_GROK_BARE, FAMILY_KIMI_K2,
-    FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_MIXTRAL, FAMILY_NEMOTRON, FAMILY_OPT, FAMILY_PHI3,
-    FAMILY_QWEN2, FAMILY_QWEN2_MOE, FAMILY_QWEN3, FAMILY_QWEN3_MOE, FAMILY_STARCODER2;
+#define FAMILY(id) extern const struct model_family FAMILY_##id;
+#include "models/families/families.inc"
 
 const struct model_family *const MODEL_FAMILIES[] = {
-    &FAMILY_BERT,        &FAMILY_BLOOM,     &FAMILY_DBRX,       &FAMILY_DEEPSEEK_V2,
-    &FAMILY_DEEPSEEK_V3, &FAMILY_FALCON,    &FAMILY_GEMMA,      &FAMILY_GEMMA2,
-    &FAMILY_GEMMA3,      &FAMILY_GLM4_MOE,  &FAMILY_GPT2,       &FAMILY_GPT_NEOX,
-    &FAMILY_GPT_OSS,     &FAMILY_GROK,      &FAMILY_GROK_BARE,  &FAMILY_KIMI_K2,
-    &FAMILY_LLAMA,       &FAMILY_MISTRAL,   &FAMILY_MIXTRAL,    &FAMILY_NEMOTRON,
-    &FAMILY_OPT,         &FAMILY_PHI3,      &FAMILY_QWEN2,      &FAMILY_QWEN2_MOE,
-    &FAMILY_QWEN3,       &FAMILY_QWEN3_MOE, &FAMILY_STARCODER2, NULL,
+#define FAMILY(id) &FAMILY_##id,
+#include "models/families/families.inc"
+    NULL,
 };
 
 void family_read(struct family_reader *reader, const struct json_field *fields, void *record)
@@ -52,28 +45,44 @@ bool family_fail(struct family_reader *reader, const char *key, const char *form
     const char *why = arena_vprint(reader->arena, format, args);
     va_end(args);
     struct json member;
-    if (!find_member(reader, key, &member)) member = *reader->object;
-    return json_fail(&member, reader->err, "%s", why);
+    if (find_member(reader, key, &member)) return json_fail(&member, reader->err, "%s", why);
+    return json_fail(reader->object, reader->err, "%s: %s", key, why);
 }
 
 static const struct {
-    const char *name;
+    const char *names;  // "silu|swish"
     enum function function;
 } ACTIVATIONS[] = {
-    {"gelu", FUNCTION_GELU},          {"gelu_fast", FUNCTION_GELU_TANH},
-    {"gelu_new", FUNCTION_GELU_TANH}, {"gelu_pytorch_tanh", FUNCTION_GELU_TANH},
-    {"relu", FUNCTION_RELU},          {"relu2", FUNCTION_RELU_SQUARED},
-    {"silu", FUNCTION_SILU},          {"swish", FUNCTION_SILU},
+#define FUNCTION(id, names) {names, FUNCTION_##id},
+#include "models/functions.inc"
 };
+
+static bool has_name(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; *at && length > 0; at += *at == '|') {
+        size_t word = strcspn(at, "|");
+        if (word == length && strncmp(at, name, length) == 0) return true;
+        at += word;
+    }
+    return false;
+}
 
 enum function family_activation(struct family_reader *reader, const char *key, const char *name)
 {
-    const char *known = "";
+    char *known = arena_copy(reader->arena, "");
     for (size_t i = 0; i < sizeof ACTIVATIONS / sizeof *ACTIVATIONS; i++) {
-        if (strcmp(ACTIVATIONS[i].name, name) == 0) return ACTIVATIONS[i].function;
-        known = arena_print(reader->arena, "%s%s%s", known, i ? ", " : "", ACTIVATIONS[i].name);
+        const char *names = ACTIVATIONS[i].names;
+        if (has_name(names, name)) return ACTIVATIONS[i].function;
+        if (*names) known = arena_print(reader->arena, "%s%s%s", known, *known ? "|" : "", names);
     }
-    family_fail(reader, key, "unknown activation \"%s\"; known: %s", name, known);
+    const char *list = "";
+    for (const char *at = known; *at; at += *at == '|') {
+        size_t word = strcspn(at, "|");
+        list = arena_print(reader->arena, "%s%s%.*s", list, *list ? ", " : "", (int)word, at);
+        at += word;
+    }
+    family_fail(reader, key, "unknown activation \"%s\"; known: %s", name, list);
     return FUNCTION_NONE;
 }
 

@@ -1,13 +1,26 @@
 #pragma once
 #include "models/families/decoder.h"
 
-// What a family of models gives to models/import.c: a row, listed in models/families/families.c.
+// What a family of models gives to models/import.c: a row, listed in families.inc.
 // `read` turns a config into the family's own record (NULL and a set error when it is wrong),
 // `build` turns the record into a graph and cannot fail.
+
+// What a config leaves out, gathered while it is read: dimensions are an error, all of them at
+// once, and for other keys the published default is taken and said (models/families/absent.c).
+struct family_ledger {
+    const char *missing;  // "\"hidden_size\", \"vocab_size\""; NULL = nothing
+    const char *taken;    // "rope_theta 10000, head_dim 128 (hidden_size / num_attention_heads)"
+    const char *assumed;  // "num_attention_heads 8": the dimensions among them
+    const char *off;      // "attention_bias, mlp_bias": what the default leaves out of the model
+    const char *remark;   // where the model read computes otherwise, at the same shapes and work
+};
 
 struct family_reader {
     struct arena *arena;
     const struct json *object;
+    const char *prefix;  // path of `object` in the config, "ffn_config."; NULL at its root
+    struct family_ledger *ledger;
+    bool is_tie_given;  // tie_word_embeddings stands around the object that is read
     void (*warn)(void *context, const char *line);
     void *context;
     struct err *err;
@@ -18,6 +31,7 @@ struct model_family {
     const void *(*read)(struct family_reader *reader);
     struct graph *(*build)(struct arena *arena, const void *fields,
                            const struct import_options *options);
+    const char *config_class;  // of transformers (or of the release), whose defaults are taken
 };
 
 // Sorted by model_type; ends with NULL.
@@ -34,6 +48,30 @@ enum {
     POSITIONS_MAX = 100000000,
 };
 static const double DROPOUT_MAX = 0.99;
+
+// What a family heeds of its keys, as words. A key counts as there under each name that has its
+// place in the record, and inside rope_parameters, where transformers 5 keeps some.
+struct family_keys {
+    const char *dimensions;          // must be given (where the record has no default): not null
+    const char *dimensions_or_null;  // must be given; null has a meaning of its own
+    const char *optional;            // absent or null: what the record holds is taken, and said
+    const char *optional_or_null;    // the same when absent; null has a meaning of its own
+};
+// Enters what the config lacks of them into the ledger; `fields` and `record` are those it was read
+// with.
+void family_absent(struct family_reader *reader, const struct json_field *fields,
+                   const void *record, const struct family_keys *keys);
+// Enters a dimension, or what was taken for a key: "n_inner", "3072 (4 * n_embd)".
+void family_missing(struct family_reader *reader, const struct json_field *fields, const char *key);
+void family_taken(struct family_reader *reader, const char *key, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+// The end of reading and the start of checking: false after an error, or with one that names every
+// missing dimension.
+bool family_complete(struct family_reader *reader);
+// An error for what a config says that its family is not built with (models/families/refused.c).
+void family_refuse(struct family_reader *reader, const char *model_type);
+// Warnings for keys of parts that the model read does not have.
+void family_tell(struct family_reader *reader, const struct decoder *decoder);
 
 // json_read_lenient with the reader's error and warnings.
 void family_read(struct family_reader *reader, const struct json_field *fields, void *record);

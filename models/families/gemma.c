@@ -28,37 +28,35 @@ static void set_common(struct family_reader *reader, const struct llama_like *re
     for (int64_t i = 0; i < record->num_hidden_layers; i++) {
         is_local[i] = (i + 1) % pattern != 0;
     }
-    decoder->has_window = record->is_local ? record->is_local : is_local;
+    const char *rule = arena_print(reader->arena, "1 in %lld full", (long long)pattern);
+    decoder->has_window = llama_like_windows(reader, record, is_local, rule);
 }
 
 static const void *read_gemma(struct family_reader *reader)
 {
-    struct llama_like record = {
-        LLAMA_LIKE_DEFAULTS,        .vocab_size = 256000,    .hidden_size = 3072,
-        .intermediate_size = 24576, .num_hidden_layers = 28, .num_attention_heads = 16,
-        .num_key_value_heads = 16,  .head_dim = 256,         .max_position_embeddings = 8192,
-        .tie_word_embeddings = true};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 8192,
+                                .tie_word_embeddings = true,
+                                .dimensions_or_null = "num_key_value_heads head_dim",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
     record.hidden_act = "gelu_pytorch_tanh";
     struct decoder decoder = read_common(reader, "gemma", &record);
+    // The releases say "gelu" and mean the approximation (configuration_gemma.py of 5.0).
+    if (decoder.activation == FUNCTION_GELU) decoder.activation = FUNCTION_GELU_TANH;
     return family_decoder(reader, &decoder);
 }
 
-// Defaults of the second, from which the third differs in a few.
+// What the second and the third share; a config that lacks hidden_act says hidden_activation.
 static struct llama_like later_defaults(void)
 {
-    return (struct llama_like){LLAMA_LIKE_DEFAULTS,
-                               .vocab_size = 256000,
-                               .hidden_size = 2304,
-                               .intermediate_size = 9216,
-                               .num_hidden_layers = 26,
-                               .num_attention_heads = 8,
-                               .num_key_value_heads = 4,
-                               .head_dim = 256,
-                               .max_position_embeddings = 8192,
-                               .sliding_window = 4096,
-                               .tie_word_embeddings = true,
-                               .hidden_activation = "gelu_pytorch_tanh",
-                               .query_pre_attn_scalar = 256};
+    return (struct llama_like){
+        LLAMA_LIKE_DEFAULTS,
+        .max_position_embeddings = 8192,
+        .tie_word_embeddings = true,
+        .hidden_activation = "gelu_pytorch_tanh",
+        .query_pre_attn_scalar = 256,
+        .dimensions_or_null = "num_key_value_heads head_dim sliding_window",
+        .optional = "rms_norm_eps attention_bias hidden_activation query_pre_attn_scalar",
+        .optional_or_null = "attn_logit_softcapping final_logit_softcapping"};
 }
 
 static const void *read_gemma2(struct family_reader *reader)
@@ -72,13 +70,22 @@ static const void *read_gemma2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-// Five layers of six have a window, and a rotation of their own.
+// Five layers of six have a window, and a rotation of their own. The published configs of the
+// larger ones leave out what is as in the 4 B one (vocabulary, heads): those defaults are taken.
 static const void *read_gemma3(struct family_reader *reader)
 {
     struct llama_like record = later_defaults();
     record.vocab_size = 262208;
+    record.num_attention_heads = 8;
+    record.num_key_value_heads = 4;
+    record.head_dim = 256;
     record.max_position_embeddings = 131072;
     record.sliding_window_pattern = 6;
+    // What transformers 5 writes in their place says the same.
+    const char *local = json_has(reader->object, "rope_parameters") ? "" : " rope_local_base_freq";
+    const char *pattern = json_has(reader->object, "layer_types") ? "" : " sliding_window_pattern";
+    record.optional = arena_print(reader->arena, "%s%s%s", record.optional, local, pattern);
+    record.optional_or_null = "final_logit_softcapping";
     record.rope_local_base_freq = 10000;
     record.rope_theta = 1e6;
     struct decoder decoder = read_common(reader, "gemma3_text", &record);
@@ -90,6 +97,7 @@ static const void *read_gemma3(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_GEMMA = {"gemma", read_gemma, decoder_graph};
-const struct model_family FAMILY_GEMMA2 = {"gemma2", read_gemma2, decoder_graph};
-const struct model_family FAMILY_GEMMA3 = {"gemma3_text", read_gemma3, decoder_graph};
+const struct model_family FAMILY_GEMMA = {"gemma", read_gemma, decoder_graph, "GemmaConfig"};
+const struct model_family FAMILY_GEMMA2 = {"gemma2", read_gemma2, decoder_graph, "Gemma2Config"};
+const struct model_family FAMILY_GEMMA3 = {"gemma3_text", read_gemma3, decoder_graph,
+                                           "Gemma3TextConfig"};

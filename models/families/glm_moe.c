@@ -30,6 +30,11 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+static const struct family_keys KEYS = {
+    .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size "
+                  "first_k_dense_replace",
+    .optional = "num_nextn_predict_layers routed_scaling_factor norm_topk_prob use_qk_norm"};
+
 static const bool *dense_layers(struct family_reader *reader, const struct glm_moe *record,
                                 int64_t layer_count)
 {
@@ -50,7 +55,7 @@ static void set_experts(struct family_reader *reader, const struct glm_moe *reco
         .top_k = record->num_experts_per_tok,
         .ffn = record->moe_intermediate_size,
         .shared_ffn = shared_ffn,
-        .route = FUNCTION_ROUTE_SIGMOID_TOP_K,
+        .route = record->norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID,
         .route_scale = record->routed_scaling_factor,
         .is_dense = dense_layers(reader, record, decoder->layer_count),
     };
@@ -65,24 +70,24 @@ static void set_experts(struct family_reader *reader, const struct glm_moe *reco
 
 static const void *read_glm4_moe(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,      .vocab_size = 151552,
-                                .hidden_size = 4096,      .intermediate_size = 10944,
-                                .num_hidden_layers = 46,  .num_attention_heads = 96,
-                                .num_key_value_heads = 8, .max_position_embeddings = 131072};
-    struct glm_moe experts = {.n_routed_experts = 128,
-                              .num_experts_per_tok = 8,
-                              .n_shared_experts = 1,
-                              .moe_intermediate_size = 1408,
-                              .first_k_dense_replace = 1,
-                              .num_nextn_predict_layers = 1,
-                              .routed_scaling_factor = 1,
-                              .norm_topk_prob = true};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional =
+                                    "hidden_act rms_norm_eps partial_rotary_factor attention_bias"};
+    struct glm_moe experts = {
+        .num_nextn_predict_layers = 1, .routed_scaling_factor = 1, .norm_topk_prob = true};
     record.rms_norm_eps = 1e-5;
     record.partial_rotary_factor = 0.5;
     llama_like_read(reader, &record);
     if (!reader->err->kind) family_read(reader, FIELDS, &experts);
+    family_absent(reader, FIELDS, &experts, &KEYS);
+    if (!family_complete(reader)) return NULL;
     // Heads need not divide hidden: the rest is cut off.
-    if (record.head_dim == 0) record.head_dim = record.hidden_size / record.num_attention_heads;
+    if (record.head_dim == 0) {
+        record.head_dim = record.hidden_size / record.num_attention_heads;
+        family_taken(reader, "head_dim", "%lld (hidden_size / num_attention_heads)",
+                     (long long)record.head_dim);
+    }
     struct decoder decoder = llama_like_decoder(reader, "glm4_moe", &record);
     decoder.qkv_bias = record.attention_bias;
     decoder.head_norms = experts.use_qk_norm;
@@ -91,4 +96,5 @@ static const void *read_glm4_moe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_GLM4_MOE = {"glm4_moe", read_glm4_moe, decoder_graph};
+const struct model_family FAMILY_GLM4_MOE = {"glm4_moe", read_glm4_moe, decoder_graph,
+                                             "Glm4MoeConfig"};

@@ -33,14 +33,14 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size n_positions n_embd n_layer n_head",
+    .optional = "activation_function layer_norm_epsilon attn_pdrop resid_pdrop embd_pdrop "
+                "tie_word_embeddings scale_attn_weights"};
+
 static const void *read_gpt2(struct family_reader *reader)
 {
-    struct gpt2 record = {.vocab_size = 50257,
-                          .n_positions = 1024,
-                          .n_embd = 768,
-                          .n_layer = 12,
-                          .n_head = 12,
-                          .activation_function = "gelu_new",
+    struct gpt2 record = {.activation_function = "gelu_new",
                           .layer_norm_epsilon = 1e-5,
                           .attn_pdrop = 0.1,
                           .resid_pdrop = 0.1,
@@ -48,13 +48,19 @@ static const void *read_gpt2(struct family_reader *reader)
                           .tie_word_embeddings = true,
                           .scale_attn_weights = true};
     family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    if (!family_complete(reader)) return NULL;
+    if (record.n_inner == 0) {
+        record.n_inner = 4 * record.n_embd;
+        family_taken(reader, "n_inner", "%lld (4 * n_embd)", (long long)record.n_inner);
+    }
     struct decoder decoder = {
         .model_type = "gpt2",
         .vocab = record.vocab_size,
         .hidden = record.n_embd,
         .layer_count = record.n_layer,
         .head_count = record.n_head,
-        .ffn = record.n_inner ? record.n_inner : 4 * record.n_embd,
+        .ffn = record.n_inner,
         .seq_len_max = record.n_positions,
         .position_count = record.n_positions,
         .norm_place = NORM_BEFORE,
@@ -69,7 +75,6 @@ static const void *read_gpt2(struct family_reader *reader)
         .hidden_dropout = record.resid_pdrop,
         .embedding_dropout = record.embd_pdrop,
     };
-    if (reader->err->kind) return NULL;
     const char *head_key = family_key(reader, "n_head", "num_attention_heads");
     family_check_heads(reader, &decoder, head_key, head_key);
     decoder.activation =
@@ -77,4 +82,4 @@ static const void *read_gpt2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_GPT2 = {"gpt2", read_gpt2, decoder_graph};
+const struct model_family FAMILY_GPT2 = {"gpt2", read_gpt2, decoder_graph, "GPT2Config"};

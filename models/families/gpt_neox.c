@@ -8,6 +8,9 @@ struct gpt_neox {
     bool tie_word_embeddings, use_parallel_residual, attention_bias;
 };
 
+#define ROPE(key, member, low, high) \
+    key, JSON_TYPE_F64, offsetof(struct gpt_neox, member), low, high, true
+
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct gpt_neox, vocab_size, 1, VOCAB_MAX)},
     {JSON_OPT_I64(struct gpt_neox, hidden_size, 1, WIDTH_MAX)},
@@ -24,18 +27,36 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct gpt_neox, tie_word_embeddings)},
     {JSON_OPT_BOOL(struct gpt_neox, use_parallel_residual)},
     {JSON_OPT_BOOL(struct gpt_neox, attention_bias)},
+    {ROPE("rope_theta", rotary_emb_base, 1, 1e15)},
+    {ROPE("partial_rotary_factor", rotary_pct, 0, 1)},
+    {JSON_OPT_ANY("rope_parameters")},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
 
+// Where transformers 5 keeps them.
+static const struct json_field ROPE_FIELDS[] = {
+    {ROPE("rope_theta", rotary_emb_base, 1, 1e15)},
+    {ROPE("partial_rotary_factor", rotary_pct, 0, 1)},
+    {0},
+};
+
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size",
+    .optional = "max_position_embeddings hidden_act rotary_pct rotary_emb_base layer_norm_eps "
+                "attention_dropout hidden_dropout tie_word_embeddings use_parallel_residual "
+                "attention_bias"};
+
+static void read_rope(struct family_reader *reader, struct gpt_neox *record)
+{
+    if (reader->err->kind || !json_has(reader->object, "rope_parameters")) return;
+    struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+    json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
+}
+
 static const void *read_gpt_neox(struct family_reader *reader)
 {
-    struct gpt_neox record = {.vocab_size = 50432,
-                              .hidden_size = 6144,
-                              .num_hidden_layers = 44,
-                              .num_attention_heads = 64,
-                              .intermediate_size = 24576,
-                              .max_position_embeddings = 2048,
+    struct gpt_neox record = {.max_position_embeddings = 2048,
                               .hidden_act = "gelu",
                               .rotary_pct = 0.25,
                               .rotary_emb_base = 10000,
@@ -43,6 +64,9 @@ static const void *read_gpt_neox(struct family_reader *reader)
                               .use_parallel_residual = true,
                               .attention_bias = true};
     family_read(reader, FIELDS, &record);
+    read_rope(reader, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    if (!family_complete(reader)) return NULL;
     struct decoder decoder = {
         .model_type = "gpt_neox",
         .vocab = record.vocab_size,
@@ -70,4 +94,5 @@ static const void *read_gpt_neox(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_GPT_NEOX = {"gpt_neox", read_gpt_neox, decoder_graph};
+const struct model_family FAMILY_GPT_NEOX = {"gpt_neox", read_gpt_neox, decoder_graph,
+                                             "GPTNeoXConfig"};

@@ -9,23 +9,22 @@ static const struct json_field FIELDS[] = {
 // Every other layer has a window, the first among them, where layer_types does not say otherwise.
 static const bool *local_layers(struct family_reader *reader, const struct llama_like *record)
 {
-    if (reader->err->kind || record->is_local) return record->is_local;
+    if (reader->err->kind) return NULL;
     bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i += 2) {
         is_local[i] = true;
     }
-    return is_local;
+    return llama_like_windows(reader, record, is_local, "every other one slides");
 }
 
 static const void *read_gpt_oss(struct family_reader *reader)
 {
-    struct llama_like record = {
-        LLAMA_LIKE_DEFAULTS,       .vocab_size = 201088,    .hidden_size = 2880,
-        .intermediate_size = 2880, .num_hidden_layers = 36, .num_attention_heads = 64,
-        .num_key_value_heads = 8,  .head_dim = 64,          .max_position_embeddings = 131072,
-        .sliding_window = 128,     .attention_bias = true};
-    struct expert_keys keys = {
-        .num_experts = 128, .num_experts_per_tok = 4, .has_local_name = true};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .attention_bias = true,
+                                .dimensions_or_null = "num_key_value_heads head_dim sliding_window",
+                                .optional = "rms_norm_eps attention_bias"};
+    struct expert_keys keys = {.has_local_name = true,
+                               .dimensions = "num_local_experts num_experts_per_tok"};
     record.rms_norm_eps = 1e-5;
     record.rope_theta = 150000;
     llama_like_read(reader, &record);
@@ -38,6 +37,7 @@ static const void *read_gpt_oss(struct family_reader *reader)
     decoder.activation = FUNCTION_CLAMPED_SWIGLU;
     decoder.activation_scalar = 1.702;
     if (!reader->err->kind) family_read(reader, FIELDS, &decoder);
+    family_absent(reader, FIELDS, &decoder, &(struct family_keys){.optional = "swiglu_alpha"});
     expert_keys_everywhere(reader, &keys, record.intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     decoder.experts.route = FUNCTION_ROUTE_TOP_K_SOFTMAX;
@@ -45,4 +45,4 @@ static const void *read_gpt_oss(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_GPT_OSS = {"gpt_oss", read_gpt_oss, decoder_graph};
+const struct model_family FAMILY_GPT_OSS = {"gpt_oss", read_gpt_oss, decoder_graph, "GptOssConfig"};

@@ -17,20 +17,24 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+static const struct family_keys KEYS = {
+    .optional = "attn_output_multiplier max_attn_value embedding_multiplier_scale "
+                "output_multiplier_scale"};
+
 static const void *read_grok(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,        .vocab_size = 32000,
-                                .hidden_size = 4096,        .intermediate_size = 32768,
-                                .num_hidden_layers = 32,    .num_attention_heads = 32,
-                                .num_key_value_heads = 32,  .max_position_embeddings = 4096,
-                                .tie_word_embeddings = true};
-    struct expert_keys keys = {.num_experts = 8, .num_experts_per_tok = 2, .has_local_name = true};
+    struct llama_like record = {
+        LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096, .tie_word_embeddings = true,
+        .dimensions_or_null = "num_key_value_heads", .optional = "hidden_act rms_norm_eps"};
+    struct expert_keys keys = {.has_local_name = true,
+                               .dimensions = "num_experts num_experts_per_tok"};
     struct grok factors = {1, 1, 1, 1};
     record.hidden_act = "gelu";
     record.rms_norm_eps = 1e-5;
     llama_like_read(reader, &record);
     expert_keys_read(reader, &keys, record.num_hidden_layers);
     if (!reader->err->kind) family_read(reader, FIELDS, &factors);
+    family_absent(reader, FIELDS, &factors, &KEYS);
     struct decoder decoder = llama_like_decoder(reader, "grok-1", &record);
     decoder.norm_place = NORM_BOTH;
     decoder.score_factor = factors.attn_output_multiplier;
@@ -43,5 +47,5 @@ static const void *read_grok(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_GROK = {"grok-1", read_grok, decoder_graph};
-const struct model_family FAMILY_GROK_BARE = {"grok1", read_grok, decoder_graph};
+const struct model_family FAMILY_GROK = {"grok-1", read_grok, decoder_graph, "Grok1Config"};
+const struct model_family FAMILY_GROK_BARE = {"grok1", read_grok, decoder_graph, "Grok1Config"};

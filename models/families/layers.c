@@ -87,7 +87,8 @@ int layers_product(struct layers *layers, int input, int weight, struct projecti
     return output;
 }
 
-int layers_norm(struct layers *layers, const char *name, int input, enum function function)
+static int norm(struct layers *layers, const char *name, int input, enum function function,
+                bool is_plain)
 {
     struct shape shape = builder_shape(&layers->builder, input);
     const struct tensor *tensor = &layers->builder.block->tensors[input];
@@ -101,7 +102,7 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
                     .input_count = 1,
                     .output_count = 1,
                     .inputs = {input}};
-    if (!layers->decoder->norm_is_plain) {
+    if (!is_plain) {
         op.inputs[op.input_count++] = layers_parameter(layers, name, "weight", last, NULL);
         if (function == FUNCTION_LAYER_NORM && !layers->decoder->norm_is_unbiased) {
             op.inputs[op.input_count++] = layers_parameter(layers, name, "bias", last, NULL);
@@ -110,6 +111,17 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
     int output = op.outputs[0] = layers_activation(layers, name, shape);
     builder_op(&layers->builder, op);
     return output;
+}
+
+int layers_norm(struct layers *layers, const char *name, int input, enum function function)
+{
+    return norm(layers, name, input, function, layers->decoder->norm_is_plain);
+}
+
+int layers_head_norm(struct layers *layers, const char *name, int input)
+{
+    const struct decoder *d = layers->decoder;
+    return norm(layers, name, input, FUNCTION_RMS_NORM, d->norm_is_plain || d->head_norms_plain);
 }
 
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,

@@ -39,6 +39,8 @@ int layers_project(struct layers *layers, int input, struct projection projectio
 int layers_product(struct layers *layers, int input, int weight, struct projection projection);
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function);
+// The rms norm of the heads of q or k, which may lack a weight where others have one.
+int layers_head_norm(struct layers *layers, const char *name, int input);
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie);
 int layers_add(struct layers *layers, const char *name, int a, int b);

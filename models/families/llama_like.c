@@ -11,9 +11,11 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct llama_like, num_key_value_heads, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct llama_like, head_dim, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct llama_like, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct llama_like, sliding_window, 1, POSITIONS_MAX)},
+    {JSON_OPT_I64(struct llama_like, sliding_window, 0, POSITIONS_MAX)},
     {JSON_OPT_I64(struct llama_like, max_window_layers, 0, LAYERS_MAX)},
     {JSON_OPT_I64(struct llama_like, sliding_window_pattern, 1, LAYERS_MAX)},
+    {"_sliding_window_pattern", JSON_TYPE_I64, offsetof(struct llama_like, sliding_window_pattern),
+     1, LAYERS_MAX, true},
     {JSON_OPT_TEXT(struct llama_like, hidden_act)},
     {JSON_OPT_TEXT(struct llama_like, hidden_activation)},
     {JSON_OPT_BOOL(struct llama_like, tie_word_embeddings)},
@@ -43,19 +45,43 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
-// Newer files keep theta and the rotated part of a head in an object of their own.
+// Transformers 5 keeps theta and the rotated part of a head in an object of their own, which for
+// gemma3 holds one for each kind of layer.
 static const struct json_field ROPE_FIELDS[] = {
     {JSON_OPT_F64(struct llama_like, rope_theta, 1, 1e15)},
     {JSON_OPT_F64(struct llama_like, partial_rotary_factor, 0, 1)},
     {0},
 };
 
+static const struct json_field LOCAL_ROPE_FIELDS[] = {
+    {"rope_theta", JSON_TYPE_F64, offsetof(struct llama_like, rope_local_base_freq), 1, 1e15, true},
+    {0},
+};
+
+static void read_rope_part(struct family_reader *reader, const struct json *rope, const char *key,
+                           const struct json_field *fields, struct llama_like *record)
+{
+    if (reader->err->kind || !json_is_object(rope) || !json_has(rope, key)) return;
+    struct json part = json_get(rope, key, reader->err);
+    json_read_lenient(&part, fields, record, NULL, NULL, reader->err);
+}
+
+static void read_rope(struct family_reader *reader, struct llama_like *record)
+{
+    if (reader->err->kind || !json_has(reader->object, "rope_parameters")) return;
+    struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+    json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
+    read_rope_part(reader, &rope, "full_attention", ROPE_FIELDS, record);
+    read_rope_part(reader, &rope, "sliding_attention", LOCAL_ROPE_FIELDS, record);
+}
+
 static const bool *read_layer_types(struct family_reader *reader, int64_t layer_count)
 {
     if (reader->err->kind || !json_has(reader->object, "layer_types")) return NULL;
     struct json types = json_get(reader->object, "layer_types", reader->err);
     int count = json_count(&types, reader->err);
-    if (!reader->err->kind && count != layer_count) {
+    // Without a number of layers there is nothing to compare with, and that is the error.
+    if (!reader->err->kind && layer_count > 0 && count != layer_count) {
         json_fail(&types, reader->err, "%d entries for %lld layers", count, (long long)layer_count);
     }
     bool *is_local = ARENA_NEW(reader->arena, bool, count);
@@ -72,6 +98,43 @@ static const bool *read_layer_types(struct family_reader *reader, int64_t layer_
     return is_local;
 }
 
+const bool *llama_like_windows(struct family_reader *reader, const struct llama_like *record,
+                               const bool *otherwise, const char *rule)
+{
+    if (record->is_local) return record->is_local;
+    if (record->sliding_window > 0) family_taken(reader, "layer_types", "by rule (%s)", rule);
+    return otherwise;
+}
+
+static const char *join(struct arena *arena, const char *common, const char *own)
+{
+    return own ? arena_print(arena, "%s %s", common, own) : common;
+}
+
+static void note_absent(struct family_reader *reader, const struct llama_like *record)
+{
+    struct arena *arena = reader->arena;
+    const struct family_keys keys = {
+        .dimensions = join(arena,
+                           "vocab_size hidden_size intermediate_size num_hidden_layers "
+                           "num_attention_heads",
+                           record->dimensions),
+        .dimensions_or_null = record->dimensions_or_null,
+        .optional = join(arena,
+                         "max_position_embeddings rope_theta attention_dropout "
+                         "tie_word_embeddings",
+                         record->optional),
+        .optional_or_null = record->optional_or_null,
+    };
+    family_absent(reader, FIELDS, record, &keys);
+    if (!record->use_sliding_window) return;
+    const struct family_keys windows = {
+        .dimensions = record->is_local ? NULL : record->window_dimensions,
+        .dimensions_or_null = "sliding_window",
+    };
+    family_absent(reader, FIELDS, record, &windows);
+}
+
 void llama_like_read(struct family_reader *reader, struct llama_like *record)
 {
     family_read(reader, FIELDS, record);
@@ -82,11 +145,9 @@ void llama_like_read(struct family_reader *reader, struct llama_like *record)
     if (family_is_null(reader, "sliding_window")) record->sliding_window = 0;
     if (family_is_null(reader, "attn_logit_softcapping")) record->attn_logit_softcapping = 0;
     if (family_is_null(reader, "final_logit_softcapping")) record->final_logit_softcapping = 0;
-    if (json_has(reader->object, "rope_parameters")) {
-        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
-        json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
-    }
+    read_rope(reader, record);
     record->is_local = read_layer_types(reader, record->num_hidden_layers);
+    note_absent(reader, record);
 }
 
 struct decoder llama_like_decoder(struct family_reader *reader, const char *model_type,
@@ -110,9 +171,17 @@ struct decoder llama_like_decoder(struct family_reader *reader, const char *mode
         .tied = record->tie_word_embeddings,
         .attention_dropout = record->attention_dropout,
     };
-    if (reader->err->kind) return decoder;
+    if (!family_complete(reader)) return decoder;
     decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_key_value_heads");
+    if (record->num_key_value_heads == 0) {
+        family_taken(reader, "num_key_value_heads", "%lld (num_attention_heads)",
+                     (long long)decoder.kv_head_count);
+    }
+    if (record->head_dim == 0) {
+        family_taken(reader, "head_dim", "%lld (hidden_size / num_attention_heads)",
+                     (long long)decoder.head_dim);
+    }
     // Pairs are rotated, so an odd count keeps its last dim still.
     decoder.rotary_dims = (int64_t)((double)decoder.head_dim * record->partial_rotary_factor);
     decoder.rotary_dims -= decoder.rotary_dims % 2;

@@ -17,6 +17,10 @@ struct llama_like {
     double query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping;  // 0 = none
     double attention_dropout, residual_dropout, resid_pdrop, embedding_dropout, embd_pdrop;
     const bool *is_local;  // by layer, from layer_types; NULL without
+    // What the family heeds beside the common keys (struct family_keys).
+    const char *dimensions, *dimensions_or_null, *optional, *optional_or_null;
+    // Under use_sliding_window sliding_window must be given, and these where layer_types is not.
+    const char *window_dimensions;
 };
 
 // What most of them share: rope over 10000, one epsilon, silu.
@@ -24,8 +28,14 @@ struct llama_like {
     .hidden_act = "silu", .rms_norm_eps = 1e-6, .norm_eps = 1e-5, .norm_epsilon = 1e-5, \
     .rope_theta = 10000, .partial_rotary_factor = 1
 
-// Reads over `record`, which holds the defaults.
+// Reads over `record`, which holds the defaults, and enters what is absent into the ledger. The
+// common keys are width, layers, heads, ffn and vocabulary, which must be given, and
+// max_position_embeddings, rope_theta, attention_dropout and tie_word_embeddings.
 void llama_like_read(struct family_reader *reader, struct llama_like *record);
-// Llama itself: norm before, rms, gated, rope, no bias and no window. Families change the rest.
+// The end of reading (family_complete). Llama itself: norm before, rms, gated, rope, no bias and no
+// window. Families change the rest.
 struct decoder llama_like_decoder(struct family_reader *reader, const char *model_type,
                                   const struct llama_like *record);
+// Which layers have a window: what layer_types says, or `otherwise`, said as `rule`.
+const bool *llama_like_windows(struct family_reader *reader, const struct llama_like *record,
+                               const bool *otherwise, const char *rule);

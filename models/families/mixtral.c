@@ -4,11 +4,12 @@
 // All layers have experts, and no mlp beside them: intermediate_size is that of one expert.
 static const void *read_mixtral(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,      .vocab_size = 32000,
-                                .hidden_size = 4096,      .intermediate_size = 14336,
-                                .num_hidden_layers = 32,  .num_attention_heads = 32,
-                                .num_key_value_heads = 8, .max_position_embeddings = 131072};
-    struct expert_keys keys = {.num_experts = 8, .num_experts_per_tok = 2, .has_local_name = true};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps",
+                                .optional_or_null = "sliding_window"};
+    struct expert_keys keys = {.has_local_name = true,
+                               .dimensions = "num_local_experts num_experts_per_tok"};
     record.rms_norm_eps = 1e-5;
     record.rope_theta = 1e6;
     llama_like_read(reader, &record);
@@ -21,4 +22,5 @@ static const void *read_mixtral(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_MIXTRAL = {"mixtral", read_mixtral, decoder_graph};
+const struct model_family FAMILY_MIXTRAL = {"mixtral", read_mixtral, decoder_graph,
+                                            "MixtralConfig"};

@@ -2,13 +2,9 @@
 
 static const void *read_nemotron(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
-                                .vocab_size = 256000,
-                                .hidden_size = 6144,
-                                .intermediate_size = 24576,
-                                .num_hidden_layers = 32,
-                                .num_attention_heads = 48,
-                                .max_position_embeddings = 4096};
+    struct llama_like record = {
+        LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096,
+        .optional = "hidden_act norm_eps partial_rotary_factor attention_bias mlp_bias"};
     record.hidden_act = "relu2";
     record.partial_rotary_factor = 0.5;
     llama_like_read(reader, &record);
@@ -21,4 +17,5 @@ static const void *read_nemotron(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_NEMOTRON = {"nemotron", read_nemotron, decoder_graph};
+const struct model_family FAMILY_NEMOTRON = {"nemotron", read_nemotron, decoder_graph,
+                                             "NemotronConfig"};

@@ -30,6 +30,13 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size num_hidden_layers ffn_dim max_position_embeddings "
+                  "num_attention_heads",
+    .optional = "activation_function dropout attention_dropout do_layer_norm_before "
+                "_remove_final_layer_norm enable_bias layer_norm_elementwise_affine "
+                "tie_word_embeddings"};
+
 // The table of positions starts with two rows that are never looked up.
 enum { POSITION_OFFSET = 2 };
 
@@ -63,19 +70,19 @@ static struct decoder describe(const struct opt *record)
 
 static const void *read_opt(struct family_reader *reader)
 {
-    struct opt record = {.vocab_size = 50272,
-                         .hidden_size = 768,
-                         .num_hidden_layers = 12,
-                         .ffn_dim = 3072,
-                         .max_position_embeddings = 2048,
-                         .num_attention_heads = 12,
-                         .activation_function = "relu",
+    struct opt record = {.activation_function = "relu",
                          .dropout = 0.1,
                          .do_layer_norm_before = true,
                          .enable_bias = true,
                          .layer_norm_elementwise_affine = true,
                          .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    if (!family_complete(reader)) return NULL;
+    if (record.word_embed_proj_dim == 0) {
+        family_taken(reader, "word_embed_proj_dim", "%lld (hidden_size)",
+                     (long long)record.hidden_size);
+    }
     struct decoder decoder = describe(&record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     if (reader->err->kind) return NULL;
@@ -84,4 +91,4 @@ static const void *read_opt(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_OPT = {"opt", read_opt, decoder_graph};
+const struct model_family FAMILY_OPT = {"opt", read_opt, decoder_graph, "OPTConfig"};

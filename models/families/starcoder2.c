@@ -2,11 +2,14 @@
 
 static const void *read_starcoder2(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS,      .vocab_size = 49152,
-                                .hidden_size = 3072,      .intermediate_size = 12288,
-                                .num_hidden_layers = 30,  .num_attention_heads = 24,
-                                .num_key_value_heads = 2, .max_position_embeddings = 4096,
-                                .use_bias = true,         .tie_word_embeddings = true};
+    struct llama_like record = {
+        LLAMA_LIKE_DEFAULTS,
+        .max_position_embeddings = 4096,
+        .use_bias = true,
+        .tie_word_embeddings = true,
+        .dimensions_or_null = "num_key_value_heads",
+        .optional = "hidden_act norm_epsilon use_bias residual_dropout embedding_dropout",
+        .optional_or_null = "sliding_window"};
     record.hidden_act = "gelu_pytorch_tanh";
     llama_like_read(reader, &record);
     struct decoder decoder = llama_like_decoder(reader, "starcoder2", &record);
@@ -20,4 +23,5 @@ static const void *read_starcoder2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_STARCODER2 = {"starcoder2", read_starcoder2, decoder_graph};
+const struct model_family FAMILY_STARCODER2 = {"starcoder2", read_starcoder2, decoder_graph,
+                                               "Starcoder2Config"};

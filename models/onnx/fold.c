@@ -135,7 +135,7 @@ static bool fold_slice(const struct onnx_model *model, const struct onnx_call *c
                        const struct onnx_value *output, double *numbers)
 {
     const struct onnx_value *input = call_input(model, call, 0);
-    struct slice slices[RANK_MOST] = {0};
+    struct onnx_slice slices[RANK_MOST] = {0};
     if (!input->numbers || !read_slice(model, call, slices)) return false;
     for (int64_t i = 0; i < output->elements; i++) {
         int64_t place[RANK_MOST] = {0};

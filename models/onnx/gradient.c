@@ -9,7 +9,7 @@
 // the second and every later one is added as it comes, so that no more than the sum and one
 // contribution are alive.
 
-void program_mark_gradients(struct program *program)
+void program_mark_gradients(struct onnx_program *program)
 {
     const struct onnx_model *model = program->model;
     for (int i = 0; i < model->value_count; i++)
@@ -29,7 +29,7 @@ void program_mark_gradients(struct program *program)
     }
 }
 
-static int gradient_tensor(struct program *program, int value)
+static int gradient_tensor(struct onnx_program *program, int value)
 {
     const struct onnx_value *from = &program->model->values[value];
     const char *name = arena_print(program->scratch, "%s.gradient", from->name);
@@ -37,7 +37,7 @@ static int gradient_tensor(struct program *program, int value)
                           from->rank, from->dims, element_bytes(from->element));
 }
 
-static void contribute(struct program *program, int value, int tensor)
+static void contribute(struct onnx_program *program, int value, int tensor)
 {
     int before = program->gradient_of[value];
     if (before < 0) {
@@ -55,7 +55,7 @@ static void contribute(struct program *program, int value, int tensor)
 }
 
 // What a backward kernel reads and makes while it is put together.
-struct kernel {
+struct gradient_kernel {
     int *inputs, *outputs, *values;  // values: what the outputs are gradients of
     int input_count, output_count;
     double flop;
@@ -66,7 +66,7 @@ static bool has_bit(unsigned bits, int i)
     return i < 32 ? (bits >> i & 1) != 0 : bits == ~0U;
 }
 
-static bool wants(const struct program *program, const struct onnx_call *call, unsigned makes,
+static bool wants(const struct onnx_program *program, const struct onnx_call *call, unsigned makes,
                   int input)
 {
     return has_bit(makes, input) && call_reads(call, input) &&
@@ -74,8 +74,8 @@ static bool wants(const struct program *program, const struct onnx_call *call, u
 }
 
 // Gradients of the outputs first: those may be overwritten.
-static int read_gradients(const struct program *program, const struct onnx_call *call,
-                          struct kernel *kernel)
+static int read_gradients(const struct onnx_program *program, const struct onnx_call *call,
+                          struct gradient_kernel *kernel)
 {
     for (int i = 0; i < call->output_count; i++) {
         if (call->outputs[i] < 0 || program->gradient_of[call->outputs[i]] < 0) continue;
@@ -84,8 +84,8 @@ static int read_gradients(const struct program *program, const struct onnx_call 
     return kernel->input_count;
 }
 
-static void read_forward(struct program *program, int index, const struct onnx_gradient *gradient,
-                         struct kernel *kernel)
+static void read_forward(struct onnx_program *program, int index,
+                         const struct onnx_gradient *gradient, struct gradient_kernel *kernel)
 {
     const struct onnx_call *call = &program->model->calls[index];
     for (int i = 0; i < call->input_count; i++) {
@@ -98,8 +98,8 @@ static void read_forward(struct program *program, int index, const struct onnx_g
     }
 }
 
-static void add_kernel(struct program *program, int index, const struct onnx_gradient *gradient,
-                       struct kernel *kernel)
+static void add_kernel(struct onnx_program *program, int index,
+                       const struct onnx_gradient *gradient, struct gradient_kernel *kernel)
 {
     const struct onnx_call *call = &program->model->calls[index];
     int gradient_count = read_gradients(program, call, kernel);
@@ -123,7 +123,7 @@ static void add_kernel(struct program *program, int index, const struct onnx_gra
 }
 
 // A term of a sum has the sum's gradient, where neither was broadcast: no kernel, no tensor.
-static bool pass_on(struct program *program, const struct onnx_call *call, int input)
+static bool pass_on(struct onnx_program *program, const struct onnx_call *call, int input)
 {
     int gradient = program->gradient_of[call->outputs[0]], value = call->inputs[input];
     const struct onnx_value *to = &program->model->values[value];
@@ -133,12 +133,13 @@ static bool pass_on(struct program *program, const struct onnx_call *call, int i
     return true;
 }
 
-static void add_gradient(struct program *program, int index, const struct onnx_gradient *gradient)
+static void add_gradient(struct onnx_program *program, int index,
+                         const struct onnx_gradient *gradient)
 {
     const struct onnx_call *call = &program->model->calls[index];
     bool is_each = (gradient->traits & (GRADIENT_EACH | GRADIENT_PASS)) != 0;
     size_t room = (size_t)call->input_count + (size_t)call->output_count + 5;
-    struct kernel kernel = {0};
+    struct gradient_kernel kernel = {0};
     kernel.inputs = ARENA_NEW(program->scratch, int, room);
     kernel.outputs = ARENA_NEW(program->scratch, int, room);
     kernel.values = ARENA_NEW(program->scratch, int, room);
@@ -154,7 +155,7 @@ static void add_gradient(struct program *program, int index, const struct onnx_g
     if (!is_each && kernel.output_count) add_kernel(program, index, gradient, &kernel);
 }
 
-static void add_backward(struct program *program, int index)
+static void add_backward(struct onnx_program *program, int index)
 {
     const struct onnx_call *call = &program->model->calls[index];
     bool is_reached = false;
@@ -187,7 +188,7 @@ static const struct onnx_call *producer_of(const struct onnx_model *model, int v
 // Softmax cross-entropy: with the labels the probabilities give the loss, and its gradient by the
 // logits is probabilities minus labels. A model that ends with a softmax has the probabilities; of
 // logits they are made here, and the gradient overwrites them.
-static void add_cross_entropy(struct program *program, int value)
+static void add_cross_entropy(struct onnx_program *program, int value)
 {
     const struct onnx_model *model = program->model;
     const struct onnx_value *output = &model->values[value];
@@ -212,7 +213,7 @@ static void add_cross_entropy(struct program *program, int value)
     contribute(program, target, gradient);
 }
 
-static void add_mean(struct program *program, const int *values, int count)
+static void add_mean(struct onnx_program *program, const int *values, int count)
 {
     int *reads = ARENA_NEW(program->scratch, int, count);
     double flop = 0;
@@ -230,7 +231,7 @@ static void add_mean(struct program *program, const int *values, int count)
     }
 }
 
-static bool add_loss(struct program *program)
+static bool add_loss(struct onnx_program *program)
 {
     const struct onnx_model *model = program->model;
     int *values = ARENA_NEW(program->scratch, int, model->value_count), count = 0;
@@ -250,7 +251,7 @@ static bool add_loss(struct program *program)
 }
 
 // Reads parameter, gradient and states, and writes parameter and states in place.
-static void add_update(struct program *program, int value)
+static void add_update(struct onnx_program *program, int value)
 {
     const struct onnx_value *from = &program->model->values[value];
     int state_count = program->model->options.moment_count;
@@ -278,7 +279,7 @@ static void add_update(struct program *program, int value)
                  flop);
 }
 
-bool program_train(struct program *program)
+bool program_train(struct onnx_program *program)
 {
     const struct onnx_model *model = program->model;
     if (!add_loss(program)) return false;

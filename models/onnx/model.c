@@ -1,5 +1,6 @@
 #include "models/onnx/model.h"
 
+#include "core/plain.h"
 #include "models/onnx/operators.h"
 
 #include <assert.h>
@@ -45,6 +46,7 @@ const char *printable(struct arena *arena, const char *name)
     char *copy = arena_copy(arena, name);
     for (char *at = copy; *at; at++) {
         if (*at < 0x20 || *at > 0x7e) *at = '?';
+        if (at - copy == TEXT_BYTES_MAX) *at = '\0';
     }
     return copy;
 }

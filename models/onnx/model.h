@@ -77,7 +77,8 @@ bool element_is_float(enum onnx_element element);
 // False, with "PATH: node NAME (TYPE): " before the text. Values are named by value_name.
 bool call_fail(const struct onnx_model *model, const struct onnx_call *call, const char *format,
                ...) PRINTF_LIKE(3, 4);
-// A name as it may be printed: other bytes than those of printing ASCII become '?'.
+// A name as it may be printed: other bytes than those of printing ASCII become '?',
+// and it ends after TEXT_BYTES_MAX (core/plain.h).
 const char *printable(struct arena *arena, const char *name);
 
 // Attributes; the fallback where there is none of that name.

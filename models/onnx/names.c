@@ -1,20 +1,12 @@
 #include "models/onnx/names.h"
+#include "core/hash.h"
 
 #include <string.h>
-
-// FNV-1a.
-static uint64_t hash(const char *key)
-{
-    uint64_t result = UINT64_C(14695981039346656037);
-    for (; *key; key++)
-        result = (result ^ (unsigned char)*key) * UINT64_C(1099511628211);
-    return result;
-}
 
 // The slot of a key, or the free one where it belongs.
 static uint64_t slot_of(const struct names *names, const char *key)
 {
-    uint64_t slot = hash(key) & (names->slot_count - 1);
+    uint64_t slot = hash_bytes(HASH_START, key, strlen(key)) & (names->slot_count - 1);
     while (names->keys[slot] && strcmp(names->keys[slot], key) != 0)
         slot = (slot + 1) & (names->slot_count - 1);
     return slot;

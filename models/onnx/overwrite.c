@@ -51,7 +51,7 @@ static bool overwrite(struct groups *groups, const struct onnx_node *node, int i
     return true;
 }
 
-void program_overwrite(struct program *program)
+void program_overwrite(struct onnx_program *program)
 {
     struct groups groups = {.tensors = program->tensors};
     groups.above = ARENA_NEW(program->scratch, int, program->tensor_count);

@@ -7,18 +7,10 @@
 // Sums over all tensors stay far from overflow.
 static const int64_t ALL_BYTES_MOST = INT64_C(1) << 60;
 
-int program_tensor(struct program *program, const char *name, enum onnx_role role, int rank,
+int program_tensor(struct onnx_program *program, const char *name, enum onnx_role role, int rank,
                    const int64_t *dims, int element_bytes)
 {
-    if (program->tensor_count == program->tensor_capacity) {
-        program->tensor_capacity = 2 * program->tensor_capacity + 256;
-        struct onnx_tensor *grown =
-            ARENA_NEW(program->scratch, struct onnx_tensor, program->tensor_capacity);
-        if (program->tensor_count) {
-            memcpy(grown, program->tensors, (size_t)program->tensor_count * sizeof *grown);
-        }
-        program->tensors = grown;
-    }
+    ARENA_GROW(program->scratch, program->tensors, program->tensor_count, program->tensor_capacity);
     int64_t *copy = ARENA_NEW(program->arena, int64_t, rank), elements = 1;
     for (int i = 0; i < rank; i++)
         elements *= copy[i] = dims[i];
@@ -34,7 +26,7 @@ int program_tensor(struct program *program, const char *name, enum onnx_role rol
     return program->tensor_count++;
 }
 
-int program_tensor_of(struct program *program, int value)
+int program_tensor_of(struct onnx_program *program, int value)
 {
     const struct onnx_value *from = &program->model->values[value];
     if (program->tensor_of[value] >= 0) return program->tensor_of[value];
@@ -48,20 +40,13 @@ int program_tensor_of(struct program *program, int value)
     return tensor;
 }
 
-int program_node(struct program *program, enum onnx_pass pass, const char *name, const char *type,
-                 const int *inputs, int input_count, const int *outputs, int output_count,
-                 double flop)
+int program_node(struct onnx_program *program, enum onnx_pass pass, const char *name,
+                 const char *type, const int *inputs, int input_count, const int *outputs,
+                 int output_count, double flop)
 {
-    if (program->node_count == program->node_capacity) {
-        program->node_capacity = 2 * program->node_capacity + 256;
-        size_t capacity = (size_t)program->node_capacity, count = (size_t)program->node_count;
-        struct onnx_node *grown = ARENA_NEW(program->scratch, struct onnx_node, capacity);
-        int *overwritable = ARENA_NEW(program->scratch, int, capacity);
-        if (count) memcpy(grown, program->nodes, count * sizeof *grown);
-        if (count) memcpy(overwritable, program->overwritable, count * sizeof *overwritable);
-        program->nodes = grown;
-        program->overwritable = overwritable;
-    }
+    int capacity = program->node_capacity;
+    ARENA_GROW(program->scratch, program->overwritable, program->node_count, capacity);
+    ARENA_GROW(program->scratch, program->nodes, program->node_count, program->node_capacity);
     int *read = ARENA_NEW(program->arena, int, input_count), read_count = 0;
     for (int i = 0; i < input_count; i++) {
         bool is_new = true;
@@ -118,7 +103,7 @@ static int saved_dims(const struct onnx_model *model, const struct onnx_call *ca
 }
 
 // Makes the saved tensors where ONNX has an output of that meaning, or takes that output.
-static void save(struct program *program, int index, int *outputs, int *count)
+static void save(struct onnx_program *program, int index, int *outputs, int *count)
 {
     const struct onnx_call *call = &program->model->calls[index];
     enum onnx_saved kind = call->row->saved;
@@ -138,7 +123,7 @@ static void save(struct program *program, int index, int *outputs, int *count)
     }
 }
 
-static void set_sharing(struct program *program, int index, int node)
+static void set_sharing(struct onnx_program *program, int index, int node)
 {
     const struct onnx_call *call = &program->model->calls[index];
     const struct onnx_node *made = &program->nodes[node];
@@ -159,7 +144,7 @@ static void set_sharing(struct program *program, int index, int node)
     program->overwritable[node] = is_any ? made->input_count : 1;
 }
 
-static void add_forward(struct program *program, int index)
+static void add_forward(struct onnx_program *program, int index)
 {
     const struct onnx_model *model = program->model;
     const struct onnx_call *call = &model->calls[index];
@@ -191,7 +176,7 @@ static void add_forward(struct program *program, int index)
     if (call->outputs[0] >= 0 && call_reads(call, 0)) set_sharing(program, index, node);
 }
 
-static bool check_bytes(const struct program *program)
+static bool check_bytes(const struct onnx_program *program)
 {
     int64_t sum_bytes = 0;
     for (int i = 0; i < program->tensor_count; i++) {
@@ -205,7 +190,7 @@ static bool check_bytes(const struct program *program)
     return true;
 }
 
-static struct onnx_graph *finish(const struct program *program)
+static struct onnx_graph *finish(const struct onnx_program *program)
 {
     struct arena *arena = program->arena;
     struct onnx_graph *graph = ARENA_NEW(arena, struct onnx_graph, 1);
@@ -227,7 +212,7 @@ static struct onnx_graph *finish(const struct program *program)
 
 struct onnx_graph *program_make(struct arena *arena, const struct onnx_model *model)
 {
-    struct program program = {.arena = arena, .scratch = model->arena, .model = model};
+    struct onnx_program program = {.arena = arena, .scratch = model->arena, .model = model};
     program.tensor_of = ARENA_NEW(model->arena, int, model->value_count);
     program.gradient_of = ARENA_NEW(model->arena, int, model->value_count);
     program.needs_gradient = ARENA_NEW(model->arena, bool, model->value_count);

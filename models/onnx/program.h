@@ -6,7 +6,7 @@
 // gradient.c, what is written in place in overwrite.c.
 
 // Tensors and nodes while they grow. Overwriting is decided last, when all readers are known.
-struct program {
+struct onnx_program {
     struct arena *arena;    // of the result
     struct arena *scratch;  // of the reading
     const struct onnx_model *model;
@@ -21,21 +21,21 @@ struct program {
     int (*saved)[5];  // of a call: tensors that stand where its outputs 0 to 4 would, or -1
 };
 
-int program_tensor(struct program *program, const char *name, enum onnx_role role, int rank,
+int program_tensor(struct onnx_program *program, const char *name, enum onnx_role role, int rank,
                    const int64_t *dims, int element_bytes);
-int program_tensor_of(struct program *program, int value);
+int program_tensor_of(struct onnx_program *program, int value);
 
 // Inputs that are there twice are read once. Returns the node's index.
-int program_node(struct program *program, enum onnx_pass pass, const char *name, const char *type,
-                 const int *inputs, int input_count, const int *outputs, int output_count,
-                 double flop);
+int program_node(struct onnx_program *program, enum onnx_pass pass, const char *name,
+                 const char *type, const int *inputs, int input_count, const int *outputs,
+                 int output_count, double flop);
 
 // Loss, backward and updates; false with an error where nothing can be trained.
-bool program_train(struct program *program);
+bool program_train(struct onnx_program *program);
 // Which values a gradient has to reach.
-void program_mark_gradients(struct program *program);
+void program_mark_gradients(struct onnx_program *program);
 // Results written in place where nothing else reads what they overwrite.
-void program_overwrite(struct program *program);
+void program_overwrite(struct onnx_program *program);
 
 // NULL and an error where training is wanted of what cannot be trained. In `arena`.
 MUST_CHECK struct onnx_graph *program_make(struct arena *arena, const struct onnx_model *model);

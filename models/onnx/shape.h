@@ -31,11 +31,11 @@ bool broadcast(const struct onnx_model *model, const struct onnx_call *call, int
                int64_t *dims, const struct onnx_value *other);
 
 // One dimension of a Slice: `count` elements from `first`, `step` apart.
-struct slice {
+struct onnx_slice {
     int64_t first, count, step;
 };
 // From what ONNX gives; an index beyond the ends is brought to them. False for step 0.
 bool slice_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first,
                  int64_t *count);
 bool read_slice(const struct onnx_model *model, const struct onnx_call *call,
-                struct slice slices[RANK_MOST]);
+                struct onnx_slice slices[RANK_MOST]);

@@ -88,7 +88,7 @@ bool slice_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t
 }
 
 bool read_slice(const struct onnx_model *model, const struct onnx_call *call,
-                struct slice slices[RANK_MOST])
+                struct onnx_slice slices[RANK_MOST])
 {
     const struct onnx_value *input = call_input(model, call, 0);
     const int64_t *starts = NULL, *ends = NULL, *axes = NULL, *steps = NULL;
@@ -102,7 +102,7 @@ bool read_slice(const struct onnx_model *model, const struct onnx_call *call,
         return call_fail(model, call, "starts, ends, axes and steps differ in length");
     }
     for (int i = 0; i < input->rank; i++)
-        slices[i] = (struct slice){.count = input->dims[i], .step = 1};
+        slices[i] = (struct onnx_slice){.count = input->dims[i], .step = 1};
     for (int i = 0; i < count; i++) {
         int axis = 0;
         if (!axis_of(model, call, axis_count >= 0 ? axes[i] : i, input->rank, &axis)) return false;
@@ -119,7 +119,7 @@ bool read_slice(const struct onnx_model *model, const struct onnx_call *call,
 bool shape_slice(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *input = call_input(model, call, 0);
-    struct slice slices[RANK_MOST] = {0};
+    struct onnx_slice slices[RANK_MOST] = {0};
     int64_t dims[RANK_MOST];
     if (!read_slice(model, call, slices)) return false;
     for (int i = 0; i < input->rank; i++)

@@ -2,10 +2,10 @@
 #include "plan/schedule.h"
 
 // What the schedules share; nobody else includes this. A new schedule is one file that defines a
-// row and one line in the table of plan/schedule.c.
+// row and one line in schedules.inc.
 
-extern const struct schedule_row GPIPE_ROW, ONE_F_ONE_B_ROW, INTERLEAVED_ROW;
-extern const struct schedule_row ZB_H1_ROW, ZB_H2_ROW, ZB_AUTO_ROW, ZB_V_ROW;
+#define SCHEDULE(id, row) extern const struct schedule_row row;
+#include "plan/schedules/schedules.inc"
 
 // Virtual stage s = chunk * stage_count + stage.
 int schedule_linear_stage(const struct schedule_shape *shape, int virtual_stage);

@@ -64,6 +64,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
 const struct schedule_row GPIPE_ROW = {
     .name = "gpipe",
     .backward_fused = true,
+    .hold_ratio = 1,
     .legal = schedule_one_chunk,
     .order = order,
     .stage_of = schedule_linear_stage,

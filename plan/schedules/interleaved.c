@@ -36,6 +36,7 @@ static int holds_of(const struct schedule_shape *shape, int stage, struct schedu
 const struct schedule_row INTERLEAVED_ROW = {
     .name = "interleaved",
     .backward_fused = true,
+    .hold_ratio = 1,
     .legal = legal,
     .order = order,
     .stage_of = schedule_linear_stage,

@@ -220,6 +220,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
 const struct schedule_row ONE_F_ONE_B_ROW = {
     .name = "1f1b",
     .backward_fused = true,
+    .hold_ratio = 1,
     .legal = schedule_one_chunk,
     .order = order,
     .stage_of = schedule_linear_stage,

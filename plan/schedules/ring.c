@@ -15,7 +15,9 @@
 // and up from the last stage is stage 0 with the next chunk, down from stage 0 the last stage with
 // the chunk before. Forwards exist for 0 <= s + w_i < m v, backwards for 0 <= s < m v; a dwell
 // without one of them is so much shorter. The path runs from stage 0 at s = -w_0 to stage 0 at s =
-// m v.
+// m v. A hop that blocks stops a stage behind each of its tasks, h of a move down is the
+// receiver's; but nothing is sent or received between a backward and a forward of the first chunk
+// on the first stage, nor between a forward and a backward of the last chunk on the last one.
 //
 // Within p steps a stage stays in one chunk and its dwells are all equal. Only moves between stages
 // are left to choose, and only stages at the ends of runs of equal ones are worth a dwell. What a
@@ -46,13 +48,13 @@ struct cell {
 };
 
 // Longest paths on the lanes: to where each of them arrives next.
-struct lanes {
+struct ring_lanes {
     double up_s[2], down_s[2];
 };
 
 // The front of all paths.
 struct front {
-    struct lanes lanes;
+    struct ring_lanes lanes;
     double at_s[STOPS];
 };
 
@@ -166,9 +168,12 @@ static void fill_cells(struct ring *ring)
     }
 }
 
-// The cells of a turn: [stop].
+// The cells of a turn: [stop]; and what its steps on the first and on the last stage are shorter
+// by, because there is nothing to send or to receive: between a backward and a forward of the first
+// chunk on the first stage, between a forward and a backward of the last chunk on the last one.
 struct turn {
     const struct cell *forward_before, *forward, *backward_before, *backward;
+    double first_less_s, last_less_s;
 };
 
 static inline double longer(double a_s, double b_s)
@@ -195,7 +200,7 @@ static inline double join_both(double dwelt_s, double *up_s, double up_move_s, d
 
 // The lanes up pass a stop, `steps` after the last lane down.
 static inline void pass_up(struct ring *ring, int at, int steps, const struct turn *turn,
-                           const struct cell *backward, struct lanes *lanes)
+                           const struct cell *backward, struct ring_lanes *lanes)
 {
     const struct cell *before = &turn->forward_before[at];
     double step_s = before->forward_s + backward[at].backward_s;
@@ -205,7 +210,7 @@ static inline void pass_up(struct ring *ring, int at, int steps, const struct tu
 }
 
 static inline void pass_down(struct ring *ring, int at, int steps, const struct turn *turn,
-                             const struct cell *forward, struct lanes *lanes)
+                             const struct cell *forward, struct ring_lanes *lanes)
 {
     const struct cell *before = &turn->backward_before[at], *now = &turn->backward[at];
     double forward_s = forward[at].forward_s;
@@ -218,7 +223,7 @@ static inline void pass_down(struct ring *ring, int at, int steps, const struct 
 
 // The stage half way where p is odd: the lanes of both ways arrive together.
 static inline void pass_crossing(struct ring *ring, int at, const struct turn *turn,
-                                 struct lanes *lanes)
+                                 struct ring_lanes *lanes)
 {
     const struct cell *up = &turn->forward_before[at], *down = &turn->backward_before[at];
     double dwelt_s = ring->front.at_s[at] + (ring->p - 1) * (up->forward_s + down->backward_s);
@@ -231,7 +236,8 @@ static inline void pass_crossing(struct ring *ring, int at, const struct turn *t
 
 // The stages below and above half way where p is even: at the same moment the second lane up meets
 // the first one down on the one, and the first one up the second one down on the other.
-static inline void pass_crossings(struct ring *ring, const struct turn *turn, struct lanes *lanes)
+static inline void pass_crossings(struct ring *ring, const struct turn *turn,
+                                  struct ring_lanes *lanes)
 {
     const struct cell *up0 = turn->forward_before, *up1 = turn->forward;
     const struct cell *down0 = turn->backward_before, *down1 = turn->backward;
@@ -267,7 +273,7 @@ static inline void pass_crossings(struct ring *ring, const struct turn *turn, st
 }
 
 // The stops between the ends. The lanes up come to the lower half before the lanes down do.
-static inline void pass_inner(struct ring *ring, const struct turn *turn, struct lanes *lanes)
+static inline void pass_inner(struct ring *ring, const struct turn *turn, struct ring_lanes *lanes)
 {
     const struct stop *stops = ring->stops;
     int p = ring->p, last = ring->stop_count - 1, middle = ring->middle, upper = ring->upper;
@@ -285,20 +291,22 @@ static inline void pass_inner(struct ring *ring, const struct turn *turn, struct
 
 // The first and the last stage are neighbours: both are passed first, where a lane of this turn and
 // one of the turn before arrive together, and last.
-static void pass_turn(struct ring *ring, const struct turn *turn, struct lanes *lanes)
+static void pass_turn(struct ring *ring, const struct turn *turn, struct ring_lanes *lanes)
 {
     int last = ring->stop_count - 1, p = ring->p;
     const struct cell *up0 = turn->forward_before, *up1 = turn->forward;
     const struct cell *down0 = turn->backward_before, *down1 = turn->backward;
     double first_step_s = up0->forward_s + down0->backward_s;
-    double last_step_s = up0[last].forward_s + down1[last].backward_s;
+    double last_step_s = up0[last].forward_s + down1[last].backward_s - turn->last_less_s;
     double first_s = ring->front.at_s[0] + first_step_s, last_s = ring->front.at_s[last];
     first_s = join_both(first_s, &lanes->up_s[0], up0->up_s, &lanes->down_s[1], down0->down_s);
     last_s =
         join_both(last_s, &lanes->up_s[1], up0[last].up_s, &lanes->down_s[0], down0[last].down_s);
     ring->left_s[last] = last_s;
-    first_s += first_step_s;
+    // Behind its first backward the first stage still goes on with the chunk before.
+    first_s += first_step_s - turn->first_less_s;
     last_s += last_step_s;
+    lanes->down_s[0] -= p == 2 ? turn->first_less_s : 0;
     if (p == 2) {
         first_s = join_both(first_s, &lanes->up_s[1], up1->up_s, &lanes->down_s[0], down0->down_s);
         last_s = join_both(last_s, &lanes->up_s[0], up0[last].up_s, &lanes->down_s[1],
@@ -307,9 +315,10 @@ static void pass_turn(struct ring *ring, const struct turn *turn, struct lanes *
         first_s = join(first_s, &lanes->up_s[1], up1->up_s);
         last_s = join(last_s, &lanes->down_s[1], down1[last].down_s);
         if (last > 1) pass_inner(ring, turn, lanes);
-        first_s += (p - 2) * (up1->forward_s + down0->backward_s);
+        first_s += (p - 2) * (up1->forward_s + down0->backward_s - turn->first_less_s);
         last_s += (p - 2) * last_step_s;
         last_s = join(last_s, &lanes->up_s[0], up0[last].up_s);
+        lanes->down_s[0] -= turn->first_less_s;
         first_s = join(first_s, &lanes->down_s[0], down0->down_s);
     }
     ring->left_s[0] = ring->front.at_s[0] = first_s;
@@ -319,8 +328,8 @@ static void pass_turn(struct ring *ring, const struct turn *turn, struct lanes *
 
 static void pass_turns(struct ring *ring, int first, int end)
 {
-    struct lanes lanes = ring->front.lanes;
-    struct turn turn = {ring->cells, ring->cells, ring->cells, ring->cells};
+    struct ring_lanes lanes = ring->front.lanes;
+    struct turn turn = {ring->cells, ring->cells, ring->cells, ring->cells, 0, 0};
     int v = ring->v, count = ring->stop_count, block_count = ring->group_count * v;
     int within = (first + v - 1) % v;  // the group, of the turn before
     for (int now = first - 1; now < end; now++) {
@@ -330,6 +339,11 @@ static void pass_turns(struct ring *ring, int first, int end)
         turn.backward_before = turn.backward;
         turn.forward = &ring->cells[forward * count];
         turn.backward = &ring->cells[backward * count];
+        const struct cell *lowest = ring->cells, *highest = lowest + (v - 1) * count;
+        bool turns_first = turn.forward == lowest && turn.backward_before == lowest;
+        bool turns_last = turn.forward_before == highest && turn.backward == highest;
+        turn.first_less_s = turns_first ? ring->gap_s : 0;
+        turn.last_less_s = turns_last ? ring->gap_s : 0;
         if (now >= first) pass_turn(ring, &turn, &lanes);
         if (++within == v) within = 0;
     }
@@ -390,7 +404,7 @@ static void start(struct ring *ring, const struct pipeline_times *times)
     for (ring->upper = ring->middle; ring->upper < last; ring->upper++)
         if (2 * ring->stops[ring->upper].stage > ring->p) break;
     fill_cells(ring);
-    ring->front.lanes = (struct lanes){{NEVER_S, NEVER_S}, {NEVER_S, NEVER_S}};
+    ring->front.lanes = (struct ring_lanes){{NEVER_S, NEVER_S}, {NEVER_S, NEVER_S}};
     for (int at = 0; at <= last; at++)
         ring->front.at_s[at] = NEVER_S;
     ring->front.at_s[0] = 0;

@@ -104,9 +104,17 @@ static int h2_cap(const struct schedule_shape *shape)
     return shape->in_flight ? shape->in_flight : most_useful_cap(shape);
 }
 
-static bool h2_legal(const struct schedule_shape *shape, const char **why)
+// Without a pipeline there is nothing to wait for that W could fill.
+static bool legal(const struct schedule_shape *shape, const char **why)
 {
     if (!schedule_one_chunk(shape, why)) return false;
+    *why = shape->stage_count < 2 ? "needs at least two stages (pp)" : NULL;
+    return !*why;
+}
+
+static bool h2_legal(const struct schedule_shape *shape, const char **why)
+{
+    if (!legal(shape, why)) return false;
     if (shape->in_flight == 0 || shape->in_flight == 2 * shape->stage_count) return true;
     *why = "holds 2 pp - 1 micro-batches a stage (in-flight 0), or 2 pp where it is searched";
     return false;
@@ -124,7 +132,7 @@ static int auto_cap(const struct schedule_shape *shape)
 
 static bool auto_legal(const struct schedule_shape *shape, const char **why)
 {
-    if (!schedule_one_chunk(shape, why)) return false;
+    if (!legal(shape, why)) return false;
     if (shape->in_flight >= 0) return true;
     *why = "holds at least one micro-batch a stage (in-flight)";
     return false;
@@ -177,7 +185,8 @@ static double auto_duration(const struct pipeline_times *times, double *end_s)
 
 const struct schedule_row ZB_H1_ROW = {
     .name = "zb-h1",
-    .legal = schedule_one_chunk,
+    .hold_ratio = 1,
+    .legal = legal,
     .order = h1_order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
@@ -187,6 +196,7 @@ const struct schedule_row ZB_H1_ROW = {
 
 const struct schedule_row ZB_H2_ROW = {
     .name = "zb-h2",
+    .hold_ratio = 1,
     .legal = h2_legal,
     .order = h2_order,
     .stage_of = schedule_linear_stage,
@@ -197,6 +207,7 @@ const struct schedule_row ZB_H2_ROW = {
 
 const struct schedule_row ZB_AUTO_ROW = {
     .name = "zb-auto",
+    .hold_ratio = 1,
     .legal = auto_legal,
     .order = auto_order,
     .stage_of = schedule_linear_stage,

@@ -151,6 +151,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
 const struct schedule_row ZB_V_ROW = {
     .name = "zb-v",
     .most_inside = true,
+    .hold_ratio = 0.5,
     .legal = legal,
     .order = order_of,
     .stage_of = stage_of,

@@ -122,15 +122,14 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void *memory, size_t bytes, void 
     if (!memory || bytes == 0) return ncclInvalidArgument;
     // Every other rank has none, so that both ways are taken.
     if (comm->rank % 2) return ncclInvalidUsage;
-    *handle = malloc(1);
-    return *handle ? ncclSuccess : ncclSystemError;
+    *handle = memory;
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
 {
     (void)comm;
-    free(handle);
-    return ncclSuccess;
+    return handle ? ncclSuccess : ncclInvalidArgument;
 }
 
 ncclResult_t ncclMemAlloc(void **memory, size_t bytes)

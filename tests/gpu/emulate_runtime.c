@@ -203,7 +203,7 @@ static void write_real(struct reals x, int64_t at, double value)
 }
 
 // Of 8 bits: one transposed and one not, dims that are multiples of 16, not two of E5M2.
-static const char *check_bytes(const struct gemm *g)
+static const char *check_bytes(const struct cuda_gemm *g)
 {
     bool is_type = number_is_byte(g->b.number) && !number_is_byte(g->c.number) &&
                    (g->a.number == NUMBER_E4M3 || g->b.number == NUMBER_E4M3);
@@ -213,7 +213,7 @@ static const char *check_bytes(const struct gemm *g)
 }
 
 // What cuBLASLt refuses is refused here too.
-static const char *check(const struct gemm *g)
+static const char *check(const struct cuda_gemm *g)
 {
     int64_t a_width = g->is_a_turned ? g->rows : g->inner;
     int64_t b_width = g->is_b_turned ? g->inner : g->columns;
@@ -238,7 +238,7 @@ static double gelu_slope(double x, double *value)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
-static double finish(const struct gemm *g, int64_t aux, int64_t column, double x)
+static double finish(const struct cuda_gemm *g, int64_t aux, int64_t column, double x)
 {
     double value = x;
     if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
@@ -251,7 +251,7 @@ static double finish(const struct gemm *g, int64_t aux, int64_t column, double x
 }
 
 // The order of the tensor cores is another than that of the kernel which sums alone.
-static void sum_second(const struct gemm *g)
+static void sum_second(const struct cuda_gemm *g)
 {
     for (int64_t column = 0; column < g->columns; column++) {
         double sum = 0;
@@ -264,7 +264,7 @@ static void sum_second(const struct gemm *g)
 
 static void multiply(const void *args)
 {
-    const struct gemm *g = args;
+    const struct cuda_gemm *g = args;
     if (g->epilogue == GEMM_SUM_B) sum_second(g);
     for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
         int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
@@ -283,7 +283,7 @@ static void multiply(const void *args)
     }
 }
 
-const char *gemm_run(struct cuda_device *device, enum stream stream, const struct gemm *g)
+const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *g)
 {
     const char *fault = check(g);
     if (!fault) emulate_put(device->streams[stream], multiply, g, sizeof *g);
@@ -294,14 +294,14 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
 struct group {
     int count;
     void *const *table;
-    struct gemm gemms[];
+    struct cuda_gemm gemms[];
 };
 
 static void multiply_group(const void *args)
 {
     const struct group *group = args;
     for (int i = 0; i < group->count; i++) {
-        struct gemm one = group->gemms[i];
+        struct cuda_gemm one = group->gemms[i];
         one.a.data = group->table[i];
         one.b.data = group->table[group->count + i];
         one.c.data = group->table[2 * group->count + i];
@@ -309,7 +309,7 @@ static void multiply_group(const void *args)
     }
 }
 
-static const char *check_group(const struct gemm *g, const struct gemm *first)
+static const char *check_group(const struct cuda_gemm *g, const struct cuda_gemm *first)
 {
     const struct reals *reals[3] = {&g->a, &g->b, &g->c};
     const char *fault = check(g);
@@ -342,8 +342,9 @@ int64_t emulated_group_count(void)
     return *group_count();
 }
 
-const char *gemm_run_group(struct cuda_device *device, enum stream stream, const struct gemm *gemms,
-                           int count, void *const *table, bool *is_refused)
+const char *gemm_run_group(struct cuda_device *device, enum stream stream,
+                           const struct cuda_gemm *gemms, int count, void *const *table,
+                           bool *is_refused)
 {
     *is_refused = gemms[0].c.number != gemms[0].a.number || number_is_byte(gemms[0].a.number);
     if (*is_refused) return NULL;

@@ -71,8 +71,8 @@ function changedCluster(plan, change) {
         }
     }
     if (change.price_per_gpu_hour) {
-        cluster.price = Object.assign({}, cluster.price,
-            { per_gpu_hour: change.price_per_gpu_hour, currency: change.currency });
+        cluster.price =
+            { per_gpu_hour: change.price_per_gpu_hour, currency: change.currency };
     }
     delete cluster.rank_count;
     return cluster;

@@ -1,0 +1,50 @@
+#include "cli/plan_options.h"
+#include "planner/default_stack.h"
+
+#include <stdio.h>
+
+static bool find_default(struct arena *arena, const struct plan_stack_question *question,
+                         bool has_experts, const struct stack **stack, struct err *err)
+{
+    struct default_stack found;
+    struct default_stack_question asked = {
+        .clusters = question->clusters,
+        .cluster_count = question->cluster_count,
+        .precision = question->precision,
+        .has_experts = has_experts,
+        .pins = question->pins,
+        .bands = bands_load(arena, err),
+    };
+    if (!asked.bands || !default_stack_find(arena, &asked, &found, err)) return false;
+    *stack = found.stack;
+    fprintf(stderr, "note: --stack not given, taking %s (%s)\n", found.stack->name, found.why);
+    return true;
+}
+
+// A schedule that is pinned and that only a fork of the stack has.
+static bool take_fork(struct arena *arena, const struct plan_stack_question *question,
+                      const struct stack **stack, struct err *err)
+{
+    const struct stack *fork = stack_for_schedule(arena, *stack, question->pins->schedule, err);
+    if (fork && fork != *stack) {
+        fprintf(stderr, "note: stack %s has no schedule %s, taking its fork %s\n", (*stack)->name,
+                schedule_name((enum schedule_kind)question->pins->schedule), fork->name);
+    }
+    *stack = fork;
+    return fork != NULL;
+}
+
+bool plan_stack(struct arena *arena, const char *name, const struct plan_stack_question *question,
+                const struct stack **stack, struct err *err)
+{
+    struct import_options options = {.flash = true};
+    bool has_experts = model_graph(arena, question->model, &options)->expert_count > 0;
+    if (name) {
+        *stack = stack_load(arena, name, err);
+    } else if (!*stack && !find_default(arena, question, has_experts, stack, err)) {
+        return false;
+    }
+    if (*stack && !take_fork(arena, question, stack, err)) return false;
+    if (*stack) *stack = stack_for_model(arena, *stack, has_experts);
+    return *stack != NULL;
+}

@@ -1,0 +1,99 @@
+#include "cost_models/band.h"
+
+#include <string.h>
+
+static const struct json_field MEMORY_FIELDS[] = {
+    {JSON_TEXT(struct memory_band, stack)},
+    {JSON_F64(struct memory_band, low_ratio, 0.01, 1)},
+    {JSON_F64(struct memory_band, high_ratio, 1, 100)},
+    {JSON_INT(struct memory_band, row_count, 1, 1e6)},
+    {JSON_INT(struct memory_band, family_count, 1, 1e6)},
+    {JSON_TEXT(struct memory_band, source)},
+    {0},
+};
+
+static const struct json_field SELECTION_FIELDS[] = {
+    {JSON_F64(struct selection_band, mean_ratio, 0.1, 10)},
+    {JSON_F64(struct selection_band, error_ratio, 0, 1)},
+    {JSON_INT(struct selection_band, sweep_count, 1, 1e6)},
+    {JSON_INT(struct selection_band, family_count, 2, 1e6)},
+    {JSON_TEXT(struct selection_band, source)},
+    {0},
+};
+
+static void widen(struct arena *arena, struct bands *bands)
+{
+    const struct selection_band *selection = &bands->selection;
+    double low = selection->mean_ratio / (1 + selection->error_ratio);
+    double high = selection->mean_ratio * (1 + selection->error_ratio);
+    bands->selected = ARENA_NEW(arena, struct band, bands->count);
+    for (int i = 0; i < bands->count; i++) {
+        bands->selected[i] = bands->rows[i];
+        if (low < 1) bands->selected[i].low_ratio *= low;
+        if (high > 1) bands->selected[i].high_ratio *= high;
+    }
+}
+
+void bands_read_others(struct arena *arena, const struct json *root, struct bands *bands,
+                       struct err *err)
+{
+    if (json_has(root, "memory")) {
+        struct json rows = json_get(root, "memory", err);
+        if (!err->kind && !json_is_array(&rows)) json_fail(&rows, err, "expected an array");
+        int count = err->kind ? 0 : json_count(&rows, err);
+        bands->memory = ARENA_NEW(arena, struct memory_band, count);
+        for (int i = 0; i < count && !err->kind; i++) {
+            struct json row = json_item(&rows, i);
+            json_read(&row, MEMORY_FIELDS, &bands->memory[i], err);
+        }
+        bands->memory_count = count;
+    }
+    if (err->kind || !json_has(root, "selection")) return;
+    struct json selection = json_get(root, "selection", err);
+    json_read(&selection, SELECTION_FIELDS, &bands->selection, err);
+    if (!err->kind) widen(arena, bands);
+}
+
+void bands_write_others(struct json_writer *writer, const struct bands *bands)
+{
+    const struct selection_band *selection = &bands->selection;
+    if (bands->memory_count > 0) json_open(writer, "memory", '[');
+    for (int i = 0; i < bands->memory_count; i++) {
+        const struct memory_band *band = &bands->memory[i];
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "stack", band->stack);
+        json_put_f64(writer, "low_ratio", band->low_ratio);
+        json_put_f64(writer, "high_ratio", band->high_ratio);
+        json_put_i64(writer, "row_count", band->row_count);
+        json_put_i64(writer, "family_count", band->family_count);
+        json_put_text(writer, "source", band->source);
+        json_close(writer, '}');
+    }
+    if (bands->memory_count > 0) json_close(writer, ']');
+    if (selection->sweep_count == 0) return;
+    json_open_flat(writer, "selection", '{');
+    json_put_f64(writer, "mean_ratio", selection->mean_ratio);
+    json_put_f64(writer, "error_ratio", selection->error_ratio);
+    json_put_i64(writer, "sweep_count", selection->sweep_count);
+    json_put_i64(writer, "family_count", selection->family_count);
+    json_put_text(writer, "source", selection->source);
+    json_close(writer, '}');
+}
+
+const struct memory_band *bands_memory(const struct bands *bands, const char *stack, bool *is_own)
+{
+    const struct memory_band *widest = NULL;
+    for (int i = 0; i < bands->memory_count; i++) {
+        const struct memory_band *band = &bands->memory[i];
+        *is_own = strcmp(band->stack, stack) == 0;
+        if (*is_own) return band;
+        if (!widest || band->high_ratio > widest->high_ratio) widest = band;
+    }
+    *is_own = false;
+    return widest;
+}
+
+const struct band *bands_selected(const struct bands *bands, const struct band *band)
+{
+    return bands->selected ? &bands->selected[band - bands->rows] : band;
+}

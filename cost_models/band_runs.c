@@ -1,0 +1,44 @@
+#include "core/units.h"
+#include "cost_models/band.h"
+
+#include <string.h>
+
+int bands_runs(const struct bands *bands, const char *device, const char *stack)
+{
+    int count = 0;
+    for (int i = 0; i < bands->count; i++) {
+        const struct band *band = &bands->rows[i];
+        // Datasheet rows count the same runs once more.
+        bool is_own = band->confidence != CONFIDENCE_DATASHEET &&
+                      strcmp(band->device, device) == 0 && strcmp(band->stack, stack) == 0;
+        if (is_own) count += band->row_count;
+    }
+    return count;
+}
+
+int bands_cluster_runs(const struct bands *bands, const struct cluster *cluster, const char *stack)
+{
+    int count = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const char *device = cluster->nodes[i].device->name;
+        bool is_known = false;
+        for (int j = 0; j < i; j++) {
+            is_known = is_known || strcmp(cluster->nodes[j].device->name, device) == 0;
+        }
+        if (!is_known) count += bands_runs(bands, device, stack);
+    }
+    return count;
+}
+
+const char *bands_runs_text(struct arena *arena, const struct bands *bands,
+                            const struct cluster *cluster, const char *stack)
+{
+    int count = bands_cluster_runs(bands, cluster, stack);
+    const char *where = cluster->nodes[0].device->name;
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        if (strcmp(cluster->nodes[i].device->name, where) != 0) where = "these devices";
+    }
+    if (count == 0) return arena_print(arena, "no measured run on %s", where);
+    return arena_print(arena, "%s measured run%s on %s", units_count(arena, count),
+                       count == 1 ? "" : "s", where);
+}

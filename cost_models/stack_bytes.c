@@ -1,0 +1,32 @@
+#include "cost_models/stack.h"
+
+// What a stack keeps of the optimizer, and how it puts gradients together.
+
+bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
+                       int64_t global_batch)
+{
+    return stack->accumulates_whole && parallel->zero >= 2 &&
+           parallel_micro_batch_count(parallel, global_batch) > 1;
+}
+
+double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
+                         enum precision precision)
+{
+    double master_bytes = precision == PRECISION_FP32 ? 0 : stack->master_bytes;
+    return master_bytes + stack->moment_bytes * optimizer_moment_count(optimizer);
+}
+
+double stack_host_state_bytes(const struct stack *stack, enum optimizer optimizer,
+                              enum precision precision)
+{
+    double weight_bytes = precision == PRECISION_FP32 ? precision_bytes(PRECISION_FP32) : 0;
+    return stack_state_bytes(stack, optimizer, precision) + weight_bytes;
+}
+
+double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
+                          int rank_count)
+{
+    if (parallel->bucket_bytes > 0) return parallel->bucket_bytes;
+    double own = (double)stack->bucket_bytes, ranks = stack->bucket_bytes_per_rank * rank_count;
+    return ranks > own ? ranks : own;
+}

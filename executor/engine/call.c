@@ -1,0 +1,118 @@
+#include "executor/engine/engine.h"
+
+#include "executor/random.h"
+
+#include <assert.h>
+
+// Kernel calls from tasks: arrays with their places in the whole.
+
+static const struct tensor *tensor_of(const struct block_program *block, int tensor)
+{
+    return &block->block->tensors[tensor];
+}
+
+// The array of a buffer, seen as tensor `as`, whose dims may have other names.
+static struct kernel_array array_of(struct engine *engine, const struct script_task *task,
+                                    const struct script_operand *operand, int as)
+{
+    const struct block_program *block = engine_block(engine, task);
+    struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
+    const struct tensor *tensor = tensor_of(block, as);
+    const struct parallel *parallel = &engine->program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    struct kernel_array array = {.rank = tensor->rank,
+                                 .element = engine_element(engine, task, operand)};
+    if (engine->memory) array.data = engine_address(engine, task, operand);
+    for (int i = 0; i < tensor->rank; i++) {
+        array.dims[i] = tensor->extents[i].dim;
+        array.sizes[i] = held.count[i];
+        array.first[i] = held.first[i];
+        array.whole[i] = extent_size(&tensor->extents[i], batch, engine->program->workload.seq_len);
+        if (array.dims[i] == DIM_BATCH && task->micro_batch >= 0)
+            array.first[i] += task->micro_batch * batch;
+    }
+    return array;
+}
+
+// Random numbers are drawn by name, which the choice of kernels does not change: the fused one
+// drops what in the chain an operator of its own drops.
+static const char *drawn_by(const struct block *block, const struct op *op)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    return forward->kind == OP_ATTENTION ? "attention.softmax_dropout" : forward->name;
+}
+
+uint64_t call_key(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct op *op = &block->block->ops[block->instrs[of->instr].op];
+    uint64_t key = random_key(engine->request->options->seed, 2);
+    key = random_key(key, (uint64_t)engine->step);
+    key = random_key(key, (uint64_t)engine_sequence(engine, of));
+    return random_key_text(key, drawn_by(block->block, op));
+}
+
+// Heads and tables are not of layers: their products stay as wide as their values.
+void kernel_call_know_product(const struct block *block, struct kernel_call *call)
+{
+    const struct op *op = call->op;
+    if (op->kind != OP_CONTRACT || block->role != BLOCK_LAYER) return;
+    call->is_linear = block->tensors[op->outputs[0]].role == TENSOR_PARAMETER_GRADIENT;
+    for (int i = 0; i < op->input_count; i++) {
+        enum tensor_role role = block->tensors[op->inputs[i]].role;
+        call->is_linear = call->is_linear || role == TENSOR_PARAMETER;
+        if (role == TENSOR_GRADIENT) call->gradients |= 1u << i;
+    }
+}
+
+bool call_make(struct engine *engine, int task, struct kernel_call *call)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct instr *instr = &block->instrs[of->instr];
+    const struct op *op = &block->block->ops[instr->op];
+    *call = (struct kernel_call){
+        .op = op,
+        .input_count = of->input_count,
+        .output_count = of->output_count,
+        .vocab = engine->request->graph->vocab,
+        .head_count = engine->request->graph->head_count,
+    };
+    assert(of->input_count <= OP_INPUT_MAX && of->output_count <= OP_OUTPUT_MAX);
+    for (int i = 0; i < of->input_count; i++) {
+        // A sum may have other terms than its operator: each is seen as what it is.
+        int own = block->buffers[of->inputs[i].buffer].tensor;
+        int as = op->kind == OP_ADD ? own : op->inputs[i];
+        call->inputs[i] = array_of(engine, of, &of->inputs[i], as);
+    }
+    for (int i = 0; i < of->output_count; i++) {
+        int own = block->buffers[of->outputs[i].buffer].tensor;
+        int as = op->kind == OP_ADD ? own : op->outputs[i];
+        call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
+        if (of->outputs[i].adds) call->adds |= 1u << i;
+    }
+    kernel_call_know_product(block->block, call);
+    if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
+    call->key = call_key(engine, task);
+    call->key_at = segments_key_at(engine, task);
+    return experts_show(engine, task, call);
+}
+
+bool call_run(struct engine *engine, int task)
+{
+    struct kernel_call call;
+    const struct script_task *of = &engine->script->tasks[task];
+    if (!call_make(engine, task, &call)) return false;
+    return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
+}
+
+bool call_part(struct engine *engine, int task, enum stream stream, int part,
+               struct kernel_array *inner)
+{
+    struct kernel_call call;
+    if (!call_make(engine, task, &call)) return false;
+    call.part = part;
+    call.inner = *inner;
+    return engine_ok(engine, task, engine->backend->run(engine->device, stream, &call));
+}

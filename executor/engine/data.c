@@ -1,0 +1,195 @@
+#include "executor/engine/engine.h"
+
+#include "executor/random.h"
+#include "executor/text.h"
+
+#include <string.h>
+
+// Ids of a step, drawn by (seed, sequence of the run): every plan trains on the same sequences in
+// the same steps, wherever they lie.
+//
+// Synthetic tokens are rarer the larger they are, about as words are (Zipf 1935), and every other
+// one repeats that two places before it, so that a model has something to learn soon and something
+// later; text is cut from executor/text.c at random places, a token a byte.
+
+// Ids that some instruction of a micro-batch reads, in device memory for the whole step.
+struct slot_ids {
+    int micro_batch, block, buffer;
+    int64_t first, count;  // of `memory`
+};
+
+struct data {
+    int64_t *tokens;  // [sequence of the step][seq + AHEAD], made when asked for
+    bool *is_made;
+    struct slot_ids *slots;
+    int slot_count;
+    int64_t *host, *memory;  // of all slots
+    int64_t count;
+};
+
+enum { AHEAD = 2 };
+
+static int64_t row_length(const struct engine *engine)
+{
+    return engine->program->workload.seq_len + AHEAD;
+}
+
+static int find_slot(const struct engine *engine, const struct script_task *task, int buffer)
+{
+    const struct data *data = engine->data;
+    for (int i = 0; i < data->slot_count; i++) {
+        const struct slot_ids *slot = &data->slots[i];
+        bool is_it = slot->micro_batch == task->micro_batch && slot->block == task->block &&
+                     slot->buffer == buffer;
+        if (is_it) return i;
+    }
+    return -1;
+}
+
+static void add_slots(struct engine *engine, const struct script_task *task)
+{
+    struct data *data = engine->data;
+    for (int i = 0; i < task->input_count; i++) {
+        const struct script_operand *operand = &task->inputs[i];
+        if (operand->place != PLACE_IDS || find_slot(engine, task, operand->buffer) >= 0) continue;
+        if ((data->slot_count & (data->slot_count - 1)) == 0) {
+            int room = data->slot_count ? 2 * data->slot_count : 1;
+            struct slot_ids *grown = ARENA_NEW(engine->arena, struct slot_ids, room);
+            if (data->slot_count)
+                memcpy(grown, data->slots, (size_t)data->slot_count * sizeof *grown);
+            data->slots = grown;
+        }
+        const struct block_program *block = engine_block(engine, task);
+        struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
+        data->slots[data->slot_count++] = (struct slot_ids){
+            task->micro_batch, task->block, operand->buffer, data->count, held.elements};
+        data->count += held.elements;
+    }
+}
+
+bool data_open(struct engine *engine)
+{
+    int64_t batch = engine->program->workload.global_batch;
+    struct data *data = engine->data = ARENA_NEW(engine->arena, struct data, 1);
+    data->tokens = ARENA_NEW(engine->arena, int64_t, batch * row_length(engine));
+    data->is_made = ARENA_NEW(engine->arena, bool, batch);
+    if (!run_check_data(engine->request->graph, engine->request->options->data, engine->err))
+        return false;
+    for (int t = 0; t < engine->script->task_count; t++)
+        add_slots(engine, &engine->script->tasks[t]);
+    data->host = ARENA_NEW(engine->arena, int64_t, data->count);
+    void *memory = NULL;
+    const char *fault = engine->backend->allocate(
+        engine->device, data->count * (int64_t)sizeof(int64_t) + 1, &memory);
+    data->memory = memory;
+    return engine_ok(engine, -1, fault);
+}
+
+void data_close(struct engine *engine)
+{
+    if (engine->data && engine->data->memory)
+        engine->backend->release(engine->device, engine->data->memory);
+}
+
+// In whole numbers, so that every machine draws the same: of the octaves of the vocabulary one, and
+// of its tokens one.
+static int64_t draw_token(struct random_bits bits, int64_t vocab)
+{
+    int octaves = 1;
+    while (vocab >> octaves)
+        octaves++;
+    int64_t width = (int64_t)1 << bits.word[1] % (uint32_t)octaves;
+    return (width - 1 + (int64_t)(bits.word[2] % (uint64_t)width)) % vocab;
+}
+
+static void draw_synthetic(const struct engine *engine, uint64_t key, int64_t *row)
+{
+    for (int64_t i = 0; i < row_length(engine); i++) {
+        struct random_bits bits = random_at(key, (uint64_t)i);
+        bool copies = i >= 2 && bits.word[0] % 2 == 0;
+        row[i] = copies ? row[i - 2] : draw_token(bits, engine->request->graph->vocab);
+    }
+}
+
+static void draw_text(const struct engine *engine, uint64_t key, int64_t *row)
+{
+    uint64_t length = executor_text_bytes;
+    uint64_t at = random_at(key, 0).word[0] % length;
+    for (int64_t i = 0; i < row_length(engine); i++)
+        row[i] = (unsigned char)executor_text[(at + (uint64_t)i) % length];
+}
+
+// The sequence with this number within the step.
+static const int64_t *row_of(struct engine *engine, int64_t sequence)
+{
+    struct data *data = engine->data;
+    int64_t *row = data->tokens + sequence * row_length(engine);
+    if (data->is_made[sequence]) return row;
+    data->is_made[sequence] = true;
+    int64_t batch = engine->program->workload.global_batch;
+    uint64_t key = random_key(engine->request->options->seed, 3);
+    key = random_key(key, (uint64_t)(engine->step * batch + sequence));
+    bool is_text = engine->request->options->data == DATA_TEXT;
+    (is_text ? draw_text : draw_synthetic)(engine, key, row);
+    return row;
+}
+
+// How far ahead of its place in the sequence an id looks; -1: it is the place itself, -2: zero.
+static int ahead_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        int ahead;
+    } IDS[] = {{"token_ids", 0},  {"labels", 1},        {"next_token_ids", 1},
+               {"mtp.labels", 2}, {"position_ids", -1}, {"token_type_ids", -2}};
+    for (size_t i = 0; i < sizeof IDS / sizeof *IDS; i++) {
+        if (strcmp(name, IDS[i].name) == 0) return IDS[i].ahead;
+    }
+    return -3;
+}
+
+static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
+{
+    const struct block_program *block = engine->program->blocks[slot->block];
+    const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
+    struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
+    const struct parallel *parallel = &engine->program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    int ahead = ahead_of(tensor->name);
+    if (ahead < -2) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
+    int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
+    int64_t *ids = engine->data->host + slot->first;
+    for (int64_t e = 0; e < held.elements; e++) {
+        int64_t index[TENSOR_RANK_MAX], rest = e;
+        for (int i = held.rank - 1; i >= 0; i--) {
+            index[i] = held.first[i] + rest % held.count[i];
+            rest /= held.count[i];
+        }
+        int64_t place = index[by_seq];
+        ids[e] = ahead == -1 ? place : 0;
+        if (ahead < 0) continue;
+        int64_t sequence = slot->micro_batch * batch + index[by_batch];
+        ids[e] = row_of(engine, sequence)[place + ahead];
+    }
+    return true;
+}
+
+bool data_step(struct engine *engine)
+{
+    struct data *data = engine->data;
+    int64_t batch = engine->program->workload.global_batch;
+    memset(data->is_made, 0, (size_t)batch * sizeof *data->is_made);
+    for (int i = 0; i < data->slot_count; i++) {
+        if (!fill_slot(engine, &data->slots[i])) return false;
+    }
+    const char *fault =
+        engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST, data->memory,
+                              data->host, data->count * (int64_t)sizeof(int64_t));
+    return engine_ok(engine, -1, fault);
+}
+
+void *data_ids(const struct engine *engine, const struct script_task *task, int buffer)
+{
+    int slot = find_slot(engine, task, buffer);
+    return slot < 0 ? NULL : engine->data->memory + engine->data->slots[slot].first;
+}

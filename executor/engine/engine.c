@@ -1,0 +1,421 @@
+#include "executor/engine/engine.h"
+
+#include "core/progress.h"
+#include "executor/engine/host_state.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+// One rank's way through its script: memory first, then step by step, task by task.
+
+const struct block_program *engine_block(const struct engine *engine,
+                                         const struct script_task *task)
+{
+    return engine->program->blocks[task->block];
+}
+
+bool engine_ok(struct engine *engine, int task, const char *fault)
+{
+    if (!fault) return true;
+    struct arena scratch = {0};
+    const char *at = task < 0 ? "starting" : script_task_name(&scratch, engine->script, task);
+    err_set(engine->err, ERR_SYSTEM, "rank %d, step %d, at %s: %s", engine->rank, engine->step + 1,
+            at, fault);
+    arena_free(&scratch);
+    return false;
+}
+
+int64_t engine_element_bytes(const struct engine *engine, enum element element)
+{
+    switch (element) {
+    case ELEMENT_INT64:
+        return 8;
+    case ELEMENT_BYTE:
+        return 1;
+    case ELEMENT_COMPUTE:
+        return engine->compute_bytes;
+    case ELEMENT_FP32:
+        break;
+    }
+    return engine->real_bytes;
+}
+
+enum element engine_element(const struct engine *engine, const struct script_task *task,
+                            const struct script_operand *operand)
+{
+    if (operand->place == PLACE_GRADIENT) return ELEMENT_FP32;
+    const struct block_program *block = engine_block(engine, task);
+    int tensor = block->buffers[operand->buffer].tensor;
+    return tensor < 0 ? ELEMENT_COMPUTE : block->block->tensors[tensor].element;
+}
+
+char *engine_address(struct engine *engine, const struct script_task *task,
+                     const struct script_operand *operand)
+{
+    switch (operand->place) {
+    case PLACE_ARENA:
+        return engine->memory + operand->offset * engine->widen;
+    case PLACE_WEIGHT:
+        return engine->state.weights +
+               state_part_of(engine, operand->parameter, STATE_WEIGHTS).at * engine->compute_bytes;
+    case PLACE_GRADIENT:
+        return engine->state.gradients +
+               state_part_of(engine, operand->parameter, STATE_GRADIENTS).at * engine->real_bytes;
+    case PLACE_IDS:
+        break;
+    }
+    return data_ids(engine, task, operand->buffer);
+}
+
+int engine_rank_at_stage(const struct engine *engine, int stage)
+{
+    const struct mesh *mesh = &engine->program->mesh;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].parent == AXIS_PP)
+            return engine->rank + (stage - engine->stage) * mesh->axes[a].stride;
+    }
+    return engine->rank;
+}
+
+int engine_sequence(const struct engine *engine, const struct script_task *task)
+{
+    const struct program *program = engine->program;
+    int chunk = engine->stage * program->shape.chunk_count + task->chunk;
+    return program->spans[chunk].first + task->position;
+}
+
+static bool is_same_elsewhere(const struct mesh *mesh, unsigned axes, int a, int b)
+{
+    for (int i = 0; i < mesh->axis_count; i++) {
+        bool may_differ = axes >> i & 1;
+        if (!may_differ && mesh_coordinate(mesh, i, a) != mesh_coordinate(mesh, i, b)) return false;
+    }
+    return true;
+}
+
+const char *engine_rank_group(struct engine *engine, const int *ranks, int count,
+                              const char *purpose, struct group **group)
+{
+    return engine->transport->group(engine->request->communicator, ranks, count, purpose, group);
+}
+
+struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose)
+{
+    enum { GROUPS_MAX = 1 << 8 };
+    for (int g = 0; g < engine->group_count; g++) {
+        if (engine->groups[g]->axes == axes) return engine->groups[g];
+    }
+    if (!engine->groups)
+        engine->groups = ARENA_NEW(engine->arena, struct member_group *, GROUPS_MAX);
+    assert(engine->group_count < GROUPS_MAX);
+    const struct mesh *mesh = &engine->program->mesh;
+    struct member_group *made = ARENA_NEW(engine->arena, struct member_group, 1);
+    made->axes = axes;
+    made->ranks = ARENA_NEW(engine->arena, int, mesh->rank_count);
+    for (int r = 0; r < mesh->rank_count; r++) {
+        if (!is_same_elsewhere(mesh, axes, engine->rank, r)) continue;
+        if (r == engine->rank) made->index = made->count;
+        made->ranks[made->count++] = r;
+    }
+    const char *fault = engine_rank_group(engine, made->ranks, made->count, purpose, &made->group);
+    if (!engine_ok(engine, -1, fault)) return NULL;
+    engine->groups[engine->group_count++] = made;
+    return made;
+}
+
+static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
+{
+    return &engine_block(engine, task)->instrs[task->instr];
+}
+
+// The operator that an exchange stands inside of: the last one before it in its block.
+static void find_owners(struct engine *engine)
+{
+    const struct script *script = engine->script;
+    for (int t = 0; t < script->task_count; t++) {
+        const struct script_task *task = &script->tasks[t];
+        engine->prepared[t].owner = -1;
+        if (task->kind != SCRIPT_INSTR || instr_of(engine, task)->inner == 0) continue;
+        for (int o = t - 1; o >= 0; o--) {
+            const struct script_task *other = &script->tasks[o];
+            bool is_owner = other->kind == SCRIPT_INSTR && other->position == task->position &&
+                            other->micro_batch == task->micro_batch &&
+                            other->chunk == task->chunk &&
+                            instr_of(engine, other)->collective == COLLECTIVE_NONE &&
+                            instr_of(engine, other)->op == instr_of(engine, task)->op;
+            if (!is_owner) continue;
+            engine->prepared[t].owner = o;
+            break;
+        }
+        assert(engine->prepared[t].owner >= 0);
+    }
+}
+
+static int64_t staging_wanted(const struct engine *engine, enum stream stream)
+{
+    int64_t most = 0;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        const struct script_task *task = &engine->script->tasks[t];
+        if (engine->backend->is_asynchronous && task->stream != stream) continue;
+        int64_t wanted = task->kind == SCRIPT_INSTR          ? exchange_staging(engine, t)
+                         : task->kind >= SCRIPT_SMALL_REDUCE ? update_staging(engine, t)
+                                                             : 0;
+        if (wanted > most) most = wanted;
+    }
+    return most;
+}
+
+static bool reserve(struct engine *engine, int64_t bytes, char **memory)
+{
+    void *got = NULL;
+    if (!engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes + 64, &got)))
+        return false;
+    *memory = got;
+    return true;
+}
+
+// The arena is where nearly all is that ranks exchange.
+static void adopt_memory(struct engine *engine, void *memory)
+{
+    const struct transport *transport = engine->transport;
+    int64_t bytes = memory ? engine->script->arena_bytes * engine->widen : 0;
+    if (transport->adopt) transport->adopt(engine->request->communicator, memory, bytes);
+}
+
+static bool open_memory(struct engine *engine)
+{
+    const struct script *script = engine->script;
+    int64_t guard = poison_guard_bytes(engine);
+    if (!reserve(engine, script->arena_bytes * engine->widen + 2 * guard, &engine->memory))
+        return false;
+    engine->memory += guard;
+    adopt_memory(engine, engine->memory);
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        if (s > 0 && !engine->backend->is_asynchronous) continue;
+        int64_t bytes = staging_wanted(engine, (enum stream)s);
+        engine->staging_bytes += 2 * bytes;
+        for (int i = 0; i < 2 && (s == 0 || bytes > 0); i++) {
+            if (!reserve(engine, bytes, &engine->staging[s][i])) return false;
+        }
+    }
+    return true;
+}
+
+// Streams that run beside each other have their own.
+char *engine_staging(const struct engine *engine, enum stream stream, int which)
+{
+    return engine->staging[engine->backend->is_asynchronous ? stream : STREAM_COMPUTE][which];
+}
+
+static bool open_world(struct engine *engine)
+{
+    int count = engine->program->mesh.rank_count;
+    int *ranks = ARENA_NEW(engine->arena, int, count);
+    for (int r = 0; r < count; r++)
+        ranks[r] = r;
+    return engine_ok(engine, -1,
+                     engine_rank_group(engine, ranks, count, GROUP_OF_NUMBERS, &engine->world));
+}
+
+static bool open_engine(struct engine *engine)
+{
+    engine->prepared = ARENA_NEW(engine->arena, struct prepared, engine->script->task_count + 1);
+    find_owners(engine);
+    ring_prepare(engine);
+    experts_prepare(engine);
+    if (!open_world(engine) || !state_open(engine) || !initial_weights(engine)) return false;
+    gradients_prepare(engine);
+    if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
+    if (engine->request->options->poison) poison_prepare(engine);
+    if (!streams_open(engine)) return false;
+    joins_prepare(engine);
+    return segments_open(engine) && measure_open(engine);
+}
+
+static void close_engine(struct engine *engine)
+{
+    const struct backend *backend = engine->backend;
+    adopt_memory(engine, NULL);
+    measure_close(engine);
+    segments_close(engine);
+    streams_close(engine);
+    host_state_close(engine);
+    host_memory_close(engine);
+    state_close(engine);
+    data_close(engine);
+    if (engine->memory)
+        backend->release(engine->device, engine->memory - poison_guard_bytes(engine));
+    for (int i = 0; i < 2 * STREAM_COUNT; i++) {
+        char *staging = engine->staging[i / 2][i % 2];
+        if (staging) backend->release(engine->device, staging);
+    }
+}
+
+// Whether others have to do their part before the task ends.
+static bool waits(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    if (of->kind == SCRIPT_INSTR) {
+        const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
+        return instr->collective != COLLECTIVE_NONE || ring_is(engine, task) ||
+               experts_wait(engine, task);
+    }
+    return of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_GRADIENT_REDUCE;
+}
+
+static void beat(const struct engine *engine, int task, enum pulse_state state)
+{
+    struct pulse *pulse = engine->request->pulse;
+    if (!pulse) return;
+    if (task >= 0) {
+        struct arena scratch = {0};
+        const char *name = script_task_name(&scratch, engine->script, task);
+        snprintf(pulse->task_name, sizeof pulse->task_name, "%s", name);
+        arena_free(&scratch);
+    }
+    atomic_store(&pulse->step, engine->step + 1);
+    atomic_store(&pulse->task, task);
+    atomic_store(&pulse->state, (int)state);
+    atomic_fetch_add(&pulse->beat, 1);
+}
+
+static bool run_tasks(struct engine *engine)
+{
+    for (int t = 0, count; t < engine->script->task_count; t += count) {
+        struct arena_mark mark = arena_mark(engine->scratch);
+        beat(engine, t, waits(engine, t) ? PULSE_WAITING : PULSE_WORKING);
+        count = segments_run(engine, t);
+        if (count < 0) return false;
+        if (count > 0) continue;
+        count = 1;
+        bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&
+                    measure_end(engine, t) && streams_end(engine, t);
+        arena_reset(engine->scratch, mark);
+        if (!done) return false;
+        if (engine->request->options->poison && !poison_after(engine, t)) return false;
+    }
+    return streams_settle(engine);
+}
+
+static bool run_step(struct engine *engine, struct run_result *result)
+{
+    engine->loss_sum = 0;
+    scale_start(engine);
+    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
+        !segments_start(engine) || !streams_settle(engine))
+        return false;
+    const char *fault = engine->transport->barrier(engine->request->communicator);
+    if (!engine_ok(engine, -1, fault)) return false;
+    if (!measure_start_step(engine)) return false;
+    double began_s = clock_s();
+    if (!run_tasks(engine)) return false;
+    int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9), slowest_ns = 0;
+    struct arena_mark mark = arena_mark(engine->scratch);
+    int ranks = engine->program->mesh.rank_count;
+    int64_t *all_ns = ARENA_NEW(engine->scratch, int64_t, ranks);
+    fault = engine->transport->host_gather(engine->world, &took_ns, all_ns, 1);
+    if (!engine_ok(engine, -1, fault)) return false;
+    for (int r = 0; r < ranks; r++)
+        if (all_ns[r] > slowest_ns) slowest_ns = all_ns[r];
+    arena_reset(engine->scratch, mark);
+    task_add_losses(engine);
+    double loss = engine->loss_sum / engine_step_tokens(engine);
+    if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
+    result->step_s[engine->step] = (double)slowest_ns * 1e-9;
+    result->loss[engine->step] = loss;
+    result->gradient_norm[engine->step] = engine->norm;
+    result->loss_scale[engine->step] = engine->scale.of_step;
+    result->step_count++;
+    if (engine->request->report) engine->request->report(engine->request->report_context, result);
+    return poison_check(engine, loss) && measure_step(engine, result->step_s[engine->step]);
+}
+
+static void fill_memory(struct engine *engine, struct run_result *result)
+{
+    const struct script *script = engine->script;
+    const struct state *state = &engine->state;
+    int64_t used = 0;
+    for (int t = 0; t < script->task_count; t++) {
+        const struct script_task *task = &script->tasks[t];
+        for (int i = 0; i < task->output_count; i++) {
+            const struct script_operand *operand = &task->outputs[i];
+            int64_t end = operand->offset + operand->bytes;
+            if (operand->place == PLACE_ARENA && end > used) used = end;
+        }
+    }
+    int moments = (state->masters != NULL) + (state->first_moments != NULL) +
+                  (state->second_moments != NULL) + (state->direction != NULL);
+    result->arena_bytes = script->arena_bytes * engine->widen;
+    result->arena_used_bytes = used * engine->widen;
+    result->state_bytes =
+        state->weight_count * engine->compute_bytes +
+        (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
+    result->staging_bytes = engine->staging_bytes;
+    if (engine->backend->own_bytes)
+        result->staging_bytes += engine->backend->own_bytes(engine->device);
+    result->replay_count = segments_replayed(engine);
+    for (int t = 0; t < script->task_count; t++)
+        result->joined_count += engine->prepared[t].is_joined;
+}
+
+static bool find_peak(struct engine *engine, struct run_result *result)
+{
+    int ranks = engine->program->mesh.rank_count;
+    enum { DEVICE, HOST, NVME, COUNT };
+    int64_t mine[COUNT] = {result->arena_used_bytes + result->state_bytes, engine->host_bytes,
+                           engine->nvme_bytes};
+    int64_t *all = ARENA_NEW(engine->arena, int64_t, COUNT * ranks);
+    const char *fault = engine->transport->host_gather(engine->world, mine, all, COUNT);
+    if (!engine_ok(engine, -1, fault)) return false;
+    for (int r = 0; r < ranks; r++) {
+        const int64_t *of = all + (int64_t)r * COUNT;
+        if (of[DEVICE] > result->peak_bytes) result->peak_bytes = of[DEVICE];
+        if (of[HOST] > result->host_peak_bytes) result->host_peak_bytes = of[HOST];
+        if (of[NVME] > result->nvme_bytes) result->nvme_bytes = of[NVME];
+    }
+    return true;
+}
+
+bool run_steps(struct arena *arena, const struct run_request *request, struct run_result *result,
+               struct err *err)
+{
+    struct arena scratch = {0};
+    struct engine engine = {
+        .request = request,
+        .backend = request->backend,
+        .device = request->device,
+        .transport = request->transport,
+        .script = request->script,
+        .program = request->script->program,
+        .arena = arena,
+        .scratch = &scratch,
+        .real_bytes = request->backend->real_bytes,
+        .compute_bytes = request->backend->compute_bytes,
+        .rank = request->rank,
+        .stage = request->script->stage,
+        .err = err,
+    };
+    int steps = request->options->steps;
+    scale_open(&engine);
+    engine.plan_bytes = lower_element_bytes(ELEMENT_COMPUTE, engine.program->workload.precision);
+    engine.widen = engine.compute_bytes / engine.plan_bytes;
+    assert(engine.widen > 0 && "the back end computes narrower than the plan");
+    *result = (struct run_result){.step_s = ARENA_NEW(arena, double, steps),
+                                  .loss = ARENA_NEW(arena, double, steps),
+                                  .gradient_norm = ARENA_NEW(arena, double, steps),
+                                  .loss_scale = ARENA_NEW(arena, double, steps)};
+    bool done = open_engine(&engine);
+    for (; done && engine.step < steps; engine.step++)
+        done = run_step(&engine, result);
+    done = done && host_state_finish(&engine);
+    if (done) {
+        fill_memory(&engine, result);
+        done = find_peak(&engine, result) && measure_finish(&engine, result);
+    }
+    if (done && request->options->dump_path) done = dump_write(&engine);
+    if (request->pulse) atomic_store(&request->pulse->state, done ? PULSE_DONE : PULSE_FAILED);
+    close_engine(&engine);
+    arena_free(&scratch);
+    return done;
+}

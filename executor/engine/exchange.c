@@ -1,0 +1,308 @@
+#include "executor/engine/engine.h"
+
+#include <assert.h>
+
+// Instructions that change a layout. What a rank gives and takes follows from the boxes that the
+// members of the group hold before and after; the transport moves flat parts.
+
+struct box_exchange {
+    struct engine *engine;
+    int task;
+    const struct script_task *of;
+    const struct block_program *block;
+    const struct instr *instr;
+    struct member_group *group;
+    int input, output;  // buffers
+    struct held before, after;
+    char *from, *to;
+    enum element element;
+    int64_t element_bytes;
+};
+
+static struct held held(const struct box_exchange *x, int buffer, int member)
+{
+    return held_of_buffer(x->engine->program, x->block, buffer, x->group->ranks[member]);
+}
+
+static bool is_flat(const struct block_program *block, const struct instr *instr)
+{
+    return block->buffers[instr->inputs[0]].tensor < 0;
+}
+
+static bool copy_box(struct box_exchange *x, const struct held *part, const struct held *source,
+                     const void *from, const struct held *target, void *to)
+{
+    if (part->elements == 0) return true;
+    struct box_copy copy = held_copy(part, source, from, target, to, x->element, x->element_bytes);
+    struct engine *engine = x->engine;
+    return engine_ok(engine, x->task, engine->backend->box(engine->device, x->of->stream, &copy));
+}
+
+// Whether the members' boxes stand one after another in the box of all, so that nothing has to be
+// packed: they differ in the outermost dim that has more than one index, and are in order there.
+static bool is_in_rows(const struct box_exchange *x, const struct held *all, int buffer)
+{
+    int d = 0;
+    while (d + 1 < all->rank && all->count[d] <= 1)
+        d++;
+    int64_t at = all->first[d];
+    for (int j = 0; j < x->group->count; j++) {
+        struct held part = held(x, buffer, j);
+        if (part.elements == 0) continue;
+        for (int i = 0; i < all->rank; i++) {
+            bool differs = part.first[i] != all->first[i] || part.count[i] != all->count[i];
+            if (i != d && differs) return false;
+        }
+        if (part.first[d] != at) return false;
+        at += part.count[d];
+    }
+    return at == all->first[d] + all->count[d];
+}
+
+static bool gather(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    int64_t *counts = ARENA_NEW(engine->scratch, int64_t, x->group->count);
+    for (int j = 0; j < x->group->count; j++)
+        counts[j] = held(x, x->input, j).elements;
+    bool direct = is_in_rows(x, &x->after, x->input);
+    char *all = direct ? x->to : engine_staging(engine, x->of->stream, 0);
+    const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->element,
+                                                      x->from, all, counts);
+    if (!engine_ok(engine, x->task, fault)) return false;
+    for (int j = 0; j < x->group->count && !direct; j++) {
+        struct held part = held(x, x->input, j);
+        if (!copy_box(x, &part, NULL, all, &x->after, x->to)) return false;
+        all += counts[j] * x->element_bytes;
+    }
+    return true;
+}
+
+static bool scatter(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    int64_t *counts = ARENA_NEW(engine->scratch, int64_t, x->group->count);
+    bool direct = is_in_rows(x, &x->before, x->output);
+    char *all = direct ? x->from : engine_staging(engine, x->of->stream, 0), *at = all;
+    for (int j = 0; j < x->group->count; j++) {
+        struct held part = held(x, x->output, j);
+        counts[j] = part.elements;
+        if (!direct && !copy_box(x, &part, &x->before, x->from, NULL, at)) return false;
+        at += counts[j] * x->element_bytes;
+    }
+    return engine_ok(engine, x->task,
+                     engine->transport->reduce_scatter(x->group->group, x->of->stream, x->element,
+                                                       all, x->to, counts));
+}
+
+static bool exchange_all(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    int64_t *sent = ARENA_NEW(engine->scratch, int64_t, x->group->count);
+    int64_t *received = ARENA_NEW(engine->scratch, int64_t, x->group->count);
+    char *leaves = engine_staging(engine, x->of->stream, 0), *at = leaves;
+    char *comes = engine_staging(engine, x->of->stream, 1);
+    for (int j = 0; j < x->group->count; j++) {
+        struct held theirs = held(x, x->output, j);
+        struct held part = held_overlap(&x->before, &theirs);
+        sent[j] = part.elements;
+        if (!copy_box(x, &part, &x->before, x->from, NULL, at)) return false;
+        at += sent[j] * x->element_bytes;
+        struct held source = held(x, x->input, j);
+        received[j] = held_overlap(&source, &x->after).elements;
+    }
+    const char *fault = engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
+                                                      leaves, sent, comes, received);
+    if (!engine_ok(engine, x->task, fault)) return false;
+    at = comes;
+    for (int j = 0; j < x->group->count; j++) {
+        struct held source = held(x, x->input, j);
+        struct held part = held_overlap(&source, &x->after);
+        if (!copy_box(x, &part, NULL, at, &x->after, x->to)) return false;
+        at += received[j] * x->element_bytes;
+    }
+    return true;
+}
+
+static bool reduce(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    int64_t bytes = x->after.elements * x->element_bytes;
+    if (x->to != x->from) {
+        const char *fault = engine->backend->copy(engine->device, x->of->stream, COPY_DEVICE, x->to,
+                                                  x->from, bytes);
+        if (!engine_ok(engine, x->task, fault)) return false;
+    }
+    enum combine combine = x->instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
+    return engine_ok(engine, x->task,
+                     engine->transport->all_reduce(x->group->group, x->of->stream, x->element,
+                                                   x->to, x->after.elements, combine));
+}
+
+// Gathered parameters: the units that a task covers, one after another.
+static bool gather_units(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct state *state = &engine->state;
+    char *to = engine_address(engine, of, &of->outputs[0]);
+    for (int u = of->unit; u < of->unit + of->unit_count; u++) {
+        const struct script_unit *unit = &engine->script->units[u];
+        struct member_group *group = engine_group(engine, unit->storage.weight_axes, "gather");
+        if (!group) return false;
+        const char *from = state->weights + state->weight_at[u] * engine->compute_bytes;
+        const char *fault = engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
+                                                          from, to, state_counts(engine, u, group));
+        if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, unit->elements * engine->compute_bytes);
+        to += unit->elements * engine->compute_bytes;
+    }
+    return true;
+}
+
+static bool add_numbers(struct engine *engine, int task, enum element element, void *to,
+                        const void *from, int64_t count)
+{
+    const struct box_copy add = {
+        .element = element,
+        .combine = BOX_ADD,
+        .rank = 1,
+        .sizes = {count},
+        .to = to,
+        .from = from,
+        .to_strides = {1},
+        .from_strides = {1},
+    };
+    enum stream stream = engine->script->tasks[task].stream;
+    return engine_ok(engine, task, engine->backend->box(engine->device, stream, &add));
+}
+
+// Gradients that were made before there was room for them join those in the room.
+static bool join_waiting(struct engine *engine, int task, char *room)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    for (int i = 1; i < of->input_count; i++) {
+        const struct script_parameter *p = &engine->script->parameters[of->inputs[i].parameter];
+        int64_t at = p->first;
+        for (int u = of->unit; u < p->unit; u++)
+            at += engine->script->units[u].elements;
+        const char *waiting = engine_address(engine, of, &of->inputs[i]);
+        if (!add_numbers(engine, task, ELEMENT_COMPUTE, room + at * engine->compute_bytes, waiting,
+                         p->elements))
+            return false;
+    }
+    return true;
+}
+
+// Gradients are reduced as reals: those in a room are widened first, where they are not.
+static const char *widened(struct engine *engine, int task, const char *room, int64_t count,
+                           const char **fault)
+{
+    if (engine->compute_bytes == engine->real_bytes) return room;
+    enum stream stream = engine->script->tasks[task].stream;
+    char *wide = engine_staging(engine, stream, 1);
+    *fault = engine->backend->widen(engine->device, stream, wide, room, count);
+    return wide;
+}
+
+// Whole gradients in their room into the shards of the state.
+static bool scatter_units(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct state *state = &engine->state;
+    char *room = engine_address(engine, of, &of->inputs[0]);
+    if (!join_waiting(engine, task, room)) return false;
+    for (int u = of->unit; u < of->unit + of->unit_count; u++) {
+        const struct script_unit *unit = &engine->script->units[u];
+        struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
+        if (!group) return false;
+        int64_t *counts = state_counts(engine, u, group);
+        char *sum = engine_staging(engine, of->stream, 0);
+        const char *fault = NULL, *whole = widened(engine, task, room, unit->elements, &fault);
+        if (!fault)
+            fault = engine->transport->reduce_scatter(group->group, of->stream, ELEMENT_FP32, whole,
+                                                      sum, counts);
+        if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, unit->elements * engine->real_bytes);
+        char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
+        if (!add_numbers(engine, task, ELEMENT_FP32, to, sum, counts[group->index])) return false;
+        room += unit->elements * engine->compute_bytes;
+    }
+    return true;
+}
+
+// Payload as the simulator counts it: see struct instr.
+static int64_t payload(const struct box_exchange *x)
+{
+    int64_t before = x->before.elements, after = x->after.elements;
+    bool is_larger = x->instr->collective == COLLECTIVE_REDUCE_SCATTER ||
+                     (x->instr->collective == COLLECTIVE_ALL_TO_ALL && before > after);
+    return (is_larger ? before : after) * x->element_bytes;
+}
+
+bool exchange_run(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct instr *instr = &block->instrs[of->instr];
+    if (is_flat(block, instr) && of->unit >= 0) {
+        return instr->collective == COLLECTIVE_ALL_GATHER ? gather_units(engine, task)
+                                                          : scatter_units(engine, task);
+    }
+    if (experts_are_ragged(engine, task)) return rows_exchange(engine, task);
+    struct box_exchange x = {.engine = engine,
+                             .task = task,
+                             .of = of,
+                             .block = block,
+                             .instr = instr,
+                             .input = instr->inputs[0],
+                             .output = instr->outputs[0]};
+    x.group = engine_group(engine, instr->axes, "");
+    if (!x.group) return false;
+    x.before = held_of_buffer(engine->program, block, x.input, engine->rank);
+    x.after = held_of_buffer(engine->program, block, x.output, engine->rank);
+    x.from = engine_address(engine, of, &of->inputs[0]);
+    x.to = engine_address(engine, of, &of->outputs[0]);
+    x.element = engine_element(engine, of, &of->inputs[0]);
+    x.element_bytes = engine_element_bytes(engine, x.element);
+    if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
+    switch (instr->collective) {
+    case COLLECTIVE_ALL_GATHER:
+        return gather(&x);
+    case COLLECTIVE_REDUCE_SCATTER:
+        return scatter(&x);
+    case COLLECTIVE_ALL_TO_ALL:
+        return exchange_all(&x);
+    case COLLECTIVE_ALL_REDUCE:
+        return reduce(&x);
+    case COLLECTIVE_SLICE:
+        return copy_box(&x, &x.after, &x.before, x.from, &x.after, x.to);
+    default:
+        break;
+    }
+    return err_set(engine->err, ERR_SYSTEM, "no exchange is called %s",
+                   collective_name(instr->collective));
+}
+
+int64_t exchange_staging(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct instr *instr = &block->instrs[of->instr];
+    if (instr->collective == COLLECTIVE_NONE) return 0;
+    if (is_flat(block, instr)) {
+        int64_t most = 0;
+        for (int u = of->unit; of->unit >= 0 && u < of->unit + of->unit_count; u++) {
+            int64_t elements = engine->script->units[u].elements;
+            if (elements > most) most = elements;
+        }
+        return most * engine->real_bytes;
+    }
+    if (instr->collective == COLLECTIVE_SLICE || instr->collective == COLLECTIVE_ALL_REDUCE)
+        return 0;
+    if (experts_are_ragged(engine, task)) return rows_staging(engine, task);
+    struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);
+    struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
+    int64_t most = before.elements > after.elements ? before.elements : after.elements;
+    enum element element = engine_element(engine, of, &of->inputs[0]);
+    return most * engine_element_bytes(engine, element);
+}

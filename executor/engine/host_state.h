@@ -1,0 +1,21 @@
+#pragma once
+#include "executor/engine/engine.h"
+
+// The optimizer's states on the host (engine_host_state.c): moments and the weights that they
+// move, which are masters whatever the precision, and the gradients they are moved with. On NVMe of
+// the first two those of two units alone, one under way and one coming or going. What the engine
+// does with them instead of with arrays of the device.
+
+// Whether the plan wants them there.
+bool host_state_is(const struct engine *engine);
+MUST_CHECK bool host_state_open(struct engine *engine);
+void host_state_close(struct engine *engine);
+// Elements [first, first + count) of a parameter, as they are drawn: those that this rank updates.
+MUST_CHECK bool host_state_put(struct engine *engine, int parameter, int64_t first, int64_t count,
+                               const double *values);
+// The weights of what this rank updates of a parameter.
+MUST_CHECK bool host_state_get(struct engine *engine, int parameter, double *values);
+// Of the units of a bucket gradients go down, the host updates, weights come up.
+MUST_CHECK bool host_state_update(struct engine *engine, int task);
+// When the last step is over: what was written is on the drive.
+MUST_CHECK bool host_state_finish(struct engine *engine);

@@ -1,0 +1,159 @@
+#include "executor/engine/host_state.h"
+
+#include "executor/calibrate/calibrate.h"
+#include "executor/launcher/spread.h"
+#include "executor/random.h"
+
+// Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
+// 2019, GPT-2), ones for what norms scale by, zeros for what is added. Drawn by (seed, name, index
+// in the whole), so that every plan begins with the same.
+
+static const double DEVIATION = 0.02;
+
+enum start { START_NORMAL, START_ONE, START_ZERO };
+
+// By the first operator that reads it.
+static enum start start_of(const struct block *block, int tensor)
+{
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        for (int i = 0; i < op->input_count; i++) {
+            if (op->inputs[i] != tensor) continue;
+            if (op->kind == OP_NORM) return i == 1 ? START_ONE : START_ZERO;
+            if (op->kind == OP_CONTRACT || op->kind == OP_GATHER) return START_NORMAL;
+            return START_ZERO;
+        }
+    }
+    return START_ZERO;
+}
+
+struct filling {
+    struct engine *engine;
+    uint64_t key;
+    enum start start;
+    const struct tensor *tensor;
+    struct held held;
+    int64_t rows;  // of the unpadded vocabulary; those past it are zero
+};
+
+static double value_at(const struct filling *filling, int64_t element)
+{
+    const struct held *held = &filling->held;
+    int64_t index[TENSOR_RANK_MAX], flat = 0;
+    if (element >= held->elements) return 0;  // shares are counted rounded up
+    for (int i = held->rank - 1; i >= 0; i--) {
+        index[i] = held->first[i] + element % held->count[i];
+        element /= held->count[i];
+    }
+    // The padded size of the vocabulary depends on the plan: it stands outermost in the index.
+    for (int i = 0; i < held->rank; i++) {
+        if (filling->tensor->extents[i].dim != DIM_VOCAB) continue;
+        if (index[i] >= filling->rows) return 0;
+        flat = index[i];
+    }
+    for (int i = 0; i < held->rank; i++) {
+        const struct extent *extent = &filling->tensor->extents[i];
+        if (extent->dim != DIM_VOCAB) flat = flat * extent->size + index[i];
+    }
+    if (filling->start == START_ONE) return 1;
+    if (filling->start == START_ZERO) return 0;
+    return DEVIATION * random_normal(random_at(filling->key, (uint64_t)flat));
+}
+
+// Elements [first, first + count) of a parameter's part here. Where kernels read rounded weights
+// they are made on the device from reals, which become masters where this rank has those: it
+// updates no more than it keeps.
+static bool put(struct engine *engine, int parameter, int64_t first, int64_t count,
+                const double *values, char *reals)
+{
+    const struct backend *backend = engine->backend;
+    const struct state *state = &engine->state;
+    struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
+    struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
+    char *weights = state->weights + (part.at + first) * engine->compute_bytes;
+    if (engine->host_state && !host_state_put(engine, parameter, part.first + first, count, values))
+        return false;
+    if (!reals) return numbers_write(engine, -1, ELEMENT_COMPUTE, weights, count, values);
+    if (!numbers_write(engine, -1, ELEMENT_FP32, reals, count, values)) return false;
+    const char *fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, count);
+    int64_t begin = part.first + first, end = begin + count, own_end = own.first + own.count;
+    int64_t from = begin > own.first ? begin : own.first, to = end < own_end ? end : own_end;
+    if (!fault && from < to && state->masters)
+        fault = backend->copy(engine->device, STREAM_COMPUTE, COPY_DEVICE,
+                              state->masters + (own.at + from - own.first) * engine->real_bytes,
+                              reals + (from - begin) * engine->real_bytes,
+                              (to - from) * engine->real_bytes);
+    if (!fault) fault = backend->synchronize(engine->device, STREAM_COMPUTE);
+    return engine_ok(engine, -1, fault);
+}
+
+struct drawing {
+    const struct filling *filling;
+    double *values;
+    int64_t first;
+};
+
+static void draw(void *context, int64_t first, int64_t end)
+{
+    const struct drawing *drawing = context;
+    for (int64_t i = first; i < end; i++)
+        drawing->values[i] = value_at(drawing->filling, drawing->first + i);
+}
+
+// The ranks share the cores, if they are on one host.
+static int thread_count(const struct engine *engine)
+{
+    int cores = binding_core_count(), ranks = engine->program->mesh.rank_count;
+    return cores > ranks ? cores / ranks : 1;
+}
+
+enum { PIECE = 1 << 20 };  // elements at a time
+
+static bool fill(struct engine *engine, int parameter, int threads, double *values, char *reals)
+{
+    const struct script_parameter *of = &engine->script->parameters[parameter];
+    const struct block *block = engine->program->blocks[of->block]->block;
+    const struct parameter *known = state_parameter(engine, parameter);
+    struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
+    struct filling filling = {
+        .engine = engine,
+        .key = random_key(engine->request->options->seed, 1),
+        .start = start_of(block, known->tensor),
+        .tensor = &block->tensors[known->tensor],
+        .held = state_held(engine, parameter, engine->rank),
+        .rows = engine->request->graph->vocab,
+    };
+    if (known->tie) {
+        filling.key = random_key_text(filling.key, known->tie);
+    } else {
+        filling.key =
+            random_key(random_key_text(filling.key, filling.tensor->name), (uint64_t)of->sequence);
+    }
+    for (int64_t first = 0; first < part.count; first += PIECE) {
+        int64_t count = part.count - first < PIECE ? part.count - first : PIECE;
+        struct drawing drawing = {&filling, values, part.first + first};
+        spread(count, threads, draw, &drawing);
+        if (!put(engine, parameter, first, count, values, reals)) return false;
+    }
+    return true;
+}
+
+bool initial_weights(struct engine *engine)
+{
+    int threads = thread_count(engine);
+    struct arena scratch = {0};
+    double *values = ARENA_NEW(&scratch, double, PIECE);
+    void *reals = NULL;
+    bool done = true;
+    if (engine->compute_bytes < engine->real_bytes) {
+        int64_t bytes = PIECE * engine->real_bytes;
+        done = engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes, &reals));
+    }
+    for (int p = 0; p < engine->script->parameter_count && done; p++) {
+        if (engine->script->parameters[p].same_as < 0)
+            done = fill(engine, p, threads, values, reals);
+    }
+    if (reals) engine->backend->release(engine->device, reals);
+    arena_free(&scratch);
+    return done;
+}

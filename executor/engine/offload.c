@@ -1,0 +1,79 @@
+#include "executor/engine/engine.h"
+
+// What is offloaded waits in host memory, place by place of the script, until it comes back.
+
+struct offloaded {
+    struct offloaded *next;
+    int chunk, position, micro_batch;  // that is there; chunk -1: it came back
+    char *memory;                      // of all values, in order
+    int64_t bytes;
+};
+
+static int64_t bytes_of(const struct engine *engine, const struct script_operand *operands,
+                        int count)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += operands[i].bytes * engine->widen;
+    return bytes;
+}
+
+static struct offloaded *find(struct engine *engine, int chunk, int position, int micro_batch)
+{
+    for (struct offloaded *at = engine->offloaded; at; at = at->next) {
+        bool is_it =
+            at->chunk == chunk && at->position == position && at->micro_batch == micro_batch;
+        if (is_it) return at;
+    }
+    return NULL;
+}
+
+// Room for what leaves: what came back left its own, else new. Both ways have a stream of their
+// own, and a copy into used room comes behind the one out of it.
+static struct offloaded *make_room(struct engine *engine, int task, int64_t bytes)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    struct offloaded *room = engine->offloaded;
+    while (room && (room->chunk >= 0 || room->bytes != bytes))
+        room = room->next;
+    if (room) {
+        if (!streams_join(engine, task, of->stream, STREAM_H2D)) return NULL;
+    } else {
+        room = ARENA_NEW(engine->arena, struct offloaded, 1);
+        room->bytes = bytes;
+        room->memory = host_memory(engine, bytes);
+        if (!room->memory) return NULL;
+        room->next = engine->offloaded;
+        engine->offloaded = room;
+        engine->host_bytes += bytes;
+    }
+    room->chunk = of->chunk;
+    room->position = of->position;
+    room->micro_batch = of->micro_batch;
+    return room;
+}
+
+bool offload_run(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    bool leaves = of->kind == SCRIPT_COPY_OUT;
+    const struct script_operand *operands = leaves ? of->inputs : of->outputs;
+    int count = leaves ? of->input_count : of->output_count;
+    int64_t all_bytes = bytes_of(engine, operands, count);
+    struct offloaded *room = leaves ? make_room(engine, task, all_bytes)
+                                    : find(engine, of->chunk, of->position, of->micro_batch);
+    if (!room) return false;
+    char *host = room->memory;
+    measure_bytes(engine, task, all_bytes);
+    for (int i = 0; i < count; i++) {
+        char *device = engine_address(engine, of, &operands[i]);
+        int64_t bytes = operands[i].bytes * engine->widen;
+        const char *fault =
+            leaves ? host_copy(engine, of->stream, COPY_TO_HOST, host, device, bytes)
+                   : host_copy(engine, of->stream, COPY_FROM_HOST, device, host, bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        host += bytes;
+    }
+    if (!leaves) room->chunk = -1;
+    return true;
+}

@@ -1,0 +1,58 @@
+#include "executor/engine/engine.h"
+
+#include <assert.h>
+#include <math.h>
+
+// Gradients in fp16 are scaled: most of those of activations are so small that fp16 has few digits
+// for them or none. The seed of the loss's gradient is so many times as large, and updates take as
+// much out again. Dynamic, as Micikevicius et al. 2018 (section 3.2) have it: the scale doubles
+// after so many steps that went well, and when a gradient had no room it is halved and the step is
+// left out. The numbers are those of PyTorch's GradScaler.
+
+static const double FIRST_SCALE = 65536, LARGEST_SCALE = 0x1p24;
+enum { STEPS_TO_GROW = 2000 };
+
+static bool is_scaled(const struct engine *engine)
+{
+    const struct backend *backend = engine->backend;
+    return backend->compute_bytes == 2 && backend->compute == PRECISION_FP16;
+}
+
+void scale_open(struct engine *engine)
+{
+    double asked = engine->request->options->loss_scale;
+    engine->scale = (struct scale){.now = 1, .of_step = 1};
+    if (is_scaled(engine)) engine->scale.now = asked > 0 ? asked : FIRST_SCALE;
+}
+
+void scale_start(struct engine *engine)
+{
+    struct scale *scale = &engine->scale;
+    scale->of_step = scale->now;
+    if (step_takes_norm(&engine->program->workload)) return;
+    assert(!is_scaled(engine) && "what is scaled takes the norm");
+    scale->skips = false;
+    engine->norm = 0;
+    engine->gradient_scale = 1;
+    engine->update_count++;
+}
+
+// All ranks see one norm, so all of them do the same. A step without scaling is never left out:
+// what has diverged shows.
+void scale_settle(struct engine *engine, double scaled_norm)
+{
+    struct scale *scale = &engine->scale;
+    scale->of_step = scale->now;
+    scale->skips = is_scaled(engine) && !isfinite(scaled_norm);
+    engine->norm = scaled_norm / scale->now;
+    double most = engine->request->options->clip_norm;
+    bool clips = most > 0 && engine->norm > most;
+    engine->gradient_scale = (clips ? most / engine->norm : 1) / scale->now;
+    if (!scale->skips) engine->update_count++;
+    if (!is_scaled(engine)) return;
+    scale->good_steps = scale->skips ? 0 : scale->good_steps + 1;
+    if (scale->skips && scale->now > 1) scale->now /= 2;
+    if (scale->good_steps < STEPS_TO_GROW) return;
+    scale->good_steps = 0;
+    if (scale->now < LARGEST_SCALE) scale->now *= 2;
+}

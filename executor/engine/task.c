@@ -1,0 +1,201 @@
+#include "executor/engine/engine.h"
+#include "executor/number.h"
+
+// One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
+
+static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
+{
+    return &engine_block(engine, task)->instrs[task->instr];
+}
+
+// Exchange n of an operator: filled by it, exchanged, taken in.
+static bool run_inner(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct instr *instr = instr_of(engine, of);
+    int owner = engine->prepared[task].owner;
+    struct kernel_call call;
+    if (!call_make(engine, owner, &call)) return false;
+    struct kernel_array inner = call.outputs[0];
+    inner.data = engine_address(engine, of, &of->inputs[0]);
+    if (!call_part(engine, owner, of->stream, 2 * instr->inner - 1, &inner)) return false;
+    struct member_group *group = engine_group(engine, instr->axes, "inner");
+    if (!group) return false;
+    int64_t rows = 1;
+    for (int i = 0; i < inner.rank; i++)
+        rows *= inner.sizes[i];
+    measure_bytes(engine, task, rows * engine_element_bytes(engine, inner.element));
+    enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
+    const char *fault = engine->transport->all_reduce(group->group, of->stream, inner.element,
+                                                      inner.data, rows, combine);
+    return engine_ok(engine, task, fault) &&
+           call_part(engine, owner, of->stream, 2 * instr->inner, &inner);
+}
+
+static bool run_instr(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct instr *instr = instr_of(engine, of);
+    if (engine->prepared[task].is_joined) return true;
+    if (engine->prepared[task].joined > 0) return joins_run(engine, task);
+    if (experts_gather(engine, task)) return experts_exchange_choices(engine, task);
+    if (instr->inner > 0) return run_inner(engine, task);
+    if (ring_is(engine, task)) return ring_run(engine, task);
+    if (instr->collective == COLLECTIVE_NONE)
+        return experts_choose(engine, task) && call_run(engine, task);
+    if (instr->streamed) return ring_settle(engine, task);
+    return exchange_run(engine, task);
+}
+
+// The loss is the mean over the tokens of the step; a multi-token prediction module's counts 0.3
+// of it (DeepSeek-V3, section 4.2, first ten trillion tokens).
+static const double PREDICTION_WEIGHT = 0.3;
+
+double engine_step_tokens(const struct engine *engine)
+{
+    const struct workload *workload = &engine->program->workload;
+    return (double)workload->global_batch * (double)workload->seq_len;
+}
+
+// The host's end of what a task copies in every step, for all of its operands. They are of reals.
+static char *host_room(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    int64_t elements = 0;
+    if (engine->prepared[task].host) return engine->prepared[task].host;
+    for (int i = 0; i < of->input_count + of->output_count; i++) {
+        const struct script_operand *operand =
+            i < of->input_count ? &of->inputs[i] : &of->outputs[i - of->input_count];
+        elements += held_of_buffer(engine->program, block, operand->buffer, engine->rank).elements;
+    }
+    return engine->prepared[task].host = host_memory(engine, elements * engine->real_bytes);
+}
+
+static bool seed(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    char *host = host_room(engine, task);
+    if (!host) return false;
+    for (int i = 0; i < of->output_count; i++) {
+        struct held held =
+            held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
+        double weight = (i > 0 ? PREDICTION_WEIGHT : 1) * engine->scale.now;
+        double value = weight / engine_step_tokens(engine);
+        enum element element = engine_element(engine, of, &of->outputs[i]);
+        enum number number = number_of(engine->backend, element);
+        int64_t bytes = held.elements * number_bytes(number);
+        for (int64_t e = 0; e < held.elements; e++)
+            number_put(number, host, e, value);
+        char *to = engine_address(engine, of, &of->outputs[i]);
+        const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, host, bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        host += bytes;
+    }
+    return true;
+}
+
+// Whether of the ranks with the same tokens this is the one that counts them.
+static bool counts_tokens(const struct engine *engine, const struct layout *layout)
+{
+    const struct mesh *mesh = &engine->program->mesh;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        bool is_same = layout->of[a] <= 0 && mesh->axes[a].parent != AXIS_PP;
+        if (is_same && mesh_coordinate(mesh, a, engine->rank) != 0) return false;
+    }
+    return true;
+}
+
+// The first of the losses is that of the next token. They are looked at when the step is over, so
+// that the host goes on meanwhile.
+static bool take_loss(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct block_program *block = engine_block(engine, of);
+    const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
+    if (!counts_tokens(engine, &buffer->layout)) return true;
+    struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
+    enum element element = engine_element(engine, of, &of->inputs[0]);
+    char *host = host_room(engine, task);
+    if (!host) return false;
+    return engine_ok(engine, task,
+                     host_copy(engine, of->stream, COPY_TO_HOST, host,
+                               engine_address(engine, of, &of->inputs[0]),
+                               held.elements * engine_element_bytes(engine, element)));
+}
+
+void task_add_losses(struct engine *engine)
+{
+    for (int t = 0; t < engine->script->task_count; t++) {
+        const struct script_task *of = &engine->script->tasks[t];
+        const char *host = engine->prepared[t].host;
+        if (of->kind != SCRIPT_LOSS || !host) continue;
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          of->inputs[0].buffer, engine->rank);
+        enum number number = number_of(engine->backend, engine_element(engine, of, &of->inputs[0]));
+        for (int64_t e = 0; e < held.elements; e++)
+            engine->loss_sum += number_get(number, host, e);
+    }
+}
+
+static bool make_room(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    for (int i = 0; i < of->output_count; i++) {
+        const char *fault = engine->backend->fill(engine->device, of->stream,
+                                                  engine_address(engine, of, &of->outputs[i]), 0,
+                                                  of->outputs[i].bytes * engine->widen);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
+static bool message(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct transport *transport = engine->transport;
+    struct communicator *with = engine->request->communicator;
+    int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
+    bool sends = of->kind == SCRIPT_SEND;
+    int count = sends ? of->input_count : of->output_count;
+    for (int i = 0; i < count; i++) {
+        const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
+        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
+                                          operand->buffer, engine->rank);
+        char *data = engine_address(engine, of, operand);
+        enum element element = engine_element(engine, of, operand);
+        int64_t reals = held.elements;
+        measure_bytes(engine, task, reals * engine_element_bytes(engine, element));
+        const char *fault =
+            sends ? transport->send(with, of->stream, element, peer, channel, data, reals)
+                  : transport->receive(with, of->stream, element, peer, channel, data, reals);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
+bool task_run(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    if (!gradients_enter(engine, task)) return false;
+    switch (of->kind) {
+    case SCRIPT_INSTR:
+        return run_instr(engine, task);
+    case SCRIPT_SEED:
+        return seed(engine, task);
+    case SCRIPT_ROOM:
+        return make_room(engine, task);
+    case SCRIPT_COPY_OUT:
+    case SCRIPT_COPY_IN:
+        return offload_run(engine, task);
+    case SCRIPT_SEND:
+    case SCRIPT_RECEIVE:
+        return message(engine, task);
+    case SCRIPT_LOSS:
+        return take_loss(engine, task);
+    default:
+        break;
+    }
+    return update_run(engine, task);
+}

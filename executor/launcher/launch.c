@@ -1,0 +1,139 @@
+#include "executor/launcher/launch.h"
+#include "core/progress.h"
+#include "executor/launcher/parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+// How long mpirun may take to end after its ranks have.
+static const double MPIRUN_LINGERS_S = 5;
+
+struct job {
+    const struct launch_request *request;
+    struct launch_started started;
+    struct launch_watch watch;
+    struct pulse_page *page;
+    struct launch_nodes nodes;  // where there are several
+    bool mpirun_has_ended;
+    int mpirun_status;
+    int64_t kills_before;  // launch_memory_kills
+    double ended_s;        // when all ranks had ended; 0: they have not
+};
+
+void launch_signals(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGCHLD);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGHUP);
+}
+
+static void note_ends(struct job *job)
+{
+    int status;
+    struct rusage used;
+    for (pid_t pid; (pid = wait4(-1, &status, WNOHANG, &used)) > 0;) {
+        if (pid == job->started.mpirun) {
+            job->mpirun_has_ended = true;
+            job->mpirun_status = status;
+        }
+        for (int i = 0; i < job->started.child_count; i++) {
+            if (pid != job->started.children[i]) continue;
+            int rank = job->started.first_rank + i;
+            launch_memory_note_end(pulse_of(job->page, rank), rank, status, &used,
+                                   job->kills_before);
+            pulse_end(job->page, rank, status, false);
+        }
+        // The other nodes are to hear of it soon.
+        job->nodes.looked_s = 0;
+    }
+}
+
+static bool report_mpirun(int status, struct err *err)
+{
+    if (WIFSIGNALED(status))
+        return err_set(err, ERR_SYSTEM, "mpirun was killed (signal %d)", WTERMSIG(status));
+    return err_set(err, ERR_SYSTEM, "mpirun ended with status %d before its ranks had",
+                   WEXITSTATUS(status));
+}
+
+static int exit_code_of_rank_0(const struct job *job)
+{
+    return WEXITSTATUS(atomic_load(&pulse_of(job->page, 0)->end_status));
+}
+
+// One look; *is_over when all has ended well.
+static bool look(struct job *job, int signal, bool *is_over, struct err *err)
+{
+    note_ends(job);
+    if (signal > 0 && signal != SIGCHLD)
+        return err_set(err, ERR_SYSTEM, "the job was ended by signal %d (%s)", signal,
+                       strsignal(signal));
+    double now_s = clock_s();
+    if (!launch_watch_look(&job->watch, now_s, err)) return false;
+    bool all_ended = launch_watch_all_ended(&job->watch);
+    if (job->request->rendezvous) {
+        int exit_code = job->started.first_rank == 0 && all_ended ? exit_code_of_rank_0(job) : 0;
+        if (!launch_nodes_look(&job->nodes, now_s, all_ended, exit_code, err)) return false;
+        *is_over = job->nodes.is_over;
+        return true;
+    }
+    if (job->mpirun_has_ended && !all_ended) return report_mpirun(job->mpirun_status, err);
+    if (all_ended && job->ended_s == 0) job->ended_s = now_s;
+    bool lingers = job->started.mpirun > 0 && !job->mpirun_has_ended;
+    *is_over = all_ended && (!lingers || now_s - job->ended_s > MPIRUN_LINGERS_S);
+    return true;
+}
+
+static bool watch_job(struct job *job, const sigset_t *signals, struct err *err)
+{
+    struct timespec pause = {0, 50000000};
+    bool is_over = false;
+    launch_watch_begin(&job->watch, job->request, &job->started, job->page, clock_s());
+    while (!is_over && look(job, sigtimedwait(signals, NULL, &pause), &is_over, err)) {
+    }
+    launch_watch_free(&job->watch);
+    return !err->kind;
+}
+
+static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *before,
+                    int *exit_code, struct err *err)
+{
+    const struct launch_request *request = job->request;
+    job->page = pulse_page_create(request->rank_count, err);
+    if (!job->page) return false;
+    const struct rendezvous *met = request->rendezvous ? &job->nodes.met : NULL;
+    bool is_well =
+        (!met || launch_nodes_open(&job->nodes, request, err)) &&
+        launch_start(request, met, pulse_page_name(job->page), before, &job->started, err) &&
+        watch_job(job, signals, err);
+    if (is_well) *exit_code = met ? job->nodes.exit_code : exit_code_of_rank_0(job);
+    // The others hear of it before this node's ranks end, or they would miss those.
+    if (met && !is_well) launch_nodes_fail(&job->nodes, job->watch.may_follow, err);
+    launch_end(&job->started, job->page);
+    free(job->started.children);
+    if (met) launch_nodes_close(&job->nodes);
+    pulse_page_close(job->page);
+    return is_well;
+}
+
+bool launch_job(const struct launch_request *request, int *exit_code, struct err *err)
+{
+    assert(request->rank_count > 0 && request->stuck_s > 0 && request->argc > 0);
+    struct job job = {
+        .request = request, .started.mpirun = -1, .kills_before = launch_memory_kills()};
+    sigset_t signals, before;
+    launch_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    // What mpirun leaves behind when it dies comes to us.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    *exit_code = ERR_SYSTEM;
+    bool is_well = run_job(&job, &signals, &before, exit_code, err);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return is_well;
+}

@@ -1,0 +1,132 @@
+#include "core/progress.h"
+#include "executor/launcher/parts.h"
+#include "executor/rendezvous_folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+// Every launcher writes how often it has looked into a file of its own: one that stays as it is
+// means that the launcher is gone. Node 0 looks at all, the others at node 0. Clocks of hosts are
+// not compared. Files of NFS may be seen seconds late.
+static const double SILENT_S = 30, LOOKS_A_SILENCE = 15, LOOK_AT_MOST_S = 0.5;
+// A rank that failed may have failed because another died: whose launcher has so long to say it.
+static const double FAIL_GRACE_S = 1.5;
+
+// "node-K"
+struct beat {
+    int64_t count;
+    int32_t is_done, exit_code;  // all ranks of the node have ended well; of rank 0
+};
+
+// "end": of the first who says how the job ended
+struct end_news {
+    int32_t exit_code, is_failure;
+    char text[sizeof((struct err *)0)->text];
+};
+
+struct launch_heard {
+    struct beat beat;
+    double heard_s;
+};
+
+bool launch_nodes_open(struct launch_nodes *nodes, const struct launch_request *request,
+                       struct err *err)
+{
+    size_t count = (size_t)request->rendezvous->node_count;
+    *nodes = (struct launch_nodes){.silent_s = request->silent_s > 0 ? request->silent_s : SILENT_S,
+                                   .heard = memory_get(count * sizeof *nodes->heard)};
+    if (!rendezvous_meet(request->rendezvous, &nodes->met, err)) return false;
+    for (size_t i = 0; i < count; i++)
+        nodes->heard[i] = (struct launch_heard){.heard_s = clock_s()};
+    return true;
+}
+
+void launch_nodes_close(struct launch_nodes *nodes)
+{
+    rendezvous_close(&nodes->met);
+    free(nodes->heard);
+    *nodes = (struct launch_nodes){0};
+}
+
+// True when there is news of the end: then the job is over, or `err` is set.
+static bool read_end(struct launch_nodes *nodes, struct err *err)
+{
+    struct end_news end;
+    size_t bytes = 0;
+    bool is_there = folder_get(nodes->met.folder, "end", &end, sizeof end, &bytes);
+    if (!is_there || bytes != sizeof end) return false;
+    end.text[sizeof end.text - 1] = '\0';
+    if (end.is_failure) err_set(err, ERR_SYSTEM, "%s", end.text);
+    nodes->is_over = !end.is_failure;
+    nodes->exit_code = end.exit_code;
+    return true;
+}
+
+static bool say_end(const struct launch_nodes *nodes, int exit_code, const char *failure,
+                    struct err *err)
+{
+    struct end_news end = {.exit_code = exit_code, .is_failure = failure != NULL};
+    snprintf(end.text, sizeof end.text, "%s", failure ? failure : "");
+    return folder_put_first(nodes->met.folder, "end", &end, sizeof end, err);
+}
+
+static bool listen_to(struct launch_nodes *nodes, int node, double now_s, struct err *err)
+{
+    struct launch_heard *heard = &nodes->heard[node];
+    struct beat beat;
+    size_t bytes = 0;
+    char file[32];
+    snprintf(file, sizeof file, "node-%d", node);
+    bool is_there = folder_get(nodes->met.folder, file, &beat, sizeof beat, &bytes);
+    if (is_there && bytes == sizeof beat && beat.count != heard->beat.count)
+        *heard = (struct launch_heard){beat, now_s};
+    double silent_s = now_s - heard->heard_s;
+    if (silent_s < nodes->silent_s) return true;
+    const char *name = nodes->met.names[node];
+    return err_set(err, ERR_SYSTEM, "node %d%s%s%s has said nothing for %.0f s", node,
+                   *name ? " (" : "", name, *name ? ")" : "", silent_s);
+}
+
+static bool all_are_done(const struct launch_nodes *nodes)
+{
+    for (int node = 1; node < nodes->met.node_count; node++) {
+        if (!nodes->heard[node].beat.is_done) return false;
+    }
+    return true;
+}
+
+bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool is_done, int exit_code,
+                       struct err *err)
+{
+    double every_s = nodes->silent_s / LOOKS_A_SILENCE;
+    if (every_s > LOOK_AT_MOST_S) every_s = LOOK_AT_MOST_S;
+    if (now_s - nodes->looked_s < every_s) return true;
+    nodes->looked_s = now_s;
+    struct beat *mine = &nodes->heard[nodes->met.node].beat;
+    *mine = (struct beat){mine->count + 1, is_done, exit_code};
+    char file[32];
+    snprintf(file, sizeof file, "node-%d", nodes->met.node);
+    if (!folder_put(nodes->met.folder, file, mine, sizeof *mine, err)) return false;
+    if (read_end(nodes, err)) return !err->kind;
+    if (nodes->met.node > 0) return listen_to(nodes, 0, now_s, err);
+    for (int node = 1; node < nodes->met.node_count; node++) {
+        if (!listen_to(nodes, node, now_s, err)) return false;
+    }
+    if (!is_done || !all_are_done(nodes)) return true;
+    if (!say_end(nodes, exit_code, NULL, err)) return false;
+    return !read_end(nodes, err) || !err->kind;
+}
+
+void launch_nodes_fail(struct launch_nodes *nodes, bool may_follow, struct err *err)
+{
+    const struct timespec pause = {0, 50000000};
+    struct err said = {0}, ignored = {0};
+    double until_s = clock_s() + (may_follow ? FAIL_GRACE_S : 0);
+    if (nodes->met.node_count == 0) return;
+    while (!read_end(nodes, &said) && clock_s() < until_s)
+        nanosleep(&pause, NULL);
+    (void)!say_end(nodes, ERR_SYSTEM, err->text, &ignored);
+    // Whoever was first is right on all nodes.
+    if (read_end(nodes, &said) && said.kind) *err = said;
+}

@@ -1,0 +1,95 @@
+#pragma once
+#include "executor/launcher/launch.h"
+#include "executor/rendezvous.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+// Inside of the launcher: starting (launch_start.c), judging (launch_watch.c), ending
+// (launch_end.c), other nodes (launch_nodes.c), ranks of other launchers (launch_guard.c).
+
+// What ranks find in their environment.
+#define LAUNCH_MEMORY "MESHWRIGHT_MEMORY"
+#define LAUNCH_RANK "MESHWRIGHT_RANK"
+#define LAUNCH_RANK_COUNT "MESHWRIGHT_RANK_COUNT"
+#define LAUNCH_LOCAL_RANK "MESHWRIGHT_LOCAL_RANK"
+#define LAUNCH_MEETING "MESHWRIGHT_MEETING"
+
+// Those that the launcher and the guards of ranks wait for instead of being interrupted.
+void launch_signals(sigset_t *signals);
+
+struct launch_started {
+    pid_t mpirun;     // -1: spawned
+    pid_t *children;  // of each rank here, where spawned
+    int first_rank, child_count;
+    pid_t group;
+};
+// The caller frees started->children. What has been started before a failure is still there.
+// `met`: NULL, or the nodes.
+MUST_CHECK bool launch_start(const struct launch_request *request, const struct rendezvous *met,
+                             const char *memory_name, const sigset_t *mask,
+                             struct launch_started *started, struct err *err);
+// Path of mpirun on PATH; the caller frees it. NULL where there is none.
+char *launch_mpirun_path(void);
+
+// How long each rank here has stood still.
+struct launch_watch {
+    struct pulse_page *page;
+    int first_rank, rank_count;
+    double stuck_s;
+    double wait_s;    // the same where all ranks here wait, which may be for those of other nodes
+    bool may_follow;  // the line is of a rank that failed, perhaps because another was gone
+    double looked_s;
+    int64_t *beats;
+    double *still_s;
+};
+void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
+                        const struct launch_started *started, struct pulse_page *page,
+                        double now_s);
+void launch_watch_free(struct launch_watch *watch);
+// False, and the line in `err`, when a rank has died, failed or is stuck.
+bool launch_watch_look(struct launch_watch *watch, double now_s, struct err *err);
+bool launch_watch_all_ended(struct launch_watch *watch);
+bool launch_watch_is_stopped(const struct pulse *pulse);
+// The line of a rank whose process ended otherwise than well, or that failed; always false.
+bool launch_watch_report(struct pulse *pulse, int rank, bool is_end, struct err *err);
+bool launch_watch_report_stopped(struct pulse *pulse, int rank, double still_s, struct err *err);
+
+// Ends all processes of the job here: the ranks, then what else descends from this process.
+void launch_end(const struct launch_started *started, struct pulse_page *page);
+// State letter of a process (proc(5)), '\0' when it is gone.
+char launch_process_state(pid_t pid);
+// Of the processor that it has used; 0 when it is gone.
+int64_t launch_process_ticks(pid_t pid);
+
+// Memory that ran out (launch_memory.c). How often the kernel has ended a process for want of it.
+int64_t launch_memory_kills(void);
+// Whether a reason is one of those below.
+bool launch_memory_is_told(const char *reason);
+// Before pulse_end: where memory was why the rank's process ended, the pulse's reason says so.
+// `kills_before`: launch_memory_kills when the job began.
+void launch_memory_note_end(struct pulse *pulse, int rank, int status, const struct rusage *used,
+                            int64_t kills_before);
+// Whether a process that stands still has hardly anything left to allocate, and the words for it.
+bool launch_memory_is_full(pid_t pid, int rank, char *text, size_t bytes);
+
+// What launchers of several nodes tell each other, by files in the folder of their meeting.
+struct launch_heard;
+struct launch_nodes {
+    struct rendezvous met;
+    double silent_s, looked_s;
+    struct launch_heard *heard;  // [node]
+    bool is_over;                // all ranks of all nodes have ended well
+    int exit_code;               // of rank 0
+};
+MUST_CHECK bool launch_nodes_open(struct launch_nodes *nodes, const struct launch_request *request,
+                                  struct err *err);
+// `is_done`: all ranks of this node have ended well, rank 0, where it is here, with that code.
+// False, with a line in `err`, when another node ends the job or is gone.
+MUST_CHECK bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool is_done,
+                                  int exit_code, struct err *err);
+// Says to the others why the job ends, and takes their word in `err` where they were first.
+// `may_follow`: it may be the consequence of what another node is about to say.
+void launch_nodes_fail(struct launch_nodes *nodes, bool may_follow, struct err *err);
+void launch_nodes_close(struct launch_nodes *nodes);

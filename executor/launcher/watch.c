@@ -1,0 +1,212 @@
+#include "executor/launcher/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+// A look that comes late counts no longer than this: the launcher itself may have been stopped.
+static const double LOOK_LONGEST_S = 0.5;
+
+// Ranks that all wait here for those of other nodes wait so much longer: the node of the one that
+// stands still says so first.
+static const double NODES_PATIENCE = 3;
+
+void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
+                        const struct launch_started *started, struct pulse_page *page, double now_s)
+{
+    size_t count = (size_t)started->child_count;
+    *watch = (struct launch_watch){
+        .page = page,
+        .first_rank = started->first_rank,
+        .rank_count = started->child_count,
+        .stuck_s = request->stuck_s,
+        .wait_s = request->rendezvous ? NODES_PATIENCE * request->stuck_s : request->stuck_s,
+        .looked_s = now_s,
+        .beats = memory_get(count * sizeof(int64_t)),
+        .still_s = memory_get(count * sizeof(double)),
+    };
+    memset(watch->beats, 0, count * sizeof(int64_t));
+    for (size_t i = 0; i < count; i++)
+        watch->still_s[i] = 0;
+}
+
+void launch_watch_free(struct launch_watch *watch)
+{
+    free(watch->beats);
+    free(watch->still_s);
+}
+
+// Of a rank by its place here.
+static struct pulse *pulse_here(struct launch_watch *watch, int place)
+{
+    return pulse_of(watch->page, watch->first_rank + place);
+}
+
+static bool is_waiting(const struct pulse *pulse)
+{
+    return atomic_load(&pulse->state) == PULSE_WAITING;
+}
+
+// " in step 7, at B2.0 1 attn.out". The name may be half written when the rank still runs.
+static const char *describe_place(struct pulse *pulse, char *text, size_t bytes)
+{
+    int state = atomic_load(&pulse->state), step = atomic_load(&pulse->step);
+    int length = (int)strnlen(pulse->task_name, sizeof pulse->task_name);
+    const char *waits = state == PULSE_WAITING ? "waiting " : "";
+    if (state == PULSE_STARTING && length == 0)
+        snprintf(text, bytes, " while starting");
+    else if (state == PULSE_DONE)
+        snprintf(text, bytes, " after its last step");
+    else if (length == 0)
+        snprintf(text, bytes, " in step %d", step);
+    else
+        snprintf(text, bytes, " in step %d, %sat %.*s", step, waits, length, pulse->task_name);
+    return text;
+}
+
+bool launch_watch_report(struct pulse *pulse, int rank, bool is_end, struct err *err)
+{
+    char place[160];
+    int status = atomic_load(&pulse->end_status);
+    describe_place(pulse, place, sizeof place);
+    if (launch_memory_is_told(pulse->reason))
+        return err_set(err, ERR_SYSTEM, "%.*s%s", (int)strnlen(pulse->reason, sizeof pulse->reason),
+                       pulse->reason, is_end ? place : "");
+    if (!is_end)
+        return err_set(err, ERR_SYSTEM, "rank %d failed%s: %.*s", rank, place,
+                       (int)strnlen(pulse->reason, sizeof pulse->reason), pulse->reason);
+    if (WIFSIGNALED(status))
+        return err_set(err, ERR_SYSTEM, "rank %d was killed (signal %d)%s", rank, WTERMSIG(status),
+                       place);
+    return err_set(err, ERR_SYSTEM, "rank %d ended with status %d%s", rank, WEXITSTATUS(status),
+                   place);
+}
+
+// The first of all that failed or ended otherwise than well.
+static bool check_events(struct launch_watch *watch, struct err *err)
+{
+    int first = 0, first_rank = -1;
+    bool is_end = false;
+    for (int rank = 0; rank < watch->rank_count; rank++) {
+        struct pulse *pulse = pulse_here(watch, rank);
+        int events[2] = {atomic_load(&pulse->fail_event), atomic_load(&pulse->end_event)};
+        for (int i = 0; i < 2; i++) {
+            if (!events[i] || (first && events[i] > first)) continue;
+            first = events[i];
+            first_rank = rank;
+            is_end = i == 1;
+        }
+    }
+    if (!first) return true;
+    watch->may_follow = !is_end;
+    return launch_watch_report(pulse_here(watch, first_rank), watch->first_rank + first_rank,
+                               is_end, err);
+}
+
+// While a rank starts it reads and plans, which takes as long as others leave it the cores: what it
+// computes counts as moving.
+static int64_t find_movement(const struct pulse *pulse)
+{
+    int64_t beat = atomic_load(&pulse->beat);
+    int pid = atomic_load(&pulse->pid);
+    bool is_starting = atomic_load(&pulse->state) == PULSE_STARTING;
+    return is_starting && pid ? beat + launch_process_ticks(pid) : beat;
+}
+
+static void count_stillness(struct launch_watch *watch, double now_s)
+{
+    double passed_s = now_s - watch->looked_s;
+    if (passed_s > LOOK_LONGEST_S) passed_s = LOOK_LONGEST_S;
+    watch->looked_s = now_s;
+    for (int rank = 0; rank < watch->rank_count; rank++) {
+        int64_t beat = find_movement(pulse_here(watch, rank));
+        watch->still_s[rank] = beat == watch->beats[rank] ? watch->still_s[rank] + passed_s : 0;
+        watch->beats[rank] = beat;
+    }
+}
+
+// Whether the rank stands still because it was stopped rather than busy or waiting.
+bool launch_watch_is_stopped(const struct pulse *pulse)
+{
+    int pid = atomic_load(&pulse->pid);
+    char state = pid ? launch_process_state(pid) : '\0';
+    return state == 'T' || state == 't';
+}
+
+// How much speaks for this rank being the one that the others wait for: one that was stopped, then
+// one that does not wait, then the one that has come least far.
+static bool is_likelier(struct launch_watch *watch, int rank, int than)
+{
+    if (than < 0) return true;
+    struct pulse *a = pulse_here(watch, rank), *b = pulse_here(watch, than);
+    if (launch_watch_is_stopped(a) != launch_watch_is_stopped(b)) return launch_watch_is_stopped(a);
+    if (is_waiting(a) != is_waiting(b)) return !is_waiting(a);
+    if (!is_waiting(a)) return watch->still_s[rank] > watch->still_s[than];
+    int a_step = atomic_load(&a->step), b_step = atomic_load(&b->step);
+    return a_step != b_step ? a_step < b_step : atomic_load(&a->task) < atomic_load(&b->task);
+}
+
+bool launch_watch_report_stopped(struct pulse *pulse, int rank, double still_s, struct err *err)
+{
+    char place[160];
+    describe_place(pulse, place, sizeof place);
+    return err_set(err, ERR_SYSTEM, "rank %d was stopped for %.0f s%s", rank, still_s, place);
+}
+
+static bool report_stuck(struct launch_watch *watch, int at, struct err *err)
+{
+    struct pulse *pulse = pulse_here(watch, at);
+    int rank = watch->first_rank + at;
+    double still_s = watch->still_s[at];
+    char place[160], full[256];
+    if (launch_watch_is_stopped(pulse))
+        return launch_watch_report_stopped(pulse, rank, still_s, err);
+    describe_place(pulse, place, sizeof place);
+    if (!is_waiting(pulse) &&
+        launch_memory_is_full(atomic_load(&pulse->pid), rank, full, sizeof full))
+        return err_set(err, ERR_SYSTEM, "%s%s", full, place);
+    if (is_waiting(pulse))
+        return err_set(err, ERR_SYSTEM,
+                       "all ranks have waited for each other for %.0f s; rank %d has come least "
+                       "far:%s",
+                       still_s, rank, place);
+    return err_set(err, ERR_SYSTEM, "rank %d stood still for %.0f s%s", rank, still_s, place);
+}
+
+// A rank is stuck that was stopped for so long, that has stood still so long while another has
+// waited so long, or that stands still as all do.
+static bool check_stuck(struct launch_watch *watch, struct err *err)
+{
+    bool somebody_moves = false, somebody_waits = false;
+    int likeliest = -1;
+    for (int rank = 0; rank < watch->rank_count; rank++) {
+        const struct pulse *pulse = pulse_here(watch, rank);
+        if (atomic_load(&pulse->has_ended)) continue;
+        bool is_still = watch->still_s[rank] >= watch->stuck_s;
+        somebody_moves |= !is_still;
+        somebody_waits |= is_still && is_waiting(pulse);
+        if (is_still && is_likelier(watch, rank, likeliest)) likeliest = rank;
+    }
+    if (likeliest < 0) return true;
+    const struct pulse *pulse = pulse_here(watch, likeliest);
+    if (!launch_watch_is_stopped(pulse)) {
+        if (somebody_moves && !(somebody_waits && !is_waiting(pulse))) return true;
+        if (is_waiting(pulse) && watch->still_s[likeliest] < watch->wait_s) return true;
+    }
+    return report_stuck(watch, likeliest, err);
+}
+
+bool launch_watch_look(struct launch_watch *watch, double now_s, struct err *err)
+{
+    count_stillness(watch, now_s);
+    return check_events(watch, err) && check_stuck(watch, err);
+}
+
+bool launch_watch_all_ended(struct launch_watch *watch)
+{
+    for (int rank = 0; rank < watch->rank_count; rank++) {
+        if (!atomic_load(&pulse_here(watch, rank)->has_ended)) return false;
+    }
+    return true;
+}

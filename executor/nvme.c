@@ -1,0 +1,151 @@
+#include "executor/nvme.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { QUEUE = 64, FAULT_BYTES = 512 };
+
+struct request {
+    enum nvme_way way;
+    char *memory;
+    int64_t bytes, at;
+};
+
+struct nvme {
+    const char *folder;
+    int file;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct request queue[QUEUE];
+    int64_t asked, done;  // requests so far
+    bool ends;
+    char fault[FAULT_BYTES];  // of the first that failed; those behind it are not done
+};
+
+static const char *const DOING[] = {
+    [NVME_READ] = "reading", [NVME_WRITE] = "writing", [NVME_SYNC] = "syncing"};
+
+static void tell(struct nvme *nvme, enum nvme_way way, int number)
+{
+    snprintf(nvme->fault, sizeof nvme->fault, "%s a file in %.300s: %s", DOING[way], nvme->folder,
+             number ? strerror(number) : "it ends too early");
+}
+
+// The system may move less than it is asked for.
+static void serve(struct nvme *nvme, const struct request *request)
+{
+    if (request->way == NVME_SYNC) {
+        if (fdatasync(nvme->file) != 0) tell(nvme, request->way, errno);
+        return;
+    }
+    for (int64_t moved = 0; moved < request->bytes;) {
+        char *memory = request->memory + moved;
+        size_t rest = (size_t)(request->bytes - moved);
+        ssize_t got = request->way == NVME_READ
+                          ? pread(nvme->file, memory, rest, request->at + moved)
+                          : pwrite(nvme->file, memory, rest, request->at + moved);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            tell(nvme, request->way, got < 0 ? errno : 0);
+            return;
+        }
+        moved += got;
+    }
+}
+
+static void *work(void *of)
+{
+    struct nvme *nvme = of;
+    pthread_mutex_lock(&nvme->lock);
+    for (;;) {
+        while (nvme->asked == nvme->done && !nvme->ends)
+            pthread_cond_wait(&nvme->changed, &nvme->lock);
+        if (nvme->asked == nvme->done) break;
+        struct request request = nvme->queue[nvme->done % QUEUE];
+        bool is_fine = !nvme->fault[0];
+        pthread_mutex_unlock(&nvme->lock);
+        if (is_fine) serve(nvme, &request);
+        pthread_mutex_lock(&nvme->lock);
+        nvme->done++;
+        pthread_cond_broadcast(&nvme->changed);
+    }
+    pthread_mutex_unlock(&nvme->lock);
+    return NULL;
+}
+
+static int make_file(const char *folder, int64_t bytes, struct err *err)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/meshwright-XXXXXX", folder);
+    if (length < 0 || length >= (int)sizeof path) {
+        err_set(err, ERR_SYSTEM, "--nvme: the name of a folder of %d characters", length);
+        return -1;
+    }
+    int file = mkstemp(path);
+    if (file < 0) {
+        err_set(err, ERR_SYSTEM, "making a file in %.300s: %s", folder, strerror(errno));
+        return -1;
+    }
+    int fault = unlink(path) == 0 ? 0 : errno;
+    if (!fault && bytes > 0) fault = posix_fallocate(file, 0, bytes);
+    if (!fault) return file;
+    err_set(err, ERR_SYSTEM, "room for %lld bytes in %.300s: %s", (long long)bytes, folder,
+            strerror(fault));
+    close(file);
+    return -1;
+}
+
+struct nvme *nvme_open(struct arena *arena, const char *folder, int64_t bytes, struct err *err)
+{
+    struct nvme *nvme = ARENA_NEW(arena, struct nvme, 1);
+    nvme->folder = folder;
+    nvme->file = make_file(folder, bytes, err);
+    if (nvme->file < 0) return NULL;
+    pthread_mutex_init(&nvme->lock, NULL);
+    pthread_cond_init(&nvme->changed, NULL);
+    int fault = pthread_create(&nvme->thread, NULL, work, nvme);
+    if (!fault) return nvme;
+    err_set(err, ERR_SYSTEM, "starting a thread: %s", strerror(fault));
+    close(nvme->file);
+    return NULL;
+}
+
+void nvme_close(struct nvme *nvme)
+{
+    pthread_mutex_lock(&nvme->lock);
+    nvme->ends = true;
+    pthread_cond_broadcast(&nvme->changed);
+    pthread_mutex_unlock(&nvme->lock);
+    pthread_join(nvme->thread, NULL);
+    pthread_cond_destroy(&nvme->changed);
+    pthread_mutex_destroy(&nvme->lock);
+    close(nvme->file);
+}
+
+int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t bytes, int64_t at)
+{
+    pthread_mutex_lock(&nvme->lock);
+    while (nvme->asked - nvme->done == QUEUE)
+        pthread_cond_wait(&nvme->changed, &nvme->lock);
+    nvme->queue[nvme->asked % QUEUE] = (struct request){way, memory, bytes, at};
+    int64_t number = nvme->asked++;
+    pthread_cond_broadcast(&nvme->changed);
+    pthread_mutex_unlock(&nvme->lock);
+    return number;
+}
+
+const char *nvme_wait(struct nvme *nvme, int64_t number)
+{
+    pthread_mutex_lock(&nvme->lock);
+    while (nvme->done <= number)
+        pthread_cond_wait(&nvme->changed, &nvme->lock);
+    const char *fault = nvme->fault[0] ? nvme->fault : NULL;
+    pthread_mutex_unlock(&nvme->lock);
+    return fault;
+}

@@ -1,0 +1,185 @@
+#include "memory/keep/keep.h"
+
+#include "memory/check.h"
+#include "memory/keep/keep_model.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// Of the tree of each program. The relaxation is close: most end at the root.
+enum { NODE_CAP = 2000 };
+
+// Another way redoes no longer and saves no more of any class.
+static bool is_dominated(const struct keep_problem *problem, int r)
+{
+    const struct keep_redo *at = &problem->redos[r];
+    for (int q = 1; q < problem->redo_count; q++) {
+        const struct keep_redo *by = &problem->redos[q];
+        bool better = q != r && by->seconds <= at->seconds && by->window_s >= at->window_s &&
+                      by->transient_bytes <= at->transient_bytes;
+        bool same = by->seconds == at->seconds && by->window_s == at->window_s &&
+                    by->transient_bytes == at->transient_bytes;
+        for (int c = 0; c < problem->class_count; c++) {
+            unsigned class = problem->classes[c].op_class;
+            better &= by->saved_bytes[class] <= at->saved_bytes[class];
+            same &= by->saved_bytes[class] == at->saved_bytes[class];
+        }
+        if (better && (!same || q < r)) return true;
+    }
+    return false;
+}
+
+// The host, which is no slower than what lies behind it, has room for all that any stage could
+// move.
+static bool host_holds_all(const struct keep_problem *problem)
+{
+    double bytes = 0;
+    for (int c = 0; c < problem->class_count; c++)
+        bytes += (double)problem->classes[c].bytes;
+    for (int s = 0; s < problem->stage_count; s++) {
+        const struct keep_stage *stage = &problem->stages[s];
+        if (stage->in_flight * stage->layer_count * bytes > (double)problem->host_bytes)
+            return false;
+    }
+    return true;
+}
+
+static bool may_use(const struct keep_problem *problem, enum tier tier)
+{
+    bool is_there = keep_bytes_per_s(problem, tier) > 0 && (problem->tiers >> tier & 1);
+    if (!is_there || tier != TIER_NVME) return is_there;
+    bool is_needed = !may_use(problem, TIER_HOST) || !host_holds_all(problem);
+    return is_needed && problem->nvme_bytes > 0;
+}
+
+static void take(const struct keep_model *model, int redo, const struct keep_choice *choice,
+                 struct keep_result *result)
+{
+    bool is_redone_at_all = model->redo && choice->count[model->moved_count] > 0;
+    result->redo = is_redone_at_all ? redo : 0;
+    result->redo_layers = is_redone_at_all ? choice->count[model->moved_count] : 0;
+    memset(result->layers, 0, sizeof result->layers);
+    for (int k = 0; k < model->moved_count; k++)
+        result->layers[model->tier][model->moved[k]->op_class] = choice->count[k];
+    result->added_s = choice->added_s;
+    result->moved_bytes = (int64_t)choice->moved_bytes;
+    result->shortfall_bytes = (int64_t)ceil(choice->lack_bytes);
+}
+
+// The state of going through ways to redo and tiers.
+struct search {
+    const struct keep_problem *problem;
+    struct milp_options options;
+    bool for_lack, is_cut_short, has_failed;
+    double best, bound;  // objectives
+    struct keep_result *result;
+};
+
+static void try_one(struct arena *arena, struct search *search, int redo, enum tier tier)
+{
+    struct arena_mark mark = arena_mark(arena);
+    const struct keep_problem *problem = search->problem;
+    struct keep_model model = keep_model_of(problem, redo ? &problem->redos[redo] : NULL, tier);
+    struct keep_choice choice = {0};
+    search->options.has_cutoff = search->best < INFINITY;
+    search->options.cutoff = search->best;
+    struct milp_result found =
+        keep_model_solve(arena, &model, search->for_lack, &search->options, &choice);
+    if (found.status == MILP_FAILED) search->has_failed = true;
+    if (found.status == MILP_FEASIBLE || found.status == MILP_UNKNOWN) search->is_cut_short = true;
+    search->bound = fmin(search->bound, found.bound);
+    if (found.values && found.objective < search->best) {
+        assert(choice.tiers_fit && (search->for_lack || choice.lack_bytes <= 0));
+        search->best = found.objective;
+        take(&model, redo, &choice, search->result);
+    }
+    arena_reset(arena, mark);
+}
+
+static void try_all(struct arena *arena, struct search *search)
+{
+    const struct keep_problem *problem = search->problem;
+    bool may_move = may_use(problem, TIER_HOST) || may_use(problem, TIER_NVME);
+    search->best = search->bound = INFINITY;
+    for (int r = 0; r < problem->redo_count; r++) {
+        if (r > 0 && is_dominated(problem, r)) continue;
+        if (!may_move) try_one(arena, search, r, TIER_DEVICE);
+        for (enum tier tier = TIER_HOST; tier < TIER_COUNT; tier++)
+            if (may_use(problem, tier)) try_one(arena, search, r, tier);
+    }
+}
+
+// What a stage would move where everything is moved.
+static int64_t static_bytes(const struct keep_problem *problem)
+{
+    int64_t bytes = 0;
+    int layers = 0;
+    for (int c = 0; c < problem->class_count; c++)
+        bytes += problem->classes[c].bytes;
+    for (int s = 0; s < problem->stage_count; s++)
+        if (problem->stages[s].layer_count > layers) layers = problem->stages[s].layer_count;
+    return bytes * layers;
+}
+
+static struct keep_result find(struct arena *arena, const struct keep_problem *problem,
+                               const struct milp_options *options)
+{
+    struct keep_result result = {.status = MILP_OPTIMAL, .static_bytes = static_bytes(problem)};
+    struct keep_model nothing = keep_model_of(problem, NULL, TIER_DEVICE);
+    struct keep_choice none = {0};
+    keep_weigh(&nothing, &none);
+    if (none.lack_bytes <= 0) return result;
+
+    struct search search = {.problem = problem, .options = *options, .result = &result};
+    search.options.no_presolve = true;
+    search.options.start = NULL;
+    if (search.options.node_cap == 0) search.options.node_cap = NODE_CAP;
+    try_all(arena, &search);
+    if (search.best < INFINITY) {
+        double bound = fmin(search.bound, search.best) - KEEP_MOVE_COST;
+        result.bound_s = fmin(fmax(0, bound * nothing.time_unit_s), result.added_s);
+        result.status = search.is_cut_short || search.has_failed ? MILP_FEASIBLE : MILP_OPTIMAL;
+        return result;
+    }
+    bool is_proven = !search.is_cut_short && !search.has_failed;
+    search.for_lack = true;
+    try_all(arena, &search);
+    if (search.best == INFINITY) take(&nothing, 0, &none, &result);
+    result.status = is_proven ? MILP_INFEASIBLE : MILP_UNKNOWN;
+    result.bound_s = is_proven ? INFINITY : 0;
+    return result;
+}
+
+struct keep_result keep_solve(struct arena *arena, const struct keep_problem *problem,
+                              const struct milp_options *options)
+{
+    assert(problem->redo_count >= 1 && problem->stage_count >= 1);
+    struct keep_result result = find(arena, problem, options);
+    const char *why = NULL;
+    bool holds = check_keep(problem, &result, &why);
+    assert(holds && "the checker finds no fault with what is kept");
+    (void)holds;
+    return result;
+}
+
+enum tier keep_tier(const struct keep_result *result)
+{
+    for (enum tier tier = TIER_HOST; tier < TIER_COUNT; tier++)
+        for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
+            if (result->layers[tier][class] > 0) return tier;
+    return TIER_DEVICE;
+}
+
+double keep_device_bytes(const struct keep_problem *problem, const struct keep_result *result,
+                         int stage)
+{
+    enum tier tier = keep_tier(result);
+    const struct keep_redo *redo = result->redo_layers > 0 ? &problem->redos[result->redo] : NULL;
+    struct keep_model model = keep_model_of(problem, redo, tier);
+    struct keep_choice choice = {0};
+    for (int k = 0; k < model.moved_count; k++)
+        choice.count[k] = result->layers[tier][model.moved[k]->op_class];
+    if (redo) choice.count[model.moved_count] = result->redo_layers;
+    return keep_weigh_stage(&model, &problem->stages[stage], &choice);
+}

@@ -1,0 +1,49 @@
+#pragma once
+#include "memory/keep/keep.h"
+
+// The integer program of one way to redo and one tier.
+//
+// What is done to the first N layers of a stage are items: moving a class, and redoing. Since each
+// covers the first layers, the sets of items of the layers form a chain; that is what rows about
+// pairs of items say. Columns count the layers of each set, so that costs that are not linear in
+// the counts of items (what a layer copies beyond its window) are linear in the columns.
+
+enum { KEEP_ITEMS_MOST = OFFLOAD_CLASS_MAX + 1 };
+
+// Of choices that take equally long the one that moves least: what moving everything costs beside
+// the 100 that the objective runs to for the time.
+static const double KEEP_MOVE_COST = 1e-3;
+
+struct keep_model {
+    const struct keep_problem *problem;
+    const struct keep_redo *redo;  // NULL: nothing is redone
+    enum tier tier;                // TIER_DEVICE: nothing is moved
+    const struct keep_class *moved[OFFLOAD_CLASS_MAX];
+    int moved_count, item_count;  // the redo is the last item
+    int layers_most;
+    double time_unit_s, move_unit_bytes;
+    struct milp *milp;
+    int count[KEEP_ITEMS_MOST], used[KEEP_ITEMS_MOST];
+    // k < l: 1 where item k covers no fewer layers than l
+    int order[KEEP_ITEMS_MOST][KEEP_ITEMS_MOST];
+    int worst, lack;
+};
+
+// Layers of each item, and what they come to in seconds and bytes, counted layer by layer.
+struct keep_choice {
+    int count[KEEP_ITEMS_MOST];
+    double added_s, lack_bytes, moved_bytes;
+    bool tiers_fit;
+};
+
+double keep_bytes_per_s(const struct keep_problem *problem, enum tier tier);
+struct keep_model keep_model_of(const struct keep_problem *problem, const struct keep_redo *redo,
+                                enum tier tier);
+// `for_lack`: asks for the choice that lacks least memory instead of the fastest that fits.
+struct milp_result keep_model_solve(struct arena *arena, struct keep_model *model, bool for_lack,
+                                    const struct milp_options *options, struct keep_choice *choice);
+
+// Fills all of a choice but its counts. Of a stage: adds to it, and returns bytes on the device.
+void keep_weigh(const struct keep_model *model, struct keep_choice *choice);
+double keep_weigh_stage(const struct keep_model *model, const struct keep_stage *stage,
+                        struct keep_choice *choice);

@@ -1,0 +1,381 @@
+#include "memory/plan_script.h"
+
+#include "memory/plan_script_write.h"
+
+#include <assert.h>
+
+// One pass over the schedule's order. Messages change places with respect to it: what a slot makes
+// is sent at its end and what it needs is received at its beginning, which is within the lifetimes
+// that the schedule gives them, and keeps stages from waiting for each other in a circle whatever
+// order the scheduler chose.
+
+static const struct stage_work *work_at(const struct script_writing *writing, int micro_batch,
+                                        int chunk, int position)
+{
+    int index = micro_batch * writing->program->shape.chunk_count + chunk;
+    return &writing->graph->works[index][position];
+}
+
+static struct script_spot spot_at(const struct script_writing *writing, int chunk, int position,
+                                  int micro_batch, int slot)
+{
+    return (struct script_spot){chunk,
+                                position,
+                                micro_batch,
+                                slot,
+                                writing->graph->chunks[chunk].blocks[position],
+                                work_at(writing, micro_batch, chunk, position)};
+}
+
+static struct script_spot spot_of(const struct script_writing *writing, int operator)
+{
+    const struct stage_graph *graph = writing->graph;
+    return spot_at(writing, graph->chunk[operator], graph->position[operator],
+                   graph->micro_batch[operator], graph->slot[operator]);
+}
+
+static int block_index(const struct script_writing *writing, const struct block_program *block)
+{
+    int index = 0;
+    while (writing->program->blocks[index] != block)
+        index++;
+    assert(index < writing->program->block_count);
+    return index;
+}
+
+static struct script_task *put(struct script_writing *writing, enum script_kind kind,
+                               const struct script_spot *spot, int input_count, int output_count)
+{
+    struct script *script = writing->script;
+    assert(script->task_count < writing->task_capacity);
+    struct script_task *task = &script->tasks[script->task_count++];
+    *task = (struct script_task){
+        .kind = kind,
+        .chunk = spot->chunk,
+        .position = spot->position,
+        .micro_batch = spot->micro_batch + writing->round * writing->graph->micro_batches,
+        .slot = spot->slot + writing->round * writing->slots.count,
+        .slot_kind = writing->slots.slots[spot->slot].kind,
+        .block = block_index(writing, spot->steps->program),
+        .instr = -1,
+        .inputs = ARENA_NEW(writing->arena, struct script_operand, input_count),
+        .outputs = ARENA_NEW(writing->arena, struct script_operand, output_count),
+        .stream = STREAM_COMPUTE,
+        .peer_stage = -1,
+        .peer_chunk = -1,
+        .unit = -1,
+        .bucket = -1,
+    };
+    return task;
+}
+
+static void add_input(struct script_task *task, struct script_operand operand)
+{
+    task->inputs[task->input_count++] = operand;
+}
+
+static void add_output(struct script_task *task, struct script_operand operand)
+{
+    task->outputs[task->output_count++] = operand;
+}
+
+static enum stream stream_of(const struct instr *instr)
+{
+    bool is_local = !instr->collective || instr->collective == COLLECTIVE_SLICE;
+    if (is_local) return STREAM_COMPUTE;
+    return instr->parameter ? STREAM_DP : axis_stream(instr->parent);
+}
+
+static enum task_kind slot_kind(const struct instr *instr)
+{
+    return instr->phase == PHASE_FORWARD    ? TASK_FORWARD
+           : instr->phase == PHASE_BACKWARD ? TASK_BACKWARD
+                                            : TASK_WEIGHT;
+}
+
+static struct script_operand of_unit(const struct script_writing *writing, enum script_place place,
+                                     int buffer, int unit)
+{
+    int parameter = writing->script->units[unit].first_parameter;
+    return (struct script_operand){place, buffer, 0, 0, parameter, place == PLACE_GRADIENT};
+}
+
+static void cover(struct script_task *task, int first, int count)
+{
+    task->unit = first;
+    task->unit_count = count;
+}
+
+// Whole parameters gathered, or their gradients scattered.
+static void put_flat(struct script_writing *writing, const struct script_spot *spot, int step,
+                     struct script_task *task)
+{
+    const struct block_step *of = &spot->steps->steps[step];
+    const struct instr *instr = &spot->steps->program->instrs[of->instr];
+    bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+    int first, count = script_covered_units(writing, spot, of->nth, gathers, &first);
+    cover(task, first, count);
+    if (gathers) {
+        for (int u = first; u < first + count; u++)
+            add_input(task, of_unit(writing, PLACE_WEIGHT, instr->inputs[0], u));
+        add_output(task, script_in_arena(writing, spot, of->output_values[0]));
+        return;
+    }
+    add_input(task, script_in_arena(writing, spot, of->input_values[0]));
+    for (int i = 0; i < of->read_count; i++) {
+        if (of->reads[i] == of->input_values[0]) continue;
+        struct script_operand waiting = script_in_arena(writing, spot, of->reads[i]);
+        waiting.parameter = script_parameter_of(writing, spot, waiting.buffer, true);
+        add_input(task, waiting);
+    }
+    for (int u = first; u < first + count; u++)
+        add_output(task, of_unit(writing, PLACE_GRADIENT, instr->outputs[0], u));
+}
+
+static void put_instr(struct script_writing *writing, int operator)
+{
+    struct script_spot spot = spot_of(writing, operator);
+    int index = writing->graph->instr[operator];
+    const struct block_step *step = &spot.steps->steps[index];
+    const struct block_program *block = spot.steps->program;
+    const struct instr *instr = &block->instrs[index];
+    bool is_term_sum = instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
+                       block->buffers[instr->outputs[0]].external;
+    if (is_term_sum) return;
+    int units = block->parameter_count;
+    struct script_task *task =
+        put(writing, SCRIPT_INSTR, &spot, instr->input_count + units, instr->output_count + units);
+    task->instr = index;
+    task->stream = stream_of(instr);
+    task->slot_kind = slot_kind(instr);
+    if (step->nth >= 0) return put_flat(writing, &spot, index, task);
+    for (int i = 0; i < instr->input_count; i++)
+        add_input(task, script_operand_of(writing, &spot, step->input_values[i], instr->inputs[i],
+                                          false));
+    for (int i = 0; i < instr->output_count; i++)
+        add_output(task, script_operand_of(writing, &spot, step->output_values[i],
+                                           instr->outputs[i], true));
+}
+
+static int step_of(const struct script_spot *spot, int operator)
+{
+    int step = spot->steps->program->instr_count;
+    while (spot->work->operators[step] != operator)
+        step++;
+    assert(step < spot->steps->step_count);
+    return step;
+}
+
+static void put_own(struct script_writing *writing, int operator, enum script_kind kind)
+{
+    struct script_spot spot = spot_of(writing, operator);
+    int index = step_of(&spot, operator);
+    const struct block_step *step = &spot.steps->steps[index];
+    struct script_task *task = put(writing, kind, &spot, step->read_count, step->write_count);
+    for (int i = 0; i < step->read_count; i++)
+        add_input(task, script_in_arena(writing, &spot, step->reads[i]));
+    for (int i = 0; i < step->write_count; i++)
+        add_output(task, script_in_arena(writing, &spot, step->writes[i]));
+    if (kind == SCRIPT_COPY_OUT) task->stream = STREAM_D2H;
+    if (kind == SCRIPT_COPY_IN) task->stream = STREAM_H2D;
+    if (kind != SCRIPT_ROOM) return;
+    int first;
+    int count = script_covered_units(writing, &spot, step->nth, false, &first);
+    cover(task, first, count);
+}
+
+// Stage and chunk that work behind this one (1) or in front of it (-1).
+static void find_peer(const struct script_writing *writing, int chunk, int direction,
+                      struct script_task *task)
+{
+    const struct schedule_row *row = schedule_row(writing->program->parallel.schedule);
+    const struct schedule_shape *shape = &writing->program->shape;
+    int count = shape->stage_count * shape->chunk_count, own = 0;
+    while (own < count && (row->stage_of(shape, own) != writing->script->stage ||
+                           row->chunk_of(shape, own) != chunk))
+        own++;
+    assert(own < count && own + direction >= 0 && own + direction < count);
+    task->peer_stage = row->stage_of(shape, own + direction);
+    task->peer_chunk = row->chunk_of(shape, own + direction);
+    task->stream = STREAM_PP;
+    // Each direction to each chunk has a channel of its own: in a V two stages are neighbours
+    // twice.
+    int receiver = task->kind == SCRIPT_SEND ? task->peer_chunk : chunk;
+    task->channel = 2 * receiver + (task->slot_kind != TASK_FORWARD);
+}
+
+static struct script_spot border_of(const struct script_writing *writing, int slot, bool arrives)
+{
+    const struct stage_slot *of = &writing->slots.slots[slot];
+    bool is_low = (of->kind == TASK_FORWARD) == arrives;
+    int position = is_low ? 0 : writing->graph->chunks[of->chunk].count - 1;
+    return spot_at(writing, of->chunk, position, of->micro_batch, slot);
+}
+
+// The values that a slot gets from its neighbour or has for it.
+static const int *border_values(const struct script_writing *writing, int slot,
+                                const struct script_spot *spot, bool arrives)
+{
+    if (writing->slots.slots[slot].kind == TASK_FORWARD)
+        return arrives ? spot->steps->inputs : spot->steps->outputs;
+    return arrives ? spot->steps->output_gradients : spot->steps->input_gradients;
+}
+
+// What a slot gets: a message, or the seed of the loss's gradient.
+static void put_arrival(struct script_writing *writing, enum script_kind kind, int slot)
+{
+    struct script_spot spot = border_of(writing, slot, true);
+    const int *values = border_values(writing, slot, &spot, true);
+    struct script_task *task = put(writing, kind, &spot, 0, 2);
+    for (int i = 0; i < 2; i++) {
+        if (values[i] >= 0) add_output(task, script_in_arena(writing, &spot, values[i]));
+    }
+    bool is_forward = task->slot_kind == TASK_FORWARD;
+    if (kind == SCRIPT_RECEIVE) find_peer(writing, spot.chunk, is_forward ? -1 : 1, task);
+}
+
+static void put_departure(struct script_writing *writing, int slot)
+{
+    struct script_spot spot = border_of(writing, slot, false);
+    const int *values = border_values(writing, slot, &spot, false);
+    bool is_forward = writing->slots.slots[slot].kind == TASK_FORWARD;
+    bool is_loss = is_forward && !writing->graph->chunks[spot.chunk].behind.exists;
+    struct script_task *task = put(writing, is_loss ? SCRIPT_LOSS : SCRIPT_SEND, &spot, 2, 0);
+    for (int i = 0; i < 2; i++) {
+        if (values[i] >= 0) add_input(task, script_in_arena(writing, &spot, values[i]));
+    }
+    if (!is_loss) find_peer(writing, spot.chunk, is_forward ? 1 : -1, task);
+}
+
+// Whether a message is that of a slot: F and B of one micro-batch may follow each other.
+static bool belongs_to(const struct script_writing *writing, int operator, int slot)
+{
+    const struct stage_graph *graph = writing->graph;
+    const struct stage_slot *of = &writing->slots.slots[slot];
+    if (of->kind == TASK_WEIGHT || of->chunk != graph->chunk[operator] ||
+        of->micro_batch != graph->micro_batch[operator])
+        return false;
+    bool arrives = graph->kind[operator] != STAGE_SEND;
+    struct script_spot spot = border_of(writing, slot, arrives);
+    const int *values = border_values(writing, slot, &spot, arrives);
+    const struct memory_operator *of_graph = &graph->graph->operators[operator];
+    int tensor = arrives ? of_graph->outputs[0] : of_graph->inputs[0];
+    int value = values[0] >= 0 ? values[0] : values[1];
+    return value >= 0 && spot.work->tensors[value] == tensor;
+}
+
+struct moved_messages {
+    bool *receives, *sends;  // [slot]: at its beginning, at its end
+};
+
+// Messages that the graph has in the slot before the one that needs them, or behind the one that
+// makes them.
+static struct moved_messages find_moved(const struct script_writing *writing)
+{
+    const struct stage_graph *graph = writing->graph;
+    int count = writing->slots.count;
+    struct moved_messages moved = {ARENA_NEW(writing->arena, bool, count),
+                                   ARENA_NEW(writing->arena, bool, count)};
+    for (int o = 0; o < graph->graph->operator_count; o++) {
+        bool is_send = graph->kind[o] == STAGE_SEND;
+        if (!is_send && graph->kind[o] != STAGE_RECEIVE) continue;
+        if (belongs_to(writing, o, graph->slot[o])) continue;
+        int slot = graph->slot[o] + (is_send ? -1 : 1);
+        assert(slot >= 0 && slot < count && belongs_to(writing, o, slot));
+        (is_send ? moved.sends : moved.receives)[slot] = true;
+    }
+    return moved;
+}
+
+static void put_operator(struct script_writing *writing, int operator)
+{
+    int slot = writing->graph->slot[operator];
+    switch (writing->graph->kind[operator]) {
+    case STAGE_INSTR:
+        return put_instr(writing, operator);
+    case STAGE_ROOM:
+        return put_own(writing, operator, SCRIPT_ROOM);
+    case STAGE_COPY_OUT:
+        return put_own(writing, operator, SCRIPT_COPY_OUT);
+    case STAGE_COPY_IN:
+        return put_own(writing, operator, SCRIPT_COPY_IN);
+    case STAGE_SEED:
+        return put_arrival(writing, SCRIPT_SEED, slot);
+    case STAGE_RECEIVE:
+        if (belongs_to(writing, operator, slot)) put_arrival(writing, SCRIPT_RECEIVE, slot);
+        return;
+    case STAGE_SEND:
+        if (belongs_to(writing, operator, slot)) put_departure(writing, slot);
+        return;
+    case STAGE_HOLD:
+        assert(false && "a graph without every micro-batch");
+        return;
+    case STAGE_END:
+        return;
+    }
+}
+
+static void put_round(struct script_writing *writing, const int *order)
+{
+    const struct stage_graph *graph = writing->graph;
+    struct moved_messages moved = find_moved(writing);
+    for (int i = 0, slot = -1; i < graph->graph->operator_count; i++) {
+        bool begins = graph->slot[order[i]] != slot;
+        assert(!begins || graph->slot[order[i]] == slot + 1);
+        slot = graph->slot[order[i]];
+        if (begins && moved.receives[slot]) put_arrival(writing, SCRIPT_RECEIVE, slot);
+        put_operator(writing, order[i]);
+        bool ends = graph->kind[order[i]] == STAGE_END;
+        if (ends && moved.sends[slot]) put_departure(writing, slot);
+    }
+}
+
+// Parameters of a block at one position stand together.
+static void find_parameters(struct script_writing *writing)
+{
+    const struct script *script = writing->script;
+    int chunks = writing->program->shape.chunk_count;
+    writing->first_parameter = ARENA_NEW(writing->arena, int *, chunks);
+    for (int c = 0; c < chunks; c++)
+        writing->first_parameter[c] =
+            ARENA_NEW(writing->arena, int, writing->graph->chunks[c].count);
+    for (int i = script->parameter_count - 1; i >= 0; i--) {
+        const struct script_parameter *parameter = &script->parameters[i];
+        writing->first_parameter[parameter->chunk][parameter->position] = i;
+    }
+}
+
+struct script *plan_script_stage(struct arena *arena, const struct program *program,
+                                 const struct stage_graph *graph, int stage, const int *order,
+                                 const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
+                                 const struct step_rules *rules)
+{
+    int rounds = program->shape.micro_batch_count / graph->micro_batches;
+    assert(rounds * graph->micro_batches == program->shape.micro_batch_count);
+    assert((rounds == 1 || program->shape.stage_count == 1) && "places are held");
+    struct script *script = ARENA_NEW(arena, struct script, 1);
+    *script = (struct script){
+        .program = program,
+        .stage = stage,
+        .rules = *rules,
+        .arena_bytes = arena_bytes,
+        .alignment = alignment,
+    };
+    struct script_writing writing = {
+        .arena = arena,
+        .program = program,
+        .graph = graph,
+        .offsets = offsets,
+        .script = script,
+        .slots = stage_slots_of(arena, program, stage, graph->micro_batches),
+        .task_capacity = rounds * graph->graph->operator_count,
+    };
+    script_add_state(arena, script);
+    script->tasks = ARENA_NEW(arena, struct script_task, writing.task_capacity);
+    find_parameters(&writing);
+    for (; writing.round < rounds; writing.round++)
+        put_round(&writing, order);
+    script_add_step(arena, script);
+    script_add_waits(arena, script);
+    return script;
+}

@@ -1,0 +1,192 @@
+#include "memory/plan_script.h"
+
+#include "cost_models/memory.h"
+#include "cost_models/parameters.h"
+#include "plan/script/check.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+enum { INSTRS_MOST = 2000000 };
+
+static bool check_count(const struct program *program, struct err *err)
+{
+    const struct schedule_shape *shape = &program->shape;
+    for (int stage = 0; stage < shape->stage_count; stage++) {
+        int64_t count = 0;
+        for (int c = 0; c < shape->chunk_count; c++) {
+            int class = program->class_of[stage * shape->chunk_count + c];
+            const struct program_chunk *chunk = &program->chunks[class];
+            for (int u = 0; u < chunk->use_count; u++) {
+                const struct block_use *use = &chunk->uses[u];
+                count += (int64_t)program->blocks[use->block_program]->instr_count * use->count;
+            }
+        }
+        count *= shape->micro_batch_count;
+        if (count <= INSTRS_MOST) continue;
+        return err_set(err, ERR_USAGE,
+                       "stage %d has %lld instructions a step, more than can be run (%d)", stage,
+                       (long long)count, INSTRS_MOST);
+    }
+    return true;
+}
+
+// Flat collectives inside micro-batches take all parameters of a kind for copies along the axes of
+// its storage.
+static bool check_storage(const struct program *program, struct err *err)
+{
+    for (int b = 0; b < program->block_count; b++) {
+        const struct block_program *block = program->blocks[b];
+        for (int i = 0; i < block->parameter_count; i++) {
+            const struct parameter *parameter = &block->parameters[i];
+            const struct storage *storage = &program->storage[parameter->kind];
+            unsigned axes = storage->weight_axes | storage->gradient_axes;
+            for (int a = 0; a < program->mesh.axis_count; a++) {
+                if (!(axes >> a & 1) || parameter->layout.of[a] <= 0) continue;
+                return err_set(err, ERR_USAGE,
+                               "%s is split over %s, over which zero %d shards as well; zero 0 or "
+                               "1 would run",
+                               block->block->tensors[parameter->tensor].name,
+                               program->mesh.axes[a].name, program->parallel.zero);
+            }
+        }
+    }
+    return true;
+}
+
+// The plan's schedule of a stage, if it holds what a script needs.
+static const struct stage_schedule *planned_of(const struct plan_schedule *schedule,
+                                               const struct plan_stage *group)
+{
+    for (int i = 0; schedule && i < schedule->count; i++) {
+        const struct stage_schedule *of = &schedule->stages[i];
+        for (int k = 0; k < of->stage_count; k++) {
+            bool is_it = of->stages[k] == group->stage &&
+                         of->micro_batches == group->graph->micro_batches &&
+                         of->operator_count == group->graph->graph->operator_count;
+            if (is_it) return of;
+        }
+    }
+    return NULL;
+}
+
+static const struct stage_schedule *make_schedule(struct arena *arena, struct arena *scratch,
+                                                  struct plan_stage *group,
+                                                  const struct memory_options *options,
+                                                  struct err *err)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    bool done = memory_schedule_graph(arena, scratch, group->graph->graph, group->problem, options,
+                                      &group->result, err);
+    arena_reset(scratch, mark);
+    if (!done) return NULL;
+    struct plan_stages one = {.stages = group, .count = 1};
+    return &plan_schedule_of(arena, &one, options->alignment)->stages[0];
+}
+
+struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
+                                  const struct program *program, const struct stack *stack,
+                                  const struct plan_schedule *schedule,
+                                  const struct memory_options *options, bool *is_planned,
+                                  struct err *err)
+{
+    struct plan_stages groups;
+    if (!check_count(program, err) || !check_storage(program, err) ||
+        !plan_stages_make_whole(arena, program, stack, options->alignment, &groups, err))
+        return NULL;
+    int stage_count = program->shape.stage_count;
+    struct script **scripts = ARENA_NEW(arena, struct script *, stage_count);
+    const struct step_rules rules = step_rules_of(stack, program);
+    *is_planned = true;
+    for (int i = 0; i < groups.count; i++) {
+        struct plan_stage *group = &groups.stages[i];
+        const struct stage_schedule *of = planned_of(schedule, group);
+        int64_t alignment = of ? schedule->alignment : options->alignment;
+        *is_planned = *is_planned && of;
+        if (!of) of = make_schedule(arena, scratch, group, options, err);
+        if (!of) return NULL;
+        for (int k = 0; k < group->stage_count; k++) {
+            int stage = group->stages[k];
+            scripts[stage] = plan_script_stage(arena, program, group->graph, stage, of->order,
+                                               of->offsets, of->arena_bytes, alignment, &rules);
+        }
+    }
+    struct arena_mark mark = arena_mark(scratch);
+    bool is_right = script_check(scratch, (const struct script *const *)scripts, stage_count, err);
+    arena_reset(scratch, mark);
+    return is_right ? scripts : NULL;
+}
+
+// The program in the numbers of a run. No copies of the weights in two widths; products of fp8 are
+// run on tensors of 16 bits.
+static struct program program_as_run(const struct program *planned, int real_bytes,
+                                     int compute_bytes)
+{
+    struct program run = *planned;
+    // What is done once a step is what the plan's own precision asks for.
+    if (step_takes_norm(&planned->workload)) run.workload.unclipped = false;
+    if (compute_bytes == real_bytes)
+        run.workload.precision = PRECISION_FP32;
+    else if (planned->workload.precision != PRECISION_FP16)
+        run.workload.precision = PRECISION_BF16;
+    return run;
+}
+
+static double element_bytes(const struct program *planned)
+{
+    double bytes = precision_bytes(planned->workload.precision);
+    return bytes < 2 ? 2 : bytes;
+}
+
+// Of the rank with most the bytes of a tier, states in reals and activations as they are computed.
+static int64_t moved_bytes(const struct script *const *scripts, const struct stack *stack,
+                           int real_bytes, int compute_bytes, size_t tier)
+{
+    const struct program *planned = scripts[0]->program;
+    struct program run = program_as_run(planned, real_bytes, compute_bytes), kept = *planned;
+    run.parallel.offload.activations = TIER_DEVICE;
+    kept.parallel.offload.optimizer = TIER_DEVICE;
+    int64_t most = 0;
+    for (int stage = 0; stage < planned->shape.stage_count; stage++) {
+        struct memory_parts parts[2] = {memory_of_stage(&run, stack, stage),
+                                        memory_of_stage(&kept, stack, stage)};
+        int64_t states = *(const int64_t *)((const char *)&parts[0] + tier);
+        int64_t activations = *(const int64_t *)((const char *)&parts[1] + tier);
+        double bytes = (double)states * real_bytes / precision_bytes(PRECISION_FP32) +
+                       (double)activations * compute_bytes / element_bytes(planned);
+        if ((int64_t)bytes > most) most = (int64_t)bytes;
+    }
+    return most;
+}
+
+int64_t plan_scripts_host_bytes(const struct script *const *scripts, const struct stack *stack,
+                                int real_bytes, int compute_bytes)
+{
+    return moved_bytes(scripts, stack, real_bytes, compute_bytes,
+                       offsetof(struct memory_parts, host_bytes));
+}
+
+int64_t plan_scripts_nvme_bytes(const struct script *const *scripts, const struct stack *stack,
+                                int real_bytes, int compute_bytes)
+{
+    return moved_bytes(scripts, stack, real_bytes, compute_bytes,
+                       offsetof(struct memory_parts, nvme_bytes));
+}
+
+int64_t plan_scripts_peak_bytes(const struct script *const *scripts, const struct stack *stack,
+                                int real_bytes, int compute_bytes)
+{
+    const struct program *planned = scripts[0]->program;
+    struct program run = program_as_run(planned, real_bytes, compute_bytes);
+    int64_t most = 0;
+    double plan_bytes = element_bytes(planned);
+    for (int stage = 0; stage < planned->shape.stage_count; stage++) {
+        struct memory_parts parts = memory_of_stage(&run, stack, stage);
+        double state =
+            (double)(parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes);
+        double bytes = state * real_bytes / precision_bytes(PRECISION_FP32) +
+                       (double)scripts[stage]->arena_bytes * compute_bytes / plan_bytes;
+        if ((int64_t)bytes > most) most = (int64_t)bytes;
+    }
+    return most;
+}

@@ -1,0 +1,52 @@
+#pragma once
+#include "plan/program.h"
+
+// One block program as the graph of a stage repeats it: its instructions as steps, its buffers as
+// values (one each time that a buffer is written), and what has to run before what. Included by
+// memory/stage_*.c alone.
+//
+// Parameters, their gradients and ids are no values. Two things that ZeRO adds are: the whole
+// parameters that a gathering makes, read by whatever reads one of them in the same half of the
+// block's work, and the whole gradients that a scattering takes, for which a step of its own makes
+// room: products write into it in any order.
+
+// What is offloaded of what forward saves is read by one step behind forward and made again by
+// another for backward.
+
+struct block_value {
+    int buffer;
+    int older;       // value whose memory it is written over; -1
+    bool is_border;  // comes from a neighbour: block input or output gradient
+};
+
+enum block_step_kind { STEP_INSTR, STEP_ROOM, STEP_COPY_OUT, STEP_COPY_IN };
+
+struct block_step {
+    enum block_step_kind kind;
+    int instr;                    // -1: of another kind
+    int *reads, *writes, *after;  // values, values, steps
+    int read_count, write_count, after_count;
+    bool reads_weights, writes_gradients;  // of the model state
+    bool gathers;                          // parameters, ahead of the block where the plan says so
+    // Of an instruction: values of its operands; -1: in the model state, or ids.
+    int input_values[OP_INPUT_MAX], output_values[OP_OUTPUT_MAX];
+    int nth;  // gathering, scattering or room of the block, as lowering counts them; -1: none
+};
+
+struct block_steps {
+    const struct block_program *program;
+    struct block_step *steps;  // the instructions, then those of other kinds
+    int copy_out, copy_in;     // steps; -1: nothing is moved
+    int step_count;
+    struct block_value *values;
+    int value_count;
+    int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // values; -1: none
+    // The order of work in a slot: forward; B and W as autograd runs them, or each by itself where
+    // the schedule parts them.
+    int *forward, *backward, *weight;
+    int forward_count, backward_count, weight_count;
+};
+
+// `moved`: see struct block_use. Copying out is in no order: it ends later.
+struct block_steps *block_steps_make(struct arena *arena, const struct program *program,
+                                     const struct block_program *block, unsigned moved);

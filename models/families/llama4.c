@@ -1,0 +1,234 @@
+#include "models/families/family.h"
+
+#include <string.h>
+
+// Llama 4 (configuration_llama4.py, modeling_llama4.py): some layers have experts of which a token
+// gets few, beside a shared one; some attend to all tokens and neither rotate nor norm their heads,
+// the others attend within chunks and do both.
+
+struct llama4 {
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads;
+    int64_t head_dim;
+    int64_t intermediate_size;      // of an expert, and of the shared one
+    int64_t intermediate_size_mlp;  // of layers without experts
+    int64_t num_local_experts, num_experts_per_tok;
+    int64_t interleave_moe_layer_step;  // the last of so many layers has experts
+    int64_t attention_chunk_size;       // 0 = the whole sequence
+    int64_t no_rope_layer_interval;     // the last of so many layers attends to all
+    int64_t max_position_embeddings;
+    const char *hidden_act;
+    double rms_norm_eps, rope_theta, attention_dropout;
+    bool tie_word_embeddings, attention_bias, use_qk_norm;
+};
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct llama4, vocab_size, 1, VOCAB_MAX)},
+    {JSON_OPT_I64(struct llama4, hidden_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct llama4, num_hidden_layers, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct llama4, num_attention_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct llama4, num_key_value_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct llama4, head_dim, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct llama4, intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct llama4, intermediate_size_mlp, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct llama4, num_local_experts, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct llama4, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct llama4, interleave_moe_layer_step, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct llama4, attention_chunk_size, 1, POSITIONS_MAX)},
+    {JSON_OPT_I64(struct llama4, no_rope_layer_interval, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct llama4, max_position_embeddings, 1, POSITIONS_MAX)},
+    {JSON_OPT_TEXT(struct llama4, hidden_act)},
+    {JSON_OPT_F64(struct llama4, rms_norm_eps, 0, 1)},
+    {JSON_OPT_F64(struct llama4, rope_theta, 1, 1e15)},
+    {JSON_OPT_F64(struct llama4, attention_dropout, 0, DROPOUT_MAX)},
+    {JSON_OPT_BOOL(struct llama4, tie_word_embeddings)},
+    {JSON_OPT_BOOL(struct llama4, attention_bias)},
+    {JSON_OPT_BOOL(struct llama4, use_qk_norm)},
+    {JSON_OPT_ANY("moe_layers")},
+    {JSON_OPT_ANY("no_rope_layers")},
+    {JSON_OPT_ANY("layer_types")},
+    {JSON_OPT_ANY("rope_parameters")},
+    {JSON_OPT_ANY("rope_scaling")},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+static const struct json_field ROPE_FIELDS[] = {
+    {JSON_OPT_F64(struct llama4, rope_theta, 1, 1e15)},
+    {0},
+};
+
+static const struct family_keys KEYS = {
+    .dimensions = "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
+                  "num_local_experts num_experts_per_tok",
+    .dimensions_or_null = "num_key_value_heads head_dim attention_chunk_size",
+    .optional = "max_position_embeddings hidden_act rms_norm_eps rope_theta attention_dropout "
+                "tie_word_embeddings attention_bias use_qk_norm"};
+
+// The members of an array of numbers, one for each layer or a number of a layer; -1 without one.
+static int read_numbers(struct family_reader *reader, const char *key, struct json *array)
+{
+    if (reader->err->kind || !json_has(reader->object, key)) return -1;
+    *array = json_get(reader->object, key, reader->err);
+    if (!json_is_array(array)) {
+        json_fail(array, reader->err, "expected an array of numbers");
+        return -1;
+    }
+    return json_count(array, reader->err);
+}
+
+static const bool *dense_layers(struct family_reader *reader, const struct llama4 *record)
+{
+    struct json layers;
+    int count = read_numbers(reader, "moe_layers", &layers);
+    bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    int64_t step = record->interleave_moe_layer_step;
+    for (int64_t i = 0; i < record->num_hidden_layers; i++)
+        is_dense[i] = count >= 0 || (i + 1) % step != 0;
+    for (int i = 0; i < count; i++) {
+        struct json item = json_item(&layers, i);
+        int64_t layer = json_i64(&item, 0, (double)record->num_hidden_layers - 1, reader->err);
+        if (reader->err->kind) return NULL;
+        is_dense[layer] = false;
+    }
+    return is_dense;
+}
+
+// Layers that rotate attend within chunks; a 1 in no_rope_layers says that a layer does.
+static const bool *chunked_layers(struct family_reader *reader, const struct llama4 *record)
+{
+    struct json layers;
+    int count = read_numbers(reader, "no_rope_layers", &layers);
+    bool *is_chunked = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    if (count > 0 && count < record->num_hidden_layers) {
+        json_fail(&layers, reader->err, "%d entries for %lld layers", count,
+                  (long long)record->num_hidden_layers);
+    }
+    for (int64_t i = 0; i < record->num_hidden_layers && !reader->err->kind; i++) {
+        is_chunked[i] = (i + 1) % record->no_rope_layer_interval != 0;
+        if (count <= 0) continue;
+        struct json item = json_item(&layers, (int)i);
+        is_chunked[i] = json_i64(&item, 0, 1, reader->err) == 1;
+    }
+    if (count <= 0) {
+        family_taken(reader, "no_rope_layers", "by rule (1 in %lld)",
+                     (long long)record->no_rope_layer_interval);
+    }
+    return is_chunked;
+}
+
+// Transformers 5 writes beside no_rope_layers what each layer attends to; the two must agree.
+static void check_layer_types(struct family_reader *reader, const struct llama4 *record,
+                              const bool *is_chunked)
+{
+    if (reader->err->kind || !json_has(reader->object, "layer_types")) return;
+    struct json types = json_get(reader->object, "layer_types", reader->err);
+    int count = json_count(&types, reader->err);
+    if (!reader->err->kind && count != record->num_hidden_layers) {
+        json_fail(&types, reader->err, "%d entries for %lld layers", count,
+                  (long long)record->num_hidden_layers);
+    }
+    for (int i = 0; i < count && !reader->err->kind; i++) {
+        struct json type = json_item(&types, i);
+        const char *wanted = is_chunked[i] ? "chunked_attention" : "full_attention";
+        const char *text = json_text(&type, reader->err);
+        if (text && strcmp(text, wanted) != 0) {
+            json_fail(&type, reader->err, "expected \"%s\" by no_rope_layers, found \"%s\"", wanted,
+                      text);
+        }
+    }
+}
+
+static void read_record(struct family_reader *reader, struct llama4 *record)
+{
+    family_read(reader, FIELDS, record);
+    if (reader->err->kind) return;
+    if (json_has(reader->object, "rope_parameters")) {
+        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+        json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
+    }
+    if (!json_has(reader->object, "no_rope_layers")) {
+        const struct family_keys interval = {.optional = "no_rope_layer_interval"};
+        family_absent(reader, FIELDS, record, &interval);
+    }
+    if (!json_has(reader->object, "moe_layers")) {
+        const struct family_keys step = {.dimensions = "interleave_moe_layer_step"};
+        family_absent(reader, FIELDS, record, &step);
+    }
+    family_absent(reader, FIELDS, record, &KEYS);
+}
+
+static struct decoder describe(const struct llama4 *record)
+{
+    return (struct decoder){
+        .model_type = "llama4_text",
+        .vocab = record->vocab_size,
+        .hidden = record->hidden_size,
+        .layer_count = record->num_hidden_layers,
+        .head_count = record->num_attention_heads,
+        .kv_head_count = record->num_key_value_heads,
+        .head_dim = record->head_dim,
+        .ffn = record->intermediate_size_mlp,
+        .seq_len_max = record->max_position_embeddings,
+        .norm_place = NORM_BEFORE,
+        .norm = FUNCTION_RMS_NORM,
+        .norm_epsilon = record->rms_norm_eps,
+        .qkv_bias = record->attention_bias,
+        .out_bias = record->attention_bias,
+        .gated = true,
+        .head_norms = record->use_qk_norm,
+        .head_norms_plain = true,
+        .rope_theta = record->rope_theta,
+        .window = record->attention_chunk_size ? record->attention_chunk_size : POSITIONS_MAX,
+        .chunked = true,
+        .rope_in_window = true,
+        .experts = {.count = record->num_local_experts,
+                    .top_k = record->num_experts_per_tok,
+                    .ffn = record->intermediate_size,
+                    .shared_ffn = record->intermediate_size,
+                    .route = FUNCTION_ROUTE_SIGMOID},
+        .tied = record->tie_word_embeddings,
+        .attention_dropout = record->attention_dropout,
+    };
+}
+
+// Layers without experts have an mlp of another width, which must be given where there are any.
+static void set_layers(struct family_reader *reader, const struct llama4 *record,
+                       struct decoder *decoder)
+{
+    if (reader->err->kind) return;
+    decoder->experts.is_dense = dense_layers(reader, record);
+    decoder->has_window = chunked_layers(reader, record);
+    check_layer_types(reader, record, decoder->has_window);
+    bool any_dense = false;
+    for (int64_t i = 0; i < record->num_hidden_layers && !reader->err->kind; i++)
+        any_dense = any_dense || decoder->experts.is_dense[i];
+    const struct family_keys dense = {.dimensions = "intermediate_size_mlp"};
+    if (any_dense) family_absent(reader, FIELDS, record, &dense);
+    if (!any_dense) decoder->ffn = record->intermediate_size;
+}
+
+static const void *read_llama4(struct family_reader *reader)
+{
+    struct llama4 record = {.no_rope_layer_interval = 4,
+                            .max_position_embeddings = 131072,
+                            .hidden_act = "silu",
+                            .rms_norm_eps = 1e-5,
+                            .rope_theta = 500000,
+                            .use_qk_norm = true};
+    read_record(reader, &record);
+    if (!family_complete(reader)) return NULL;
+    struct decoder decoder = describe(&record);
+    set_layers(reader, &record, &decoder);
+    if (!family_complete(reader)) return NULL;
+    decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    family_check_heads(reader, &decoder, "num_attention_heads", "num_key_value_heads");
+    family_check_experts(reader, &decoder, "num_local_experts", "num_experts_per_tok");
+    decoder.rotary_dims = decoder.head_dim / 2 * 2;
+    reader->ledger->remark =
+        "weights of experts stand behind them instead of before, and attention has no temperature "
+        "that grows with the position: the same shapes and work, another loss";
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_LLAMA4 = {"llama4_text", read_llama4, decoder_graph,
+                                           "Llama4TextConfig"};

@@ -1,0 +1,121 @@
+#include "models/families/family.h"
+
+#include <string.h>
+
+// What a config may say that its family is not built with: read over, it would be another model.
+
+enum unless {
+    UNLESS_FALSE,  // refused when true
+    UNLESS_TRUE,   // refused when false
+    UNLESS_ZERO,   // refused when another number
+    UNLESS_TEXT,   // refused when another text
+};
+
+static const struct {
+    const char *model_type;  // NULL = of every family
+    const char *key;
+    enum unless unless;
+    const char *text;
+    const char *why;
+} REFUSED[] = {
+    {NULL, "is_encoder_decoder", UNLESS_FALSE, NULL,
+     "a model of encoder and decoder is not supported"},
+    {NULL, "add_cross_attention", UNLESS_FALSE, NULL, "cross attention is not supported"},
+    {NULL, "use_bidirectional_attention", UNLESS_FALSE, NULL,
+     "attention both ways is not supported here"},
+    {NULL, "is_causal", UNLESS_TRUE, NULL, "attention both ways is not supported here"},
+    {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
+    {"bert", "is_decoder", UNLESS_FALSE, NULL,
+     "bert as a decoder is not supported; bert is read as an encoder"},
+    {"bert", "position_embedding_type", UNLESS_TEXT, "absolute",
+     "positions must be \"absolute\" for bert"},
+    {"dbrx", "tie_word_embeddings", UNLESS_FALSE, NULL, "dbrx has no tied embeddings"},
+    {"gpt2", "reorder_and_upcast_attn", UNLESS_FALSE, NULL,
+     "attention in fp32 beside another precision is not supported"},
+    {"gpt2", "scale_attn_by_inverse_layer_idx", UNLESS_FALSE, NULL,
+     "a scale of attention by layer is not supported"},
+    {"opt", "layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"starcoder2", "mlp_type", UNLESS_TEXT, "default", "mlp_type must be \"default\""},
+    {"starcoder2", "norm_type", UNLESS_TEXT, "layer_norm", "norm_type must be \"layer_norm\""},
+};
+
+static bool is_refused(const struct json *value, enum unless unless, const char *text,
+                       struct err *err)
+{
+    switch (unless) {
+    case UNLESS_FALSE:
+        return json_bool(value, err);
+    case UNLESS_TRUE:
+        return !json_bool(value, err) && !err->kind;
+    case UNLESS_ZERO:
+        return json_f64(value, -1e300, 1e300, err) != 0;
+    case UNLESS_TEXT:
+        break;
+    }
+    const char *found = json_text(value, err);
+    return found && strcmp(found, text) != 0;
+}
+
+// Keys that tell of parts which the model that was read does not have: its class ignores them, and
+// whoever wrote them meant something.
+static const struct {
+    const char *key;
+    double above;  // what is no more than this is nothing, as is false
+    const char *part;
+} TELLING[] = {
+    {"attention_bias", 0, "biases in attention"},
+    {"kv_lora_rank", 0, "latent attention"},
+    {"mlp_bias", 0, "biases in its mlps"},
+    {"n_routed_experts", 1, "experts"},
+    {"num_experts", 1, "experts"},
+    {"num_local_experts", 1, "experts"},
+    {"num_mtp_layers", 0, "prediction modules"},
+    {"num_nextn_predict_layers", 0, "prediction modules"},
+    {"qk_layernorm", 0, "norms of heads"},
+    {"use_qk_norm", 0, "norms of heads"},
+};
+
+static bool has_part(const struct decoder *decoder, const char *part)
+{
+    if (strcmp(part, "experts") == 0) return decoder->experts.count > 0;
+    if (strcmp(part, "latent attention") == 0) return decoder->latent.kv_rank > 0;
+    if (strcmp(part, "biases in attention") == 0) return decoder->qkv_bias;
+    if (strcmp(part, "biases in its mlps") == 0) return decoder->mlp_bias;
+    if (strcmp(part, "norms of heads") == 0) return decoder->head_norms;
+    return decoder->mtp_count > 0;
+}
+
+static bool is_on(const struct json *value, double above)
+{
+    struct err fault = {0};
+    if (json_is_number(value)) return json_f64(value, -1e300, 1e300, &fault) > above;
+    return json_bool(value, &fault);
+}
+
+void family_tell(struct family_reader *reader, const struct decoder *decoder)
+{
+    if (!reader->warn) return;
+    for (size_t i = 0; i < sizeof TELLING / sizeof *TELLING; i++) {
+        struct err fault = {0};
+        const char *key = TELLING[i].key;
+        if (!json_has(reader->object, key) || has_part(decoder, TELLING[i].part)) continue;
+        struct json value = json_get(reader->object, key, &fault);
+        if (!is_on(&value, TELLING[i].above)) continue;
+        reader->warn(reader->context,
+                     arena_print(reader->arena, "%s: \"%s\" is not heeded: this %s has no %s",
+                                 reader->object->document->path, key, decoder->model_type,
+                                 TELLING[i].part));
+    }
+}
+
+void family_refuse(struct family_reader *reader, const char *model_type)
+{
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED && !reader->err->kind; i++) {
+        const char *key = REFUSED[i].key, *of = REFUSED[i].model_type;
+        if ((of && strcmp(of, model_type) != 0) || !json_has(reader->object, key)) continue;
+        struct json value = json_get(reader->object, key, reader->err);
+        if (is_refused(&value, REFUSED[i].unless, REFUSED[i].text, reader->err)) {
+            json_fail(&value, reader->err, "%s", REFUSED[i].why);
+        }
+    }
+}

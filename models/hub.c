@@ -1,0 +1,165 @@
+#include "models/hub.h"
+
+#include "core/file.h"
+
+#include <string.h>
+#include <strings.h>
+
+// Ids of the hub whose config.json has the sizes of the shipped file; fine-tuned ones have those of
+// what they were tuned from.
+static const struct {
+    const char *id, *shipped;
+} MODELS[] = {
+    {"google-bert/bert-base-uncased", "bert-base"},
+    {"bert-base-uncased", "bert-base"},
+    {"bigscience/bloom", "bloom-176b"},
+    {"bigscience/bloom-560m", "bloom-560m"},
+    {"bigscience/bloomz", "bloom-176b"},
+    {"bigscience/bloomz-560m", "bloom-560m"},
+    {"databricks/dbrx-base", "dbrx"},
+    {"databricks/dbrx-instruct", "dbrx"},
+    {"deepseek-ai/DeepSeek-R1", "deepseek-r1"},
+    {"deepseek-ai/DeepSeek-R1-0528", "deepseek-r1"},
+    {"deepseek-ai/DeepSeek-V2", "deepseek-v2"},
+    {"deepseek-ai/DeepSeek-V2-Chat", "deepseek-v2"},
+    {"deepseek-ai/DeepSeek-V2-Lite", "deepseek-v2-lite"},
+    {"deepseek-ai/DeepSeek-V2-Lite-Chat", "deepseek-v2-lite"},
+    {"deepseek-ai/DeepSeek-V3", "deepseek-v3"},
+    {"deepseek-ai/DeepSeek-V3-0324", "deepseek-v3"},
+    {"deepseek-ai/DeepSeek-V3-Base", "deepseek-v3"},
+    {"tiiuae/falcon-40b", "falcon-40b"},
+    {"tiiuae/falcon-40b-instruct", "falcon-40b"},
+    {"tiiuae/falcon-7b", "falcon-7b"},
+    {"tiiuae/falcon-7b-instruct", "falcon-7b"},
+    {"google/gemma-2b", "gemma-2b"},
+    {"google/gemma-2b-it", "gemma-2b"},
+    {"google/gemma-7b", "gemma-7b"},
+    {"google/gemma-7b-it", "gemma-7b"},
+    {"google/gemma-2-27b", "gemma-2-27b"},
+    {"google/gemma-2-27b-it", "gemma-2-27b"},
+    {"google/gemma-2-9b", "gemma-2-9b"},
+    {"google/gemma-2-9b-it", "gemma-2-9b"},
+    {"google/gemma-3-1b-it", "gemma-3-1b"},
+    {"google/gemma-3-1b-pt", "gemma-3-1b"},
+    {"zai-org/GLM-4.5", "glm-4.5"},
+    {"zai-org/GLM-4.5-Air", "glm-4.5-air"},
+    {"zai-org/GLM-4.5-Air-Base", "glm-4.5-air"},
+    {"zai-org/GLM-4.5-Base", "glm-4.5"},
+    {"EleutherAI/gpt-neox-20b", "gpt-neox-20b"},
+    {"EleutherAI/pythia-1.4b", "pythia-1.4b"},
+    {"openai/gpt-oss-120b", "gpt-oss-120b"},
+    {"openai/gpt-oss-20b", "gpt-oss-20b"},
+    {"openai-community/gpt2", "gpt2"},
+    {"openai-community/gpt2-large", "gpt2-large"},
+    {"openai-community/gpt2-medium", "gpt2-medium"},
+    {"openai-community/gpt2-xl", "gpt2-xl"},
+    {"hpcai-tech/grok-1", "grok-1"},
+    {"keyfan/grok-1-hf", "grok-1"},
+    {"xai-org/grok-1", "grok-1"},
+    {"moonshotai/Kimi-K2-Base", "kimi-k2"},
+    {"moonshotai/Kimi-K2-Instruct", "kimi-k2"},
+    {"huggyllama/llama-13b", "llama-13b"},
+    {"huggyllama/llama-65b", "llama-65b"},
+    {"huggyllama/llama-7b", "llama-7b"},
+    {"meta-llama/Llama-2-13b-chat-hf", "llama-2-13b"},
+    {"meta-llama/Llama-2-13b-hf", "llama-2-13b"},
+    {"meta-llama/Llama-2-70b-chat-hf", "llama-2-70b"},
+    {"meta-llama/Llama-2-70b-hf", "llama-2-70b"},
+    {"meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"},
+    {"meta-llama/Llama-2-7b-hf", "llama-2-7b"},
+    {"meta-llama/Llama-3.1-405B", "llama-3.1-405b"},
+    {"meta-llama/Llama-3.1-405B-Instruct", "llama-3.1-405b"},
+    {"meta-llama/Llama-3.1-70B", "llama-3.1-70b"},
+    {"meta-llama/Llama-3.1-70B-Instruct", "llama-3.1-70b"},
+    {"meta-llama/Llama-3.1-8B", "llama-3.1-8b"},
+    {"meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"},
+    {"meta-llama/Llama-3.3-70B-Instruct", "llama-3.1-70b"},
+    {"meta-llama/Meta-Llama-3-70B", "llama-3-70b"},
+    {"meta-llama/Meta-Llama-3-70B-Instruct", "llama-3-70b"},
+    {"meta-llama/Meta-Llama-3-8B", "llama-3-8b"},
+    {"meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b"},
+    {"meta-llama/Meta-Llama-3.1-405B", "llama-3.1-405b"},
+    {"meta-llama/Meta-Llama-3.1-405B-Instruct", "llama-3.1-405b"},
+    {"meta-llama/Meta-Llama-3.1-70B", "llama-3.1-70b"},
+    {"meta-llama/Meta-Llama-3.1-70B-Instruct", "llama-3.1-70b"},
+    {"meta-llama/Meta-Llama-3.1-8B", "llama-3.1-8b"},
+    {"meta-llama/Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b"},
+    {"mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b"},
+    {"mistralai/Mistral-7B-v0.1", "mistral-7b"},
+    {"mistralai/Mixtral-8x22B-Instruct-v0.1", "mixtral-8x22b"},
+    {"mistralai/Mixtral-8x22B-v0.1", "mixtral-8x22b"},
+    {"mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"},
+    {"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"},
+    {"facebook/opt-1.3b", "opt-1.3b"},
+    {"microsoft/Phi-3-medium-4k-instruct", "phi-3-medium"},
+    {"microsoft/Phi-3-mini-4k-instruct", "phi-3-mini"},
+    {"Qwen/Qwen1.5-MoE-A2.7B", "qwen1.5-moe-a2.7b"},
+    {"Qwen/Qwen1.5-MoE-A2.7B-Chat", "qwen1.5-moe-a2.7b"},
+    {"Qwen/Qwen2-57B-A14B", "qwen2-57b-a14b"},
+    {"Qwen/Qwen2.5-14B", "qwen2.5-14b"},
+    {"Qwen/Qwen2.5-32B", "qwen2.5-32b"},
+    {"Qwen/Qwen2.5-72B", "qwen2.5-72b"},
+    {"Qwen/Qwen2.5-7B", "qwen2.5-7b"},
+    {"Qwen/Qwen3-14B", "qwen3-14b"},
+    {"Qwen/Qwen3-235B-A22B", "qwen3-235b-a22b"},
+    {"Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"},
+    {"Qwen/Qwen3-32B", "qwen3-32b"},
+    {"Qwen/Qwen3-8B", "qwen3-8b"},
+    {"bigcode/starcoder2-15b", "starcoder2-15b"},
+};
+
+// The shipped name of an id with its organisation, or of its last part alone; NULL when there is
+// none.
+static const char *find_id(const char *name)
+{
+    bool is_whole = strchr(name, '/') != NULL;
+    for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++) {
+        const char *id = MODELS[i].id, *slash = strrchr(id, '/');
+        if (!is_whole && slash) id = slash + 1;
+        if (strcasecmp(id, name) == 0) return MODELS[i].shipped;
+    }
+    return NULL;
+}
+
+// A shipped name in other case.
+static const char *find_shipped(struct arena *arena, const char *name)
+{
+    int count = 0;
+    const char **names = file_list_data(arena, "models/zoo", &count);
+    for (int i = 0; i < count; i++) {
+        if (strcasecmp(names[i], name) == 0) return names[i];
+    }
+    return NULL;
+}
+
+// ORG/NAME, as the hub has it: one slash, and neither a folder of this machine nor a file's name.
+static bool is_id(const char *name)
+{
+    static const char JSON[] = ".json";
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-_./";
+    const char *slash = strchr(name, '/');
+    size_t length = strlen(name);
+    bool is_file = length >= strlen(JSON) && strcmp(name + length - strlen(JSON), JSON) == 0;
+    if (!slash || slash == name || strchr(slash + 1, '/') || !slash[1]) return false;
+    return *name != '.' && *name != '~' && !is_file && strspn(name, LETTERS) == length;
+}
+
+const char *hub_model(struct arena *arena, const char *name, struct err *err)
+{
+    if (err->kind) return NULL;
+    const char *inside = arena_print(arena, "%s/config.json", name);
+    bool may_be_shipped = !strchr(name, '/');
+    if (!may_be_shipped && file_exists(name)) return file_exists(inside) ? inside : name;
+    const char *shipped = may_be_shipped ? find_shipped(arena, name) : NULL;
+    if (!shipped) shipped = find_id(name);
+    if (shipped) return shipped;
+    if (may_be_shipped && file_exists(inside)) return inside;
+    if (may_be_shipped || !is_id(name)) return name;
+    err_set(err, ERR_INPUT,
+            "%s: there is no such file, and the model of that name on the Hugging Face hub is not "
+            "shipped: download config.json from its page (https://huggingface.co/%s) and give its "
+            "path",
+            name, name);
+    return NULL;
+}

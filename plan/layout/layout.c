@@ -1,0 +1,170 @@
+#include "plan/layout/layout.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool layout_equal(const struct layout *a, const struct layout *b)
+{
+    return memcmp(a->of, b->of, sizeof a->of) == 0;
+}
+
+unsigned layout_axes_on(const struct layout *layout, enum dim dim)
+{
+    assert(dim > DIM_NONE && dim < DIM_COUNT);
+    unsigned axes = 0;
+    for (int i = 0; i < MESH_AXIS_MAX; i++) {
+        if (layout->of[i] == (int8_t)dim) axes |= 1u << i;
+    }
+    return axes;
+}
+
+unsigned layout_partial_axes(const struct layout *layout)
+{
+    unsigned axes = 0;
+    for (int i = 0; i < MESH_AXIS_MAX; i++) {
+        if (layout->of[i] < 0) axes |= 1u << i;
+    }
+    return axes;
+}
+
+static int64_t divide_up(int64_t size, int64_t by)
+{
+    return (size + by - 1) / by;
+}
+
+int64_t layout_local_size(const struct layout *layout, const struct mesh *mesh, enum dim dim,
+                          int64_t size)
+{
+    int64_t parts = 1;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (layout->of[i] == (int8_t)dim) parts *= mesh->axes[i].size;
+    }
+    return parts == 1 ? size : divide_up(size, parts);
+}
+
+int64_t layout_local_elements(const struct layout *layout, const struct mesh *mesh,
+                              const struct tensor *tensor, int64_t batch, int64_t seq)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        const struct extent *extent = &tensor->extents[i];
+        int64_t size = extent_size(extent, batch, seq);
+        elements *= layout_local_size(layout, mesh, extent->dim, size);
+    }
+    elements = density_share(tensor->density, elements);
+    return layout_local_size(layout, mesh, DIM_FLAT, elements);
+}
+
+// Whether axis a owns a more significant digit of this dim than axis b. What joins a dim later or
+// leaves it earlier must be the inner digit, else slices would not be contiguous: heads are split
+// by tp where they are made and by Ulysses' cp within that, experts by tp where its tokens are
+// whole and by the others within that; tokens leave for the experts in the order of their roles.
+static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
+{
+    const struct mesh_axis *x = &mesh->axes[a], *y = &mesh->axes[b];
+    bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD;
+    if (x->parent != y->parent) {
+        bool is_larger = axis_digit(x->parent) > axis_digit(y->parent);
+        return is_larger != (is_head || dim == DIM_EXPERT);
+    }
+    // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which. cp.0 is the
+    // inner part too, but splits the kv heads.
+    if (is_head) return x->parent == AXIS_CP ? a < b : a > b;
+    if (mesh_leaves_later(mesh, a, b)) return true;
+    return a > b && !mesh_leaves_later(mesh, b, a);
+}
+
+struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, enum dim dim,
+                          int64_t size, int rank)
+{
+    int64_t part = 0, parts = 1;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (layout->of[i] != (int8_t)dim) continue;
+        int64_t weight = 1;
+        for (int j = 0; j < mesh->axis_count; j++) {
+            bool counts = layout->of[j] == (int8_t)dim && is_outer(mesh, dim, i, j);
+            if (counts) weight *= mesh->axes[j].size;
+        }
+        part += weight * mesh_coordinate(mesh, i, rank);
+        parts *= mesh->axes[i].size;
+    }
+    int64_t each = divide_up(size, parts);
+    int64_t first = part * each < size ? part * each : size;
+    return (struct slice){first, each < size - first ? each : size - first};
+}
+
+const char *collective_name(enum collective collective)
+{
+    static const char *const NAMES[COLLECTIVE_COUNT] = {
+        "none",       "all-gather", "all-reduce", "reduce-scatter",
+        "all-to-all", "slice",      "send-recv",  "broadcast",
+    };
+    assert(collective >= 0 && collective < COLLECTIVE_COUNT);
+    return NAMES[collective];
+}
+
+// The table of the design: what one axis must do.
+static struct change axis_change(int8_t from, int8_t to)
+{
+    if (from == to) return (struct change){0};
+    assert(to >= 0 && "only a producer makes partial results");
+    enum dim from_dim = from > 0 ? (enum dim)from : DIM_NONE;
+    enum dim to_dim = (enum dim)to;
+    if (from == LAYOUT_WHOLE) return (struct change){COLLECTIVE_SLICE, 0, to_dim, DIM_NONE, 0};
+    if (from < 0 && to == LAYOUT_WHOLE) {
+        return (struct change){COLLECTIVE_ALL_REDUCE, 0, DIM_NONE, DIM_NONE, from};
+    }
+    if (from < 0) return (struct change){COLLECTIVE_REDUCE_SCATTER, 0, to_dim, DIM_NONE, from};
+    if (to == LAYOUT_WHOLE) {
+        return (struct change){COLLECTIVE_ALL_GATHER, 0, from_dim, DIM_NONE, 0};
+    }
+    return (struct change){COLLECTIVE_ALL_TO_ALL, 0, from_dim, to_dim, 0};
+}
+
+static bool is_same_change(const struct change *a, const struct change *b)
+{
+    if (a->collective != b->collective || a->combine != b->combine) return false;
+    return a->collective == COLLECTIVE_ALL_TO_ALL || a->dim == b->dim;
+}
+
+int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                  struct change changes[CHANGE_MAX])
+{
+    // Reduce-scatter before all-reduce: it makes the latter smaller.
+    static const int RANK_OF[COLLECTIVE_COUNT] = {
+        [COLLECTIVE_SLICE] = 0,      [COLLECTIVE_REDUCE_SCATTER] = 1, [COLLECTIVE_ALL_REDUCE] = 2,
+        [COLLECTIVE_ALL_TO_ALL] = 3, [COLLECTIVE_ALL_GATHER] = 4,
+    };
+    int count = 0;
+    if (layout_equal(from, to)) return 0;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        struct change change = axis_change(from->of[i], to->of[i]);
+        if (change.collective == COLLECTIVE_NONE) continue;
+        int at = 0;
+        while (at < count && !is_same_change(&changes[at], &change))
+            at++;
+        if (at < count) {
+            changes[at].axes |= 1u << i;
+            continue;
+        }
+        assert(count < CHANGE_MAX);
+        int rank = RANK_OF[change.collective];
+        for (at = count++; at > 0 && RANK_OF[changes[at - 1].collective] > rank; at--) {
+            changes[at] = changes[at - 1];
+        }
+        change.axes = 1u << i;
+        changes[at] = change;
+    }
+    return count;
+}
+
+struct layout layout_after(const struct mesh *mesh, const struct layout *from,
+                           const struct layout *to, const struct change *change)
+{
+    assert(change->axes && change->axes >> mesh->axis_count == 0);
+    struct layout layout = *from;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (change->axes >> i & 1) layout.of[i] = to->of[i];
+    }
+    return layout;
+}

@@ -1,0 +1,74 @@
+#pragma once
+#include "models/graph.h"
+#include "plan/layout/mesh.h"
+
+// A layout says, for one tensor, what each mesh axis does to it: nothing (whole on every rank of
+// the axis), split one of its dims, or hold a partial result still to be combined. One function
+// turns a difference of layouts into collectives; nothing else in the program invents
+// communication.
+//
+// A dim that several axes split is split by the outer named axis first (pp, dp, cp, tp; heads and
+// experts by tp first; within one, tp.0 before tp.1; of tokens what goes to the experts last),
+// whatever the order of ranks: each axis owns one digit of the index.
+
+enum { LAYOUT_WHOLE = 0, LAYOUT_SUM = -1, LAYOUT_MAX = -2, LAYOUT_LSE = -3 };  // partial: < 0
+
+struct layout {
+    int8_t of[MESH_AXIS_MAX];  // > 0: enum dim that the axis splits; 0 whole; < 0 partial
+};
+
+bool layout_equal(const struct layout *a, const struct layout *b);
+// The axes that split this dim, and the axes over which it is partial.
+unsigned layout_axes_on(const struct layout *layout, enum dim dim);
+unsigned layout_partial_axes(const struct layout *layout);
+// Local size of a dim: the whole divided by every axis that splits it, rounded up.
+int64_t layout_local_size(const struct layout *layout, const struct mesh *mesh, enum dim dim,
+                          int64_t size);
+// Elements one rank holds on average, of a ragged tensor those that exist; axes on DIM_FLAT divide
+// the product of the others.
+int64_t layout_local_elements(const struct layout *layout, const struct mesh *mesh,
+                              const struct tensor *tensor, int64_t batch, int64_t seq);
+
+// What a rank holds of a dim of `size`: the last ranks get less, or nothing, when it does not
+// divide.
+struct slice {
+    int64_t first, count;
+};
+struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, enum dim dim,
+                          int64_t size, int rank);
+
+enum collective {
+    COLLECTIVE_NONE,
+    COLLECTIVE_ALL_GATHER,
+    COLLECTIVE_ALL_REDUCE,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_ALL_TO_ALL,
+    COLLECTIVE_SLICE,
+    COLLECTIVE_SEND_RECV,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_COUNT
+};
+const char *collective_name(enum collective collective);
+
+// One step of a change of layout. `dim` is split before (all-gather, all-to-all) or after
+// (reduce-scatter, slice); `to_dim` the second dim of an all-to-all. `combine` is the partial's
+// operator for reductions. Order: reductions, all-to-alls, gathers; slices first, since they make
+// what follows smaller. Axes that make the same change are one collective over their product; so
+// are all-to-alls between other dims (tokens split as batch here and as seq there go to their
+// experts at once): `dim` and `to_dim` are then those of the innermost axis.
+struct change {
+    enum collective collective;
+    unsigned axes;
+    enum dim dim, to_dim;
+    int8_t combine;
+};
+enum { CHANGE_MAX = 8 };
+
+// How many changes turn `from` into `to` (0 = equal). Partial results of `from` that `to` keeps
+// partial stay as they are. Turning whole into partial is impossible (assert): a producer makes
+// those.
+int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                  struct change changes[CHANGE_MAX]);
+// The layout after one change on the way to `to`.
+struct layout layout_after(const struct mesh *mesh, const struct layout *from,
+                           const struct layout *to, const struct change *change);

@@ -1,0 +1,236 @@
+#include "plan/layout/mesh.h"
+
+#include <assert.h>
+
+enum { PART_MAX = 4 };
+
+static const char *const PART_NAMES[AXIS_COUNT][PART_MAX] = {
+#define AXIS(id, name, ...) [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3"},
+#include "plan/axes.inc"
+};
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// What the axes of a mesh are cut at: where etp and ep end among the ranks of a stage.
+struct cuts {
+    int64_t etp, ep;  // ranks up to there
+};
+
+static struct cuts cuts_of(const struct parallel *parallel)
+{
+    int64_t etp = parallel->degree[AXIS_ETP], ep = parallel->degree[AXIS_EP];
+    return (struct cuts){etp, etp * ep};
+}
+
+// Appends a piece; false when a border of the experts' mesh falls inside without dividing it.
+static bool add_pieces(struct mesh *mesh, const struct cuts *cuts, struct mesh_axis piece,
+                       int64_t *stage_ranks)
+{
+    while (piece.size > 1) {
+        int64_t end = *stage_ranks * piece.size, cut = end;
+        if (cuts->ep > *stage_ranks && cuts->ep < cut) cut = cuts->ep;
+        if (cuts->etp > *stage_ranks && cuts->etp < cut) cut = cuts->etp;
+        if (cut % *stage_ranks != 0 || end % cut != 0) return false;
+        struct mesh_axis axis = piece;
+        axis.size = (int)(cut / *stage_ranks);
+        axis.stride = mesh->rank_count;
+        axis.expert = *stage_ranks < cuts->etp  ? AXIS_ETP
+                      : *stage_ranks < cuts->ep ? AXIS_EP
+                                                : AXIS_DP;
+        if (mesh->axis_count == MESH_AXIS_MAX) return false;
+        mesh->axes[mesh->axis_count++] = axis;
+        mesh->rank_count *= axis.size;
+        piece.size /= axis.size;
+        *stage_ranks = cut;
+    }
+    return true;
+}
+
+// An axis as an inner and an outer factor.
+struct factors {
+    int inner, outer;
+    bool outer_is_replica;
+};
+
+// tp and, inside attention, Ulysses' cp split the kv heads with one factor as far as they go: tp
+// with the outer one, so that the ranks that share a kv head are neighbours; cp with the inner one,
+// so that what leaves seq for the heads are its last digits. Of dp the inner factor is the ZeRO
+// shard group, which takes cp whole.
+static struct factors factors_of(const struct parallel *parallel, enum axis axis,
+                                 int64_t kv_head_count)
+{
+    int degree = parallel->degree[axis], cp = parallel->degree[AXIS_CP];
+    bool splits_heads =
+        axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && cp > 1);
+    if (axis == AXIS_DP && parallel->zero > 0 && parallel->zero_group > 0) {
+        int group = parallel->zero_group / cp;
+        assert(parallel->zero_group % cp == 0 && degree % group == 0);
+        return (struct factors){group, degree / group, true};
+    }
+    if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1, false};
+    int64_t left = kv_head_count;
+    if (axis == AXIS_CP) left /= gcd(parallel->degree[AXIS_TP], kv_head_count);
+    int split = (int)gcd(degree, left), rest = degree / split;
+    return axis == AXIS_TP ? (struct factors){rest, split, false}
+                           : (struct factors){split, rest, false};
+}
+
+// Parts of tp are numbered from the outside (tp.0 splits the kv heads), those of the others from
+// the inside (dp.0 is the shard group, cp.0 splits the kv heads).
+static void name_parts(struct mesh *mesh)
+{
+    for (int i = 0; i < mesh->axis_count; i++) {
+        struct mesh_axis *axis = &mesh->axes[i];
+        int before = 0, after = 0;
+        for (int k = 0; k < mesh->axis_count; k++) {
+            if (k == i || mesh->axes[k].parent != axis->parent) continue;
+            *(k < i ? &before : &after) += 1;
+        }
+        assert(before + after < PART_MAX);
+        axis->part = axis->parent == AXIS_TP ? after : before;
+        bool is_alone = before + after == 0;
+        axis->name = is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
+    }
+}
+
+// When an axis leaves the tokens on the way into the experts: with the all-to-all, with the gather
+// behind it, or never.
+static int leaves_tokens(const struct mesh_axis *axis)
+{
+    return axis->expert == AXIS_EP ? 0 : axis->expert == AXIS_ETP ? 1 : 2;
+}
+
+bool mesh_leaves_later(const struct mesh *mesh, int a, int b)
+{
+    return leaves_tokens(&mesh->axes[a]) > leaves_tokens(&mesh->axes[b]);
+}
+
+// On seq the digits of cp are outside those of tp: an axis of cp must not leave before one of tp.
+// tp is on seq with sp, and inside experts where it is their data parallelism.
+static bool leaves_in_order(const struct mesh *mesh, const struct parallel *parallel)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const struct mesh_axis *cp = &mesh->axes[a];
+        if (cp->parent != AXIS_CP) continue;
+        if (parallel->cp_kind == CP_ULYSSES && cp->expert == AXIS_ETP) return false;
+        for (int b = 0; b < mesh->axis_count; b++) {
+            const struct mesh_axis *tp = &mesh->axes[b];
+            bool is_on_seq = tp->parent == AXIS_TP && (parallel->sp || tp->expert == AXIS_DP);
+            if (is_on_seq && mesh_leaves_later(mesh, b, a)) return false;
+        }
+    }
+    return true;
+}
+
+static bool build(const struct parallel *parallel, int64_t kv_head_count, struct mesh *mesh)
+{
+    struct parallel by_default;
+    parallel_default_order(&by_default);
+    const struct parallel *ordered = parallel->order_count ? parallel : &by_default;
+    struct cuts cuts = cuts_of(parallel), none = {1, 1};
+    int64_t stage_ranks = 1;
+    *mesh = (struct mesh){.rank_count = 1};
+    for (int i = 0; i < ordered->order_count; i++) {
+        enum axis axis = ordered->order[i];
+        int64_t alone = 1;
+        bool is_pipeline = axis == AXIS_PP;
+        struct factors factors = factors_of(parallel, axis, kv_head_count);
+        struct mesh_axis inner = {.parent = axis, .size = factors.inner};
+        struct mesh_axis outer = {
+            .parent = axis, .size = factors.outer, .replica = factors.outer_is_replica};
+        assert(axis_takes_ranks(axis) && parallel->degree[axis] >= 1);
+        // The experts' mesh lies over the ranks of one stage.
+        const struct cuts *at = is_pipeline ? &none : &cuts;
+        int64_t *counted = is_pipeline ? &alone : &stage_ranks;
+        if (!add_pieces(mesh, at, inner, counted) || !add_pieces(mesh, at, outer, counted)) {
+            return false;
+        }
+    }
+    if (stage_ranks % cuts.ep != 0) return false;
+    name_parts(mesh);
+    bool has_experts = cuts.ep > 1;
+    return !has_experts || leaves_in_order(mesh, parallel);
+}
+
+bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count)
+{
+    struct mesh mesh;
+    return build(parallel, kv_head_count, &mesh);
+}
+
+struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
+{
+    struct mesh mesh;
+    bool folds = build(parallel, kv_head_count, &mesh);
+    assert(folds && mesh.rank_count == parallel_rank_count(parallel));
+    (void)folds;
+    return mesh;
+}
+
+unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent)
+{
+    unsigned axes = 0;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        const struct mesh_axis *axis = &mesh->axes[i];
+        if ((axis_takes_ranks(parent) ? axis->parent : axis->expert) == parent) axes |= 1u << i;
+    }
+    return axes;
+}
+
+int mesh_size(const struct mesh *mesh, unsigned axes)
+{
+    assert(axes >> mesh->axis_count == 0);
+    int size = 1;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (axes >> i & 1) size *= mesh->axes[i].size;
+    }
+    return size;
+}
+
+int mesh_coordinate(const struct mesh *mesh, int axis, int rank)
+{
+    assert(axis >= 0 && axis < mesh->axis_count && rank >= 0 && rank < mesh->rank_count);
+    return rank / mesh->axes[axis].stride % mesh->axes[axis].size;
+}
+
+unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
+                         enum parameter_kind kind)
+{
+    unsigned axes = mesh_axes_of(mesh, AXIS_CP) | mesh_axes_of(mesh, AXIS_DP);
+    if (kind == PARAMETER_EXPERT) {
+        axes = 0;
+        for (int i = 0; i < mesh->axis_count; i++) {
+            bool is_data = mesh->axes[i].expert == AXIS_DP && mesh->axes[i].parent != AXIS_PP;
+            if (is_data) axes |= 1u << i;
+        }
+    }
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (mesh->axes[i].replica) axes &= ~(1u << i);
+    }
+    bool has_group = parallel->zero > 0 && parallel->zero_group > 0;
+    assert(kind != PARAMETER_DENSE || !has_group || mesh_size(mesh, axes) == parallel->zero_group);
+    (void)has_group;
+    return axes;
+}
+
+struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster, unsigned axes)
+{
+    assert(axes >> mesh->axis_count == 0);
+    struct route_axes group = {0}, all = {.count = mesh->axis_count};
+    for (int i = 0; i < mesh->axis_count; i++) {
+        all.sizes[i] = mesh->axes[i].size;
+        all.strides[i] = mesh->axes[i].stride;
+        if (!(axes >> i & 1)) continue;
+        group.sizes[group.count] = mesh->axes[i].size;
+        group.strides[group.count++] = mesh->axes[i].stride;
+    }
+    return route_group(cluster, &group, &all);
+}

@@ -1,0 +1,274 @@
+#include "plan/layout/strategy.h"
+
+#include <assert.h>
+
+// What tp prefers with and without sequence parallelism.
+#define TENSOR_DIMS                               \
+    {                                             \
+        DIM_HEAD, DIM_KV_HEAD, DIM_FFN, DIM_VOCAB \
+    }
+
+static const struct technique TECHNIQUES[] = {
+    {"data", AXIS_DP, {DIM_BATCH}, .tokens = DIM_BATCH},
+    {"tensor (1D)", AXIS_TP, TENSOR_DIMS, .tokens = DIM_SEQ},
+    {"tensor + sequence", AXIS_TP, TENSOR_DIMS, .otherwise = DIM_SEQ, .tokens = DIM_SEQ},
+    {"context (ring)",
+     AXIS_CP,
+     {DIM_SEQ},
+     .tokens = DIM_SEQ,
+     .splits_queries = true,
+     .streams = true},
+    {"context (all-gather)", AXIS_CP, {DIM_SEQ}, .tokens = DIM_SEQ, .splits_queries = true},
+    {"context (Ulysses)",
+     AXIS_CP,
+     {DIM_SEQ},
+     .in_attention = {DIM_HEAD, DIM_KV_HEAD},
+     .tokens = DIM_SEQ},
+    {"expert", AXIS_EP, {DIM_EXPERT}, .otherwise = DIM_NONE},
+    {"expert tensor", AXIS_ETP, {DIM_FFN}, .otherwise = DIM_NONE},
+};
+
+enum { TECHNIQUE_COUNT = sizeof TECHNIQUES / sizeof *TECHNIQUES };
+
+const struct technique *technique_table(int *count)
+{
+    *count = TECHNIQUE_COUNT;
+    return TECHNIQUES;
+}
+
+static bool is_in_force(const struct technique *technique, const struct parallel *parallel)
+{
+    switch (technique->axis) {
+    case AXIS_TP:
+        return (technique->otherwise == DIM_SEQ) == parallel->sp;
+    case AXIS_CP:
+        return technique->splits_queries == (parallel->cp_kind != CP_ULYSSES) &&
+               technique->streams == (parallel->cp_kind == CP_RING);
+    default:
+        return true;
+    }
+}
+
+const struct technique *technique_of(const struct parallel *parallel, enum axis axis)
+{
+    for (int i = 0; i < TECHNIQUE_COUNT; i++) {
+        const struct technique *technique = &TECHNIQUES[i];
+        if (technique->axis == axis && is_in_force(technique, parallel)) return technique;
+    }
+    return NULL;
+}
+
+// Whether the axis can still split a dim of this size that outer axes divided into `parts`. Sizes
+// that the workload gives (0 here) are large enough. kv heads are the dim that gets used up.
+static bool divides(int64_t size, int64_t parts, int axis_size)
+{
+    return size == 0 || size >= parts * axis_size;
+}
+
+static bool allows(const struct technique *technique, const struct block *block,
+                   const struct op *op, enum dim dim)
+{
+    if (op_rule(op->kind)->split(block, op, dim) != SPLIT_NO) return true;
+    return technique->splits_queries && op->kind == OP_ATTENTION && dim == DIM_SEQ;
+}
+
+static int64_t dim_size(const struct block *block, const struct op *op, enum dim dim)
+{
+    for (int i = 0; i < op->input_count + op->output_count; i++) {
+        int t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
+        int position = tensor_find_dim(&block->tensors[t], dim);
+        if (position >= 0) return block->tensors[t].extents[position].size;
+    }
+    return 0;
+}
+
+static bool moves_tokens(const struct op *op)
+{
+    return op->kind == OP_DISPATCH || op->kind == OP_COMBINE;
+}
+
+// A sum of gradients stands for itself, everything else for the forward op that it derives from.
+static const struct op *own_op(const struct block *block, const struct op *op)
+{
+    return op->kind == OP_ADD ? op : &block->ops[op->forward_op];
+}
+
+bool strategy_in_attention(const struct block *block, const struct op *op)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    return forward->kind == OP_ATTENTION || forward->class == OP_CLASS_ATTENTION;
+}
+
+bool strategy_in_experts(const struct block *block, const struct op *op)
+{
+    return !moves_tokens(own_op(block, op)) && op_has_dim(block, op, DIM_EXPERT);
+}
+
+// What an axis would like to split in an op, in order.
+struct wishes {
+    enum dim dims[4 * PREFER_MAX];
+    int count;
+};
+
+static void wish(struct wishes *wishes, const enum dim dims[PREFER_MAX])
+{
+    for (int i = 0; i < PREFER_MAX && dims[i]; i++)
+        wishes->dims[wishes->count++] = dims[i];
+}
+
+static struct wishes wishes_of(const struct technique *dense, const struct technique *inside,
+                               const struct block *block, const struct op *op)
+{
+    const enum dim otherwise[PREFER_MAX] = {dense->otherwise}, tokens[PREFER_MAX] = {dense->tokens};
+    struct wishes wishes = {.count = 0};
+    bool in_experts = strategy_in_experts(block, op);
+    if (in_experts && !inside) {
+        wish(&wishes, tokens);
+        return wishes;
+    }
+    if (in_experts) wish(&wishes, inside->prefers);
+    if (strategy_in_attention(block, op)) wish(&wishes, dense->in_attention);
+    wish(&wishes, dense->prefers);
+    wish(&wishes, otherwise);
+    if (moves_tokens(op)) wish(&wishes, inside ? inside->prefers : tokens);
+    return wishes;
+}
+
+// Which dim one axis takes, given how far other axes have divided each dim.
+static enum dim choose(const struct wishes *wishes, const struct technique *technique,
+                       const struct block *block, const struct op *op,
+                       const int64_t parts[DIM_COUNT], int axis_size, bool *used_up)
+{
+    for (int i = 0; i < wishes->count; i++) {
+        enum dim dim = wishes->dims[i];
+        if (!allows(technique, block, op, dim)) continue;
+        *used_up = !divides(dim_size(block, op, dim), parts[dim], axis_size);
+        return *used_up ? DIM_NONE : dim;
+    }
+    return DIM_NONE;
+}
+
+// The order in which axes take the heads: tp from the outside, then the others from the inside, so
+// that tp.0 and cp.0 take the kv heads before tp.1 and cp.1 find none left.
+static void order_axes(const struct mesh *mesh, int order[MESH_AXIS_MAX])
+{
+    int count = 0;
+    for (int i = mesh->axis_count - 1; i >= 0; i--) {
+        if (mesh->axes[i].parent == AXIS_TP) order[count++] = i;
+    }
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (mesh->axes[i].parent != AXIS_TP) order[count++] = i;
+    }
+    assert(count == mesh->axis_count);
+}
+
+struct strategy strategy_of(const struct mesh *mesh, const struct parallel *parallel,
+                            const struct block *block, const struct op *op)
+{
+    bool inherits = op->phase != PHASE_FORWARD && op->kind != OP_ADD;
+    if (inherits) op = &block->ops[op->forward_op];
+    struct strategy strategy = {{DIM_NONE}, 0};
+    int64_t parts[DIM_COUNT];
+    for (int d = 0; d < DIM_COUNT; d++)
+        parts[d] = 1;
+    int order[MESH_AXIS_MAX];
+    order_axes(mesh, order);
+    for (int n = 0; n < mesh->axis_count; n++) {
+        int i = order[n];
+        const struct mesh_axis *axis = &mesh->axes[i];
+        const struct technique *dense = technique_of(parallel, axis->parent);
+        if (!dense) continue;
+        bool is_data = axis->expert == AXIS_DP, used_up = false;
+        const struct technique *inside = is_data ? NULL : technique_of(parallel, axis->expert);
+        struct wishes wishes = wishes_of(dense, inside, block, op);
+        enum dim dim = choose(&wishes, dense, block, op, parts, axis->size, &used_up);
+        strategy.of[i] = dim;
+        strategy.used_up |= (unsigned)used_up << i;
+        parts[dim] *= axis->size;
+    }
+    return strategy;
+}
+
+bool strategy_is_keys(const struct op *op, bool output, int index)
+{
+    if (op->kind == OP_ATTENTION) return !output && index >= 1;
+    if (op->kind != OP_ATTENTION_BACKWARD) return false;
+    return output ? index >= 1 : index == 2 || index == 3;
+}
+
+// The split part of a tensor's layout under a strategy; axes that split another dim stay whole.
+// An axis on the query heads splits the kv heads as far as they go.
+static struct layout split_layout(const struct mesh *mesh, const struct strategy *strategy,
+                                  const struct tensor *tensor, bool keys)
+{
+    struct layout layout = {{0}};
+    int kv_head = tensor_find_dim(tensor, DIM_KV_HEAD), order[MESH_AXIS_MAX];
+    int64_t kv_parts = 1;
+    if (kv_head >= 0) order_axes(mesh, order);
+    for (int n = 0; n < mesh->axis_count; n++) {
+        int i = kv_head >= 0 ? order[n] : n;
+        enum dim dim = strategy->of[i];
+        if (dim == DIM_NONE || (keys && dim == DIM_SEQ)) continue;
+        if (dim == DIM_HEAD && kv_head >= 0) dim = DIM_KV_HEAD;
+        int position = dim == DIM_KV_HEAD ? kv_head : tensor_find_dim(tensor, dim);
+        if (position < 0) continue;
+        if (dim == DIM_KV_HEAD) {
+            int64_t size = tensor->extents[kv_head].size;
+            if (!divides(size, kv_parts, mesh->axes[i].size)) continue;
+            kv_parts *= mesh->axes[i].size;
+        }
+        layout.of[i] = (int8_t)dim;
+    }
+    return layout;
+}
+
+struct layout strategy_input(const struct mesh *mesh, const struct strategy *strategy,
+                             const struct block *block, const struct op *op, int input)
+{
+    assert(input >= 0 && input < op->input_count);
+    const struct tensor *tensor = &block->tensors[op->inputs[input]];
+    return split_layout(mesh, strategy, tensor, strategy_is_keys(op, false, input));
+}
+
+// Whether a split of `dim` that an output does not show leaves the output partial.
+static bool makes_partial(const struct block *block, const struct op *op, enum dim dim)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        if (tensor_find_dim(&block->tensors[op->inputs[i]], dim) < 0) continue;
+        return op_rule(op->kind)->split(block, op, dim) != SPLIT_REDUCED;
+    }
+    return false;
+}
+
+struct layout strategy_output(const struct mesh *mesh, const struct strategy *strategy,
+                              const struct block *block, const struct op *op, int output)
+{
+    assert(output >= 0 && output < op->output_count);
+    const struct tensor *tensor = &block->tensors[op->outputs[output]];
+    struct layout layout = split_layout(mesh, strategy, tensor, strategy_is_keys(op, true, output));
+    for (int i = 0; i < mesh->axis_count; i++) {
+        enum dim dim = strategy->of[i];
+        if (dim == DIM_NONE || layout.of[i] != LAYOUT_WHOLE) continue;
+        if (makes_partial(block, op, dim)) layout.of[i] = LAYOUT_SUM;
+    }
+    return layout;
+}
+
+struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *parallel,
+                                const struct tensor *tensor)
+{
+    struct layout layout = {{0}};
+    for (int i = 0; i < mesh->axis_count; i++) {
+        const struct technique *technique = technique_of(parallel, mesh->axes[i].parent);
+        if (!technique) continue;
+        enum dim dim = DIM_NONE;
+        for (int p = 0; p < PREFER_MAX && technique->prefers[p] && !dim; p++) {
+            if (tensor_find_dim(tensor, technique->prefers[p]) >= 0) dim = technique->prefers[p];
+        }
+        if (!dim && technique->otherwise && tensor_find_dim(tensor, technique->otherwise) >= 0) {
+            dim = technique->otherwise;
+        }
+        layout.of[i] = (int8_t)dim;
+    }
+    return layout;
+}

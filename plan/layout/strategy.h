@@ -1,0 +1,55 @@
+#pragma once
+#include "models/op.h"
+#include "plan/layout/layout.h"
+
+// A technique is a row: which dims an axis prefers to split, in order, and what it falls back to.
+// "Tensor parallelism" exists nowhere else in the program.
+
+enum { PREFER_MAX = 4 };
+
+struct technique {
+    const char *name;                   // "tensor (1D)", "tensor + sequence", "data"
+    enum axis axis;                     // a named axis, or a role inside experts (ep, etp)
+    enum dim prefers[PREFER_MAX];       // DIM_NONE ends the list
+    enum dim in_attention[PREFER_MAX];  // ahead of those, in the attention core
+    enum dim otherwise;   // for ops that have none of the preferred dims; DIM_NONE = whole
+    enum dim tokens;      // what it splits as the data parallelism of experts
+    bool splits_queries;  // attention gathers k and v, each rank answers its own queries
+    bool streams;         // their blocks pass by and are not kept
+};
+
+const struct technique *technique_of(const struct parallel *parallel, enum axis axis);
+const struct technique *technique_table(int *count);
+
+// What each mesh axis splits in one operator: a dim, or DIM_NONE for "all of the axis does the
+// same". Backward operators take the strategy of the forward op they derive from; sums of gradients
+// have their own. An op that has a preferred dim that cannot be split further (2 kv heads over
+// tp.1) stays whole over that axis: such axes are `used_up`, and partial gradients pass through.
+//
+// Inside experts (ops that have DIM_EXPERT) axes follow their roles there: ep and etp their own
+// rows, the rest does with tokens what its dense row says. Dispatching and combining follow the
+// tokens; where an axis has them whole (tp without sp) they already take what the experts will.
+struct strategy {
+    enum dim of[MESH_AXIS_MAX];
+    unsigned used_up;
+};
+struct strategy strategy_of(const struct mesh *mesh, const struct parallel *parallel,
+                            const struct block *block, const struct op *op);
+
+// The layouts the op needs for input i and makes for output i under a strategy.
+struct layout strategy_input(const struct mesh *mesh, const struct strategy *strategy,
+                             const struct block *block, const struct op *op, int input);
+struct layout strategy_output(const struct mesh *mesh, const struct strategy *strategy,
+                              const struct block *block, const struct op *op, int output);
+
+// Whether this input or output of attention (or of its backward) holds keys or values: they keep
+// the name seq but are read whole by every query.
+bool strategy_is_keys(const struct op *op, bool output, int index);
+// Whether the op belongs to the attention core, and whether to the experts.
+bool strategy_in_attention(const struct block *block, const struct op *op);
+bool strategy_in_experts(const struct block *block, const struct op *op);
+
+// The layout of a tensor that passes from one block to the next: what the techniques prefer for a
+// tensor with these dims, never partial, so that blocks of a kind chain.
+struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *parallel,
+                                const struct tensor *tensor);

@@ -1,0 +1,141 @@
+#include "plan/lower/lowering.h"
+
+#include <assert.h>
+#include <string.h>
+
+// What lowering asks of a block on every call, answered once.
+
+bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned classes)
+{
+    if (recompute != RECOMPUTE_SELECTIVE) return recompute == RECOMPUTE_FULL;
+    if (classes == 0) classes = 1u << OP_CLASS_ATTENTION;
+    return op->class != OP_CLASS_NONE && classes >> op->class & 1;
+}
+
+bool lowering_is_region(enum op_class class)
+{
+    return class == OP_CLASS_ATTENTION;
+}
+
+// A forward tensor is kept when backward reads it, unless it is made again in time: by an op of a
+// class whose results are dropped, or inside a region, whose results are kept for others. What
+// redone ops read and do not make themselves is kept for them.
+bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
+                     enum recompute recompute, unsigned classes)
+{
+    const struct block *block = facts->block;
+    bool *saved = ARENA_NEW(arena, bool, block->tensor_count);
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *reader = &block->ops[o];
+        bool redone = lowering_is_redone(&block->ops[reader->forward_op], recompute, classes);
+        if (o < facts->forward_op_count && !redone) continue;
+        for (int i = 0; i < reader->input_count; i++) {
+            const struct tensor *tensor = &block->tensors[reader->inputs[i]];
+            const struct op *producer = tensor->producer < 0 ? NULL : &block->ops[tensor->producer];
+            bool is_made_again = producer && lowering_is_redone(producer, recompute, classes);
+            bool is_dropped = is_made_again && !lowering_is_region(producer->class);
+            if (tensor->role != TENSOR_ACTIVATION) continue;
+            if (!is_dropped && !(redone && is_made_again)) saved[reader->inputs[i]] = true;
+        }
+    }
+    return saved;
+}
+
+static int count_readers(const struct block *block, int tensor)
+{
+    int count = 0;
+    for (int o = 0; o < block->op_count; o++) {
+        for (int i = 0; i < block->ops[o].input_count; i++) {
+            count += block->ops[o].inputs[i] == tensor;
+        }
+    }
+    return count;
+}
+
+// Products that a sum of these terms would find partial under a row split.
+static int count_products(const struct block *block, const struct block_sum *sum)
+{
+    int count = 0;
+    for (int i = 0; i < sum->input_count; i++) {
+        int producer = block->tensors[sum->inputs[i]].producer;
+        enum op_kind kind = producer >= 0 ? block->ops[producer].kind : OP_ADD;
+        count += kind == OP_CONTRACT || kind == OP_COMBINE;
+    }
+    return count;
+}
+
+// Splices the terms of a sum in the place where another sum reads it.
+static bool splice(struct block_sum *into, int at, const struct block_sum *terms)
+{
+    int count = into->input_count - 1 + terms->input_count;
+    if (count > OP_INPUT_MAX) return false;
+    struct block_sum from = *into;
+    into->input_count = 0;
+    for (int i = 0; i < from.input_count; i++) {
+        bool here = i == at;
+        int width = here ? terms->input_count : 1;
+        const int *inputs = here ? terms->inputs : &from.inputs[i];
+        memcpy(into->inputs + into->input_count, inputs, (size_t)width * sizeof *inputs);
+        into->input_count += width;
+    }
+    assert(into->input_count == count);
+    return true;
+}
+
+// A tree of forward sums becomes one sum where it joins several products (parallel attention and
+// MLP), whatever biases stand between: their partial sums are then added up before one reduction.
+static void fold_sums(const struct differentiated *facts)
+{
+    const struct block *block = facts->block;
+    for (int o = 0; o < facts->forward_op_count; o++) {
+        if (block->ops[o].kind != OP_ADD) continue;
+        struct block_sum sum = facts->sums[o];
+        int inner[OP_INPUT_MAX], inner_count = 0;
+        for (int i = 0; i < sum.input_count; i++) {
+            int t = sum.inputs[i], producer = block->tensors[t].producer;
+            bool is_inner = producer >= 0 && block->ops[producer].kind == OP_ADD &&
+                            count_readers(block, t) == 1 && !facts->is_output[t];
+            // A sum that was folded itself keeps no terms of its own.
+            if (!is_inner || facts->sums[producer].input_count == 0) continue;
+            if (splice(&sum, i, &facts->sums[producer])) inner[inner_count++] = producer, i--;
+        }
+        if (inner_count == 0 || count_products(block, &sum) < 2) continue;
+        facts->sums[o] = sum;
+        for (int i = 0; i < inner_count; i++)
+            facts->sums[inner[i]].input_count = 0;
+    }
+}
+
+void block_differentiate(struct arena *arena, const struct block *forward,
+                         struct differentiated *facts)
+{
+    *facts = (struct differentiated){.forward_op_count = forward->op_count};
+    const struct block *block = facts->block = autodiff_block(arena, forward, &facts->gradients);
+    assert(block->op_count >= forward->op_count);
+    facts->sums = ARENA_NEW(arena, struct block_sum, block->op_count);
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        memcpy(facts->sums[o].inputs, op->inputs, sizeof op->inputs);
+        facts->sums[o].input_count = op->input_count;
+    }
+    facts->is_output = ARENA_NEW(arena, bool, block->tensor_count);
+    for (int i = 0; i < block->output_count; i++)
+        facts->is_output[block->outputs[i]] = true;
+    fold_sums(facts);
+    facts->parameters = ARENA_NEW(arena, int, forward->tensor_count);
+    for (int t = 0; t < forward->tensor_count; t++) {
+        bool is_parameter = block->tensors[t].role == TENSOR_PARAMETER;
+        if (is_parameter) facts->parameters[facts->parameter_count++] = t;
+    }
+}
+
+struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph)
+{
+    struct graph_gradients *gradients = ARENA_NEW(arena, struct graph_gradients, 1);
+    gradients->block_count = graph->block_count;
+    gradients->blocks = ARENA_NEW(arena, struct differentiated, graph->block_count);
+    for (int b = 0; b < graph->block_count; b++) {
+        block_differentiate(arena, &graph->blocks[b], &gradients->blocks[b]);
+    }
+    return gradients;
+}

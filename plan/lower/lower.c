@@ -1,0 +1,407 @@
+#include "plan/lower/lower.h"
+
+#include "plan/lower/fusion.h"
+#include "plan/lower/lowering.h"
+#include "plan/passes.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Forward ops in order, then their backward, then the weight gradients, each op through
+// lowering_op; around them what a block has to do as a whole: its borders, redone work, and the
+// storage layouts of its parameters (ZeRO).
+
+struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts)
+{
+    return ARENA_NEW(arena, struct op_layouts, facts->block->op_count);
+}
+
+static struct lowering start(struct arena *arena, const struct lower_request *request,
+                             struct differentiated *made)
+{
+    const struct differentiated *facts = request->differentiated;
+    if (!facts) {
+        block_differentiate(arena, request->block, made);
+        facts = made;
+    }
+    const struct block *block = facts->block;
+    unsigned data = mesh_axes_of(request->mesh, AXIS_DP);
+    struct lowering low = {
+        .arena = arena,
+        .request = request,
+        .facts = facts,
+        .block = block,
+        .mesh = request->mesh,
+        .batch = (int64_t)request->parallel->micro_batch * mesh_size(request->mesh, data),
+        .layouts = request->layouts ? request->layouts : lower_layouts(arena, facts),
+        .places = ARENA_NEW(arena, struct place, block->tensor_count),
+        .program = ARENA_NEW(arena, struct block_program, 1),
+        .instr_capacity = block->op_count + block->op_count / 4 + 16,
+        .buffer_capacity = 2 * block->tensor_count + 16,
+        .group = 1,
+    };
+    low.saved =
+        lowering_saved(arena, facts, request->recompute, request->parallel->recompute_classes);
+    low.program->block = block;
+    low.program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
+    low.program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
+    low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
+    for (int t = 0; t < block->tensor_count; t++)
+        lowering_forget(&low, t);
+    for (int i = 0; i < 2; i++) {
+        low.program->inputs[i] = low.program->input_gradients[i] = -1;
+        low.program->outputs[i] = low.program->output_gradients[i] = -1;
+    }
+    return low;
+}
+
+// Parameters and ids lie as their first reader needs them, block inputs as the block before left
+// them.
+static void place_sources(struct lowering *low)
+{
+    const struct block *block = low->block;
+    for (int i = 0; i < block->input_count; i++) {
+        int t = block->inputs[i];
+        struct layout layout =
+            strategy_boundary(low->mesh, low->request->parallel, &block->tensors[t]);
+        low->program->inputs[i] = lowering_buffer(low, t, &layout);
+        lowering_set_home(low, t, low->program->inputs[i]);
+    }
+    for (int o = 0; o < low->facts->forward_op_count; o++) {
+        const struct op *op = &block->ops[o];
+        const struct op_layouts *layouts = lowering_layouts(low, o);
+        for (int i = 0; i < op->input_count; i++) {
+            int t = op->inputs[i];
+            if (block->tensors[t].producer >= 0 || low->places[t].home >= 0) continue;
+            lowering_set_home(low, t, lowering_buffer(low, t, &layouts->inputs[i]));
+        }
+    }
+}
+
+static bool is_decayed(const struct block *block, int tensor, int forward_op_count)
+{
+    for (int o = 0; o < forward_op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind != OP_CONTRACT && op->kind != OP_GATHER) continue;
+        for (int i = 0; i < op->input_count; i++) {
+            if (op->inputs[i] == tensor) return true;
+        }
+    }
+    return false;
+}
+
+static void list_parameters(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    program->parameter_count = low->facts->parameter_count;
+    program->parameters = ARENA_NEW(low->arena, struct parameter, program->parameter_count);
+    for (int i = 0; i < program->parameter_count; i++) {
+        int t = low->facts->parameters[i];
+        const struct tensor *tensor = &low->block->tensors[t];
+        struct layout layout = lowering_home_layout(low, t);
+        program->parameters[i] = (struct parameter){
+            .tensor = t,
+            .tie = tensor->tie,
+            .tensor_count = 1,
+            .elements = layout_local_elements(&layout, low->mesh, tensor, 1, 1),
+            .kind = tensor_find_dim(tensor, DIM_EXPERT) >= 0 ? PARAMETER_EXPERT : PARAMETER_DENSE,
+            .decayed = is_decayed(low->block, t, low->facts->forward_op_count),
+            .layout = layout,
+        };
+        const struct parameter *parameter = &program->parameters[i];
+        program->parameter_elements += parameter->elements;
+        bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
+        if (!parameter->decayed || parameter->tie || is_router) continue;
+        program->linear_elements += parameter->elements;
+        program->linear_count++;
+    }
+}
+
+static unsigned shard_axes(const struct lowering *low, enum parameter_kind kind)
+{
+    return mesh_shard_axes(low->mesh, low->request->parallel, kind);
+}
+
+// The block's parameters of a kind or their gradients as one flat buffer, whole on every rank,
+// partial, or split over the axes that ZeRO shards.
+static struct layout flat_layout(const struct lowering *low, enum parameter_kind kind, int8_t of)
+{
+    unsigned axes = shard_axes(low, kind);
+    struct layout layout = {{0}};
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        if (axes >> i & 1) layout.of[i] = of;
+    }
+    return layout;
+}
+
+static int64_t flat_bytes(const struct lowering *low, enum parameter_kind kind)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < low->program->parameter_count; i++) {
+        const struct parameter *parameter = &low->program->parameters[i];
+        if (parameter->kind == kind) elements += parameter->elements;
+    }
+    return elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
+}
+
+// Whether micro-batches find the weights (ZeRO 3) or leave their gradients (2 and 3) in shards.
+static bool is_sharded(const struct lowering *low, int zero, enum parameter_kind kind)
+{
+    const struct parallel *parallel = low->request->parallel;
+    if (zero == 2 && parallel->accumulates) return false;
+    return parallel->zero >= zero && shard_axes(low, kind) != 0;
+}
+
+// Without the combine pass each parameter is a collective of its own.
+static void change_each(struct lowering *low, enum parameter_kind kind, const struct layout *before,
+                        const struct layout *after)
+{
+    for (int i = 0; i < low->program->parameter_count; i++) {
+        const struct parameter *parameter = &low->program->parameters[i];
+        if (parameter->kind != kind) continue;
+        int64_t bytes = parameter->elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
+        lowering_flat_change(low, bytes, before, after);
+    }
+}
+
+static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
+{
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        enum parameter_kind of = (enum parameter_kind)kind;
+        int64_t bytes = flat_bytes(low, of);
+        if (bytes == 0 || !is_sharded(low, zero, of)) continue;
+        struct layout before = flat_layout(low, of, from), after = flat_layout(low, of, to);
+        if (pass_is_on(low->request->parallel, PASS_COMBINE)) {
+            lowering_flat_change(low, bytes, &before, &after);
+        } else {
+            change_each(low, of, &before, &after);
+        }
+    }
+}
+
+// Stored split, computed with whole.
+static void gather_parameters(struct lowering *low)
+{
+    change_flat(low, 3, DIM_FLAT, LAYOUT_WHOLE);
+}
+
+// Made partial, stored split.
+static void scatter_gradients(struct lowering *low)
+{
+    change_flat(low, 2, LAYOUT_SUM, DIM_FLAT);
+}
+
+static void begin_phase(struct lowering *low, enum phase phase)
+{
+    low->phase = phase;
+    low->program->phase_first[phase] = low->program->instr_count;
+}
+
+static void lower_forward(struct lowering *low)
+{
+    const struct block *block = low->block;
+    begin_phase(low, PHASE_FORWARD);
+    gather_parameters(low);
+    for (int o = 0; o < low->facts->forward_op_count; o++)
+        lowering_op(low, o);
+    // The head's outputs are the loss of each token: nobody needs those elsewhere.
+    for (int i = 0; i < block->output_count; i++) {
+        int t = block->outputs[i];
+        struct layout layout = lowering_home_layout(low, t);
+        if (block->role != BLOCK_HEAD) {
+            layout = strategy_boundary(low->mesh, low->request->parallel, &block->tensors[t]);
+        }
+        low->program->outputs[i] = lowering_read(low, t, &layout);
+        lowering_set_home(low, t, low->program->outputs[i]);
+        int64_t bytes = low->program->buffers[low->program->outputs[i]].bytes;
+        // A prediction module and the head are never on two stages.
+        bool is_sent = block->role != BLOCK_HEAD && !block->mtp;
+        if (is_sent) low->program->output_bytes += bytes;
+        low->program->output_layout = layout;
+    }
+}
+
+// From here on a forward tensor is either kept, as it was made and as it was moved, or has to be
+// made again. Of what is kept only the layouts that backward reads are saved: lowering_memory.
+static void forget_forward(struct lowering *low)
+{
+    for (int t = 0; t < low->block->tensor_count; t++) {
+        bool is_activation = low->block->tensors[t].role == TENSOR_ACTIVATION;
+        if (is_activation && !low->saved[t]) lowering_forget(low, t);
+    }
+}
+
+static bool is_redone(const struct lowering *low, const struct op *op)
+{
+    const struct lower_request *request = low->request;
+    return lowering_is_redone(op, request->recompute, request->parallel->recompute_classes);
+}
+
+static void make_inputs_again(struct lowering *low, int index);
+
+static void redo(struct lowering *low, int index)
+{
+    make_inputs_again(low, index);
+    low->recompute = true;
+    lowering_op(low, index);
+    low->recompute = false;
+}
+
+// Runs the op whose result was dropped once more, or the whole region that it belongs to.
+static void make_again(struct lowering *low, int tensor)
+{
+    const struct block *block = low->block;
+    int producer = block->tensors[tensor].producer;
+    if (low->places[tensor].home >= 0) return;
+    assert(producer >= 0 && is_redone(low, &block->ops[producer]));
+    enum op_class class = block->ops[producer].class;
+    if (!lowering_is_region(class)) return redo(low, producer);
+    for (int o = 0; o < low->facts->forward_op_count; o++) {
+        if (block->ops[o].class == class) redo(low, o);
+    }
+}
+
+static void make_inputs_again(struct lowering *low, int index)
+{
+    const struct op *op = &low->block->ops[index];
+    bool is_sum = op->kind == OP_ADD;
+    const int *inputs = is_sum ? low->facts->sums[index].inputs : op->inputs;
+    int count = is_sum ? low->facts->sums[index].input_count : op->input_count;
+    for (int i = 0; i < count; i++) {
+        if (low->block->tensors[inputs[i]].role == TENSOR_ACTIVATION) make_again(low, inputs[i]);
+    }
+}
+
+// A block redone whole is a group of its own: a gathered copy made in it is not kept for the weight
+// gradients, which would hold it for the length of the block.
+static void redo_whole(struct lowering *low)
+{
+    if (low->request->recompute != RECOMPUTE_FULL) return;
+    low->recompute = true;
+    low->group++;
+    for (int o = 0; o < low->facts->forward_op_count; o++)
+        lowering_op(low, o);
+    low->recompute = false;
+    low->group++;
+}
+
+static void place_output_gradients(struct lowering *low)
+{
+    for (int i = 0; i < low->block->output_count; i++) {
+        int gradient = low->facts->gradients.of_output[i];
+        struct layout layout = lowering_home_layout(low, low->block->outputs[i]);
+        low->program->output_gradients[i] = lowering_buffer(low, gradient, &layout);
+        lowering_set_home(low, gradient, low->program->output_gradients[i]);
+    }
+}
+
+static void lower_backward(struct lowering *low)
+{
+    const struct block *block = low->block;
+    begin_phase(low, PHASE_BACKWARD);
+    low->group++;
+    place_output_gradients(low);
+    forget_forward(low);
+    gather_parameters(low);
+    redo_whole(low);
+    bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
+    for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
+        // As late as can be, so that little else is alive beside it: for a weight gradient beside
+        // the input gradient of the same op, after which it may run.
+        if (is_selective) make_inputs_again(low, o);
+        if (block->ops[o].phase == PHASE_BACKWARD) lowering_op(low, o);
+    }
+    for (int i = 0; i < block->input_count; i++) {
+        int gradient = low->facts->gradients.of_input[i];
+        if (gradient < 0) continue;
+        struct layout layout =
+            strategy_boundary(low->mesh, low->request->parallel, &block->tensors[block->inputs[i]]);
+        low->program->input_gradients[i] = lowering_read(low, gradient, &layout);
+    }
+}
+
+// What is left partial is summed once a step, by whoever runs the program. ZeRO has reduced the
+// rest, except where an axis of the shard group splits the parameter itself (sinks under Ulysses).
+static void record_gradients(struct lowering *low)
+{
+    for (int i = 0; i < low->program->parameter_count; i++) {
+        struct parameter *parameter = &low->program->parameters[i];
+        int gradient = low->facts->gradients.of_parameter[parameter->tensor];
+        unsigned sharded =
+            is_sharded(low, 2, parameter->kind) ? shard_axes(low, parameter->kind) : 0;
+        assert(gradient >= 0);
+        struct layout made = lowering_home_layout(low, gradient);
+        unsigned partial = layout_partial_axes(&made);
+        for (int a = 0; a < low->mesh->axis_count; a++) {
+            assert((partial >> a & 1) || made.of[a] == parameter->layout.of[a]);
+            if (made.of[a] > 0) sharded &= ~(1u << a);
+        }
+        assert((partial & sharded) == sharded);
+        parameter->gradient_partial_axes = partial & ~sharded;
+    }
+}
+
+static void lower_weights(struct lowering *low)
+{
+    begin_phase(low, PHASE_WEIGHT);
+    for (int o = low->facts->forward_op_count; o < low->block->op_count; o++) {
+        if (low->block->ops[o].phase == PHASE_WEIGHT) lowering_op(low, o);
+    }
+    scatter_gradients(low);
+    low->program->phase_first[PHASE_COUNT] = low->program->instr_count;
+    record_gradients(low);
+}
+
+struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
+                                     const struct block_program *whole)
+{
+    enum { INSTRS_FIRST = 8 };
+    assert(whole->phase_first[PHASE_WEIGHT] > whole->phase_first[PHASE_BACKWARD]);
+    struct lowering low = {
+        .arena = arena,
+        .request = request,
+        .block = whole->block,
+        .mesh = request->mesh,
+        .program = ARENA_NEW(arena, struct block_program, 1),
+        .instr_capacity = INSTRS_FIRST,
+        .buffer_capacity = 2 * INSTRS_FIRST,
+    };
+    struct block_program *program = low.program;
+    program->block = whole->block;
+    program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
+    program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
+    low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
+    program->parameter_count = whole->parameter_count;
+    program->parameters = lowering_grown(arena, whole->parameters, whole->parameter_count,
+                                         whole->parameter_count, sizeof *program->parameters);
+    begin_phase(&low, PHASE_FORWARD);
+    gather_parameters(&low);
+    begin_phase(&low, PHASE_BACKWARD);
+    gather_parameters(&low);
+    begin_phase(&low, PHASE_WEIGHT);
+    scatter_gradients(&low);
+    program->phase_first[PHASE_COUNT] = program->instr_count;
+    for (int i = 0; i < program->parameter_count; i++) {
+        struct parameter *parameter = &program->parameters[i];
+        if (!is_sharded(&low, 2, parameter->kind)) continue;
+        parameter->gradient_partial_axes &= ~shard_axes(&low, parameter->kind);
+    }
+    return program;
+}
+
+struct block_program *lower_block(struct arena *arena, const struct lower_request *request)
+{
+    assert(request->seq_len > 0 && request->parallel->micro_batch > 0);
+    struct differentiated made;
+    struct lowering low = start(arena, request, &made);
+    place_sources(&low);
+    list_parameters(&low);
+    lowering_weights(&low);
+    lower_forward(&low);
+    lower_backward(&low);
+    lower_weights(&low);
+    if (pass_is_on(request->parallel, PASS_EARLY_STOP)) lowering_stop_early(&low);
+    if (pass_is_on(request->parallel, PASS_FUSION)) fusion_mark(arena, low.program);
+    lowering_memory(&low);
+    return low.program;
+}

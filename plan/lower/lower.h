@@ -1,0 +1,195 @@
+#pragma once
+#include "models/autodiff.h"
+#include "plan/layout/strategy.h"
+
+// Lowering one block for one micro-batch: operators with local shapes, the collectives between
+// them, what stays alive for backward. No shape, byte count, flop count or collective is computed
+// anywhere else. The result depends on the block; of the mesh on the parents, roles and order of
+// its axes and on their sizes, except that of axes that split the batch alone only whether there
+// are any; on sp, the kind of context parallelism, micro-batch, ZeRO 2 and 3 or not, recompute and
+// its classes, sequence, precision, imbalance and capacity of experts, and the passes fusion and
+// combine; and is memoised on exactly those.
+//
+// Conventions. Tensors are kept in the layout in which they were produced; a copy in another layout
+// is made once a phase group (forward; redone forward; backward with weight) and shared there. What
+// an all-to-all made is kept for backward as well, beside the original where backward reads both:
+// what is saved is what backward reads of what forward made. An all-reduce works in place. Sums of
+// several row-parallel products are added up before their one reduction, also where biases stand
+// between them. Activations of fp8 and fp4 runs are counted in two bytes; of those that
+// narrow products read block_program tells how many. Gradients of block outputs
+// arrive in the layout of the output.
+
+struct buffer {  // a local tensor
+    int tensor;  // in the differentiated block; -1: a flat buffer or scratch
+    int64_t bytes;
+    struct layout layout;  // after its last writer
+    int birth, death;  // instructions [birth, death) in block_program order; saved ones live from
+                       // forward to backward
+    bool saved;
+    bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
+                    // the model state and ZeRO count those, the sums of this program do not
+};
+
+struct instr {
+    enum phase phase;
+    bool recompute;  // forward work repeated in PHASE_BACKWARD
+    // compute: collective == COLLECTIVE_NONE
+    int op;  // in the differentiated block; of a collective: -1, or the op whose
+             // inner tensor it reduces
+    enum op_kind kind;
+    double flop;
+    int64_t read_bytes, write_bytes;
+    int kernel;  // 0: begins a kernel; else 1 + the instruction that began the kernel it is part of
+    int64_t kept_bytes;  // of those read and written, what a fused kernel keeps in registers
+    struct gemm gemm;    // contractions
+    int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
+    bool causal, chunked;
+    int merge;  // see struct op; instructions that may be one kernel
+    // communication
+    enum collective collective;
+    unsigned axes;
+    enum axis parent;  // of the axes: the stream it runs on
+    int8_t combine;
+    int64_t bytes;   // the whole payload: gathered result of an all-gather, buffer of an
+                     // all-reduce, input of a reduce-scatter, fuller of the two
+                     // local buffers of an all-to-all, message of a send; a streamed
+                     // one moves stream_steps parts of 1 / ranks of it
+    bool parameter;  // payload is a parameter or its gradient (ZeRO 3), not an activation
+    int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
+    int input_count, output_count;
+    enum dim dim, to_dim;  // of the change of layout, see struct change
+    bool streamed;         // blocks of the payload pass round the axis while their reader works on
+                           // them (ring attention): never whole in memory
+    int stream_steps;      // of a streamed one: neighbour exchanges, at most ranks - 1
+    bool ragged;           // payload or work depends on routing; the sizes here are those of the
+                           // fullest rank, expert_imbalance times the mean
+    int inner;             // n-th inner exchange (1 ..) of `op`, which stands before it: the
+                           // vocabulary-parallel loss reduces max, sum of exponentials and target
+                           // logit between its own steps; a dispatch gathers the counts of its rows
+};
+
+struct parameter {  // one of the block's parameters as one rank holds it
+    int tensor;
+    const char *tie;
+    int64_t elements;  // local under the compute layout (over tp; never over dp)
+    int tensor_count;  // 1; more where one entry stands for several parameters
+    unsigned
+        gradient_partial_axes;  // mesh axes whose ranks hold parts of the gradient at the end of
+                                // the step (ZeRO 2 and 3 have reduced the shard axes by then)
+    enum parameter_kind kind;   // says which axes store it
+    bool decayed;               // by weight decay: matrices and tables, no biases and norms
+    struct layout layout;
+};
+
+// A matrix as the stack stores it: those of contractions that it merges are one, and those of a
+// rank's experts are one of this size each.
+struct weight {
+    enum parameter_kind kind;
+    int merge;         // see struct op; 0: a product of its own
+    enum dim last;     // up and down of an MLP have as many elements, but not one shape
+    int64_t elements;  // local, of all its experts
+    int expert_count;  // local; 1 of what is no expert
+};
+
+struct block_program {
+    const struct block *block;  // differentiated
+    struct instr *instrs;
+    int instr_count;
+    int phase_first[PHASE_COUNT + 1];  // instructions of a phase are contiguous
+    struct buffer *buffers;
+    int buffer_count;
+    struct parameter *parameters;
+    int parameter_count;
+    int64_t parameter_elements;  // sum over parameters
+    struct weight *weights;      // the matrices and tables among them, but the router's
+    int weight_count;
+    int64_t linear_elements;  // of those that plain products read, neither the router's nor
+    int linear_count;         // tied ones: what fp8 and fp4 quantise
+    int64_t saved_bytes;      // alive from the end of forward to backward, one micro-batch;
+                              // block inputs count here, block outputs in the next block
+    // The same by the class of the operator that made it (enum op_class); what came in from the
+    // block before is of no class.
+    int64_t class_saved_bytes[OP_CLASS_COUNT];
+    // Of those what weight gradients of the plain products read, alone and beside others: where
+    // such products are narrow, that is kept as they read it.
+    int64_t weight_read_bytes, shared_read_bytes;
+    int64_t forward_transient_bytes;  // peak above saved while forward runs
+    int64_t
+        backward_transient_bytes;  // peak above saved while backward runs (recomputed included),
+                                   // each weight gradient right after its input gradient
+    int64_t score_bytes;  // of the largest scores that a softmax reads; 0: attention is fused
+    int64_t beside_logits_bytes;  // of a head: the same for either, without the logits and their
+                                  // gradient, of which software keeps more or fewer copies
+    int64_t output_bytes;         // block outputs as sent to the next stage
+    struct layout output_layout;
+    int64_t held_bytes;              // alive between B and W where a schedule parts them
+    int64_t parted_transient_bytes;  // there: the larger of the peak above saved while B runs and
+                                     // above held while W runs
+    // Buffers that cross the border: what neighbours and the executor hand in and take out.
+    int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // -1: none
+};
+
+// A block with its backward pass and the questions lowering would ask again on every call; made
+// once a graph.
+struct block_sum {  // of an OP_ADD
+    int inputs[OP_INPUT_MAX];
+    int input_count;  // 0: folded into the sum that reads it
+};
+struct differentiated {
+    const struct block *block;  // the forward block with the backward pass appended
+    struct block_gradients gradients;
+    int forward_op_count;
+    struct block_sum *sums;  // by op
+    bool *is_output;         // by tensor
+    int *parameters;         // tensors, in order
+    int parameter_count;
+};
+struct graph_gradients {
+    struct differentiated *blocks;  // by block kind
+    int block_count;
+};
+void block_differentiate(struct arena *arena, const struct block *forward,
+                         struct differentiated *facts);
+struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph);
+
+// The layouts that the ops of one block need and make on one mesh, found as they are asked for:
+// they depend neither on micro-batch nor on what is redone, so that a search shares them among all
+// of these. Good for one mesh (strides and the size of data parallelism apart), sp and kind of
+// context parallelism.
+struct op_layouts;
+struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts);
+
+struct lower_request {
+    const struct block *block;  // forward
+    const struct mesh *mesh;
+    const struct parallel *parallel;
+    enum recompute recompute;  // of this block (recompute_layers makes some differ)
+    int64_t seq_len;
+    enum precision precision;
+    double expert_imbalance, capacity_factor;  // see struct workload; 0 = 1 and dropless
+    bool merge_contractions;                   // the stack runs q,k,v and gate,up as one GEMM
+    double dropout_ratio;
+    const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
+    struct op_layouts *layouts;                   // NULL: made here
+};
+struct block_program *lower_block(struct arena *arena, const struct lower_request *request);
+
+// The instructions as autograd runs them, in `arena`: forward, then each of backward followed by
+// the weight gradients that can be made from then on. Schedules that part B and W run them in
+// program order.
+int *lower_fused_order(struct arena *arena, const struct block_program *program);
+// By buffer: the class of the operator that made it in forward (class_saved_bytes), in `arena`.
+enum op_class *lower_classes(struct arena *arena, const struct block_program *program);
+
+// What ZeRO 2 and 3 add to `whole`, the same block lowered with less: the gathering and scattering
+// of its parameters in the phases where lower_block puts them, and the parameters as their
+// gradients are left. All else of a block with work in B is the same with and without, for these
+// buffers are external; where gathering alone makes B a task (an embedding) it is not. Of `whole`
+// only block, phases and parameters are read; with the combine pass they may be sums of like ones.
+// The program has no other instructions; it lives in `arena`.
+struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
+                                     const struct block_program *whole);
+
+// Of an element in memory, in a run of this precision: fp8 and fp4 are formats of matrix products,
+// tensors between them stay in 16 bits.
+int64_t lower_element_bytes(enum element element, enum precision precision);

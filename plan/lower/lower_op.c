@@ -1,0 +1,342 @@
+#include "plan/lower/lowering.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// One operator: bring the inputs into the layouts its strategy needs, write the instruction, place
+// the outputs.
+
+// Backward work whose partial results join others that are partial alike: the undoing of a
+// repetition, and on the way back from experts what goes to the tokens and through the router.
+static bool passes_on(const struct block *block, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_REDUCE:
+    case OP_DISPATCH_BACKWARD:
+    case OP_ROUTE_BACKWARD:
+        return true;
+    case OP_CONTRACT:
+        return op_has_dim(block, op, DIM_GATE);
+    default:
+        return false;
+    }
+}
+
+// Axes over which partial inputs may stay partial and make the outputs partial: all backward work
+// is linear in the gradient. Done where it saves communication: parameter gradients are reduced
+// once a step anyway, over used-up axes (kv heads) nothing else would need the whole before the
+// next contraction, and the sum over the chosen experts is smaller than their rows.
+static unsigned linear_axes(const struct lowering *low, const struct op *op,
+                            const struct strategy *strategy)
+{
+    if (op->phase == PHASE_FORWARD) return 0;
+    if (op->phase != PHASE_WEIGHT && !passes_on(low->block, op)) return strategy->used_up;
+    unsigned axes = 0;
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        if (strategy->of[i] == DIM_NONE) axes |= 1u << i;
+    }
+    return axes;
+}
+
+// Backward has the strategies of forward, a sum of gradients its own.
+const struct op_layouts *lowering_layouts(struct lowering *low, int index)
+{
+    struct op_layouts *layouts = &low->layouts[index];
+    if (layouts->known) return layouts;
+    const struct op *op = &low->block->ops[index];
+    layouts->strategy = strategy_of(low->mesh, low->request->parallel, low->block, op);
+    for (int i = 0; i < op->input_count; i++)
+        layouts->inputs[i] = strategy_input(low->mesh, &layouts->strategy, low->block, op, i);
+    for (int i = 0; i < op->output_count; i++)
+        layouts->outputs[i] = strategy_output(low->mesh, &layouts->strategy, low->block, op, i);
+    layouts->known = true;
+    return layouts;
+}
+
+// Partial sums of `home` over `axes` kept in what is wanted; returns the axes that were kept.
+static unsigned keep_partial(const struct layout *home, unsigned axes, struct layout *want)
+{
+    unsigned kept = layout_partial_axes(home) & axes;
+    for (int i = 0; kept >> i; i++) {
+        if (!(kept >> i & 1)) continue;
+        assert(want->of[i] == LAYOUT_WHOLE);
+        want->of[i] = home->of[i];
+    }
+    return kept;
+}
+
+// Local extents, from the tensors as the instruction reads and writes them; 0 for other dims. Keys
+// of attention have the name seq: they count as kv_seq.
+static void local_sizes(const struct lowering *low, const struct op *op, const struct instr *instr,
+                        int64_t size[DIM_COUNT])
+{
+    memset(size, 0, DIM_COUNT * sizeof *size);
+    for (int i = 0; i < instr->input_count + instr->output_count; i++) {
+        bool output = i >= instr->input_count;
+        int index = output ? i - instr->input_count : i;
+        int b = output ? instr->outputs[index] : instr->inputs[index];
+        const struct buffer *buffer = &low->program->buffers[b];
+        const struct tensor *tensor = &low->block->tensors[buffer->tensor];
+        bool keys = strategy_is_keys(op, output, index);
+        for (int e = 0; e < tensor->rank; e++) {
+            enum dim dim = tensor->extents[e].dim;
+            enum dim as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;
+            if (size[as]) continue;
+            int64_t whole = extent_size(&tensor->extents[e], low->batch, low->request->seq_len);
+            size[as] = layout_local_size(&buffer->layout, low->mesh, dim, whole);
+        }
+    }
+}
+
+static void count_traffic(const struct lowering *low, struct instr *instr)
+{
+    int64_t written = 0, read = 0;
+    for (int i = 0; i < instr->output_count; i++)
+        written += low->backing[instr->outputs[i]].whole_bytes;
+    for (int i = 0; i < instr->input_count; i++) {
+        bool again = false;
+        for (int j = 0; j < i; j++)
+            again = again || instr->inputs[j] == instr->inputs[i];
+        int64_t bytes = low->backing[instr->inputs[i]].whole_bytes;
+        // A lookup reads the rows it writes, not the table.
+        if (instr->kind == OP_GATHER && i == 1 && bytes > written) bytes = written;
+        if (!again) read += bytes;
+    }
+    // A renaming is a view, and so is its undoing.
+    bool renames = instr->kind == OP_EXPAND || instr->kind == OP_REDUCE;
+    if (renames && read == written) {
+        instr->flop = 0;
+        return;
+    }
+    instr->read_bytes = read;
+    instr->write_bytes = written;
+}
+
+// How many more rows than the mean the fullest of the ragged operands has; 0 = none is ragged.
+static double room_of(const struct lowering *low, struct instr *instr)
+{
+    double most = 0;
+    for (int i = 0; i < instr->input_count + instr->output_count; i++) {
+        int b = i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
+        const struct buffer *buffer = &low->program->buffers[b];
+        if (low->block->tensors[buffer->tensor].density <= 0) continue;
+        double room = lowering_room(low, buffer->tensor, &buffer->layout);
+        instr->ragged = instr->ragged || lowering_is_ragged(low, buffer->tensor);
+        if (room > most) most = room;
+    }
+    return most;
+}
+
+static void add_rows(const struct lowering *low, const struct op *op, struct instr *instr)
+{
+    double room = room_of(low, instr);
+    if (room == 0 || room == 1) return;
+    instr->flop *= room;
+    if (op->kind != OP_CONTRACT) return;
+    const struct tensor *output = &low->block->tensors[op->outputs[0]];
+    int64_t *rows = tensor_find_dim(output, DIM_BATCH) >= 0 ? &instr->gemm.m : &instr->gemm.k;
+    *rows = (int64_t)ceil((double)*rows * room);
+    instr->flop = 2.0 * (double)instr->gemm.batch * (double)instr->gemm.m * (double)instr->gemm.n *
+                  (double)instr->gemm.k;
+}
+
+// Numbers of an instruction whose buffers are set.
+static void measure(const struct lowering *low, const struct op *op, struct instr *instr)
+{
+    int64_t size[DIM_COUNT];
+    local_sizes(low, op, instr, size);
+    instr->batch = size[DIM_BATCH];
+    instr->heads = size[DIM_HEAD];
+    instr->kv_heads = size[DIM_KV_HEAD] ? size[DIM_KV_HEAD] : size[DIM_HEAD];
+    instr->head_dim = size[DIM_HEAD_DIM];
+    instr->value_dim = size[DIM_VALUE_DIM] ? size[DIM_VALUE_DIM] : size[DIM_HEAD_DIM];
+    instr->seq = size[DIM_SEQ];
+    instr->kv_seq = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
+    instr->window = op->window;
+    instr->causal = op->causal;
+    instr->chunked = op->chunked;
+    instr->merge = low->request->merge_contractions ? op->merge : 0;
+    if (op->kind == OP_CONTRACT) instr->gemm = op_gemm(low->block, op, size);
+    instr->flop = op_rule(op->kind)->flop(low->block, op, size);
+    assert(instr->flop >= 0);
+    add_rows(low, op, instr);
+    count_traffic(low, instr);
+}
+
+static struct instr *begin(struct lowering *low, int index)
+{
+    struct instr *instr = lowering_instr(low);
+    instr->op = index;
+    instr->kind = low->block->ops[index].kind;
+    return instr;
+}
+
+// Redone work whose result was kept all the same does not become the tensor a second time.
+static void place_output(struct lowering *low, int tensor, int buffer)
+{
+    bool was_kept = low->recompute && low->saved[tensor];
+    if (!was_kept) lowering_set_home(low, tensor, buffer);
+}
+
+// Axes over which every term is partial; the sum may stay so.
+static unsigned all_partial(const struct lowering *low, const struct block_sum *sum)
+{
+    unsigned axes = ~0u;
+    for (int i = 0; i < sum->input_count; i++) {
+        struct layout home = lowering_home_layout(low, sum->inputs[i]);
+        axes &= layout_partial_axes(&home);
+    }
+    return axes;
+}
+
+static void emit_sum(struct lowering *low, int index, const int *buffers, int count, int output)
+{
+    struct instr *instr = begin(low, index);
+    instr->input_count = count;
+    memcpy(instr->inputs, buffers, (size_t)count * sizeof *buffers);
+    for (int i = 0; i < count; i++)
+        lowering_unshrink(low, buffers[i]);
+    instr->outputs[instr->output_count++] = output;
+    const struct buffer *to = &low->program->buffers[output];
+    int64_t width =
+        lowering_element_bytes(low, low->block->tensors[low->block->ops[index].outputs[0]].element);
+    instr->flop = (double)(count - 1) * (double)to->bytes / (double)width;
+    count_traffic(low, instr);
+}
+
+// Adds up the terms that are partial in the same way, so that they are reduced together. Returns
+// the buffer of their sum, or -1 when fewer than two are. `rest` gets the other terms.
+static int sum_partials(struct lowering *low, int index, const struct block_sum *sum,
+                        struct block_sum *rest)
+{
+    int buffers[OP_INPUT_MAX], count = 0;
+    struct layout shared = {{0}};
+    *rest = (struct block_sum){.input_count = 0};
+    for (int i = 0; i < sum->input_count; i++) {
+        struct layout home = lowering_home_layout(low, sum->inputs[i]);
+        bool joins = layout_partial_axes(&home) && (!count || layout_equal(&home, &shared));
+        if (joins) {
+            shared = home;
+            buffers[count++] = low->places[sum->inputs[i]].home;
+        } else {
+            rest->inputs[rest->input_count++] = sum->inputs[i];
+        }
+    }
+    if (count < 2) return -1;
+    int output = lowering_buffer(low, low->block->ops[index].outputs[0], &shared);
+    emit_sum(low, index, buffers, count, output);
+    return output;
+}
+
+static void lower_sum(struct lowering *low, int index)
+{
+    const struct op *op = &low->block->ops[index];
+    const struct block_sum *sum = &low->facts->sums[index];
+    if (sum->input_count == 0) return;
+    struct layout result = lowering_layouts(low, index)->outputs[0];
+    unsigned lazy = all_partial(low, sum);
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        if (lazy >> i & 1) result.of[i] = lowering_home_layout(low, sum->inputs[0]).of[i];
+    }
+
+    int buffers[OP_INPUT_MAX], count = 0;
+    struct block_sum rest = *sum;
+    int together = lazy ? -1 : sum_partials(low, index, sum, &rest);
+    if (together >= 0) buffers[count++] = lowering_change(low, together, &result);
+    if (together < 0) rest = *sum;
+    for (int i = 0; i < rest.input_count; i++) {
+        const struct tensor *term = &low->block->tensors[rest.inputs[i]];
+        struct layout want = {{0}};
+        for (int a = 0; a < low->mesh->axis_count; a++) {
+            // A bias has only some of the dims.
+            int8_t of = result.of[a];
+            bool has = of <= 0 || tensor_find_dim(term, (enum dim)of) >= 0;
+            want.of[a] = has ? of : LAYOUT_WHOLE;
+        }
+        buffers[count++] = lowering_read(low, rest.inputs[i], &want);
+    }
+    if (count == 1) return place_output(low, op->outputs[0], buffers[0]);
+    int output = lowering_buffer(low, op->outputs[0], &result);
+    emit_sum(low, index, buffers, count, output);
+    place_output(low, op->outputs[0], output);
+}
+
+// The reductions inside an operator that splits a dim it reduces over: scratch rows, partial over
+// the axes of that dim, made whole. The first is a maximum, the others are sums.
+static void lower_inner_reductions(struct lowering *low, int index, const struct strategy *strategy)
+{
+    const struct op *op = &low->block->ops[index];
+    const struct op_rule *rule = op_rule(op->kind);
+    if (rule->inner_reductions == 0 || op->phase != PHASE_FORWARD) return;
+    struct layout whole = lowering_layouts(low, index)->outputs[0];
+    for (int n = 1; n <= rule->inner_reductions; n++) {
+        struct layout partial = whole;
+        for (int i = 0; i < low->mesh->axis_count; i++) {
+            enum dim dim = strategy->of[i];
+            bool reduced = dim && rule->split(low->block, op, dim) == SPLIT_REDUCED;
+            if (reduced) partial.of[i] = n == 1 ? LAYOUT_MAX : LAYOUT_SUM;
+        }
+        if (layout_equal(&partial, &whole)) return;
+        int scratch = lowering_buffer(low, op->outputs[0], &partial);
+        low->program->buffers[scratch].tensor = -1;
+        lowering_change(low, scratch, &whole);
+        struct instr *instr = &low->program->instrs[low->program->instr_count - 1];
+        instr->op = index;
+        instr->inner = n;
+    }
+}
+
+// A rank learns how many rows are coming before they do. Where it has the tokens whole it counts
+// them itself. With a capacity it has to know what the sequence before its part of it chose as
+// well.
+static void exchange_counts(struct lowering *low, int index, const struct strategy *strategy)
+{
+    const struct op *op = &low->block->ops[index];
+    if (op->kind != OP_DISPATCH || !lowering_is_ragged(low, op->outputs[0])) return;
+    unsigned axes = mesh_axes_of(low->mesh, AXIS_EP);
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        if (strategy->of[i] == DIM_EXPERT) axes &= ~(1u << i);
+        if (strategy->of[i] == DIM_SEQ && low->request->capacity_factor > 0) axes |= 1u << i;
+    }
+    if (!axes) return;
+    const struct tensor *rows = &low->block->tensors[op->outputs[0]];
+    int expert = tensor_find_dim(rows, DIM_EXPERT);
+    lowering_exchange_counts(low, index, axes, rows->extents[expert].size);
+}
+
+void lowering_op(struct lowering *low, int index)
+{
+    const struct op *op = &low->block->ops[index];
+    if (op->kind == OP_ADD) return lower_sum(low, index);
+    const struct op_layouts *layouts = lowering_layouts(low, index);
+    const struct strategy *strategy = &layouts->strategy;
+    unsigned allowed = linear_axes(low, op, strategy), kept = 0;
+    int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
+    for (int i = 0; i < op->input_count; i++) {
+        struct layout want = layouts->inputs[i];
+        struct layout home = lowering_home_layout(low, op->inputs[i]);
+        if (allowed) kept |= keep_partial(&home, allowed, &want);
+        low->stream = lowering_stream(low, op, strategy, false, i);
+        inputs[i] = lowering_read(low, op->inputs[i], &want);
+        low->stream.steps = 0;
+    }
+    for (int i = 0; i < op->output_count; i++) {
+        struct layout made = layouts->outputs[i];
+        for (int a = 0; kept >> a; a++) {
+            if (kept >> a & 1) made.of[a] = LAYOUT_SUM;
+        }
+        outputs[i] = lowering_buffer(low, op->outputs[i], &made);
+        struct key_stream stream = lowering_stream(low, op, strategy, true, i);
+        if (stream.steps > 0) lowering_shrink(low, outputs[i], &stream);
+        place_output(low, op->outputs[i], outputs[i]);
+    }
+    struct instr *instr = begin(low, index);
+    instr->input_count = op->input_count;
+    instr->output_count = op->output_count;
+    memcpy(instr->inputs, inputs, (size_t)op->input_count * sizeof *inputs);
+    memcpy(instr->outputs, outputs, (size_t)op->output_count * sizeof *outputs);
+    measure(low, op, instr);
+    lower_inner_reductions(low, index, strategy);
+    exchange_counts(low, index, strategy);
+}

@@ -1,0 +1,52 @@
+#include "plan/lower/lowering.h"
+
+#include <assert.h>
+
+// The mark of the forward contraction that reads a parameter; 0: it is a product of its own.
+static int merge_of(const struct lowering *low, int tensor)
+{
+    if (!low->request->merge_contractions) return 0;
+    for (int i = 0; i < low->facts->forward_op_count; i++) {
+        const struct op *op = &low->block->ops[i];
+        if (op->kind != OP_CONTRACT) continue;
+        for (int k = 0; k < op->input_count; k++) {
+            if (op->inputs[k] == tensor) return op->merge;
+        }
+    }
+    return 0;
+}
+
+static int expert_count(const struct lowering *low, const struct tensor *tensor,
+                        const struct layout *layout)
+{
+    int expert = tensor_find_dim(tensor, DIM_EXPERT);
+    if (expert < 0) return 1;
+    int ranks = mesh_size(low->mesh, layout_axes_on(layout, DIM_EXPERT));
+    return (int)(tensor->extents[expert].size / ranks);
+}
+
+void lowering_weights(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    program->weights = ARENA_NEW(low->arena, struct weight, program->parameter_count);
+    for (int i = 0; i < program->parameter_count; i++) {
+        const struct parameter *parameter = &program->parameters[i];
+        const struct tensor *tensor = &low->block->tensors[parameter->tensor];
+        bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
+        if (!parameter->decayed || is_router) continue;
+        int merge = merge_of(low, parameter->tensor), k = 0;
+        while (k < program->weight_count && (merge == 0 || program->weights[k].merge != merge))
+            k++;
+        struct weight *weight = &program->weights[k];
+        if (k == program->weight_count) {
+            *weight = (struct weight){
+                .kind = parameter->kind,
+                .merge = merge,
+                .last = tensor->extents[tensor->rank - 1].dim,
+                .expert_count = expert_count(low, tensor, &parameter->layout),
+            };
+            program->weight_count++;
+        }
+        weight->elements += parameter->elements;
+    }
+}

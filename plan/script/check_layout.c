@@ -1,0 +1,148 @@
+#include "plan/script/checking.h"
+
+#include <string.h>
+
+// The block programs themselves: what a buffer holds follows from its tensor and layout, and what a
+// collective does from the layouts on its two sides.
+
+static bool fail(const struct checking *checking, const struct block_program *block, int buffer,
+                 const char *what)
+{
+    return err_set(checking->err, ERR_INPUT, "block %s: %s %s", block->block->name,
+                   check_buffer_name(block, buffer), what);
+}
+
+// Rows of experts and blocks that pass by have room of their own.
+static bool check_sizes(const struct checking *checking, const struct check_block *block)
+{
+    const struct program *program = checking->program;
+    const struct mesh *mesh = &program->mesh;
+    int64_t batch =
+        (int64_t)program->parallel.micro_batch * mesh_size(mesh, mesh_axes_of(mesh, AXIS_DP));
+    for (int b = 0; b < block->program->buffer_count; b++) {
+        const struct buffer *buffer = &block->program->buffers[b];
+        if (buffer->tensor < 0) continue;
+        const struct tensor *tensor = &block->program->block->tensors[buffer->tensor];
+        if (tensor->density > 0) continue;
+        int64_t bytes = lower_element_bytes(tensor->element, program->workload.precision);
+        for (int i = 0; i < tensor->rank; i++) {
+            int64_t parts = 1,
+                    size = extent_size(&tensor->extents[i], batch, program->workload.seq_len);
+            for (int a = 0; a < mesh->axis_count; a++) {
+                if (buffer->layout.of[a] == (int)tensor->extents[i].dim)
+                    parts *= mesh->axes[a].size;
+            }
+            bytes *= (size + parts - 1) / parts;
+        }
+        bool is_right = block->is_streamed[b] ? buffer->bytes <= bytes : buffer->bytes == bytes;
+        if (!is_right) return fail(checking, block->program, b, "has another size than its layout");
+    }
+    return true;
+}
+
+// Whether one axis of a collective goes from one state to the other; input in the layout of its
+// last writer, which an all-reduce in place may be.
+static bool is_change(const struct instr *instr, int from, int to)
+{
+    switch (instr->collective) {
+    case COLLECTIVE_ALL_GATHER:
+        return from > 0 && to == LAYOUT_WHOLE;
+    case COLLECTIVE_REDUCE_SCATTER:
+        return from < 0 && to > 0;
+    case COLLECTIVE_ALL_TO_ALL:
+        return from > 0 && to > 0 && from != to;
+    case COLLECTIVE_SLICE:
+        return from == LAYOUT_WHOLE && to > 0;
+    case COLLECTIVE_ALL_REDUCE:
+        return from == LAYOUT_WHOLE && to == LAYOUT_WHOLE;
+    default:
+        return false;
+    }
+}
+
+static bool check_changes(const struct checking *checking, const struct check_block *block)
+{
+    const struct block_program *program = block->program;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (!instr->collective || program->buffers[instr->inputs[0]].tensor < 0) continue;
+        const struct layout *from = &program->buffers[instr->inputs[0]].layout;
+        const struct layout *to = &program->buffers[instr->outputs[0]].layout;
+        bool is_in_place = instr->inputs[0] == instr->outputs[0];
+        bool is_right =
+            is_in_place == (instr->collective == COLLECTIVE_ALL_REDUCE) &&
+            program->buffers[instr->inputs[0]].tensor == program->buffers[instr->outputs[0]].tensor;
+        for (int a = 0; a < checking->program->mesh.axis_count; a++) {
+            bool is_moved = instr->axes >> a & 1;
+            is_right = is_right && (is_moved ? is_change(instr, from->of[a], to->of[a])
+                                             : from->of[a] == to->of[a]);
+        }
+        if (!is_right)
+            return fail(checking, program, instr->inputs[0],
+                        arena_print(checking->arena,
+                                    "has a layout that its %s does not change to "
+                                    "what is read",
+                                    collective_name(instr->collective)));
+    }
+    return true;
+}
+
+// What one block hands to the next is one tensor in one layout, both ways.
+static bool is_same(const struct block_program *a, int buffer_a, const struct block_program *b,
+                    int buffer_b)
+{
+    if (buffer_a < 0 || buffer_b < 0) return buffer_a == buffer_b;
+    const struct buffer *left = &a->buffers[buffer_a], *right = &b->buffers[buffer_b];
+    const struct tensor *x = &a->block->tensors[left->tensor];
+    const struct tensor *y = &b->block->tensors[right->tensor];
+    bool is_same = left->bytes == right->bytes && layout_equal(&left->layout, &right->layout) &&
+                   x->rank == y->rank && x->element == y->element;
+    for (int i = 0; i < x->rank && is_same; i++)
+        is_same =
+            x->extents[i].dim == y->extents[i].dim && x->extents[i].size == y->extents[i].size;
+    return is_same;
+}
+
+static const struct block_program *block_at(const struct checking *checking, int position)
+{
+    const struct program *program = checking->program;
+    for (int s = 0; s < program->shape.stage_count; s++) {
+        for (int c = 0; c < program->shape.chunk_count; c++) {
+            const struct chunk_span *span = &program->spans[s * program->shape.chunk_count + c];
+            if (position < span->first || position >= span->first + span->count) continue;
+            int block = checking->stages[s].block_at[c][position - span->first];
+            return program->blocks[block];
+        }
+    }
+    return NULL;
+}
+
+static bool check_borders(const struct checking *checking)
+{
+    for (int p = 0; p + 1 < checking->program->graph->sequence_count; p++) {
+        const struct block_program *front = block_at(checking, p),
+                                   *back = block_at(checking, p + 1);
+        if (!front || !back)
+            return err_set(checking->err, ERR_INPUT, "position %d of the model is on no stage",
+                           front ? p + 1 : p);
+        for (int k = 0; k < 2; k++) {
+            if (!is_same(front, front->outputs[k], back, back->inputs[k]))
+                return fail(checking, front, front->outputs[k] >= 0 ? front->outputs[k] : 0,
+                            "is handed on in another layout than it is taken");
+            if (!is_same(front, front->output_gradients[k], back, back->input_gradients[k]))
+                return fail(checking, back,
+                            back->input_gradients[k] >= 0 ? back->input_gradients[k] : 0,
+                            "is handed back in another layout than it is taken");
+        }
+    }
+    return true;
+}
+
+bool check_layouts(const struct checking *checking)
+{
+    for (int b = 0; b < checking->program->block_count; b++) {
+        const struct check_block *block = &checking->blocks[b];
+        if (!check_sizes(checking, block) || !check_changes(checking, block)) return false;
+    }
+    return check_borders(checking);
+}

@@ -1,0 +1,266 @@
+#include "plan/script/script.h"
+
+#include <assert.h>
+
+const char *script_kind_name(enum script_kind kind)
+{
+    static const char *const NAMES[SCRIPT_KIND_COUNT] = {
+        [SCRIPT_INSTR] = "operator",
+        [SCRIPT_SEED] = "seed",
+        [SCRIPT_ROOM] = "room for gradients",
+        [SCRIPT_COPY_OUT] = "copy out",
+        [SCRIPT_COPY_IN] = "copy in",
+        [SCRIPT_SEND] = "send",
+        [SCRIPT_RECEIVE] = "receive",
+        [SCRIPT_LOSS] = "loss",
+        [SCRIPT_SMALL_REDUCE] = "small gradients",
+        [SCRIPT_TIED_REDUCE] = "tied gradients",
+        [SCRIPT_GRADIENT_REDUCE] = "gradients",
+        [SCRIPT_NORM] = "gradient norm",
+        [SCRIPT_TRUST] = "trust ratios",
+        [SCRIPT_UPDATE] = "update",
+        [SCRIPT_PARAMETER_GATHER] = "parameters",
+    };
+    assert((unsigned)kind < SCRIPT_KIND_COUNT && NAMES[kind]);
+    return NAMES[kind];
+}
+
+static const char *instr_name(struct arena *arena, const struct script *script,
+                              const struct script_task *task)
+{
+    const struct block_program *block = script->program->blocks[task->block];
+    const struct instr *instr = &block->instrs[task->instr];
+    if (!instr->collective) return block->block->ops[instr->op].name;
+    int tensor = block->buffers[instr->inputs[0]].tensor;
+    const char *of = instr->inner > 0 ? block->block->ops[instr->op].name
+                     : tensor >= 0    ? block->block->tensors[tensor].name
+                                      : "parameters";
+    if (tensor < 0 && instr->inner == 0 && instr->collective != COLLECTIVE_ALL_GATHER)
+        of = "gradients";
+    return arena_print(arena, "%s %s", collective_name(instr->collective), of);
+}
+
+static const char *parameter_name(const struct script *script, int parameter)
+{
+    const struct script_parameter *of = &script->parameters[parameter];
+    const struct block_program *block = script->program->blocks[of->block];
+    return block->block->tensors[block->parameters[of->index].tensor].name;
+}
+
+// By the first unit of the bucket.
+static const char *step_name(struct arena *arena, const struct script *script,
+                             const struct script_task *task, const char *what)
+{
+    const struct script_unit *unit = &script->units[task->unit];
+    bool is_alone = task->kind == SCRIPT_PARAMETER_GATHER &&
+                    !script_bucket_is_flat(&script->buckets[task->bucket]);
+    int others = is_alone ? 0 : script->buckets[task->bucket].unit_count - 1;
+    const char *name = unit->parameter_count == 1 ? parameter_name(script, unit->first_parameter)
+                       : unit->kind == PARAMETER_EXPERT ? "experts"
+                                                        : "block";
+    const char *text =
+        arena_print(arena, "%s of %d.%d %s", what, unit->chunk, unit->position, name);
+    return others > 0 ? arena_print(arena, "%s and %d more", text, others) : text;
+}
+
+const char *script_task_name(struct arena *arena, const struct script *script, int task)
+{
+    static const char SLOTS[] = "FBW";
+    const struct script_task *of = &script->tasks[task];
+    const char *what =
+        of->kind == SCRIPT_INSTR ? instr_name(arena, script, of) : script_kind_name(of->kind);
+    if (of->kind >= SCRIPT_SMALL_REDUCE)
+        return of->unit < 0 ? what : step_name(arena, script, of, what);
+    return arena_print(arena, "%c%d.%d %d %s", SLOTS[of->slot_kind], of->micro_batch, of->chunk,
+                       of->position, what);
+}
+
+// Beyond the slots the numbers are those of the simulator's traces (enum engine_task), which a test
+// holds to these.
+enum {
+    NUMBER_SEND_FORWARD = TASK_KIND_COUNT,
+    NUMBER_SEND_BACKWARD,
+    NUMBER_RECEIVE_FORWARD,
+    NUMBER_RECEIVE_BACKWARD,
+    NUMBER_GRADIENT_REDUCE,
+    NUMBER_PARAMETER_GATHER,
+    NUMBER_SMALL_REDUCE,
+    NUMBER_TIED_REDUCE,
+    NUMBER_NORM,
+    NUMBER_UPDATE
+};
+
+// Buckets are counted by chunk.
+static int number_in_chunk(const struct script *script, int bucket)
+{
+    int first = bucket;
+    while (first > 0 && script->buckets[first - 1].chunk == script->buckets[bucket].chunk)
+        first--;
+    return bucket - first;
+}
+
+static struct task_id step_id(const struct script *script, const struct script_task *task)
+{
+    int chunk = task->unit >= 0 ? script->units[task->unit].chunk : 0;
+    switch (task->kind) {
+    case SCRIPT_GRADIENT_REDUCE:
+        return (struct task_id){NUMBER_GRADIENT_REDUCE, chunk,
+                                number_in_chunk(script, task->bucket)};
+    case SCRIPT_PARAMETER_GATHER:
+        return (struct task_id){NUMBER_PARAMETER_GATHER, chunk, 0};
+    case SCRIPT_SMALL_REDUCE:
+        return (struct task_id){NUMBER_SMALL_REDUCE, 0, 0};
+    case SCRIPT_TIED_REDUCE:
+        return (struct task_id){NUMBER_TIED_REDUCE, 0, 0};
+    case SCRIPT_NORM:
+    case SCRIPT_TRUST:
+        return (struct task_id){NUMBER_NORM, 0, 0};
+    default:
+        assert(task->kind == SCRIPT_UPDATE);
+        return (struct task_id){NUMBER_UPDATE, 0, 0};
+    }
+}
+
+struct task_id script_task_id(const struct script *script, int task)
+{
+    const struct script_task *of = &script->tasks[task];
+    bool is_forward = of->slot_kind == TASK_FORWARD;
+    if (of->kind >= SCRIPT_SMALL_REDUCE) return step_id(script, of);
+    int kind = (int)of->slot_kind;
+    if (of->kind == SCRIPT_SEND) kind = is_forward ? NUMBER_SEND_FORWARD : NUMBER_SEND_BACKWARD;
+    if (of->kind == SCRIPT_RECEIVE)
+        kind = is_forward ? NUMBER_RECEIVE_FORWARD : NUMBER_RECEIVE_BACKWARD;
+    return (struct task_id){kind, of->chunk, of->micro_batch};
+}
+
+// Of the fullest rank.
+static int64_t part_of(const struct script *script, int unit, unsigned axes)
+{
+    int64_t parts = mesh_size(&script->program->mesh, axes);
+    return (script->units[unit].elements + parts - 1) / parts;
+}
+
+// Of a bucket that is stored over these axes, as a whole or unit by unit.
+static int64_t bucket_part(const struct script *script, const struct script_bucket *bucket,
+                           unsigned axes)
+{
+    int64_t elements = 0, parts = mesh_size(&script->program->mesh, axes);
+    if (script_bucket_is_flat(bucket)) return (bucket->elements + parts - 1) / parts;
+    for (int i = 0; i < bucket->unit_count; i++)
+        elements += part_of(script, bucket->units[i], axes);
+    return elements;
+}
+
+static int reduce_exchanges(const struct script *script, const struct script_task *task,
+                            struct script_exchange *exchanges)
+{
+    const struct script_bucket *bucket = &script->buckets[task->bucket];
+    // What every micro-batch has scattered is left to the replicas of the shards.
+    unsigned kept = bucket->storage.gradient_axes;
+    unsigned shard = kept ? 0 : bucket->storage.optimizer_axes & bucket->reduce_axes;
+    int count = 0;
+    if (shard) {
+        exchanges[count++] = (struct script_exchange){
+            .collective = COLLECTIVE_REDUCE_SCATTER, .axes = shard, .elements = bucket->elements};
+        kept = shard;
+    }
+    if (bucket->reduce_axes & ~shard) {
+        exchanges[count++] =
+            (struct script_exchange){.collective = COLLECTIVE_ALL_REDUCE,
+                                     .axes = bucket->reduce_axes & ~shard,
+                                     .elements = bucket_part(script, bucket, kept)};
+    }
+    return count;
+}
+
+static struct script_exchange small_exchange(const struct script *script,
+                                             const struct script_task *task)
+{
+    int64_t elements = 0;
+    for (int p = -1; (p = script_next_small(script, task, p)) >= 0;) {
+        const struct script_parameter *of = &script->parameters[p];
+        int64_t part = part_of(script, of->unit, script->units[of->unit].storage.gradient_axes);
+        elements += of->elements < part ? of->elements : part;
+    }
+    return (struct script_exchange){
+        .collective = COLLECTIVE_ALL_REDUCE, .axes = task->axes, .elements = elements};
+}
+
+static struct script_exchange gather_exchange(const struct script *script,
+                                              const struct script_task *task)
+{
+    const struct script_bucket *bucket = &script->buckets[task->bucket];
+    bool is_flat = script_bucket_is_flat(bucket);
+    return (struct script_exchange){COLLECTIVE_ALL_GATHER, bucket->storage.optimizer_axes, 0,
+                                    is_flat ? bucket->elements
+                                            : script->units[task->unit].elements};
+}
+
+static int trust_exchanges(const struct script *script, struct script_exchange *exchanges)
+{
+    const struct mesh *mesh = &script->program->mesh;
+    unsigned axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
+    enum { NORMS = 2 };  // of weights and of what is taken from them
+    exchanges[0] = (struct script_exchange){COLLECTIVE_ALL_REDUCE, axes, 0,
+                                            NORMS * (int64_t)script->parameter_count};
+    return mesh_size(mesh, axes) > 1;
+}
+
+// Of what is streamed the parts that are handed on.
+static int instr_exchanges(const struct script *script, const struct script_task *task,
+                           struct script_exchange *exchanges)
+{
+    const struct instr *instr = &script->program->blocks[task->block]->instrs[task->instr];
+    if (!instr->collective || instr->collective == COLLECTIVE_SLICE) return 0;
+    int ranks = mesh_size(&script->program->mesh, instr->axes);
+    exchanges[0] = (struct script_exchange){
+        .collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective,
+        .axes = instr->axes,
+        .bytes = instr->streamed ? instr->bytes / ranks * instr->stream_steps : instr->bytes,
+    };
+    return 1;
+}
+
+static int64_t message_bytes(const struct script_task *task)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < task->input_count; i++)
+        bytes += task->inputs[i].bytes;
+    return bytes;
+}
+
+int script_exchanges(const struct script *script, int task,
+                     struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX])
+{
+    const struct script_task *of = &script->tasks[task];
+    const struct mesh *mesh = &script->program->mesh;
+    switch (of->kind) {
+    case SCRIPT_INSTR:
+        return instr_exchanges(script, of, exchanges);
+    case SCRIPT_SEND:
+        exchanges[0] = (struct script_exchange){COLLECTIVE_SEND_RECV, 0, message_bytes(of), 0};
+        return 1;
+    case SCRIPT_SMALL_REDUCE:
+        exchanges[0] = small_exchange(script, of);
+        return 1;
+    case SCRIPT_TIED_REDUCE:
+        exchanges[0] = (struct script_exchange){
+            COLLECTIVE_SEND_RECV, 0, 0,
+            bucket_part(script, &script->buckets[of->bucket],
+                        script->buckets[of->bucket].storage.gradient_axes)};
+        return 1;
+    case SCRIPT_GRADIENT_REDUCE:
+        return reduce_exchanges(script, of, exchanges);
+    case SCRIPT_NORM:
+        exchanges[0] =
+            (struct script_exchange){COLLECTIVE_ALL_REDUCE, (1u << mesh->axis_count) - 1, 0, 1};
+        return mesh->rank_count > 1;
+    case SCRIPT_TRUST:
+        return trust_exchanges(script, exchanges);
+    case SCRIPT_PARAMETER_GATHER:
+        exchanges[0] = gather_exchange(script, of);
+        return 1;
+    default:
+        return 0;
+    }
+}

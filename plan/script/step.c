@@ -1,0 +1,347 @@
+#include "plan/passes.h"
+#include "plan/script/script.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+// What a step does once (plan/step_end.h), written out.
+
+// When a bucket is at work, by the tasks there were before.
+struct bucket_times {
+    int first_add, last_add;  // of its gradients; first_add: the count of all where there is none
+    int last_use;             // of its weights, or of its gradients
+    int updated;              // the task behind which it is updated
+};
+
+struct stepping {
+    struct script *script;
+    struct script_task *tasks;  // with room for all
+    int count;
+    int task_count;              // that there were before
+    struct bucket_times *times;  // [bucket]
+    int *by_ready;               // buckets by last_add
+    int ready_count;
+    bool *is_reduced, *is_updated;  // [bucket]
+    int *pending;                   // reduced and not yet updated, in this order
+    int pending_count;
+    bool overlaps, streams;
+    int slot;  // that tasks stand in; -1: behind them
+};
+
+static int bucket_of_parameter(const struct script *script, int parameter)
+{
+    int same_as = script->parameters[parameter].same_as;
+    return script->units[script->parameters[same_as < 0 ? parameter : same_as].unit].bucket;
+}
+
+static void note(const struct script *script, struct bucket_times *times, int task,
+                 const struct script_operand *operand, bool is_output)
+{
+    bool is_gradient = operand->place == PLACE_GRADIENT;
+    if (!is_gradient && operand->place != PLACE_WEIGHT) return;
+    struct bucket_times *of = &times[bucket_of_parameter(script, operand->parameter)];
+    of->last_use = task;
+    if (!is_gradient || !is_output) return;
+    if (task < of->first_add) of->first_add = task;
+    of->last_add = task;
+}
+
+static void find_times(const struct script *script, struct bucket_times *times)
+{
+    for (int b = 0; b < script->bucket_count; b++)
+        times[b] = (struct bucket_times){script->task_count, -1, -1, script->task_count};
+    for (int t = 0; t < script->task_count; t++) {
+        const struct script_task *task = &script->tasks[t];
+        for (int i = 0; i < task->input_count; i++)
+            note(script, times, t, &task->inputs[i], false);
+        for (int i = 0; i < task->output_count; i++)
+            note(script, times, t, &task->outputs[i], true);
+    }
+}
+
+static struct script_task *put(struct stepping *stepping, enum script_kind kind, int bucket)
+{
+    struct script_task *task = &stepping->tasks[stepping->count++];
+    const struct script *script = stepping->script;
+    int unit = bucket >= 0 ? script->buckets[bucket].units[0] : -1;
+    *task = (struct script_task){
+        .kind = kind,
+        .chunk = unit >= 0 ? script->units[unit].chunk : -1,
+        .position = unit >= 0 ? script->units[unit].position : -1,
+        .micro_batch = -1,
+        .slot = stepping->slot,
+        .block = -1,
+        .instr = -1,
+        .stream = STREAM_DP,
+        .peer_stage = -1,
+        .peer_chunk = -1,
+        .unit = unit,
+        .unit_count = unit >= 0,
+        .bucket = bucket,
+        .bucket_count = bucket >= 0,
+    };
+    return task;
+}
+
+static enum stream stream_of(const struct mesh *mesh, unsigned axes)
+{
+    enum axis parent = AXIS_TP;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        enum axis own = mesh->axes[i].parent;
+        if (axes >> i & 1 && axis_digit(own) > axis_digit(parent)) parent = own;
+    }
+    return axis_stream(parent);
+}
+
+static unsigned small_axes(const struct script *script, int parameter)
+{
+    const struct script_parameter *of = &script->parameters[parameter];
+    const struct block_program *block = script->program->blocks[of->block];
+    unsigned axes = block->parameters[of->index].gradient_partial_axes;
+    return axes & ~script->units[of->unit].reduce_axes;
+}
+
+int script_next_small(const struct script *script, const struct script_task *task, int parameter)
+{
+    const struct script_bucket *first = &script->buckets[task->bucket];
+    for (int p = parameter + 1; p < script->parameter_count; p++) {
+        if (script->parameters[p].same_as >= 0) continue;
+        int bucket = script->units[script->parameters[p].unit].bucket;
+        bool is_in = bucket >= task->bucket && bucket < task->bucket + task->bucket_count &&
+                     script->buckets[bucket].kind == first->kind &&
+                     script->buckets[bucket].storage.gradient_axes == first->storage.gradient_axes;
+        if (is_in && small_axes(script, p) == task->axes) return p;
+    }
+    return -1;
+}
+
+// One exchange over these axes for some buckets from this one on, if they have anything for it.
+static void put_small(struct stepping *stepping, int bucket, int count, unsigned axes)
+{
+    struct script *script = stepping->script;
+    struct script_task *task = put(stepping, SCRIPT_SMALL_REDUCE, bucket);
+    task->bucket_count = count;
+    task->axes = axes;
+    task->stream = stream_of(&script->program->mesh, axes);
+    if (script_next_small(script, task, -1) < 0) stepping->count--;
+}
+
+static int first_of_kind(const struct script *script, int chunk, const struct step_small *small)
+{
+    for (int b = 0; b < script->bucket_count; b++) {
+        const struct script_bucket *bucket = &script->buckets[b];
+        if (bucket->chunk == chunk && bucket->kind == small->kind && bucket->unit_count > 0 &&
+            bucket->storage.gradient_axes == small->gradient_axes)
+            return b;
+    }
+    return -1;
+}
+
+static int end_of_chunk(const struct script *script, int chunk)
+{
+    int end = script->bucket_count;
+    while (end > 0 && script->buckets[end - 1].chunk != chunk)
+        end--;
+    return end;
+}
+
+static const struct program_chunk *chunk_at(const struct script *script, int chunk)
+{
+    const struct program *program = script->program;
+    int class = program->class_of[script->stage * program->shape.chunk_count + chunk];
+    return &program->chunks[class];
+}
+
+// Of all buckets that have not yet been looked at: of a chunk at once, or bucket by bucket.
+static void put_smalls(struct stepping *stepping)
+{
+    const struct script *script = stepping->script;
+    bool at_once = pass_is_on(&script->program->parallel, PASS_COMBINE) && !stepping->streams;
+    for (int c = 0; c < script->program->shape.chunk_count; c++) {
+        struct step_end end = step_end_of(script->program, chunk_at(script, c), &script->rules);
+        int last = end_of_chunk(script, c);
+        for (int s = 0; s < end.small_kind_count; s++) {
+            int first = first_of_kind(script, c, &end.smalls[s]);
+            if (at_once && first >= 0) put_small(stepping, first, last - first, end.smalls[s].axes);
+            for (int b = first; b >= 0 && b < last && !at_once; b++) {
+                const struct script_bucket *bucket = &script->buckets[b];
+                bool is_its = bucket->kind == end.smalls[s].kind && bucket->unit_count > 0 &&
+                              bucket->storage.gradient_axes == end.smalls[s].gradient_axes;
+                bool is_done = stepping->streams && bucket->tied_stage < 0;
+                if (is_its && !is_done) put_small(stepping, b, 1, end.smalls[s].axes);
+            }
+        }
+    }
+}
+
+// What is small in one bucket, axes by axes.
+static void put_smalls_of(struct stepping *stepping, int bucket)
+{
+    const struct script *script = stepping->script;
+    unsigned done[STEP_GROUP_MAX];
+    int count = 0;
+    for (int p = 0; p < script->parameter_count; p++) {
+        if (script->parameters[p].same_as >= 0 || bucket_of_parameter(script, p) != bucket)
+            continue;
+        unsigned axes = small_axes(script, p);
+        int i = 0;
+        while (i < count && done[i] != axes)
+            i++;
+        if (!axes || i < count) continue;
+        assert(count < STEP_GROUP_MAX);
+        done[count++] = axes;
+        put_small(stepping, bucket, 1, axes);
+    }
+}
+
+static void put_reduce(struct stepping *stepping, int bucket)
+{
+    if (stepping->script->buckets[bucket].reduce_axes)
+        put(stepping, SCRIPT_GRADIENT_REDUCE, bucket);
+    stepping->is_reduced[bucket] = true;
+}
+
+static void put_update(struct stepping *stepping, int bucket)
+{
+    put(stepping, SCRIPT_UPDATE, bucket)->stream = STREAM_COMPUTE;
+    stepping->is_updated[bucket] = true;
+}
+
+// Updates of what nobody uses any more; the newest one waits until there is another where its
+// reduction runs beside compute.
+static void put_pending(struct stepping *stepping, int task)
+{
+    int kept = 0, count = stepping->pending_count;
+    for (int i = 0; i < count; i++) {
+        int bucket = stepping->pending[i];
+        bool is_under_way =
+            stepping->overlaps && i == count - 1 && stepping->script->buckets[bucket].reduce_axes;
+        if (is_under_way || stepping->times[bucket].last_use > task) {
+            stepping->pending[kept++] = bucket;
+            continue;
+        }
+        stepping->times[bucket].updated = task;
+        put_update(stepping, bucket);
+    }
+    stepping->pending_count = kept;
+}
+
+// Buckets whose gradients are complete with this task. A tied one waits for the other end.
+static void put_ready(struct stepping *stepping, int task)
+{
+    const struct script *script = stepping->script;
+    for (; stepping->ready_count < script->bucket_count; stepping->ready_count++) {
+        int bucket = stepping->by_ready[stepping->ready_count];
+        if (stepping->times[bucket].last_add > task) break;
+        if (stepping->times[bucket].last_add < task) continue;
+        put_reduce(stepping, bucket);
+        if (!stepping->streams || script->buckets[bucket].tied_stage >= 0) continue;
+        put_smalls_of(stepping, bucket);
+        stepping->pending[stepping->pending_count++] = bucket;
+    }
+    if (stepping->pending_count > 0) put_pending(stepping, task);
+}
+
+static void put_gathers(struct stepping *stepping, int bucket)
+{
+    const struct script_bucket *of = &stepping->script->buckets[bucket];
+    bool gathers = of->storage.optimizer_axes && !of->storage.weight_axes;
+    if (!gathers || of->unit_count == 0) return;
+    if (script_bucket_is_flat(of)) {
+        put(stepping, SCRIPT_PARAMETER_GATHER, bucket);
+        return;
+    }
+    for (int i = 0; i < of->unit_count; i++) {
+        struct script_task *task = put(stepping, SCRIPT_PARAMETER_GATHER, bucket);
+        const struct script_unit *unit = &stepping->script->units[of->units[i]];
+        task->unit = of->units[i];
+        task->chunk = unit->chunk;
+        task->position = unit->position;
+    }
+}
+
+static void put_rest(struct stepping *stepping)
+{
+    const struct script *script = stepping->script;
+    const struct workload *workload = &script->program->workload;
+    stepping->slot = -1;
+    for (int b = 0; b < script->bucket_count; b++) {
+        if (script->buckets[b].unit_count > 0 && !stepping->is_reduced[b]) put_reduce(stepping, b);
+    }
+    put_smalls(stepping);
+    for (int b = 0; b < script->bucket_count; b++) {
+        const struct script_bucket *bucket = &script->buckets[b];
+        if (bucket->unit_count > 0 && bucket->tied_stage >= 0)
+            put(stepping, SCRIPT_TIED_REDUCE, b)->peer_stage = bucket->tied_stage;
+    }
+    if (step_takes_norm(workload)) put(stepping, SCRIPT_NORM, -1);
+    if (step_takes_trust(workload)) put(stepping, SCRIPT_TRUST, -1)->stream = STREAM_COMPUTE;
+    for (int b = 0; b < script->bucket_count; b++) {
+        if (script->buckets[b].unit_count > 0 && !stepping->is_updated[b]) put_update(stepping, b);
+    }
+    for (int b = 0; b < script->bucket_count; b++)
+        put_gathers(stepping, b);
+}
+
+// Two buckets of one room stand behind each other in their group.
+static bool rooms_hold(const struct stepping *stepping)
+{
+    const struct script *script = stepping->script;
+    for (int b = 0; b + 2 < script->bucket_count; b++) {
+        int room = script->buckets[b].room;
+        bool is_shared = room >= 0 && script->buckets[b + 2].room == room;
+        if (is_shared && stepping->times[b].updated >= stepping->times[b + 2].first_add)
+            return false;
+    }
+    return true;
+}
+
+static int count_most(const struct script *script)
+{
+    enum { A_BUCKET = 4 };  // tied, reduce, update; smalls are no more than parameters
+    return script->task_count + A_BUCKET * script->bucket_count + script->unit_count +
+           script->parameter_count + 2;
+}
+
+static int *sort_by_ready(struct arena *arena, const struct script *script,
+                          const struct bucket_times *times)
+{
+    int *order = ARENA_NEW(arena, int, script->bucket_count);
+    for (int b = 0; b < script->bucket_count; b++) {
+        int at = b;
+        for (; at > 0 && times[order[at - 1]].last_add > times[b].last_add; at--)
+            order[at] = order[at - 1];
+        order[at] = b;
+    }
+    return order;
+}
+
+void script_add_step(struct arena *arena, struct script *script)
+{
+    struct stepping stepping = {
+        .script = script,
+        .tasks = ARENA_NEW(arena, struct script_task, count_most(script)),
+        .task_count = script->task_count,
+        .times = ARENA_NEW(arena, struct bucket_times, script->bucket_count),
+        .is_reduced = ARENA_NEW(arena, bool, script->bucket_count),
+        .is_updated = ARENA_NEW(arena, bool, script->bucket_count),
+        .pending = ARENA_NEW(arena, int, script->bucket_count),
+        .overlaps = passes_overlap(&script->program->parallel) & OVERLAP_GRAD_REDUCE,
+        .streams = step_streams(&script->program->workload),
+    };
+    find_times(script, stepping.times);
+    stepping.by_ready = sort_by_ready(arena, script, stepping.times);
+    for (int i = 0; i < script->task_count; i++) {
+        stepping.tasks[stepping.count++] = script->tasks[i];
+        stepping.slot = script->tasks[i].slot;
+        if (stepping.overlaps || stepping.streams) put_ready(&stepping, i);
+    }
+    put_rest(&stepping);
+    assert(stepping.count <= count_most(script));
+    bool holds = rooms_hold(&stepping);
+    for (int b = 0; b < script->bucket_count && !holds; b++)
+        script->buckets[b].room = -1;
+    script->tasks = stepping.tasks;
+    script->task_count = stepping.count;
+}

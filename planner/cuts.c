@@ -1,0 +1,160 @@
+#include "planner/cuts.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *text;
+} ROWS[CUT_COUNT] = {
+    [CUT_TP] = {"tp", "tp over more than two nodes"},
+    [CUT_CP] = {"cp", "cp in pieces of less than 2,048 tokens"},
+    [CUT_MICRO_BATCH] = {"micro_batch", "micro-batches of more than 32,768 tokens a rank"},
+    [CUT_ETP] = {"etp", "etp between 1 and tp"},
+    [CUT_SP] = {"sp", "sp off beside experts"},
+    [CUT_STAGES] = {"stages", "other splits over stages"},
+    [CUT_RECOMPUTE] = {"recompute", "other sets of classes to recompute"},
+    [CUT_IN_FLIGHT] = {"in_flight", "other caps on micro-batches in flight"},
+    [CUT_ZERO_GROUP] = {"zero_group", "other ZeRO groups"},
+    [CUT_BUCKET] = {"bucket_bytes", "other bucket sizes"},
+    [CUT_ATTENTION] = {"attention", "another attention kernel"},
+    [CUT_OVERLAP] = {"overlap", "other overlap"},
+    [CUT_PASSES] = {"passes", "fewer passes"},
+    [CUT_OFFLOAD] = {"offload", "offload"},
+};
+
+const char *cut_name(enum cut cut)
+{
+    assert((unsigned)cut < CUT_COUNT);
+    return ROWS[cut].name;
+}
+
+const char *cut_text(enum cut cut)
+{
+    assert((unsigned)cut < CUT_COUNT);
+    return ROWS[cut].text;
+}
+
+static bool is_open(const struct space *space, enum choice choice)
+{
+    return !pins_get(&space->request->pins, choice).set;
+}
+
+static bool has_pipeline(const struct space *space)
+{
+    for (int i = 0; i < space->mesh_count; i++)
+        if (space->meshes[i].degree[AXIS_PP] > 1) return true;
+    return false;
+}
+
+// More ranks than one that could share a parameter out among groups of them.
+static bool has_groups(const struct space *space)
+{
+    for (int i = 0; i < space->mesh_count; i++) {
+        const int *degree = space->meshes[i].degree;
+        if (degree[AXIS_DP] * degree[AXIS_CP] > 3) return true;
+    }
+    return false;
+}
+
+static bool has_data(const struct space *space)
+{
+    for (int i = 0; i < space->mesh_count; i++) {
+        const int *degree = space->meshes[i].degree;
+        if (degree[AXIS_DP] * degree[AXIS_CP] > 1) return true;
+    }
+    return false;
+}
+
+static bool shards(const struct space *space)
+{
+    for (int i = 0; i < space->zeros.count; i++)
+        if (space->zeros.values[i] > 0) return true;
+    return false;
+}
+
+static bool runs(const struct space *space, enum schedule_kind schedule)
+{
+    for (int i = 0; i < space->schedules.count; i++)
+        if (space->schedules.values[i] == (int)schedule) return true;
+    return false;
+}
+
+static bool has_other_sets(const struct space *space, const struct space_graphs *graphs)
+{
+    const struct graph *graph =
+        graphs->of(graphs->context, (enum attention)space->attentions.values[0], 1);
+    unsigned known = space_classes(space->request, graph);
+    int sets = known ? 1 << __builtin_popcount(known) : 1;
+    return sets + 1 > space->recomputes.count;
+}
+
+// Whether the space leaves values of the choice out that would be legal, and what bounds them.
+struct question {
+    enum cut cut;
+    bool left_out;
+    double bound_s;
+};
+
+static int ask(const struct space *space, const struct space_graphs *graphs,
+               const struct scan_result *scanned, struct question questions[CUT_COUNT])
+{
+    const struct search_request *request = space->request;
+    const struct pins *pins = &request->pins;
+    const struct stack *stack = request->stack;
+    bool pipelined = has_pipeline(space), described = search_describes_stages(request);
+    bool many = stack->attention & (stack->attention - 1);
+    bool alone = request->cluster->rank_count == 1;
+    double fewer_s = alone ? INFINITY : scanned->silent_s;
+    if (space->fixed.passes >> PASS_ATTENTION & 1)
+        fewer_s = fmin(fewer_s, scanned->other_attention_s);
+    const struct question all[] = {
+        {CUT_STAGES, pipelined && pins->stage_layers_count == 0 && !described, scanned->piped_s},
+        {CUT_RECOMPUTE, is_open(space, CHOICE_RECOMPUTE) && has_other_sets(space, graphs),
+         scanned->pressed_s},
+        {CUT_IN_FLIGHT,
+         pipelined && is_open(space, CHOICE_IN_FLIGHT) && runs(space, SCHEDULE_ZB_AUTO),
+         scanned->piped_s},
+        {CUT_ZERO_GROUP, is_open(space, CHOICE_ZERO_GROUP) && shards(space) && has_groups(space),
+         scanned->steady_s},
+        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && has_data(space), scanned->steady_s},
+        {CUT_ATTENTION, is_open(space, CHOICE_ATTENTION) && many, scanned->other_attention_s},
+        {CUT_OVERLAP, is_open(space, CHOICE_OVERLAP) && stack->overlap != 0 && !alone,
+         scanned->silent_s},
+        {CUT_PASSES, is_open(space, CHOICE_PASSES) && space->fixed.passes != 0, fewer_s},
+        {CUT_OFFLOAD,
+         is_open(space, CHOICE_OFFLOAD) && !pins->search_offload && stack->offload != 0,
+         scanned->pressed_s},
+    };
+    memcpy(questions, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+// What never needs less memory than a plan of the space.
+static bool is_no_smaller(enum cut cut)
+{
+    return cut == CUT_ZERO_GROUP || cut == CUT_BUCKET;
+}
+
+int cuts_open(const struct space *space, const struct space_graphs *graphs,
+              const struct scan_result *scanned, const struct candidate *best,
+              struct open_cut list[CUT_COUNT])
+{
+    struct question questions[CUT_COUNT];
+    int count = 0, asked = ask(space, graphs, scanned, questions);
+    bool by_memory = space->request->objective == OBJECTIVE_MEMORY;
+    for (int cut = 0; cut < CUT_STAGES; cut++) {
+        if (space->cuts >> cut & 1) list[count++] = (struct open_cut){(enum cut)cut, 0};
+    }
+    for (int i = 0; i < asked; i++) {
+        struct question *question = &questions[i];
+        if (!question->left_out) continue;
+        if (by_memory && is_no_smaller(question->cut)) continue;
+        bool slower =
+            isinf(question->bound_s) || step_ns(question->bound_s) >= step_ns(best->closed_form_s);
+        if (!by_memory && slower) continue;
+        double bound_s = by_memory ? 0 : question->bound_s;
+        list[count++] = (struct open_cut){question->cut, bound_s};
+    }
+    return count;
+}

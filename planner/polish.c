@@ -1,0 +1,182 @@
+#include "planner/polish.h"
+
+#include "cost_models/stack.h"
+#include "plan/program.h"
+#include "plan/stages.h"
+
+#include <string.h>
+
+struct polish {
+    struct arena *arena;
+    const struct scan_request *request;
+    struct composer *composer;
+    const struct graph *graph;  // of the plan at hand
+    int priced;
+    struct candidate best;
+};
+
+static bool is_allowed(const struct polish *polish, const struct parallel *parallel)
+{
+    const struct search_request *search = polish->request->search;
+    struct err err = {0};
+    const char *why = NULL;
+    struct arena_mark mark = arena_mark(polish->arena);
+    bool ok = pins_allow_all(&search->pins, parallel, NULL) &&
+              stack_can_run(search->stack, parallel, polish->arena, &why);
+    arena_reset(polish->arena, mark);
+    return ok && program_check(polish->graph, search->cluster, &search->workload, parallel, &err);
+}
+
+// Takes the plan where it is legal, has room and is better than the best so far.
+static bool try(struct polish *polish, const struct parallel *parallel)
+{
+    const struct search_request *search = polish->request->search;
+    if (polish->priced >= POLISH_MOST || !is_allowed(polish, parallel)) return false;
+    struct candidate plan = {.parallel = *parallel};
+    polish->priced++;
+    composer_group(polish->composer, parallel);
+    plan.cost = composer_cost(polish->composer, parallel);
+    plan.closed_form_s = plan.cost.step_s;
+    bool by_time = search->objective != OBJECTIVE_MEMORY;
+    if (by_time && plan.closed_form_s >= polish->best.closed_form_s) return false;
+    plan.memory = composer_memory(polish->composer, parallel, &plan.worst_stage);
+    if (plan.memory.reserved_bytes > cluster_device_bytes(search->cluster)) return false;
+    if (composer_host_shortfall(polish->composer, parallel) > 0) return false;
+    if (candidate_compare(search->objective, &plan, &polish->best) >= 0) return false;
+    polish->best = plan;
+    return true;
+}
+
+// The layers of each stage as they are.
+static int *stages_of(struct polish *polish, const struct parallel *parallel)
+{
+    composer_group(polish->composer, parallel);
+    const struct division *division = composer_division(polish->composer, parallel);
+    int *layers = ARENA_NEW(polish->arena, int, division->stage_count);
+    memcpy(layers, division->stage_layers, (size_t)division->stage_count * sizeof *layers);
+    return layers;
+}
+
+// One layer from any stage to any other.
+static bool move_layers(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    struct parallel parallel = polish->best.parallel;
+    int stages = parallel.degree[AXIS_PP];
+    if (stages == 1 || search->pins.stage_layers_count || search_describes_stages(search))
+        return false;
+    const int *now = stages_of(polish, &parallel);
+    bool better = false;
+    for (int i = 0; i < stages * stages; i++) {
+        int from = i / stages, to = i % stages;
+        if (from == to || now[from] == 0 || polish->priced >= POLISH_MOST) continue;
+        int *layers = ARENA_NEW(polish->arena, int, stages);
+        memcpy(layers, now, (size_t)stages * sizeof *layers);
+        layers[from]--, layers[to]++;
+        parallel.stage_layers = layers;
+        parallel.stage_layers_count = stages;
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+// Every set of classes, redone in all layers and in fewer and fewer while there is room.
+static bool redo_classes(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    if (pins_get(&search->pins, CHOICE_RECOMPUTE).set) return false;
+    const struct parallel start = polish->best.parallel;
+    if (start.recompute == RECOMPUTE_NONE && search->objective != OBJECTIVE_MEMORY) return false;
+    unsigned known = space_classes(search, polish->graph);
+    bool better = false;
+    for (unsigned set = known; set; set = (set - 1) & known) {
+        struct parallel parallel = start;
+        parallel.recompute = RECOMPUTE_SELECTIVE;
+        parallel.recompute_classes = set == 1u << OP_CLASS_ATTENTION ? 0 : set;
+        parallel.recompute_layers = -1;
+        better |= try(polish, &parallel);
+        composer_group(polish->composer, &parallel);
+        int most = composer_division(polish->composer, &parallel)->layers_most;
+        for (int layers = most - 1; layers > 0 && search->objective != OBJECTIVE_MEMORY; layers--) {
+            parallel.recompute_layers = layers;
+            better |= try(polish, &parallel);
+        }
+    }
+    return better;
+}
+
+// Its own way to recompute in more and in fewer layers.
+static bool relayer(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    struct parallel parallel = polish->best.parallel;
+    if (pins_get(&search->pins, CHOICE_RECOMPUTE_LAYERS).set) return false;
+    if (parallel.recompute == RECOMPUTE_NONE) return false;
+    composer_group(polish->composer, &parallel);
+    int most = composer_division(polish->composer, &parallel)->layers_most;
+    bool better = false;
+    for (parallel.recompute_layers = most - 1; parallel.recompute_layers > 0;
+         parallel.recompute_layers--)
+        better |= try(polish, &parallel);
+    parallel.recompute_layers = -1;
+    return try(polish, &parallel) || better;
+}
+
+// Only for what the stack's users shard in groups.
+static bool regroup(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    struct parallel parallel = polish->best.parallel;
+    int ranks = parallel.degree[AXIS_DP] * parallel.degree[AXIS_CP];
+    bool better = false;
+    if (!(search->stack->zero_stages_grouped >> parallel.zero & 1)) return false;
+    for (int group = 1; group < ranks && parallel.zero > 0; group++) {
+        if (ranks % group != 0) continue;
+        parallel.zero_group = group;
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+static bool recap(struct polish *polish)
+{
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    if (parallel.schedule != SCHEDULE_ZB_AUTO) return false;
+    for (int cap = 1; cap < 2 * parallel.degree[AXIS_PP]; cap++) {
+        parallel.in_flight = cap;
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+// Two plans may be improved to the same one.
+static bool holds(const struct ranking *ranking, const struct candidate *plan)
+{
+    for (int i = 0; i < ranking->count; i++)
+        if (candidate_compare(ranking->objective, &ranking->items[i], plan) == 0) return true;
+    return false;
+}
+
+void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
+            struct ranking *ranking)
+{
+    static bool (*const MOVES[])(struct polish *) = {move_layers, redo_classes, relayer, regroup,
+                                                     recap};
+    struct polish polish = {.arena = arena, .request = request};
+    if (pins_describe_run(&request->search->pins)) return;
+    struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);
+    polish.composer = composer_new(arena, scratch, request->memo);
+    for (int i = 0; i < ranking->count; i++) {
+        polish.best = ranking->items[i];
+        const struct parallel *parallel = &polish.best.parallel;
+        polish.graph = memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]);
+        for (bool any = true; any;) {
+            any = false;
+            for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES; move++)
+                any |= MOVES[move](&polish);
+        }
+        if (!holds(&better, &polish.best)) ranking_offer(&better, &polish.best);
+    }
+    *ranking = better;
+}

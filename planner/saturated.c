@@ -1,0 +1,229 @@
+#include "planner/saturated.h"
+
+#include "cost_models/memory.h"
+#include "planner/choice.h"
+
+#include <math.h>
+
+// Tokens of a micro-batch that no kernel gains by exceeding.
+static const int64_t SATURATING_TOKENS = 1 << 20;
+
+static double phase_s(const struct block_price *price, enum phase phase)
+{
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += price->phase_s[phase][part];
+    return sum_s;
+}
+
+static struct parallel whole_parallel(const struct space *space, enum attention attention)
+{
+    const struct search_request *request = space->request;
+    int64_t sequences = SATURATING_TOKENS / request->workload.seq_len;
+    struct parallel parallel = space->fixed;
+    parallel.vpp = 2;  // what is hidden in any pipeline
+    parallel.micro_batch = sequences > 1 ? (int)sequences : 1;
+    parallel.recompute_layers = -1;
+    parallel.schedule = SCHEDULE_1F1B;
+    parallel.attention = attention;
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        parallel.degree[axis] = 1;
+    parallel_default_order(&parallel);
+    return parallel;
+}
+
+// One layer, redone in one way, a sequence of it.
+struct layer {
+    struct bound_work work;
+    double saved_bytes;
+    double linear_elements;
+};
+
+static struct layer layer_of(struct memo *memo, const struct space *space, int kind,
+                             enum attention attention, int recompute)
+{
+    const struct search_request *request = space->request;
+    struct parallel parallel = whole_parallel(space, attention);
+    parallel.recompute = recompute_of_value(recompute, &parallel.recompute_classes);
+    const struct graph *graph = memo_graph(memo, attention, 1);
+    struct mesh mesh = memo_mesh(graph, &parallel);
+    const struct memo_block *block =
+        memo_block(memo, graph, kind, &mesh, &parallel, parallel.recompute);
+    double sequences = parallel.micro_batch;
+    double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
+    double all_s = chain_s + phase_s(&block->price, PHASE_WEIGHT);
+    enum precision precision = request->workload.precision;
+    return (struct layer){
+        {all_s / sequences, chain_s / sequences},
+        memory_kept_bytes(request->stack, precision, block->light) / sequences,
+        (double)block->light->linear_elements,
+    };
+}
+
+struct saturated saturated_make(struct memo *memo, const struct space *space,
+                                const struct bound_facts *facts, enum attention attention)
+{
+    struct layer layers[SPACE_VALUE_MAX] = {0};
+    int count = space->recomputes.count, fastest = 0;
+    for (int i = 0; i < count; i++) {
+        layers[i] =
+            layer_of(memo, space, facts->probe_kind, attention, space->recomputes.values[i]);
+        if (layers[i].work.all_s < layers[fastest].work.all_s) fastest = i;
+    }
+    if (count == 0) return (struct saturated){0};
+    struct saturated found = {.sequence = layers[fastest].work,
+                              .saved_bytes = layers[fastest].saved_bytes,
+                              .saved_least_bytes = layers[fastest].saved_bytes,
+                              .s_per_byte = INFINITY,
+                              .dense_elements = facts->probe_elements[0],
+                              .expert_elements = facts->probe_elements[1]};
+    for (int i = 0; i < count; i++) {
+        double freed_bytes = found.saved_bytes - layers[i].saved_bytes;
+        found.saved_least_bytes = fmin(found.saved_least_bytes, layers[i].saved_bytes);
+        found.sequence.chain_s = fmin(found.sequence.chain_s, layers[i].work.chain_s);
+        if (freed_bytes <= 0) continue;
+        double more_s = layers[i].work.all_s - found.sequence.all_s;
+        found.s_per_byte = fmin(found.s_per_byte, more_s / freed_bytes);
+    }
+    if (isinf(found.s_per_byte)) found.s_per_byte = 0;
+    double inside = fmax(0, layers[0].linear_elements - found.dense_elements);
+    found.narrow_expert_elements = fmin(found.expert_elements, inside);
+    found.narrow_dense_elements = layers[0].linear_elements - found.narrow_expert_elements;
+    const struct search_request *request = space->request;
+    const struct device *device =
+        cluster_slowest_device(request->cluster, request->workload.precision);
+    if (device->kernels) {
+        found.sequence = (struct bound_work){0, 0};
+        found.s_per_byte = 0;
+    }
+    return found;
+}
+
+struct bound_work saturated_work(const struct bound_facts *facts, const struct saturated *saturated,
+                                 const struct space_mesh *mesh, int micro_batch)
+{
+    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    double count = facts->probe_count * micro_batch / ranks;
+    return (struct bound_work){count * saturated->sequence.all_s,
+                               count * saturated->sequence.chain_s};
+}
+
+// What a stage can hold: `kept` layers with nothing redone, `most` however much is redone; a layer
+// between takes `more_s` longer.
+struct stage_room {
+    double kept, most, more_s;
+};
+
+// Weights, gradients and states of one layer, and its weights as narrow products read them where
+// they are kept so (cost_models/memory.c).
+static double layer_bytes(const struct saturated_question *question)
+{
+    const struct search_request *request = question->request;
+    const struct saturated *saturated = question->saturated;
+    const int *degree = question->mesh->degree;
+    enum precision precision = request->workload.precision;
+    double bytes = bound_kept_bytes(request, question->mesh, question->tails,
+                                    saturated->dense_elements, saturated->expert_elements);
+    unsigned products = stack_narrow_products(request->stack, precision);
+    if (!request->stack->cached_weight_cast || question->tails->zero_most >= 3) return bytes;
+    int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
+    double elements = saturated->narrow_dense_elements / degree[AXIS_TP] +
+                      saturated->narrow_expert_elements / degree[AXIS_EP] / degree[AXIS_ETP];
+    return bytes + copies * elements * precision_bytes(precision);
+}
+
+// A stage that holds n layers keeps n (weights + held * saved) bytes of them. As long as that is no
+// more than its room nothing is redone; each layer more frees its bytes from all that are held.
+static void find_rooms(const struct saturated_question *question, struct stage_room *rooms)
+{
+    const struct search_request *request = question->request;
+    const struct stack *stack = request->stack;
+    const struct saturated *saturated = question->saturated;
+    const struct space_mesh *mesh = question->mesh;
+    int stages = mesh->degree[AXIS_PP], size = question->group->micro_batch;
+    int micro_batches = (int)(request->workload.global_batch / mesh->degree[AXIS_DP] / size);
+    double room_bytes = (double)(question->limit_bytes - stack->reserve_bytes);
+    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    double slack = 1 + stack->reserve_ratio, share = size / ranks * slack;
+    double weight_bytes = layer_bytes(question);
+    for (int stage = 0; stage < stages; stage++) {
+        double held = bound_held(question->tails, stages - stage, micro_batches);
+        double each_bytes = weight_bytes + held * share * saturated->saved_bytes;
+        double least_bytes = weight_bytes + held * share * saturated->saved_least_bytes;
+        struct stage_room *room = &rooms[stage];
+        room->kept = room_bytes / each_bytes;
+        room->most = room_bytes / least_bytes;
+        room->more_s = held > 0 ? saturated->s_per_byte * each_bytes / (held * slack) : 0;
+    }
+}
+
+// Where most micro-batches are held, in the first stages, redoing costs least: there what is left
+// over goes first.
+static double redo_s(const struct stage_room *rooms, int stages, double layers)
+{
+    double left = layers, sum_s = 0;
+    for (int stage = 0; stage < stages; stage++)
+        left -= rooms[stage].kept;
+    for (int stage = 0; stage < stages && left > 0; stage++) {
+        double more = fmin(left, rooms[stage].most - rooms[stage].kept);
+        sum_s += more * rooms[stage].more_s;
+        left -= more;
+    }
+    return left > 1e-9 * layers ? INFINITY : sum_s;
+}
+
+// Layers that all stages together get through when none takes longer than `stage_s` a micro-batch.
+static double layers_within(const struct stage_room *rooms, int stages, double layer_s,
+                            double stage_s)
+{
+    double layers = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        const struct stage_room *room = &rooms[stage];
+        double kept = fmin(room->kept, stage_s / layer_s);
+        double left_s = stage_s - kept * layer_s;
+        double more = room->most - room->kept;
+        if (kept < room->kept) more = 0;
+        layers += kept + fmin(more, left_s / (layer_s + room->more_s));
+    }
+    return layers;
+}
+
+// The slowest stage of the fastest split, by halving; a little less than it.
+static double slowest_s(const struct stage_room *rooms, int stages, double layers, double layer_s)
+{
+    enum { HALVINGS = 12 };
+    double low_s = layers / stages * layer_s, high_s = layers * layer_s;
+    for (int stage = 0; stage < stages; stage++)
+        high_s += rooms[stage].more_s * layers;
+    if (layers_within(rooms, stages, layer_s, low_s) >= layers) return low_s;
+    for (int i = 0; i < HALVINGS; i++) {
+        double middle_s = sqrt(low_s * high_s);
+        bool ok = layers_within(rooms, stages, layer_s, middle_s) >= layers;
+        *(ok ? &high_s : &low_s) = middle_s;
+    }
+    return low_s;
+}
+
+struct saturated_room saturated_room(const struct saturated_question *question, double layer_s)
+{
+    struct stage_room rooms[STAGE_MAX];
+    int stages = question->mesh->degree[AXIS_PP];
+    double layers = question->facts->probe_count;
+    find_rooms(question, rooms);
+    struct saturated_room found = {.redo_s = redo_s(rooms, stages, layers)};
+    if (found.redo_s > 0 && !isinf(found.redo_s) && layer_s > 0)
+        found.stage_s = slowest_s(rooms, stages, layers, layer_s);
+    return found;
+}
+
+double saturated_step_s(struct memo *memo, const struct space *space, enum attention attention)
+{
+    const struct search_request *request = space->request;
+    const struct graph *graph = memo_graph(memo, attention, 1);
+    struct bound_facts facts = bound_facts(graph, request->workload.seq_len);
+    struct saturated saturated = saturated_make(memo, space, &facts, attention);
+    struct space_mesh whole = {.degree = {1, 1, 1, 1, 1, 1}};
+    struct bound_work rest = bound_rest(request, &facts, &whole, 1);
+    double sequence_s = saturated_work(&facts, &saturated, &whole, 1).all_s + rest.all_s;
+    return sequence_s * (double)request->workload.global_batch / request->cluster->rank_count;
+}

@@ -1,0 +1,13 @@
+#pragma once
+#include "models/import.h"
+
+// How models are called wherever something about them is printed: never without their size, so that
+// a model read otherwise than it was meant is seen.
+
+// "70.6 B parameters"; of a mixture "46.7 B parameters, 12.9 B active".
+const char *parameters_text(struct arena *arena, double count, double active_count);
+// "llama-3-70b (70.6 B parameters)", "mixtral-8x7b (46.7 B parameters, 12.9 B active: 2 of 8
+// experts)".
+const char *model_text(struct arena *arena, const char *name, const struct graph *graph);
+// The same of a model whose graph is not at hand.
+const char *model_config_text(struct arena *arena, const struct model_config *model);

@@ -1,0 +1,171 @@
+#!/usr/bin/perl
+# What is priced is what runs: every key of a plan's workload and parallel, and every value that the
+# schema lists, planned, run on CPU ranks and held task by task against what was predicted; or
+# refused, and the planner's refusal is run's (plan/unexecuted.c). Times are never looked at.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $json   = JSON::PP->new->allow_nonref->canonical;
+$ENV{NO_COLOR} = 1;
+
+# Not tied: where both ends are on one stage (zb-v) the plan counts the table twice.
+write_text("$folder/dense.json", $json->encode({model_type => 'gpt2', n_embd => 32, n_head => 4,
+    n_layer => 4, n_positions => 32, vocab_size => 512, tie_word_embeddings => JSON::PP::false}));
+write_text("$folder/moe.json", $json->encode({model_type => 'mixtral', vocab_size => 512,
+    hidden_size => 32, intermediate_size => 32, num_hidden_layers => 2, num_attention_heads => 4,
+    num_key_value_heads => 2, num_local_experts => 8, num_experts_per_tok => 2}));
+
+my %base = ('--precision' => 'fp32', '--seq-len' => 32, '--global-batch' => 8,
+            '--micro-batch' => 1, '--gpus' => 2, '--stack' => 'meshwright');
+
+# --KEY of a key, where it is not the same with dashes.
+sub option_of {
+    my ($key) = @_;
+    (my $option = "--$key") =~ tr/_/-/;
+    return $option;
+}
+
+# By key: its values, each with the choices that it takes to be there; `model` moe, `backend`,
+# `refused`: what run (or the planner, with no plan to run) answers.
+my @PIPE = ('--pp' => 2, '--dp' => 1, '--gpus' => 2);
+my %half = (backend => 'cpu-half');
+my %moe  = (model => 'moe', '--gpus' => 4, '--dp' => 4, '--ep' => 4);
+my %KEYS = (
+    workload => {
+        seq_len => [{value => 16}], global_batch => [{value => 4}], tokens => [{value => 1e6}],
+        precision => [{value => 'fp32'}, {value => 'bf16', %half}, {value => 'fp16', %half},
+            {value => 'fp8', cluster => 'dgx-h100', refused => 'runs no products in it'},
+            {value => 'fp4', cluster => 'dgx-b200', refused => 'runs no products in it'}],
+        optimizer => [(map { {value => $_, '--dp' => 2} } qw(adamw adam sgd)),
+            # They keep the direction of a step beside the moments, which nothing plans yet.
+            map { {value => $_, '--dp' => 2, more => 'peak_bytes'} } qw(lamb lars)],
+        expert_imbalance => [{value => 4, %moe}],
+        unclipped => [map { {patch => JSON::PP::true, '--clip' => 'off', '--dp' => 2,
+                             '--offload' => $_} } qw(none optimizer)],
+        capacity_factor => [map { {value => $_, %moe} } 0.5, 1.25],
+    },
+    parallel => {
+        tp => [{value => 2}], cp => [{value => 2}], dp => [{value => 2}],
+        pp => [{@PIPE, value => 2}],
+        ep => [{%moe, value => 2, '--expert-imbalance' => 4}],
+        etp => [{%moe, value => 2, '--ep' => 2, '--expert-imbalance' => 4}],
+        cp_kind => [map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)],
+        sp => [map { {value => $_, '--tp' => 2} } qw(on off)],
+        vpp => [{@PIPE, value => 2, '--schedule' => 'interleaved'}],
+        micro_batch => [{value => 2, '--dp' => 2}],
+        zero => [map { {value => $_, '--dp' => 2} } 0 .. 3],
+        zero_group => [{value => 2, '--zero' => 3, '--dp' => 4, '--gpus' => 4}],
+        recompute => [map { {value => $_, '--tp' => 2} } 'none', 'selective', 'full',
+                      'norm,activation', 'mlp'],
+        recompute_layers => [{@PIPE, value => 1, '--recompute' => 'full'}],
+        schedule => [(map { {@PIPE, value => $_} } qw(gpipe 1f1b zb-h1 zb-h2 zb-auto)),
+                     map { {@PIPE, value => $_, '--vpp' => 2} } qw(interleaved zb-v)],
+        in_flight => [{@PIPE, value => 2, '--schedule' => 'zb-auto'}],
+        attention => [map { {value => $_, '--tp' => 2} } qw(flash unfused)],
+        offload => [(map { {value => $_, '--dp' => 2} } 'none', 'optimizer', 'activations',
+                     'activations:1', 'attention,mlp:2', 'optimizer,other', 'optimizer@nvme'),
+                    {value => 'activations@nvme', refused => 'is not executed, because'},
+                    {value => 'optimizer', '--optimizer' => 'lamb',
+                     refused => 'is not executed, because'}],
+        overlap => [map { {value => $_, '--dp' => 2, '--tp' => 2, '--gpus' => 4} } 'none',
+                    'grad-reduce', 'param-gather', 'pp,cp'],
+        bucket_bytes => [map { {value => $_, '--dp' => 2} } 16384, 1 << 26],
+        passes => [map { {value => $_, '--dp' => 2} } qw(none all attention fusion buckets
+                   combine latency-hiding streams early-stop)],
+        order => [{patch => ['dp', 'cp', 'tp', 'pp'], '--tp' => 2, '--dp' => 2, '--gpus' => 4}],
+        stages => [{@PIPE, value => '3,1'}],
+    },
+);
+
+sub answer {
+    my ($status, $out, $errors) = answer_of("$build/meshwright", @_);
+    return {status => $status, out => $out, errors => $errors};
+}
+
+# A plan with this value, in the folder; what the planner answered.
+sub plan_of {
+    my ($key, $of) = @_;
+    my %words = (%base, (map { $_ => $of->{$_} } grep { /^--/ } keys %$of));
+    $words{option_of($key)} = $of->{value} if exists $of->{value};
+    my $model = $of->{model} // 'dense';
+    my @words = map { ($_, "'$words{$_}'") } sort keys %words;
+    my $planned = answer('plan', "$folder/$model.json", $of->{cluster} // 'dgx-a100-80g', @words,
+                         '-o', "$folder/p.json");
+    return $planned if $planned->{status} || ref $of->{patch} ne 'ARRAY';
+    my $plan = $json->decode(text_of("$folder/p.json"));
+    $plan->{parallel}{$key} = $of->{patch};
+    write_text("$folder/p.json", $json->encode($plan));
+    return $planned;
+}
+
+# Kinds of tasks with bytes: equal to those predicted. Rows of experts are priced as of the fullest
+# rank, and travel as they are. Memory: as planned, on the device, its host and drive; `more`: not.
+sub differences {
+    my ($run, $is_ragged, $more) = @_;
+    my ($wrong, $rows, $room) = ('', 0, 0);
+    for my $kind (@{ $run->{kinds} }) {
+        my ($name, $priced, $moved) = @$kind{qw(kind predicted_bytes measured_bytes)};
+        next if $name =~ /^(send|receive) /;  # tests/test_run_random.c looks at messages
+        next if $name eq 'norm';  # of parameters (LAMB, LARS): priced in seconds alone
+        if ($is_ragged && $name =~ /^(ep|etp) /) {
+            $rows += $moved;
+            $room += $priced;
+            next;
+        }
+        next if abs($priced - $moved) <= 0.01 * $priced + 16;
+        $wrong .= "$name: $moved bytes, priced $priced\n";
+    }
+    $wrong .= "rows of experts: $rows bytes, priced $room\n"
+        if $is_ragged && ($rows > 1.01 * $room || !$rows);
+    for my $pair (['peak_bytes', 'predicted_peak_bytes'],
+                  ['host_peak_bytes', 'predicted_host_peak_bytes'],
+                  ['nvme_bytes', 'predicted_nvme_bytes']) {
+        my ($held, $planned) = ($run->{$pair->[0]}, $run->{compare}{$pair->[1]});
+        next if $pair->[0] eq $more && $held > $planned;
+        $wrong .= "$pair->[0] $held, planned $planned\n" if abs($held - $planned) > 0.02 * $planned;
+    }
+    return $wrong;
+}
+
+sub check_value {
+    my ($key, $of) = @_;
+    my $name = "$key " . ($of->{value} // $json->encode($of->{patch}));
+    my $planned = plan_of($key, $of);
+    my @run = ('run', "$folder/p.json", '--spawn --steps 1 --json', '--nvme', $folder, '-o',
+               "$folder/r.json", '--backend', $of->{backend} // 'cpu');
+    if ($of->{refused}) {
+        my $found = $planned->{status} ? $planned : answer(@run);
+        check("$name is refused", $found->{status} && $found->{errors} =~ /\Q$of->{refused}\E/,
+              $found->{errors});
+        return;
+    }
+    check("$name is planned", $planned->{status} == 0, $planned->{errors}) or return;
+    my $ran = answer(@run);
+    check("$name runs", $ran->{status} == 0, $ran->{errors}) or return;
+    my $wrong = differences($json->decode($ran->{out}), ($of->{model} // '') eq 'moe',
+                            $of->{more} // '');
+    check("$name is what was priced", $wrong eq '', $wrong);
+}
+
+my $schema = $json->decode(text_of('plan/plan.schema.json'));
+$schema->{properties}{parallel} = $json->decode(text_of('plan/parallel.schema.json'));
+for my $part (sort keys %KEYS) {
+    my $known = $schema->{properties}{$part}{properties};
+    check("every key of $part is looked at",
+          join(' ', sort keys %$known) eq join(' ', sort keys %{ $KEYS{$part} }),
+          join ' ', grep { !$KEYS{$part}{$_} } sort keys %$known);
+    for my $key (sort keys %{ $KEYS{$part} }) {
+        my $values = $KEYS{$part}{$key};
+        my %looked = map { ($_->{value} // '') => 1 } @$values;
+        my @left = grep { !$looked{$_} } @{ $known->{$key}{enum} // [] };
+        check("every value of $key", !@left, "@left") if $known->{$key}{enum};
+        check_value($key, $_) for @$values;
+    }
+}
+checked();

@@ -1,0 +1,107 @@
+#!/usr/bin/perl
+# Fails the N-th read, write or fsync of each command, for N = 1, 2, 3, ... until there are no more:
+# every time it must end with status 4 and one line on stderr, and what it was to write is whole: as
+# it was, or not there, or as it should be where what failed came behind it (its folder's fsync, the
+# answer on stdout). Nothing is left beside it.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+use lib 'tests';
+use Script;
+
+my $build = $ENV{BUILD} // 'build';
+my $fail  = "$build/tests/io_fail";
+my $tmp   = tempdir(CLEANUP => 1);
+my $old   = "whole and older\n";
+$ENV{NO_COLOR} = 1;
+$ENV{XDG_CACHE_HOME} = "$tmp/cache";
+
+system("$fail read 1 $build/meshwright models >$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");
+if ($? >> 8 == 77) {
+    print "1..0 # SKIP the kernel does not notify of system calls\n";
+    exit 0;
+}
+if (system("grep -q __asan_init $build/meshwright") == 0) {
+    print "1..0 # SKIP the sanitizer reads files of its own\n";
+    exit 0;
+}
+
+sub files_in {
+    my ($folder) = @_;
+    return sort grep { -f } glob("$folder/* $folder/.??* $folder/*/*");
+}
+
+sub is_whole {
+    my ($name, $text) = @_;
+    return $text eq text_of("$tmp/whole.csv") if $name =~ /csv$/;
+    return eval { JSON::PP->new->decode($text); 1 } && $text =~ /\n\z/;
+}
+
+# A command and the file that it writes, '' for none. What is wrong with the N-th call failing, and
+# whether there was an N-th one.
+sub attempt {
+    my ($call, $number, $words, $output, $has_old) = @_;
+    system("rm -rf $tmp/out $tmp/calls; mkdir -p $tmp/out");
+    write_text("$tmp/out/$output", $old) if $output && $has_old;
+    my @before = files_in("$tmp/out");
+    system("$fail $call $number $build/meshwright $words >$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");
+    my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
+    my $errors = text_of("$tmp/stderr");
+    return ($status eq 0 ? '' : "with no call failing: status $status, $errors", 0)
+        if text_of("$tmp/calls") =~ /calls/;
+    my @wrong;
+    push @wrong, "status $status" if $status ne 4;
+    my @lines = grep { !/^note: |^meshwright run: (?:predicted|cpu on) / } split /^/, $errors;
+    push @wrong, @lines . " lines on stderr: $errors" if @lines != 1;
+    my @after = files_in("$tmp/out");
+    if ($output && -e "$tmp/out/$output") {
+        my $left = text_of("$tmp/out/$output");
+        push @wrong, "$output became " . substr($left, 0, 60)
+            unless ($has_old && $left eq $old) || is_whole($output, $left);
+        push @before, "$tmp/out/$output" unless $has_old;
+    }
+    push @wrong, "left: @after" if "@after" ne "@before";
+    return (@wrong ? "$call $number: " . join('; ', @wrong) : '', 1);
+}
+
+sub every {
+    my ($words, $output) = @_;
+    for my $call ('read', 'write', 'fsync') {
+        my ($number, @wrong) = (0);
+        while (1) {
+            $number++;
+            my ($wrong, $more) = attempt($call, $number, $words, $output, $number % 2);
+            push @wrong, $wrong if $wrong;
+            last if !$more || @wrong > 3;
+        }
+        my ($name) = $words =~ /^(\w+)/;
+        check("$name survives each failing $call, " . ($number - 1) . ' of them', !@wrong,
+              join "\n", $words, @wrong);
+    }
+}
+
+my %gpt2 = (model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 2, n_positions => 32,
+            vocab_size => 512);
+my $model = write_text("$tmp/tiny.json", JSON::PP->new->encode(\%gpt2));
+my $work = "$model dgx-a100-80g --precision fp32 --seq-len 32 --global-batch 8 --micro-batch 1 "
+    . '--stack meshwright --gpus 2 --tp 1 --pp 2 --cp 1 --zero 0 --recompute none --schedule 1f1b';
+my ($status, undef, $errors) = answer_of("$build/meshwright plan $work -o $tmp/p.json");
+die "no plan: $errors" if $status;
+
+every('topology dgx-a100-80g --json', '');
+every('topology dgx-a100-80g -o ' . "$tmp/out/c.json", 'c.json');
+every($_, '') for 'models', 'clusters', 'devices', 'stacks';
+every("plan $work -o $tmp/out/p.json", 'p.json');
+every("plan $work --json -o $tmp/out/p.json", 'p.json');
+every("simulate $tmp/p.json --trace $tmp/out/t.json", 't.json');
+every("whatif $model dgx-a100-80g --gpus 2 --precision fp32 --seq-len 32 --global-batch 8 --tp 1 "
+    . '--cp 1 --pp 2 --micro-batch 1 --zero 0 --recompute none --schedule 1f1b --csv', '');
+every("memory $tmp/p.json --method greedy -o $tmp/out/m.json", 'm.json');
+answer_of("$build/meshwright memory tests/data/packing_good.csv -o $tmp/whole.csv");
+every("memory tests/data/packing_good.csv -o $tmp/out/a.csv", 'a.csv');
+every("run $tmp/p.json --spawn --backend cpu --steps 1 -o $tmp/out/r.json", 'r.json');
+every("calibrate --short --seconds 1 --ranks 1 --backend cpu --quiet --into $tmp/out/l.json",
+      'l.json');
+every("validate tests/data/runs.jsonl --family kempner --headline-out $tmp/out/h.json", 'h.json');
+checked();
