@@ -182,6 +182,8 @@ static void put_own(struct script_writing *writing, int operator, enum script_ki
     int first;
     int count = script_covered_units(writing, &spot, step->nth, false, &first);
     cover(task, first, count);
+    int place = step_graph_place(writing->script->graph, writing->script->stage, spot.chunk);
+    task->in_graph = step_graph_scatter(writing->script->graph, place, spot.position, step->nth);
 }
 
 // Stage and chunk that work behind this one (1) or in front of it (-1).
@@ -356,6 +358,7 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
     struct script *script = ARENA_NEW(arena, struct script, 1);
     *script = (struct script){
         .program = program,
+        .graph = step_graph_make(arena, program, rules),
         .stage = stage,
         .rules = *rules,
         .arena_bytes = arena_bytes,
@@ -377,5 +380,6 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
         put_round(&writing, order);
     script_add_step(arena, script);
     script_add_waits(arena, script);
+    script_number(script);
     return script;
 }

@@ -73,7 +73,7 @@ static void tasks_are_named_by_slot_and_operator(void **state)
     assert_string_equal(script_task_name(*state, last, tied),
                         "tied gradients of 0.6 head.lm.weight");
     int norm = find_kind(last, SCRIPT_NORM, 0);
-    assert_string_equal(script_task_name(*state, last, norm), "gradient norm");
+    assert_string_equal(script_task_name(*state, last, norm), "norm");
     assert_string_equal(script_task_name(*state, last, norm + 1), "update of 0.3 block and 3 more");
     for (int kind = 0; kind < SCRIPT_KIND_COUNT; kind++)
         assert_true(strlen(script_kind_name((enum script_kind)kind)) > 0);

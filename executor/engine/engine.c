@@ -287,12 +287,14 @@ static bool run_tasks(struct engine *engine)
         beat(engine, t, waits(engine, t) ? PULSE_WAITING : PULSE_WORKING);
         count = segments_run(engine, t);
         if (count < 0) return false;
+        tasks_ran(engine, t, count);
         if (count > 0) continue;
         count = 1;
         bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&
                     measure_end(engine, t) && streams_end(engine, t);
         arena_reset(engine->scratch, mark);
         if (!done) return false;
+        tasks_ran(engine, t, 1);
         if (engine->request->options->poison && !poison_after(engine, t)) return false;
     }
     return streams_settle(engine);

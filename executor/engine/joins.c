@@ -103,6 +103,7 @@ bool joins_run(struct engine *engine, int task)
     int count = engine->prepared[task].joined;
     for (int i = 0; i < count; i++) {
         if (!call_make(engine, task + i, &calls[i])) return false;
+        tasks_measure_call(engine, task + i, &calls[i]);
     }
     enum stream stream = engine->script->tasks[task].stream;
     return engine_ok(engine, task,

@@ -27,6 +27,7 @@ struct measure {
     int64_t *bytes;         // [task]
     struct tally kinds[KIND_COUNT];
     int measured_steps, fine_steps;
+    int updated_steps;  // of those: in fp16 gradients had room
     struct event *start, **began, **ended;  // [task]; NULL: the host's clock is right
     bool *is_shown;                         // [task]: timed in every step
     double step_began_s;
@@ -80,6 +81,7 @@ bool measure_open(struct engine *engine)
     measure->bytes = ARENA_NEW(engine->arena, int64_t, tasks);
     measure->best_starts = ARENA_NEW(engine->arena, double, tasks);
     measure->best_ends = ARENA_NEW(engine->arena, double, tasks);
+    if (!tasks_open(engine)) return false;
     return !is_beside(engine) || open_events(engine);
 }
 
@@ -100,6 +102,7 @@ bool measure_start_step(struct engine *engine)
     struct measure *measure = engine->measure;
     for (int t = 0; t < engine->script->task_count; t++)
         measure->bytes[t] = 0;
+    tasks_start_step(engine);
     measure->step_began_s = clock_s();
     if (!is_beside(engine)) return true;
     const char *fault =
@@ -237,6 +240,8 @@ static void add_step(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         double seconds = measure->ends[t] - measure->starts[t];
         int inner = inner_kind(engine, t);
+        if (!engine->scale.skips)
+            tasks_add(engine, t, measure->bytes[t], is_timed(engine, t), seconds);
         if (inner >= 0 && is_timed(engine, t))
             add(measure, inner, 1, seconds, (double)measure->bytes[t]);
         if (has_own_kind(engine, t)) {
@@ -249,6 +254,7 @@ static void add_step(struct engine *engine)
         }
     }
     measure->measured_steps++;
+    measure->updated_steps += !engine->scale.skips;
     measure->fine_steps += measure_is_fine(engine);
 }
 
@@ -381,5 +387,6 @@ static bool gather_trace(struct engine *engine, struct run_result *result)
 
 bool measure_finish(struct engine *engine, struct run_result *result)
 {
-    return sum_kinds(engine, result) && gather_trace(engine, result);
+    return sum_kinds(engine, result) && gather_trace(engine, result) &&
+           tasks_finish(engine, engine->measure->updated_steps, result);
 }

@@ -291,8 +291,10 @@ static bool run_backward(struct ring *ring)
 bool ring_run(struct engine *engine, int task)
 {
     struct ring ring;
-    if (!start(&ring, engine, task)) return false;
+    struct kernel_call call;
+    if (!start(&ring, engine, task) || !call_make(engine, task, &call)) return false;
     assert(ring.group);
+    tasks_measure_call(engine, task, &call);
     return ring.is_backward ? run_backward(&ring) : run_forward(&ring);
 }
 

@@ -91,6 +91,7 @@ static bool seed(struct engine *engine, int task)
         char *to = engine_address(engine, of, &of->outputs[i]);
         const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, bytes);
         host += bytes;
     }
     return true;
@@ -119,10 +120,11 @@ static bool take_loss(struct engine *engine, int task)
     enum element element = engine_element(engine, of, &of->inputs[0]);
     char *host = host_room(engine, task);
     if (!host) return false;
+    int64_t bytes = held.elements * engine_element_bytes(engine, element);
+    measure_bytes(engine, task, bytes);
     return engine_ok(engine, task,
                      host_copy(engine, of->stream, COPY_TO_HOST, host,
-                               engine_address(engine, of, &of->inputs[0]),
-                               held.elements * engine_element_bytes(engine, element)));
+                               engine_address(engine, of, &of->inputs[0]), bytes));
 }
 
 void task_add_losses(struct engine *engine)
@@ -147,6 +149,7 @@ static bool make_room(struct engine *engine, int task)
                                                   engine_address(engine, of, &of->outputs[i]), 0,
                                                   of->outputs[i].bytes * engine->widen);
         if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, of->outputs[i].bytes * engine->widen);
     }
     return true;
 }

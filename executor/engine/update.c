@@ -192,6 +192,7 @@ static bool take_norm(struct engine *engine, int task)
     }
     enum stream stream = engine->script->tasks[task].stream;
     if (!engine_ok(engine, task, sum_squares(engine, stream, arrays, count, &sum))) return false;
+    if (engine->program->mesh.rank_count > 1) measure_bytes(engine, task, engine->real_bytes);
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
     scale_settle(engine, sqrt(sum));
     return true;
@@ -304,6 +305,15 @@ static const char *update_all(struct engine *engine, const struct update_call *c
     return fault;
 }
 
+// Weights and moments are read and written, gradients read.
+void update_measure(struct engine *engine, int task, const struct update_call *call)
+{
+    enum { GRADIENT = 1, WEIGHT = 2, MOMENT = 2 };
+    int moments = (call->first_moments != NULL) + (call->second_moments != NULL);
+    measure_bytes(engine, task,
+                  (GRADIENT + WEIGHT + MOMENT * moments) * call->count * engine->real_bytes);
+}
+
 static bool update(struct engine *engine, int task)
 {
     const struct script *script = engine->script;
@@ -319,6 +329,7 @@ static bool update(struct engine *engine, int task)
              p++) {
             struct update_call call = update_call_of(engine, p);
             if (engine->err->kind) return false;
+            update_measure(engine, task, &call);
             calls[count++] = call;
             if (!engine->state.direction) continue;
             calls[0].part = UPDATE_APPLY;

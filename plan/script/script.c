@@ -5,31 +5,17 @@
 const char *script_kind_name(enum script_kind kind)
 {
     static const char *const NAMES[SCRIPT_KIND_COUNT] = {
-        [SCRIPT_INSTR] = "operator",
-        [SCRIPT_SEED] = "seed",
-        [SCRIPT_ROOM] = "room for gradients",
-        [SCRIPT_COPY_OUT] = "copy out",
-        [SCRIPT_COPY_IN] = "copy in",
-        [SCRIPT_SEND] = "send",
-        [SCRIPT_RECEIVE] = "receive",
-        [SCRIPT_LOSS] = "loss",
-        [SCRIPT_SMALL_REDUCE] = "small gradients",
-        [SCRIPT_TIED_REDUCE] = "tied gradients",
-        [SCRIPT_GRADIENT_REDUCE] = "gradients",
-        [SCRIPT_NORM] = "gradient norm",
-        [SCRIPT_TRUST] = "trust ratios",
-        [SCRIPT_UPDATE] = "update",
-        [SCRIPT_PARAMETER_GATHER] = "parameters",
+#define TASK(id, name) [SCRIPT_##id] = (name),
+#include "plan/script/tasks.inc"
+#undef TASK
     };
     assert((unsigned)kind < SCRIPT_KIND_COUNT && NAMES[kind]);
     return NAMES[kind];
 }
 
-static const char *instr_name(struct arena *arena, const struct script *script,
-                              const struct script_task *task)
+const char *script_instr_name(struct arena *arena, const struct block_program *block, int index)
 {
-    const struct block_program *block = script->program->blocks[task->block];
-    const struct instr *instr = &block->instrs[task->instr];
+    const struct instr *instr = &block->instrs[index];
     if (!instr->collective) return block->block->ops[instr->op].name;
     int tensor = block->buffers[instr->inputs[0]].tensor;
     const char *of = instr->inner > 0 ? block->block->ops[instr->op].name
@@ -68,7 +54,9 @@ const char *script_task_name(struct arena *arena, const struct script *script, i
     static const char SLOTS[] = "FBW";
     const struct script_task *of = &script->tasks[task];
     const char *what =
-        of->kind == SCRIPT_INSTR ? instr_name(arena, script, of) : script_kind_name(of->kind);
+        of->kind == SCRIPT_INSTR
+            ? script_instr_name(arena, script->program->blocks[of->block], of->instr)
+            : script_kind_name(of->kind);
     if (of->kind >= SCRIPT_SMALL_REDUCE)
         return of->unit < 0 ? what : step_name(arena, script, of, what);
     return arena_print(arena, "%c%d.%d %d %s", SLOTS[of->slot_kind], of->micro_batch, of->chunk,
