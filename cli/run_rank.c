@@ -232,8 +232,8 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
         plan_scripts_host_bytes(scripts, job->request.stack, real_bytes, compute_bytes),
         plan_scripts_nvme_bytes(scripts, job->request.stack, real_bytes, compute_bytes)};
     const struct run_widths widths = {real_bytes, compute_bytes};
-    struct run_compare compare =
-        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, memory, widths, result);
+    struct run_compare compare = run_compare_make(arena, &job->request, &job->evaluation,
+                                                  &job->ledger, memory, widths, result);
     struct backend_device_facts device = {0};
     const char *fault = rank->backend->probe(&device);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);

@@ -59,10 +59,10 @@ struct ledger_line {
     // Of the step graph (plan/script/graph.h), 1 + number, 0: none: the instruction of the block,
     // the use of a block in the chunk, the group or small of the chunk's step_end.
     int of_instr, of_use, of_group;
-    struct gemm gemm;           // of contractions, as it runs; else 0
-    double flop;                // useful ones
-    double bytes;               // of operators read and written, what a fused kernel keeps left
-                                // out; of a collective the payload of one message
+    struct gemm gemm;  // of contractions, as it runs; else 0
+    double flop;       // useful ones
+    double bytes;      // of operators read and written, what a fused kernel keeps left
+                       // out; of a collective the payload of one message
     enum bound bound;
     bool measured;  // the device's table of kernels has it; then what it is bound by is not known
     // collectives
@@ -78,8 +78,8 @@ struct ledger {
     struct arena *arena;
     struct ledger_line *lines;
     int count, capacity;
-    int block, chunk;     // that is being priced
-    int use, group;       // of the chunk; 1 + number, 0: none
+    int block, chunk;  // that is being priced
+    int use, group;    // of the chunk; 1 + number, 0: none
     int first;         // line of the block that is being priced
 };
 

@@ -60,6 +60,19 @@ struct storage step_storage(const struct program *program, const struct paramete
     return storage;
 }
 
+bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
+                       const struct parameter *parameter)
+{
+    const struct tied_reduce *tied = &program->tied;
+    if (!parameter->tie || chunk->first || tied->first_stage != tied->last_stage) return false;
+    const struct block *block = &program->graph->blocks[program->graph->sequence[0]];
+    for (int t = 0; t < block->tensor_count; t++) {
+        const char *other = block->tensors[t].tie;
+        if (other && strcmp(other, parameter->tie) == 0) return true;
+    }
+    return false;
+}
+
 static bool is_tie(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
@@ -273,8 +286,10 @@ struct step_end step_end_of(const struct program *program, const struct program_
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_use *use = &chunk->uses[u];
         const struct block_program *block = program->blocks[use->block_program];
-        for (int p = 0; p < block->parameter_count; p++)
-            add_parameter(&summing, &block->parameters[p], u, use->count);
+        for (int p = 0; p < block->parameter_count; p++) {
+            if (!step_is_elsewhere(program, chunk, &block->parameters[p]))
+                add_parameter(&summing, &block->parameters[p], u, use->count);
+        }
     }
     for (int i = 0; i < end.group_count; i++)
         end.groups[i].bucket_count = bucket_count_of(program, &end.groups[i], rules);

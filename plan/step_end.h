@@ -82,7 +82,11 @@ struct step_end step_end_of(const struct program *program, const struct program_
 unsigned step_data_axes(const struct program *program, enum parameter_kind kind);
 unsigned step_own_axes(const struct program *program, const struct parameter *parameter);
 struct storage step_storage(const struct program *program, const struct parameter *parameter);
-// The group of a parameter of a chunk.
+// Whether a parameter of a chunk is that of the embedding, which another chunk of the same stage
+// holds (schedules that place chunks in a V): it is kept, reduced and updated there, once.
+bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
+                       const struct parameter *parameter);
+// The group of a parameter of a chunk that is not elsewhere.
 int step_group_of(const struct program *program, const struct step_end *end,
                   const struct parameter *parameter);
 // Whether buckets of a group are cut between blocks alone.

@@ -63,10 +63,11 @@ static struct run_row *row_of(struct arena *arena, struct run_compare *compare,
 {
     static const char SLOTS[] = "FB";
     if (task->kind == SCRIPT_SEND || task->kind == SCRIPT_RECEIVE)
-        return find_row(compare, RUN_TASK,
-                        arena_print(arena, "%s %c", script_kind_name(task->kind),
-                                    SLOTS[task->group]));
-    if (task->kind != SCRIPT_INSTR) return find_row(compare, RUN_TASK, script_kind_name(task->kind));
+        return find_row(
+            compare, RUN_TASK,
+            arena_print(arena, "%s %c", script_kind_name(task->kind), SLOTS[task->group]));
+    if (task->kind != SCRIPT_INSTR)
+        return find_row(compare, RUN_TASK, script_kind_name(task->kind));
     const struct instr *instr =
         &compare->evaluation->program->blocks[task->block]->instrs[task->instr];
     if (instr->collective == COLLECTIVE_NONE)

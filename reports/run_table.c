@@ -46,8 +46,8 @@ static void add_rows(struct table *table, const struct run_compare *compare, enu
 static char *kinds_text(struct arena *arena, const struct run_compare *compare)
 {
     static const char *const WHAT[] = {"", "count", "", "bytes", "", "time", "", ""};
-    static const char *const HEADER[] = {"a step, all ranks", "pred.", "meas.", "pred.", "meas.",
-                                         "pred.",             "meas.", "ratio"};
+    static const char *const HEADER[] = {
+        "a step, all ranks", "pred.", "meas.", "pred.", "meas.", "pred.", "meas.", "ratio"};
     struct table table = table_new(arena, "lrrrrrrr");
     table_row(&table, WHAT);
     table_row(&table, HEADER);

@@ -81,9 +81,12 @@ static void add_everywhere(struct joining *joining, enum script_kind kind, doubl
 static void add_line(struct joining *joining, const struct ledger_line *line)
 {
     static const enum script_kind KINDS[ENTRY_COUNT] = {
-        [ENTRY_REDUCE] = SCRIPT_GRADIENT_REDUCE, [ENTRY_GATHER] = SCRIPT_PARAMETER_GATHER,
-        [ENTRY_SMALL] = SCRIPT_SMALL_REDUCE,     [ENTRY_TIED] = SCRIPT_TIED_REDUCE,
-        [ENTRY_NORM] = SCRIPT_NORM,              [ENTRY_TRUST] = SCRIPT_TRUST,
+        [ENTRY_REDUCE] = SCRIPT_GRADIENT_REDUCE,
+        [ENTRY_GATHER] = SCRIPT_PARAMETER_GATHER,
+        [ENTRY_SMALL] = SCRIPT_SMALL_REDUCE,
+        [ENTRY_TIED] = SCRIPT_TIED_REDUCE,
+        [ENTRY_NORM] = SCRIPT_NORM,
+        [ENTRY_TRUST] = SCRIPT_TRUST,
     };
     switch (line->entry) {
     case ENTRY_OPERATOR:
@@ -209,8 +212,8 @@ const char *run_join_text(struct arena *arena, const struct run_join *join)
         const struct run_joined *row = &join->rows[i];
         if (run_joined_matches(row)) continue;
         shown++;
-        text = arena_print(arena, "%s  %s: %.6g (%.17g B) predicted, %.6g (%.17g B) measured\n", text,
-                           run_joined_name(arena, join, row), row->predicted_count,
+        text = arena_print(arena, "%s  %s: %.6g (%.17g B) predicted, %.6g (%.17g B) measured\n",
+                           text, run_joined_name(arena, join, row), row->predicted_count,
                            row->predicted_bytes, row->count, row->bytes);
     }
     return text;

@@ -27,7 +27,7 @@ struct measure {
     int64_t *bytes;         // [task]
     struct tally kinds[KIND_COUNT];
     int measured_steps, fine_steps;
-    int updated_steps;  // of those: in fp16 gradients had room
+    int updated_steps;                      // of those: in fp16 gradients had room
     struct event *start, **began, **ended;  // [task]; NULL: the host's clock is right
     bool *is_shown;                         // [task]: timed in every step
     double step_began_s;

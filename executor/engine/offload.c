@@ -18,6 +18,19 @@ static int64_t bytes_of(const struct engine *engine, const struct script_operand
     return bytes;
 }
 
+// Of a place in the arena what is filled: where all is widened reals take half of theirs, which are
+// as wide as they were. Rows of experts may take all.
+static int64_t held_bytes(const struct engine *engine, const struct script_task *task,
+                          const struct script_operand *operand, int64_t room_bytes)
+{
+    const struct block_program *block = engine_block(engine, task);
+    int tensor = block->buffers[operand->buffer].tensor;
+    if (tensor < 0 || block->block->tensors[tensor].density > 0) return room_bytes;
+    enum element element = engine_element(engine, task, operand);
+    return held_of_buffer(engine->program, block, operand->buffer, engine->rank).elements *
+           engine_element_bytes(engine, element);
+}
+
 static struct offloaded *find(struct engine *engine, int chunk, int position, int micro_batch)
 {
     for (struct offloaded *at = engine->offloaded; at; at = at->next) {
@@ -64,15 +77,16 @@ bool offload_run(struct engine *engine, int task)
                                     : find(engine, of->chunk, of->position, of->micro_batch);
     if (!room) return false;
     char *host = room->memory;
-    measure_bytes(engine, task, all_bytes);
     for (int i = 0; i < count; i++) {
         char *device = engine_address(engine, of, &operands[i]);
-        int64_t bytes = operands[i].bytes * engine->widen;
+        int64_t room_bytes = operands[i].bytes * engine->widen;
+        int64_t bytes = held_bytes(engine, of, &operands[i], room_bytes);
+        measure_bytes(engine, task, bytes);
         const char *fault =
             leaves ? host_copy(engine, of->stream, COPY_TO_HOST, host, device, bytes)
                    : host_copy(engine, of->stream, COPY_FROM_HOST, device, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
-        host += bytes;
+        host += room_bytes;
     }
     if (!leaves) room->chunk = -1;
     return true;

@@ -11,7 +11,7 @@ bool tasks_open(struct engine *engine)
     engine->ran = ARENA_NEW(engine->arena, int, engine->script->task_count + 1);
     engine->plain_bytes = ARENA_NEW(engine->arena, int64_t, engine->script->task_count + 1);
     engine->sums =
-        ARENA_NEW(engine->arena, double, NUMBERS * (engine->script->graph->number_count + 1));
+        ARENA_NEW(engine->arena, double, NUMBERS *(engine->script->graph->number_count + 1));
     return true;
 }
 
@@ -29,8 +29,7 @@ void tasks_ran(struct engine *engine, int first, int count)
 
 void tasks_add(struct engine *engine, int task, int64_t bytes, bool is_timed, double seconds)
 {
-    double *sums =
-        engine->sums + (ptrdiff_t)NUMBERS * engine->script->tasks[task].in_graph;
+    double *sums = engine->sums + (ptrdiff_t)NUMBERS * engine->script->tasks[task].in_graph;
     // What is replayed moves what it did when it ran by itself, in the first step that counts.
     if (segments_is_plain(engine, task)) {
         int64_t *plain = &engine->plain_bytes[task];
@@ -46,8 +45,7 @@ void tasks_add(struct engine *engine, int task, int64_t bytes, bool is_timed, do
 bool tasks_finish(struct engine *engine, int steps, struct run_result *result)
 {
     int count = engine->script->graph->number_count;
-    const char *fault =
-        engine->transport->host_sum(engine->world, engine->sums, NUMBERS * count);
+    const char *fault = engine->transport->host_sum(engine->world, engine->sums, NUMBERS * count);
     if (!engine_ok(engine, -1, fault)) return false;
     result->tasks = ARENA_NEW(engine->arena, struct run_task, count);
     result->task_count = count;

@@ -70,6 +70,36 @@ static void add_buffer(const struct program *program, const struct block_program
     }
 }
 
+// What ranks tell each other inside a dispatch: a bit for each of their tokens and experts, in
+// words of 64 (executor/engine/experts.c). Prices of other software count the rows of each expert.
+static double choice_bytes(const struct program *program, const struct block_program *block,
+                           const struct instr *instr)
+{
+    const struct instr *dispatch = instr - 1;
+    while (dispatch->op != instr->op || dispatch->collective)
+        dispatch--;
+    const struct buffer *rows = &block->buffers[dispatch->outputs[0]];
+    const struct tensor *tensor = &block->block->tensors[rows->tensor];
+    const struct parallel *parallel = &program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP], choices = 1;
+    enum { CHOICE_RANK = 3, WORD = 64 };  // batch, seq, expert
+    for (int i = 0; i < CHOICE_RANK; i++) {
+        const struct extent *extent = &tensor->extents[i];
+        choices *= layout_local_size(&rows->layout, &program->mesh, extent->dim,
+                                     extent_size(extent, batch, program->workload.seq_len));
+    }
+    unsigned parts = layout_axes_on(&rows->layout, DIM_SEQ);
+    unsigned tokens = layout_axes_on(&rows->layout, DIM_BATCH) | parts;
+    unsigned axes =
+        tokens & (mesh_axes_of(&program->mesh, AXIS_EP) | mesh_axes_of(&program->mesh, AXIS_ETP));
+    bool drops = program->workload.capacity_factor > 0 && parts;
+    // What drops has to be known before a dispatch, and still is when that is redone.
+    if (drops && instr->recompute) return 0;
+    if (drops) axes |= parts;
+    double words = (double)((choices + WORD - 1) / WORD);
+    return words * sizeof(int64_t) * mesh_size(&program->mesh, axes);
+}
+
 // Payload as the engine counts it: of what is streamed the parts that are handed on.
 static void add_payload(const struct program *program, const struct block_program *block,
                         const struct instr *instr, struct graph_task *task)
@@ -79,7 +109,14 @@ static void add_payload(const struct program *program, const struct block_progra
     bool is_flat = block->buffers[from].tensor < 0;
     bool is_reduced = is_flat && instr->parameter && instr->collective != COLLECTIVE_ALL_GATHER;
     enum element element = element_of(block, from);
-    if (instr->inner > 0 && instr->kind == OP_DISPATCH) element = ELEMENT_INT64;
+    if (instr->inner > 0) {
+        const struct op *op = &block->block->ops[instr->op];
+        element = block->block->tensors[op->outputs[0]].element;
+        if (op->kind == OP_DISPATCH) {
+            task->bytes.plain = choice_bytes(program, block, instr);
+            return;
+        }
+    }
     if (instr->streamed)
         bytes *= (double)instr->stream_steps / mesh_size(&program->mesh, instr->axes);
     task->is_ragged |= instr->ragged || is_ragged(block, from);

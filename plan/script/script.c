@@ -53,10 +53,9 @@ const char *script_task_name(struct arena *arena, const struct script *script, i
 {
     static const char SLOTS[] = "FBW";
     const struct script_task *of = &script->tasks[task];
-    const char *what =
-        of->kind == SCRIPT_INSTR
-            ? script_instr_name(arena, script->program->blocks[of->block], of->instr)
-            : script_kind_name(of->kind);
+    const char *what = of->kind == SCRIPT_INSTR
+                           ? script_instr_name(arena, script->program->blocks[of->block], of->instr)
+                           : script_kind_name(of->kind);
     if (of->kind >= SCRIPT_SMALL_REDUCE)
         return of->unit < 0 ? what : step_name(arena, script, of, what);
     return arena_print(arena, "%c%d.%d %d %s", SLOTS[of->slot_kind], of->micro_batch, of->chunk,
