@@ -23,8 +23,12 @@ bool step_streams(const struct workload *workload)
 
 bool step_has_rooms(const struct program *program)
 {
+    const struct parallel *parallel = &program->parallel;
+    // Where W is apart, norms have gradients of all blocks before any other has the rest of its.
+    bool is_fused =
+        parallel->degree[AXIS_PP] == 1 || schedule_row(parallel->schedule)->backward_fused;
     return step_streams(&program->workload) && program->shape.micro_batch_count == 1 &&
-           pass_is_on(&program->parallel, PASS_COMBINE);
+           pass_is_on(parallel, PASS_COMBINE) && is_fused;
 }
 
 bool step_cuts_blocks(const struct program *program, const struct storage *storage)

@@ -136,8 +136,7 @@ void script_add_state(struct arena *arena, struct script *script);
 // plan/script/step.c: appends or inserts the tasks that run once a step (plan/step_end.h):
 // reductions right behind the task that makes the last gradient of a bucket where the plan overlaps
 // them or updates buckets as they come, else at the end. Small and tied gradients are summed as
-// every rank keeps them (whole but for ZeRO 2 and 3), behind the reduction of their bucket. Takes
-// the rooms away, should two buckets want one at a time.
+// every rank keeps them (whole but for ZeRO 2 and 3), behind the reduction of their bucket.
 void script_add_step(struct arena *arena, struct script *script);
 // The parameters of the stage that a small reduction is of: the next one after `parameter`; -1.
 int script_next_small(const struct script *script, const struct script_task *task, int parameter);

@@ -339,9 +339,7 @@ void script_add_step(struct arena *arena, struct script *script)
     }
     put_rest(&stepping);
     assert(stepping.count <= count_most(script));
-    bool holds = rooms_hold(&stepping);
-    for (int b = 0; b < script->bucket_count && !holds; b++)
-        script->buckets[b].room = -1;
+    assert(rooms_hold(&stepping) && "what is predicted to pass through two rooms does");
     script->tasks = stepping.tasks;
     script->task_count = stepping.count;
 }
