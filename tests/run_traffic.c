@@ -96,15 +96,6 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
 
 int64_t run_outcome_planned_bytes(const struct run_outcome *found)
 {
-    // What is tied in several chunks of a stage is counted in each by the memory model, and kept
-    // once.
-    for (int stage = 0; stage < found->program->shape.stage_count; stage++) {
-        const struct script *script = found->scripts[stage];
-        for (int u = 0; u < script->unit_count; u++) {
-            int same_as = script->units[u].same_as;
-            if (same_as >= 0 && script->units[same_as].chunk != script->units[u].chunk) return -1;
-        }
-    }
     return plan_scripts_peak_bytes((const struct script *const *)found->scripts, found->stack,
                                    found->real_bytes, found->compute_bytes);
 }

@@ -346,8 +346,8 @@ static void fill_memory(struct engine *engine, struct run_result *result)
             if (operand->place == PLACE_ARENA && end > used) used = end;
         }
     }
-    int moments = (state->masters != NULL) + (state->first_moments != NULL) +
-                  (state->second_moments != NULL) + (state->direction != NULL);
+    int moments =
+        (state->masters != NULL) + (state->first_moments != NULL) + (state->second_moments != NULL);
     result->arena_bytes = script->arena_bytes * engine->widen;
     result->arena_used_bytes = used * engine->widen;
     result->state_bytes =

@@ -14,7 +14,7 @@ struct part part_of(int64_t elements, int count, int index);
 // which the optimizer keeps as much as of moments, are there where reals are wider than what
 // kernels read (backend->round); else weights are the masters.
 struct state {
-    char *weights, *gradients, *masters, *first_moments, *second_moments, *direction;
+    char *weights, *gradients, *masters, *first_moments, *second_moments;
     int64_t weight_count, gradient_count, moment_count;  // elements
     int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those
     double *trust;                                       // [parameter]: LAMB and LARS

@@ -218,7 +218,9 @@ struct update_call update_call_of(struct engine *engine, int parameter)
         .gradients = gradient_at(engine, gradient.at),
         .first_moments = state->first_moments ? state->first_moments + moment.at * real : NULL,
         .second_moments = state->second_moments ? state->second_moments + moment.at * real : NULL,
-        .direction = state->direction ? state->direction + moment.at * real : NULL,
+        // The gradient is not read again.
+        .direction =
+            step_takes_trust(&engine->program->workload) ? gradient_at(engine, gradient.at) : NULL,
         .gradient_scale = engine->gradient_scale,
         .learning_rate = options->learning_rate,
         .beta1 = options->beta1,
@@ -254,17 +256,24 @@ static bool sum_parts(struct engine *engine, int task, int parameter, double squ
     struct update_call call = update_call_of(engine, parameter);
     if (engine->err->kind) return false;
     call.part = UPDATE_DIRECTION;
-    if (!engine_ok(engine, task, backend->update(engine->device, STREAM_COMPUTE, &call)))
-        return false;
-    if (!counts_in_stage(engine, parameter)) return true;
+    bool counts = counts_in_stage(engine, parameter);
+    // LARS asks for the norm of the gradient, LAMB for that of the direction, which takes its
+    // place.
     bool is_lars = call.optimizer == OPTIMIZER_LARS;
-    const void *arrays[2] = {call.weights, is_lars ? call.gradients : call.direction};
-    for (int i = 0; i < 2; i++) {
-        const char *fault = backend->sum_squares(engine->device, STREAM_COMPUTE, arrays[i],
-                                                 call.count, &squares[i]);
+    for (int turn = 0; turn < 2; turn++) {
+        const char *fault = NULL;
+        if (turn == is_lars) {
+            fault = backend->update(engine->device, STREAM_COMPUTE, &call);
+        } else if (counts) {
+            fault = backend->sum_squares(engine->device, STREAM_COMPUTE, call.gradients, call.count,
+                                         &squares[1]);
+        }
         if (!engine_ok(engine, task, fault)) return false;
     }
-    return true;
+    if (!counts) return true;
+    return engine_ok(engine, task,
+                     backend->sum_squares(engine->device, STREAM_COMPUTE, call.weights, call.count,
+                                          &squares[0]));
 }
 
 // LAMB and LARS: norms of whole parameters, whoever holds their parts, all in one exchange.
@@ -331,7 +340,7 @@ static bool update(struct engine *engine, int task)
             if (engine->err->kind) return false;
             update_measure(engine, task, &call);
             calls[count++] = call;
-            if (!engine->state.direction) continue;
+            if (!call.direction) continue;
             calls[0].part = UPDATE_APPLY;
             calls[0].trust_ratio = engine->state.trust[p];
             if (!engine_ok(engine, task, update_all(engine, calls, 1))) return false;
