@@ -84,7 +84,8 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
         const struct run_kind *kind = &found->kinds[k];
         bool is_received = kind->group == RUN_TASK && (kind->index == ENGINE_RECEIVE_FORWARD ||
                                                        kind->index == ENGINE_RECEIVE_BACKWARD);
-        if (is_received || kind->group == RUN_OPERATOR) continue;
+        bool is_update = kind->group == RUN_TASK && kind->index == ENGINE_UPDATE;
+        if (is_received || is_update || kind->group == RUN_OPERATOR) continue;
         double slack, planned = planned_bytes(found, kind, &slack);
         if (fabs(kind->bytes - planned) <= slack + 1e-9 * planned) continue;
         return arena_print(arena, "%s %d of %s: %.0f bytes moved, %.0f planned",
