@@ -79,10 +79,11 @@ static struct run_row *row_of(struct arena *arena, struct run_compare *compare,
     return find_row(compare, RUN_COLLECTIVE, collective_text(arena, instr->parent, collective));
 }
 
-static void add_joined(struct arena *arena, struct run_compare *compare)
+static void add_joined(struct arena *arena, struct run_compare *compare, enum script_kind kind)
 {
     for (int i = 0; i < compare->join.row_count; i++) {
         const struct run_joined *joined = &compare->join.rows[i];
+        if (joined->task->kind != kind) continue;
         struct run_row *row = row_of(arena, compare, joined->task);
         row->predicted_count += joined->predicted_count;
         row->count += joined->count;
@@ -136,7 +137,8 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     add_measured(&compare);
     add_predicted_slots(&compare);
     join_backward(&compare);
-    add_joined(arena, &compare);
+    for (int kind = 0; kind < SCRIPT_KIND_COUNT; kind++)
+        add_joined(arena, &compare, (enum script_kind)kind);
     assert(compare.row_count <= rows_max);
     compare.predicted_step_s = evaluation->prediction.step_s;
     compare.measured_step_s = median_step(arena, result);

@@ -1,5 +1,5 @@
 #pragma once
-#include "cost_models/ledger.h"
+#include "cost_models/task_prices.h"
 #include "executor/run.h"
 #include "simulator/evaluate.h"
 

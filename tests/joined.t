@@ -34,7 +34,7 @@ sub one_of { return $_[int rand @_] }
 sub draw_plan {
     my ($model) = @_;
     my %of = ('--dp' => one_of(1, 1, 2, 2, 4), '--tp' => one_of(1, 1, 2, 4),
-              '--cp' => one_of(1, 1, 1, 2), '--pp' => one_of(1, 1, 2, 2, 4));
+              '--cp' => one_of(1, 1, 1, 2, 4), '--pp' => one_of(1, 1, 2, 2, 4));
     my $ranks = 1;
     $ranks *= $_ for values %of;
     return if $ranks > 8;
