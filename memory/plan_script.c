@@ -139,9 +139,7 @@ static void put_instr(struct script_writing *writing, int operator)
     const struct block_step *step = &spot.steps->steps[index];
     const struct block_program *block = spot.steps->program;
     const struct instr *instr = &block->instrs[index];
-    bool is_term_sum = instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
-                       block->buffers[instr->outputs[0]].external;
-    if (is_term_sum) return;
+    if (step_is_term_sum(block, instr)) return;
     int units = block->parameter_count;
     struct script_task *task =
         put(writing, SCRIPT_INSTR, &spot, instr->input_count + units, instr->output_count + units);

@@ -137,9 +137,7 @@ static void add_payload(const struct program *program, const struct block_progra
     task->bytes.compute = 0;
 }
 
-// Where two operators make terms of one parameter's gradient both add to it, and the sum of the
-// terms is no task.
-static bool is_term_sum(const struct block_program *block, const struct instr *instr)
+bool step_is_term_sum(const struct block_program *block, const struct instr *instr)
 {
     return instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
            block->buffers[instr->outputs[0]].external;
@@ -153,7 +151,7 @@ static void put_instr(struct building *building, const struct block_use *use, in
     task->use = u;
     task->block = use->block_program;
     task->instr = i;
-    task->count = is_term_sum(block, instr) ? 0 : use->count;
+    task->count = step_is_term_sum(block, instr) ? 0 : use->count;
     task->is_repeated = true;
     if (instr->collective == COLLECTIVE_SLICE) return;
     if (instr->collective) return add_payload(building->program, block, instr, task);

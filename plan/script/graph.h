@@ -38,6 +38,10 @@ struct step_graph {
     int number_count;  // of tasks at all places
 };
 
+// Where two operators make terms of one parameter's gradient both add to it, and the sum of the
+// terms is no task.
+bool step_is_term_sum(const struct block_program *block, const struct instr *instr);
+
 // Lives in `arena`, and holds on to `program`.
 struct step_graph *step_graph_make(struct arena *arena, const struct program *program,
                                    const struct step_rules *rules);
