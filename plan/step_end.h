@@ -27,8 +27,8 @@
 // LARS'. Where there is neither, each bucket is updated as soon as it is reduced and no task reads
 // its old weights any more, beside the rest of backward. Buckets are whole blocks then, and small
 // gradients go bucket by bucket; with a single micro-batch the gradients of a group pass through
-// two rooms as large as its largest bucket, one being filled while the other is reduced (but where a
-// schedule parts W from B, and gradients of all blocks are under way at a time).
+// two rooms as large as its largest bucket, one being filled while the other is reduced. Where a
+// schedule parts W from B gradients of all blocks are under way at a time, and have no rooms.
 
 struct step_rules {
     double bucket_elements;           // of gradients that fill a bucket

@@ -44,7 +44,8 @@ sub draw_plan {
     if ($of{'--pp'} > 1) {
         $of{'--schedule'} = one_of(qw(gpipe 1f1b interleaved zb-h1 zb-h2 zb-v zb-auto));
         $of{'--vpp'} = 2 if $of{'--schedule'} =~ /^(interleaved|zb-v)$/;
-        $of{'--stages'} = '3,1' if $of{'--pp'} == 2 && !$of{'--vpp'} && $model ne 'moe' && rand() < 0.3;
+        my $is_even = $of{'--pp'} != 2 || $of{'--vpp'} || $model eq 'moe' || rand() < 0.7;
+        $of{'--stages'} = '3,1' if !$is_even;
     }
     if ($model eq 'moe') {
         $of{'--ep'} = one_of(1, 2, 4);
@@ -87,7 +88,7 @@ while ($ran < $wanted && $tried++ < 20 * $wanted) {
         next;
     }
     $ran++;
-    my $backend = $of{'--precision'} eq 'fp32' ? one_of('cpu', 'cpu-fp64') : one_of('cpu', 'cpu-half');
+    my $backend = one_of('cpu', $of{'--precision'} eq 'fp32' ? 'cpu-fp64' : 'cpu-half');
     my $found = answer('run', "$folder/p.json", '--spawn --steps 2 --json', '--nvme', $folder,
                        '--backend', $backend, '-o', "$folder/r.json");
     my $name = "$model $backend @words";
