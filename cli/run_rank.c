@@ -61,7 +61,7 @@ static int64_t largest_message(const struct script *script, int64_t widen)
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
         for (int i = 0; i < task->input_count; i++) {
-            bool is_message = task->kind == SCRIPT_SEND || task->kind == SCRIPT_INSTR;
+            bool is_message = task->kind == TASK_SEND || task->kind == TASK_INSTR;
             if (is_message && task->inputs[i].bytes > most) most = task->inputs[i].bytes;
         }
     }

@@ -24,10 +24,10 @@ static bool spread_update(struct pricing *pricing, const struct ledger_line *lin
     double all = 0;
     for (int t = first; t < end; t++) {
         const struct graph_task *task = &graph->tasks[t];
-        if (task->kind == SCRIPT_UPDATE) all += task->bytes.reals * task->count;
+        if (task->kind == TASK_UPDATE) all += task->bytes.reals * task->count;
     }
     for (int t = first; t < end && all > 0; t++) {
-        if (graph->tasks[t].kind == SCRIPT_UPDATE)
+        if (graph->tasks[t].kind == TASK_UPDATE)
             add(pricing, t, line->exposed_s * graph->tasks[t].bytes.reals / all);
     }
     return all > 0;
@@ -35,7 +35,7 @@ static bool spread_update(struct pricing *pricing, const struct ledger_line *lin
 
 // A line of `count` tasks, or of one; `group` and `use`: that it is of, -1: any.
 struct target {
-    enum script_kind kind;
+    enum task_kind kind;
     int group, use;
     bool is_each;  // the line is the price of one
 };
@@ -65,7 +65,7 @@ static bool add_instr(struct pricing *pricing, const struct ledger_line *line)
     int found = 0;
     for (int t = 0; t < graph->task_count; t++) {
         const struct graph_task *task = &graph->tasks[t];
-        bool is_it = task->kind == SCRIPT_INSTR && task->block == line->block &&
+        bool is_it = task->kind == TASK_INSTR && task->block == line->block &&
                      task->instr == line->of_instr - 1 && task->count > 0;
         if (!is_it) continue;
         found++;
@@ -77,7 +77,7 @@ static bool add_instr(struct pricing *pricing, const struct ledger_line *line)
 static bool is_used(const struct step_graph *graph, int block)
 {
     for (int t = 0; t < graph->task_count; t++) {
-        if (graph->tasks[t].kind == SCRIPT_INSTR && graph->tasks[t].block == block) return true;
+        if (graph->tasks[t].kind == TASK_INSTR && graph->tasks[t].block == block) return true;
     }
     return false;
 }
@@ -92,24 +92,24 @@ static bool add_line(struct pricing *pricing, const struct ledger_line *line)
         return add_instr(pricing, line) || !is_used(pricing->prices.graph, line->block);
     case ENTRY_COPY:
         return add_to(pricing, line,
-                      &(struct target){is_forward ? SCRIPT_COPY_OUT : SCRIPT_COPY_IN, -1, use, 0});
+                      &(struct target){is_forward ? TASK_COPY_OUT : TASK_COPY_IN, -1, use, 0});
     case ENTRY_UPDATE:
         return spread_update(pricing, line);
     case ENTRY_REDUCE:
-        return add_to(pricing, line, &(struct target){SCRIPT_GRADIENT_REDUCE, group, -1, 0});
+        return add_to(pricing, line, &(struct target){TASK_GRADIENT_REDUCE, group, -1, 0});
     case ENTRY_GATHER:
-        return add_to(pricing, line, &(struct target){SCRIPT_PARAMETER_GATHER, group, -1, 0});
+        return add_to(pricing, line, &(struct target){TASK_PARAMETER_GATHER, group, -1, 0});
     case ENTRY_SMALL:
-        return add_to(pricing, line, &(struct target){SCRIPT_SMALL_REDUCE, group, -1, 0});
+        return add_to(pricing, line, &(struct target){TASK_SMALL_REDUCE, group, -1, 0});
     case ENTRY_TIED:
-        return add_to(pricing, line, &(struct target){SCRIPT_TIED_REDUCE, -1, -1, 1});
+        return add_to(pricing, line, &(struct target){TASK_TIED_REDUCE, -1, -1, 1});
     case ENTRY_NORM:
-        return add_to(pricing, line, &(struct target){SCRIPT_NORM, -1, -1, 1});
+        return add_to(pricing, line, &(struct target){TASK_NORM, -1, -1, 1});
     case ENTRY_TRUST:
-        return add_to(pricing, line, &(struct target){SCRIPT_TRUST, -1, -1, 1});
+        return add_to(pricing, line, &(struct target){TASK_TRUST, -1, -1, 1});
     case ENTRY_HOP:
-        return add_to(pricing, line, &(struct target){SCRIPT_SEND, -1, -1, 1}) &&
-               add_to(pricing, line, &(struct target){SCRIPT_RECEIVE, -1, -1, 1});
+        return add_to(pricing, line, &(struct target){TASK_SEND, -1, -1, 1}) &&
+               add_to(pricing, line, &(struct target){TASK_RECEIVE, -1, -1, 1});
     default:
         pricing->prices.beside_s += line->s;
         return true;

@@ -80,7 +80,7 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
     };
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
-        if (task->kind != SCRIPT_INSTR) continue;
+        if (task->kind != TASK_INSTR) continue;
         const struct instr *instr = &engine_block(&engine, task)->instrs[task->instr];
         if (instr->collective != COLLECTIVE_NONE) continue;
         struct kernel_call call;

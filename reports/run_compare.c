@@ -29,9 +29,9 @@ static void add_measured(struct run_compare *compare)
 {
     for (int i = 0; i < compare->result->kind_count; i++) {
         const struct run_kind *kind = &compare->result->kinds[i];
-        if (kind->group != RUN_TASK || kind->index >= TASK_KIND_COUNT) continue;
+        if (kind->group != RUN_TASK || kind->index >= SLOT_KIND_COUNT) continue;
         struct run_row *row =
-            find_row(compare, RUN_TASK, engine_task_name((enum engine_task)kind->index));
+            find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind->index));
         row->count += kind->count;
         row->measured_s += kind->measured_s;
     }
@@ -51,8 +51,8 @@ static void add_predicted_slots(struct run_compare *compare)
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->spans[i];
         int kind = task_id_of(&compare->evaluation->program->shape, span->task).kind;
-        if (kind >= TASK_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
-        struct run_row *row = find_row(compare, RUN_TASK, engine_task_name((enum engine_task)kind));
+        if (kind >= SLOT_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
+        struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
         row->predicted_count += ranks;
     }
@@ -61,13 +61,11 @@ static void add_predicted_slots(struct run_compare *compare)
 static struct run_row *row_of(struct arena *arena, struct run_compare *compare,
                               const struct graph_task *task)
 {
-    static const char SLOTS[] = "FB";
-    if (task->kind == SCRIPT_SEND || task->kind == SCRIPT_RECEIVE)
-        return find_row(
-            compare, RUN_TASK,
-            arena_print(arena, "%s %c", script_kind_name(task->kind), SLOTS[task->group]));
-    if (task->kind != SCRIPT_INSTR)
-        return find_row(compare, RUN_TASK, script_kind_name(task->kind));
+    if (task->kind == TASK_SEND || task->kind == TASK_RECEIVE)
+        return find_row(compare, RUN_TASK,
+                        arena_print(arena, "%s %s", task_kind_name(task->kind),
+                                    task_kind_name((enum task_kind)task->group)));
+    if (task->kind != TASK_INSTR) return find_row(compare, RUN_TASK, task_kind_name(task->kind));
     const struct instr *instr =
         &compare->evaluation->program->blocks[task->block]->instrs[task->instr];
     if (instr->collective == COLLECTIVE_NONE)
@@ -79,7 +77,7 @@ static struct run_row *row_of(struct arena *arena, struct run_compare *compare,
     return find_row(compare, RUN_COLLECTIVE, collective_text(arena, instr->parent, collective));
 }
 
-static void add_joined(struct arena *arena, struct run_compare *compare, enum script_kind kind)
+static void add_joined(struct arena *arena, struct run_compare *compare, enum task_kind kind)
 {
     for (int i = 0; i < compare->join.row_count; i++) {
         const struct run_joined *joined = &compare->join.rows[i];
@@ -127,8 +125,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
                                     const struct ledger *ledger, struct run_memory memory,
                                     struct run_widths widths, const struct run_result *result)
 {
-    int rows_max = TASK_KIND_COUNT + SCRIPT_KIND_COUNT + 2 + OP_KIND_COUNT +
-                   (AXIS_COUNT + 1) * COLLECTIVE_COUNT + 1;
+    int rows_max = TASK_KIND_COUNT + 2 + OP_KIND_COUNT + (AXIS_COUNT + 1) * COLLECTIVE_COUNT + 1;
     struct run_compare compare = {.request = request,
                                   .evaluation = evaluation,
                                   .result = result,
@@ -137,8 +134,8 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     add_measured(&compare);
     add_predicted_slots(&compare);
     join_backward(&compare);
-    for (int kind = 0; kind < SCRIPT_KIND_COUNT; kind++)
-        add_joined(arena, &compare, (enum script_kind)kind);
+    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+        add_joined(arena, &compare, (enum task_kind)kind);
     assert(compare.row_count <= rows_max);
     compare.predicted_step_s = evaluation->prediction.step_s;
     compare.measured_step_s = median_step(arena, result);

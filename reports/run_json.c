@@ -62,7 +62,7 @@ static void put_tasks(struct json_writer *writer, const struct run_compare *comp
         const struct run_joined *row = &join->rows[i];
         json_open_flat(writer, NULL, '{');
         json_put_text(writer, "task", run_joined_name(writer->arena, join, row));
-        json_put_text(writer, "kind", script_kind_name(row->task->kind));
+        json_put_text(writer, "kind", task_kind_name(row->task->kind));
         json_put_f64(writer, "predicted_count", row->predicted_count);
         json_put_f64(writer, "count", row->count);
         json_put_f64(writer, "predicted_bytes", row->predicted_bytes);

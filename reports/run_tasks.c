@@ -89,8 +89,8 @@ const char *run_joined_name(struct arena *arena, const struct run_join *join,
 {
     static const char *const PHASES[PHASE_COUNT] = {"F", "B", "W"};
     const struct graph_task *task = row->task;
-    const char *what = script_kind_name(task->kind), *phase = "";
-    if (task->kind == SCRIPT_INSTR) {
+    const char *what = task_kind_name(task->kind), *phase = "";
+    if (task->kind == TASK_INSTR) {
         const struct block_program *block = join->program->blocks[task->block];
         what = script_instr_name(arena, block, task->instr);
         phase = arena_print(arena, " %s", PHASES[block->instrs[task->instr].phase]);

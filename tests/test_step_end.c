@@ -27,7 +27,7 @@ static void buckets_are_as_even_as_whole_pieces_allow(void **state)
     cut((const double[]){3, 3, 3, 3, 3}, 5, 2, (const int[]){0, 0, 0, 1, 1});
 }
 
-static int count_kind(const struct script *script, enum script_kind kind)
+static int count_kind(const struct script *script, enum task_kind kind)
 {
     int count = 0;
     for (int t = 0; t < script->task_count; t++)
@@ -70,12 +70,12 @@ static void check_stage(struct script_case *of, const struct step_price *price, 
         struct parameter_sums sums = parameter_sums(program, &program->chunks[class]);
         elements += parameter_gradients(program, of->stack, &program->chunks[class], &sums);
     }
-    assert_int_equal(count_kind(script, SCRIPT_GRADIENT_REDUCE), sum.reduce);
-    assert_int_equal(count_kind(script, SCRIPT_SMALL_REDUCE), sum.small);
-    assert_int_equal(count_kind(script, SCRIPT_UPDATE), sum.update);
-    assert_int_equal(count_kind(script, SCRIPT_PARAMETER_GATHER), sum.gather);
-    assert_int_equal(count_kind(script, SCRIPT_NORM), step_takes_norm(&program->workload));
-    assert_int_equal(count_kind(script, SCRIPT_TRUST), step_takes_trust(&program->workload));
+    assert_int_equal(count_kind(script, TASK_GRADIENT_REDUCE), sum.reduce);
+    assert_int_equal(count_kind(script, TASK_SMALL_REDUCE), sum.small);
+    assert_int_equal(count_kind(script, TASK_UPDATE), sum.update);
+    assert_int_equal(count_kind(script, TASK_PARAMETER_GATHER), sum.gather);
+    assert_int_equal(count_kind(script, TASK_NORM), step_takes_norm(&program->workload));
+    assert_int_equal(count_kind(script, TASK_TRUST), step_takes_trust(&program->workload));
     assert_true(fabs(kept_elements(script) - elements) <= 1e-9 * elements + script->room_count);
 }
 
@@ -127,7 +127,7 @@ static void buckets_are_updated_as_they_come(void **state)
     int inside = 0;
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
-        if (task->kind != SCRIPT_UPDATE) continue;
+        if (task->kind != TASK_UPDATE) continue;
         inside += task->slot >= 0;
         for (int later = t + 1; later < script->task_count; later++) {
             const struct script_task *reader = &script->tasks[later];

@@ -20,8 +20,8 @@ struct sum {
     double count, compute, reals;
 };
 
-static struct sum sum_of(const struct step_graph *graph, int stage, int chunk,
-                         enum script_kind kind, int group)
+static struct sum sum_of(const struct step_graph *graph, int stage, int chunk, enum task_kind kind,
+                         int group)
 {
     int place = step_graph_place(graph, stage, chunk), first;
     int count = step_graph_tasks(graph, place, &first);
@@ -53,7 +53,7 @@ static struct sum exchanged(const struct step_graph *graph, int stage, enum axis
     struct sum sum = {0};
     for (int t = first; t < first + count; t++) {
         const struct graph_task *task = &graph->tasks[t];
-        if (task->kind != SCRIPT_INSTR) continue;
+        if (task->kind != TASK_INSTR) continue;
         const struct block_program *block = graph->program->blocks[task->block];
         const struct instr *instr = &block->instrs[task->instr];
         bool is_it = instr->collective && instr->parent == axis && instr->phase == phase &&
@@ -84,26 +84,26 @@ static void gpt2_worked_by_hand(void **state)
     is_sum(exchanged(graph, 0, AXIS_TP, PHASE_FORWARD, BLOCK_LAYER), 3 * 12, 36 * hidden, 0);
     is_sum(exchanged(graph, 1, AXIS_TP, PHASE_BACKWARD, BLOCK_LAYER), 3 * 12, 36 * hidden, 0);
     // A message a micro-batch and border: forward (group 0) behind, backward (1) to the front.
-    is_sum(sum_of(graph, 0, 0, SCRIPT_SEND, 0), 3, 3 * hidden, 0);
-    is_sum(sum_of(graph, 0, 0, SCRIPT_SEND, 1), 0, 0, 0);
-    is_sum(sum_of(graph, 0, 0, SCRIPT_RECEIVE, 1), 3, 3 * hidden, 0);
-    is_sum(sum_of(graph, 1, 0, SCRIPT_SEND, -1), 3, 3 * hidden, 0);
-    is_sum(sum_of(graph, 1, 0, SCRIPT_RECEIVE, 0), 3, 3 * hidden, 0);
-    assert_true(sum_of(graph, 0, 0, SCRIPT_LOSS, -1).count == 0);
-    assert_true(sum_of(graph, 1, 0, SCRIPT_LOSS, -1).count == 3);
-    assert_true(sum_of(graph, 1, 0, SCRIPT_SEED, -1).count == 3);
+    is_sum(sum_of(graph, 0, 0, TASK_SEND, 0), 3, 3 * hidden, 0);
+    is_sum(sum_of(graph, 0, 0, TASK_SEND, 1), 0, 0, 0);
+    is_sum(sum_of(graph, 0, 0, TASK_RECEIVE, 1), 3, 3 * hidden, 0);
+    is_sum(sum_of(graph, 1, 0, TASK_SEND, -1), 3, 3 * hidden, 0);
+    is_sum(sum_of(graph, 1, 0, TASK_RECEIVE, 0), 3, 3 * hidden, 0);
+    assert_true(sum_of(graph, 0, 0, TASK_LOSS, -1).count == 0);
+    assert_true(sum_of(graph, 1, 0, TASK_LOSS, -1).count == 3);
+    assert_true(sum_of(graph, 1, 0, TASK_SEED, -1).count == 3);
     // One bucket of the layers and positions, one of the tied table: 50257 rows over tp.
     double table = 25129.0 * 768;
     double layer = 2 * 2 * 768 + 768 * (2304 + 768 + 2 * 3072) / 2.0 +  // norms, matrices
                    2304 / 2.0 + 768 + 3072 / 2.0 + 768;                 // biases
     double first = 6 * layer + 1024 * 768;
-    is_sum(sum_of(graph, 0, 0, SCRIPT_GRADIENT_REDUCE, -1), 2, 0, first + table);
-    is_sum(sum_of(graph, 0, 0, SCRIPT_TIED_REDUCE, -1), 1, 0, table);
-    is_sum(sum_of(graph, 1, 0, SCRIPT_TIED_REDUCE, -1), 1, 0, table);
+    is_sum(sum_of(graph, 0, 0, TASK_GRADIENT_REDUCE, -1), 2, 0, first + table);
+    is_sum(sum_of(graph, 0, 0, TASK_TIED_REDUCE, -1), 1, 0, table);
+    is_sum(sum_of(graph, 1, 0, TASK_TIED_REDUCE, -1), 1, 0, table);
     // AdamW: weights and two moments read and written, gradients read.
-    is_sum(sum_of(graph, 0, 0, SCRIPT_UPDATE, -1), 2, 0, 7 * (first + table));
-    is_sum(sum_of(graph, 0, -1, SCRIPT_NORM, -1), 1, 0, 1);
-    assert_true(sum_of(graph, 0, -1, SCRIPT_TRUST, -1).count == 0);
+    is_sum(sum_of(graph, 0, 0, TASK_UPDATE, -1), 2, 0, 7 * (first + table));
+    is_sum(sum_of(graph, 0, -1, TASK_NORM, -1), 1, 0, 1);
+    assert_true(sum_of(graph, 0, -1, TASK_TRUST, -1).count == 0);
 }
 
 // ZeRO 3: each layer's parameters are gathered forward and backward of each micro-batch, and its
@@ -118,13 +118,13 @@ static void zero_3_worked_by_hand(void **state)
     const struct step_graph *graph = graph_of(*state, of.program, of.stack);
     double layer = 12.0 * 768 * 768 + 13 * 768;
     is_sum(exchanged(graph, 0, AXIS_DP, PHASE_FORWARD, BLOCK_LAYER), 24, 24 * layer, 0);
-    assert_true(sum_of(graph, 0, 0, SCRIPT_GRADIENT_REDUCE, -1).count == 0);
-    assert_true(sum_of(graph, 0, 0, SCRIPT_PARAMETER_GATHER, -1).count == 0);
+    assert_true(sum_of(graph, 0, 0, TASK_GRADIENT_REDUCE, -1).count == 0);
+    assert_true(sum_of(graph, 0, 0, TASK_PARAMETER_GATHER, -1).count == 0);
     double all = 12 * layer + 1024.0 * 768 + 2 * 768 + 50257.0 * 768;
-    struct sum update = sum_of(graph, 0, 0, SCRIPT_UPDATE, -1);
+    struct sum update = sum_of(graph, 0, 0, TASK_UPDATE, -1);
     assert_true(fabs(update.reals - 7 * all / 8) < 1e-6 * all);
     // A room for the gradients of each of 14 blocks' scatterings in each micro-batch.
-    struct sum rooms = sum_of(graph, 0, 0, SCRIPT_ROOM, -1);
+    struct sum rooms = sum_of(graph, 0, 0, TASK_ROOM, -1);
     assert_true(rooms.count >= 2 * 14 && rooms.compute >= 2 * all);
 }
 
@@ -189,7 +189,7 @@ static void prices_are_those_of_tasks(void **state)
                 reduce_s += price->classes[class].gradient_reduce_s;
                 for (int t = graph->first[class]; t < graph->first[class + 1]; t++) {
                     const struct graph_task *task = &graph->tasks[t];
-                    if (task->kind == SCRIPT_GRADIENT_REDUCE) task_s += prices.s[t] * task->count;
+                    if (task->kind == TASK_GRADIENT_REDUCE) task_s += prices.s[t] * task->count;
                 }
             }
             assert_true(fabs(reduce_s - task_s) <= 1e-9 * reduce_s);

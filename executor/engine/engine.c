@@ -136,10 +136,10 @@ static void find_owners(struct engine *engine)
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
         engine->prepared[t].owner = -1;
-        if (task->kind != SCRIPT_INSTR || instr_of(engine, task)->inner == 0) continue;
+        if (task->kind != TASK_INSTR || instr_of(engine, task)->inner == 0) continue;
         for (int o = t - 1; o >= 0; o--) {
             const struct script_task *other = &script->tasks[o];
-            bool is_owner = other->kind == SCRIPT_INSTR && other->position == task->position &&
+            bool is_owner = other->kind == TASK_INSTR && other->position == task->position &&
                             other->micro_batch == task->micro_batch &&
                             other->chunk == task->chunk &&
                             instr_of(engine, other)->collective == COLLECTIVE_NONE &&
@@ -158,9 +158,9 @@ static int64_t staging_wanted(const struct engine *engine, enum stream stream)
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *task = &engine->script->tasks[t];
         if (engine->backend->is_asynchronous && task->stream != stream) continue;
-        int64_t wanted = task->kind == SCRIPT_INSTR          ? exchange_staging(engine, t)
-                         : task->kind >= SCRIPT_SMALL_REDUCE ? update_staging(engine, t)
-                                                             : 0;
+        int64_t wanted = task->kind == TASK_INSTR        ? exchange_staging(engine, t)
+                         : task_kind_is_once(task->kind) ? update_staging(engine, t)
+                                                         : 0;
         if (wanted > most) most = wanted;
     }
     return most;
@@ -256,12 +256,12 @@ static void close_engine(struct engine *engine)
 static bool waits(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (of->kind == SCRIPT_INSTR) {
+    if (of->kind == TASK_INSTR) {
         const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
         return instr->collective != COLLECTIVE_NONE || ring_is(engine, task) ||
                experts_wait(engine, task);
     }
-    return of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_GRADIENT_REDUCE;
+    return task_kind_talks(of->kind);
 }
 
 static void beat(const struct engine *engine, int task, enum pulse_state state)

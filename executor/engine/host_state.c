@@ -52,7 +52,7 @@ static bool open_nvme(struct engine *engine, struct host_state *host, int64_t ro
     const char *folder = engine->request->options->nvme;
     host->order = ARENA_NEW(engine->arena, int, script->unit_count + 1);
     for (int t = 0; t < script->task_count; t++) {
-        if (script->tasks[t].kind != SCRIPT_UPDATE) continue;
+        if (script->tasks[t].kind != TASK_UPDATE) continue;
         const struct script_bucket *bucket = &script->buckets[script->tasks[t].bucket];
         for (int i = 0; i < bucket->unit_count; i++)
             host->order[host->order_count++] = bucket->units[i];

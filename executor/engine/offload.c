@@ -69,7 +69,7 @@ static struct offloaded *make_room(struct engine *engine, int task, int64_t byte
 bool offload_run(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    bool leaves = of->kind == SCRIPT_COPY_OUT;
+    bool leaves = of->kind == TASK_COPY_OUT;
     const struct script_operand *operands = leaves ? of->inputs : of->outputs;
     int count = leaves ? of->input_count : of->output_count;
     int64_t all_bytes = bytes_of(engine, operands, count);

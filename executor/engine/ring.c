@@ -13,7 +13,7 @@ enum { KEYS_MAX = 2 };  // k and v
 
 static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
 {
-    if (task->kind != SCRIPT_INSTR) return NULL;
+    if (task->kind != TASK_INSTR) return NULL;
     return &engine_block(engine, task)->instrs[task->instr];
 }
 

@@ -132,7 +132,7 @@ void task_add_losses(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *of = &engine->script->tasks[t];
         const char *host = engine->prepared[t].host;
-        if (of->kind != SCRIPT_LOSS || !host) continue;
+        if (of->kind != TASK_LOSS || !host) continue;
         struct held held = held_of_buffer(engine->program, engine_block(engine, of),
                                           of->inputs[0].buffer, engine->rank);
         enum number number = number_of(engine->backend, engine_element(engine, of, &of->inputs[0]));
@@ -160,7 +160,7 @@ static bool message(struct engine *engine, int task)
     const struct transport *transport = engine->transport;
     struct communicator *with = engine->request->communicator;
     int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
-    bool sends = of->kind == SCRIPT_SEND;
+    bool sends = of->kind == TASK_SEND;
     int count = sends ? of->input_count : of->output_count;
     for (int i = 0; i < count; i++) {
         const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
@@ -183,19 +183,19 @@ bool task_run(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     if (!gradients_enter(engine, task)) return false;
     switch (of->kind) {
-    case SCRIPT_INSTR:
+    case TASK_INSTR:
         return run_instr(engine, task);
-    case SCRIPT_SEED:
+    case TASK_SEED:
         return seed(engine, task);
-    case SCRIPT_ROOM:
+    case TASK_ROOM:
         return make_room(engine, task);
-    case SCRIPT_COPY_OUT:
-    case SCRIPT_COPY_IN:
+    case TASK_COPY_OUT:
+    case TASK_COPY_IN:
         return offload_run(engine, task);
-    case SCRIPT_SEND:
-    case SCRIPT_RECEIVE:
+    case TASK_SEND:
+    case TASK_RECEIVE:
         return message(engine, task);
-    case SCRIPT_LOSS:
+    case TASK_LOSS:
         return take_loss(engine, task);
     default:
         break;

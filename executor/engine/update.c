@@ -373,19 +373,19 @@ static bool gather(struct engine *engine, int task)
 bool update_run(struct engine *engine, int task)
 {
     switch (engine->script->tasks[task].kind) {
-    case SCRIPT_GRADIENT_REDUCE:
+    case TASK_GRADIENT_REDUCE:
         return reduce(engine, task);
-    case SCRIPT_SMALL_REDUCE:
+    case TASK_SMALL_REDUCE:
         return small_reduce(engine, task);
-    case SCRIPT_TIED_REDUCE:
+    case TASK_TIED_REDUCE:
         return tied_reduce(engine, task);
-    case SCRIPT_NORM:
+    case TASK_NORM:
         return take_norm(engine, task);
-    case SCRIPT_TRUST:
+    case TASK_TRUST:
         return find_trust(engine, task);
-    case SCRIPT_UPDATE:
+    case TASK_UPDATE:
         return update(engine, task);
-    case SCRIPT_PARAMETER_GATHER:
+    case TASK_PARAMETER_GATHER:
         return gather(engine, task);
     default:
         assert(false && "no step-level task");
@@ -398,11 +398,11 @@ int64_t update_staging(const struct engine *engine, int task)
     const struct script *script = engine->script;
     const struct script_task *of = &script->tasks[task];
     int64_t elements = 0;
-    if (of->kind == SCRIPT_SMALL_REDUCE) {
+    if (of->kind == TASK_SMALL_REDUCE) {
         for (int p = -1; (p = script_next_small(script, of, p)) >= 0;)
             elements += script->parameters[p].elements;
     }
-    if (of->kind == SCRIPT_GRADIENT_REDUCE) {
+    if (of->kind == TASK_GRADIENT_REDUCE) {
         const struct script_bucket *bucket = &script->buckets[of->bucket];
         if (!bucket->storage.gradient_axes && bucket->storage.optimizer_axes)
             elements = bucket->elements;

@@ -7,7 +7,7 @@ struct building {
     int capacity;
 };
 
-static struct graph_task *put(struct building *building, enum script_kind kind)
+static struct graph_task *put(struct building *building, enum task_kind kind)
 {
     struct step_graph *graph = building->graph;
     ARENA_GROW(building->arena, graph->tasks, graph->task_count, building->capacity);
@@ -147,7 +147,7 @@ static void put_instr(struct building *building, const struct block_use *use, in
 {
     const struct block_program *block = building->program->blocks[use->block_program];
     const struct instr *instr = &block->instrs[i];
-    struct graph_task *task = put(building, SCRIPT_INSTR);
+    struct graph_task *task = put(building, TASK_INSTR);
     task->use = u;
     task->block = use->block_program;
     task->instr = i;
@@ -173,7 +173,7 @@ static void put_rooms(struct building *building, const struct block_use *use, in
     const struct block_program *block = building->program->blocks[use->block_program];
     for (int i = block->phase_first[PHASE_WEIGHT]; i < block->instr_count; i++) {
         if (!is_scatter(block, &block->instrs[i])) continue;
-        struct graph_task *task = put(building, SCRIPT_ROOM);
+        struct graph_task *task = put(building, TASK_ROOM);
         task->use = u;
         task->block = use->block_program;
         task->instr = i;
@@ -203,8 +203,8 @@ static void put_copies(struct building *building, const struct block_use *use, i
     }
     arena_free(&scratch);
     for (int back = 0; back < 2 && is_any; back++) {
-        struct graph_task *task = put(building, back ? SCRIPT_COPY_IN : SCRIPT_COPY_OUT);
-        enum script_kind kind = task->kind;
+        struct graph_task *task = put(building, back ? TASK_COPY_IN : TASK_COPY_OUT);
+        enum task_kind kind = task->kind;
         *task = sum;
         task->kind = kind;
     }
@@ -212,7 +212,7 @@ static void put_copies(struct building *building, const struct block_use *use, i
 
 // What crosses the borders of a chunk in a forward (group 0) or a backward (group 1).
 static void put_message(struct building *building, const struct block_use *use, int u,
-                        enum script_kind kind, bool is_backward, const int *buffers)
+                        enum task_kind kind, bool is_backward, const int *buffers)
 {
     const struct block_program *block = building->program->blocks[use->block_program];
     struct graph_task *task = put(building, kind);
@@ -220,7 +220,7 @@ static void put_message(struct building *building, const struct block_use *use, 
     task->block = use->block_program;
     task->group = is_backward;
     task->is_repeated = true;
-    for (int i = 0; i < (kind == SCRIPT_LOSS ? 1 : 2); i++) {
+    for (int i = 0; i < (kind == TASK_LOSS ? 1 : 2); i++) {
         if (buffers[i] >= 0) add_buffer(building->program, block, buffers[i], task);
     }
 }
@@ -246,12 +246,12 @@ static void put_messages(struct building *building, const struct program_chunk *
     const struct block_use *front = &chunk->uses[0], *behind = &chunk->uses[last];
     const struct block_program *first_block = program->blocks[front->block_program];
     const struct block_program *last_block = program->blocks[behind->block_program];
-    put_message(building, front, 0, SCRIPT_RECEIVE, false, first_block->inputs);
-    put_message(building, behind, last, SCRIPT_SEND, false, last_block->outputs);
-    put_message(building, behind, last, SCRIPT_RECEIVE, true, last_block->output_gradients);
-    put_message(building, front, 0, SCRIPT_SEND, true, first_block->input_gradients);
-    put_message(building, behind, last, SCRIPT_SEED, true, last_block->output_gradients);
-    put_message(building, behind, last, SCRIPT_LOSS, false, last_block->outputs);
+    put_message(building, front, 0, TASK_RECEIVE, false, first_block->inputs);
+    put_message(building, behind, last, TASK_SEND, false, last_block->outputs);
+    put_message(building, behind, last, TASK_RECEIVE, true, last_block->output_gradients);
+    put_message(building, front, 0, TASK_SEND, true, first_block->input_gradients);
+    put_message(building, behind, last, TASK_SEED, true, last_block->output_gradients);
+    put_message(building, behind, last, TASK_LOSS, false, last_block->outputs);
     part_losses(program, &building->graph->tasks[building->graph->task_count - 1]);
 }
 
@@ -283,7 +283,7 @@ static void add_update(const struct program *program, const struct step_group *g
     task->bytes.reals = arrays * elements;
 }
 
-static void put_of_group(struct building *building, enum script_kind kind, int group, int count,
+static void put_of_group(struct building *building, enum task_kind kind, int group, int count,
                          struct task_bytes all)
 {
     if (count == 0) return;
@@ -301,12 +301,12 @@ static void put_group(struct building *building, const struct step_group *group,
                                   group->elements / parts(program, group->storage.gradient_axes)};
     struct task_bytes gathers = {.compute = group->elements};
     int reduce_count = group->reduce_axes ? group->bucket_count : 0;
-    put_of_group(building, SCRIPT_GRADIENT_REDUCE, g, reduce_count, reduces);
-    if (group->tie) put_of_group(building, SCRIPT_TIED_REDUCE, g, group->bucket_count, tied);
+    put_of_group(building, TASK_GRADIENT_REDUCE, g, reduce_count, reduces);
+    if (group->tie) put_of_group(building, TASK_TIED_REDUCE, g, group->bucket_count, tied);
     struct graph_task update = {0};
     add_update(program, group, &update);
-    put_of_group(building, SCRIPT_UPDATE, g, group->bucket_count, update.bytes);
-    put_of_group(building, SCRIPT_PARAMETER_GATHER, g, group->gather_count, gathers);
+    put_of_group(building, TASK_UPDATE, g, group->bucket_count, update.bytes);
+    put_of_group(building, TASK_PARAMETER_GATHER, g, group->gather_count, gathers);
 }
 
 static void put_class(struct building *building, const struct program_chunk *chunk, int *use_first,
@@ -328,7 +328,7 @@ static void put_class(struct building *building, const struct program_chunk *chu
     for (int s = 0; s < end.small_kind_count; s++) {
         const struct step_small *small = &end.smalls[s];
         struct task_bytes all = {.reals = small->elements / parts(program, small->gradient_axes)};
-        put_of_group(building, SCRIPT_SMALL_REDUCE, s, small->count, all);
+        put_of_group(building, TASK_SMALL_REDUCE, s, small->count, all);
     }
 }
 
@@ -353,9 +353,9 @@ static void put_stage(struct building *building, int stage)
     const struct mesh *mesh = &program->mesh;
     unsigned axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
     if (step_takes_norm(&program->workload))
-        put(building, SCRIPT_NORM)->bytes.reals = mesh->rank_count > 1;
+        put(building, TASK_NORM)->bytes.reals = mesh->rank_count > 1;
     if (!step_takes_trust(&program->workload)) return;
-    struct graph_task *task = put(building, SCRIPT_TRUST);
+    struct graph_task *task = put(building, TASK_TRUST);
     task->bytes.reals = mesh_size(mesh, axes) > 1 ? trusted(program, stage) : 0;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "plan/script/task.h"
 #include "plan/step_end.h"
+#include "plan/task.h"
 
 // The step graph: every task of a step, once for each class of chunks and once for what a stage
 // does as a whole; symbolic in micro-batches and in layers that repeat. Scripts are this graph
@@ -18,10 +18,10 @@ struct task_bytes {
 };
 
 struct graph_task {
-    enum script_kind kind;
+    enum task_kind kind;
     int use;           // of the chunk's blocks; -1: none
-    int block, instr;  // of the program; -1. SCRIPT_ROOM: the scattering that it is for
-    int group;         // of the chunk's step_end: among its groups, SCRIPT_SMALL_REDUCE: smalls; -1
+    int block, instr;  // of the program; -1. TASK_ROOM: the scattering that it is for
+    int group;         // of the chunk's step_end: among its groups, TASK_SMALL_REDUCE: smalls; -1
     double count;      // on one rank: in each micro-batch of work in slots, else in the step
     struct task_bytes bytes;  // of one
     bool is_repeated;         // in each micro-batch
@@ -58,7 +58,7 @@ int step_graph_number(const struct step_graph *graph, int place, int task);
 
 // What a script looks its tasks up with; -1: there is none. `use` by position in the chunk.
 struct graph_key {
-    enum script_kind kind;
+    enum task_kind kind;
     int position, instr, group;  // as in struct graph_task; -1
 };
 int step_graph_find(const struct step_graph *graph, int place, const struct graph_key *key);

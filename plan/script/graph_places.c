@@ -57,15 +57,15 @@ double step_graph_count(const struct step_graph *graph, int place, int at)
     double rounds = task->is_repeated ? graph->program->shape.micro_batch_count : 1;
     bool exists, is_forward = task->group == 0;
     switch (task->kind) {
-    case SCRIPT_SEND:
+    case TASK_SEND:
         return is_elsewhere(graph, place, is_forward ? 1 : -1, &exists) ? rounds : 0;
-    case SCRIPT_RECEIVE:
+    case TASK_RECEIVE:
         return is_elsewhere(graph, place, is_forward ? -1 : 1, &exists) ? rounds : 0;
-    case SCRIPT_SEED:
-    case SCRIPT_LOSS:
+    case TASK_SEED:
+    case TASK_LOSS:
         (void)is_elsewhere(graph, place, 1, &exists);
         return exists ? 0 : rounds;
-    case SCRIPT_TIED_REDUCE:
+    case TASK_TIED_REDUCE:
         return is_tied(graph, place) ? task->count : 0;
     default:
         return rounds * task->count;
@@ -94,7 +94,7 @@ int step_graph_find(const struct step_graph *graph, int place, const struct grap
 {
     int first, count = step_graph_tasks(graph, place, &first);
     int use = use_at(graph, place, key->position);
-    if (key->kind == SCRIPT_INSTR)
+    if (key->kind == TASK_INSTR)
         return graph->use_first[graph->program->class_of[place]][use] + key->instr;
     for (int t = first; t < first + count; t++) {
         const struct graph_task *task = &graph->tasks[t];
@@ -111,7 +111,7 @@ int step_graph_scatter(const struct step_graph *graph, int place, int position, 
     int use = use_at(graph, place, position);
     for (int t = first; t < first + count; t++) {
         const struct graph_task *task = &graph->tasks[t];
-        if (task->kind == SCRIPT_ROOM && task->use == use && nth-- == 0) return task->instr;
+        if (task->kind == TASK_ROOM && task->use == use && nth-- == 0) return task->instr;
     }
     return -1;
 }

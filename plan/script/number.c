@@ -38,7 +38,7 @@ static int group_of(struct numbering *numbering, const struct script_task *task)
 {
     const struct script *script = numbering->script;
     if (task->bucket < 0) return -1;
-    if (task->kind == SCRIPT_SMALL_REDUCE) return small_of(numbering, task);
+    if (task->kind == TASK_SMALL_REDUCE) return small_of(numbering, task);
     const struct script_bucket *bucket = &script->buckets[task->bucket];
     const struct script_parameter *first =
         &script->parameters[script->units[bucket->units[0]].first_parameter];
@@ -47,10 +47,9 @@ static int group_of(struct numbering *numbering, const struct script_task *task)
                          &block->parameters[first->index]);
 }
 
-static bool is_message(enum script_kind kind)
+static bool is_message(enum task_kind kind)
 {
-    return kind == SCRIPT_SEND || kind == SCRIPT_RECEIVE || kind == SCRIPT_SEED ||
-           kind == SCRIPT_LOSS;
+    return kind == TASK_SEND || kind == TASK_RECEIVE || kind == TASK_SEED || kind == TASK_LOSS;
 }
 
 void script_number(struct script *script)
@@ -59,13 +58,13 @@ void script_number(struct script *script)
     const struct step_graph *graph = script->graph;
     for (int t = 0; t < script->task_count; t++) {
         struct script_task *task = &script->tasks[t];
-        bool is_once = task->kind >= SCRIPT_SMALL_REDUCE;
+        bool is_once = task_kind_is_once(task->kind);
         int chunk =
             is_once && task->bucket >= 0 ? script->buckets[task->bucket].chunk : task->chunk;
         const struct graph_key key = {
             .kind = task->kind,
             .position = is_once ? -1 : task->position,
-            .instr = task->kind == SCRIPT_ROOM ? task->in_graph : task->instr,
+            .instr = task->kind == TASK_ROOM ? task->in_graph : task->instr,
             .group = is_message(task->kind) ? task->slot_kind != TASK_FORWARD
                                             : group_of(&numbering, task),
         };

@@ -36,7 +36,7 @@ struct script_operand {
 };
 
 struct script_task {
-    enum script_kind kind;
+    enum task_kind kind;
     int chunk, position, micro_batch;  // position: block of the chunk; -1 where there is none
     int slot;                          // of the stage's schedule; -1: before or after them
     enum task_kind slot_kind;          // what of it the task belongs to; W also where B runs it
@@ -53,7 +53,7 @@ struct script_task {
     // before there was room, to be added to it. Else -1; of a task on a bucket its first unit.
     int unit, unit_count;
     int bucket, bucket_count;  // of step-level work; -1: of no bucket, or all of them
-    unsigned axes;             // SCRIPT_SMALL_REDUCE
+    unsigned axes;             // TASK_SMALL_REDUCE
     // Tasks on other streams that have to end before this one begins, ascending; what stands before
     // it on its own stream has ended by then. As few as say all.
     int *waits;
