@@ -35,7 +35,7 @@ struct run_request {
     const struct script *script;  // of the rank's stage, checked
     const struct graph *graph;
     const struct run_options *options;
-    struct pulse *pulse;  // NULL: nobody watches
+    struct heartbeat *heartbeat;  // NULL: nobody watches
     // Called after every step, on every rank; NULL: nobody listens.
     void (*report)(void *context, const struct run_result *result);
     void *report_context;
@@ -53,9 +53,9 @@ struct run_kind {  // one kind of task
 };
 
 struct run_task {  // one task of the step graph, a step, all ranks together
-    double count;      // how often it ran
-    double bytes;      // that its operands hold, or that it moves
-    double s;          // mean over the steps after the first
+    double count;  // how often it ran
+    double bytes;  // that its operands hold, or that it moves
+    double s;      // mean over the steps after the first
 };
 
 struct run_result {

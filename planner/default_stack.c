@@ -185,7 +185,7 @@ static bool can_run(struct arena *arena, const struct stack *stack,
     const struct int_range *experts = &pins->degree[AXIS_EP];
     bool may_split = !experts->set || experts->high > 1;
     if (!stack_check_precision(stack, question->precision, &narrow)) {
-        *why = arena_print(arena, "runs no products in %s", precision_name(question->precision));
+        *why = arena_print(arena, "runs no GEMMs in %s", precision_name(question->precision));
         return false;
     }
     if (question->has_experts && may_split && !(stack->axes >> AXIS_EP & 1)) {

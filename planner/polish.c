@@ -80,8 +80,8 @@ static bool move_layers(struct polish *polish)
     return better;
 }
 
-// Every set of classes, redone in all layers and in fewer and fewer while there is room.
-static bool redo_classes(struct polish *polish)
+// Every set of classes, recomputed in all layers and in fewer and fewer while there is room.
+static bool recompute_classes(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
     if (pins_get(&search->pins, CHOICE_RECOMPUTE).set) return false;
@@ -161,8 +161,8 @@ static bool holds(const struct ranking *ranking, const struct candidate *plan)
 void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
             struct ranking *ranking)
 {
-    static bool (*const MOVES[])(struct polish *) = {move_layers, redo_classes, relayer, regroup,
-                                                     recap};
+    static bool (*const MOVES[])(struct polish *) = {move_layers, recompute_classes, relayer,
+                                                     regroup, recap};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);

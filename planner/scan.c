@@ -15,7 +15,7 @@ enum level {
     LEVEL_FAMILY,  // bound from the graph alone
     LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
     LEVEL_PROBE,   // that of its own is
-    LEVEL_BLOCKS,  // all blocks are, with nothing redone or sharded
+    LEVEL_BLOCKS,  // all blocks are, with nothing recomputed or sharded
 };
 
 struct entry {
@@ -147,8 +147,8 @@ static double work_bound(struct scan_walk *walk, struct scan_group *group, struc
     double kept_s =
         bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
     group->kept_s = fmax(group->kept_s, kept_s);
-    group->pressed |= room.redo_s > 0;
-    work.all_s += room.redo_s, work.chain_s += room.redo_s;
+    group->pressed |= room.recompute_s > 0;
+    work.all_s += room.recompute_s, work.chain_s += room.recompute_s;
     double step_s =
         bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
     return fmax(step_s, (double)micro_batches * room.stage_s);

@@ -39,8 +39,8 @@ my %KEYS = (
     workload => {
         seq_len => [{value => 16}], global_batch => [{value => 4}], tokens => [{value => 1e6}],
         precision => [{value => 'fp32'}, {value => 'bf16', %half}, {value => 'fp16', %half},
-            {value => 'fp8', cluster => 'dgx-h100', refused => 'runs no products in it'},
-            {value => 'fp4', cluster => 'dgx-b200', refused => 'runs no products in it'}],
+            {value => 'fp8', cluster => 'dgx-h100', refused => 'runs no GEMMs in it'},
+            {value => 'fp4', cluster => 'dgx-b200', refused => 'runs no GEMMs in it'}],
         optimizer => [(map { {value => $_, '--dp' => 2} } qw(adamw adam sgd)),
             map { {value => $_, '--dp' => 2} } qw(lamb lars)],
         expert_imbalance => [{value => 4, %moe}],

@@ -104,7 +104,7 @@ static double choice_bytes(const struct program *program, const struct block_pro
     unsigned axes =
         tokens & (mesh_axes_of(&program->mesh, AXIS_EP) | mesh_axes_of(&program->mesh, AXIS_ETP));
     bool drops = program->workload.capacity_factor > 0 && parts;
-    // What drops has to be known before a dispatch, and still is when that is redone.
+    // What drops has to be known before a dispatch, and still is when that is recomputed.
     if (drops && instr->recompute) return 0;
     if (drops) axes |= parts;
     double words = (double)((choices + WORD - 1) / WORD);
@@ -210,7 +210,7 @@ static void put_copies(struct building *building, const struct block_use *use, i
     }
 }
 
-// What crosses the borders of a chunk in a forward (group 0) or a backward (group 1).
+// What crosses the boundaries of a chunk in a forward (group 0) or a backward (group 1).
 static void put_message(struct building *building, const struct block_use *use, int u,
                         enum task_kind kind, bool is_backward, const int *buffers)
 {

@@ -1,0 +1,183 @@
+#include "reports/comparison/run_compare.h"
+
+#include "models/op.h"
+#include "plan/script/script.h"
+#include "simulator/engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct run_row *find_row(struct run_compare *compare, enum run_group group, const char *name)
+{
+    for (int i = 0; i < compare->row_count; i++) {
+        struct run_row *row = &compare->rows[i];
+        if (row->group == group && strcmp(row->name, name) == 0) return row;
+    }
+    struct run_row *row = &compare->rows[compare->row_count++];
+    *row = (struct run_row){.group = group, .name = name};
+    return row;
+}
+
+static const char *collective_text(struct arena *arena, enum axis axis, enum collective collective)
+{
+    return arena_print(arena, "%s %s", axis_name(axis), collective_name(collective));
+}
+
+// Slots of the pipeline's schedule, as they are on the timeline.
+static void add_measured(struct run_compare *compare)
+{
+    for (int i = 0; i < compare->result->kind_count; i++) {
+        const struct run_kind *kind = &compare->result->kinds[i];
+        if (kind->group != RUN_TASK || kind->index >= SLOT_KIND_COUNT) continue;
+        struct run_row *row =
+            find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind->index));
+        row->count += kind->count;
+        row->measured_s += kind->measured_s;
+    }
+}
+
+static int ranks_of_stage(const struct evaluation *evaluation)
+{
+    const struct program *program = evaluation->program;
+    return program->mesh.rank_count / program->shape.stage_count;
+}
+
+// One rank of each stage is simulated; the others do the same.
+static void add_predicted_slots(struct run_compare *compare)
+{
+    const struct trace *trace = &compare->evaluation->simulation->trace;
+    double ranks = ranks_of_stage(compare->evaluation);
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->spans[i];
+        int kind = task_id_of(&compare->evaluation->program->shape, span->task).kind;
+        if (kind >= SLOT_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
+        struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
+        row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
+        row->predicted_count += ranks;
+    }
+}
+
+static struct run_row *row_of(struct arena *arena, struct run_compare *compare,
+                              const struct graph_task *task)
+{
+    if (task->kind == TASK_SEND || task->kind == TASK_RECEIVE)
+        return find_row(compare, RUN_TASK,
+                        arena_print(arena, "%s %s", task_kind_name(task->kind),
+                                    task_kind_name((enum task_kind)task->group)));
+    if (task->kind != TASK_INSTR) return find_row(compare, RUN_TASK, task_kind_name(task->kind));
+    const struct instr *instr =
+        &compare->evaluation->program->blocks[task->block]->instrs[task->instr];
+    if (instr->collective == COLLECTIVE_NONE)
+        return find_row(compare, RUN_OPERATOR, op_rule(instr->kind)->name);
+    if (instr->collective == COLLECTIVE_SLICE)
+        return find_row(compare, RUN_OPERATOR, collective_name(instr->collective));
+    // What is streamed is handed on from neighbour to neighbour, and priced so.
+    enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
+    return find_row(compare, RUN_COLLECTIVE, collective_text(arena, instr->parent, collective));
+}
+
+static void add_joined(struct arena *arena, struct run_compare *compare, enum task_kind kind)
+{
+    for (int i = 0; i < compare->join.row_count; i++) {
+        const struct run_joined *joined = &compare->join.rows[i];
+        if (joined->task->kind != kind) continue;
+        struct run_row *row = row_of(arena, compare, joined->task);
+        row->predicted_count += joined->predicted_count;
+        row->count += joined->count;
+        row->predicted_bytes += joined->predicted_bytes;
+        row->bytes += joined->bytes;
+        row->predicted_s += joined->predicted_s;
+        row->measured_s += joined->s;
+    }
+}
+
+// Where a schedule does not part them, weight gradients are made inside B, and a run has no W.
+static void join_backward(struct run_compare *compare)
+{
+    struct run_row *weight = find_row(compare, RUN_TASK, "W");
+    if (weight->count > 0) return;
+    struct run_row *back = find_row(compare, RUN_TASK, "B");
+    back->predicted_s += weight->predicted_s;
+    struct run_row *end = &compare->rows[--compare->row_count];
+    memmove(weight, weight + 1, (size_t)(end - weight) * sizeof *weight);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The first step touches memory for the first time and is left out, where there are others.
+static double median_step(struct arena *arena, const struct run_result *result)
+{
+    int first = result->step_count > 1 ? 1 : 0, count = result->step_count - first;
+    if (count < 1) return 0;
+    double *sorted = ARENA_NEW(arena, double, count);
+    memcpy(sorted, result->step_s + first, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+}
+
+struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
+                                    const struct evaluation *evaluation,
+                                    const struct ledger *ledger, struct run_memory memory,
+                                    struct run_widths widths, const struct run_result *result)
+{
+    int rows_max = TASK_KIND_COUNT + 2 + OP_KIND_COUNT + (AXIS_COUNT + 1) * COLLECTIVE_COUNT + 1;
+    struct run_compare compare = {.request = request,
+                                  .evaluation = evaluation,
+                                  .result = result,
+                                  .rows = ARENA_NEW(arena, struct run_row, rows_max)};
+    compare.join = run_join_make(arena, request, evaluation, ledger, widths, result);
+    add_measured(&compare);
+    add_predicted_slots(&compare);
+    join_backward(&compare);
+    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+        add_joined(arena, &compare, (enum task_kind)kind);
+    assert(compare.row_count <= rows_max);
+    compare.predicted_step_s = evaluation->prediction.step_s;
+    compare.measured_step_s = median_step(arena, result);
+    const struct workload *workload = &request->workload;
+    if (compare.measured_step_s > 0)
+        compare.tokens_per_s =
+            (double)(workload->global_batch * workload->seq_len) / compare.measured_step_s;
+    compare.predicted = memory;
+    return compare;
+}
+
+// Predicted rank r (one a stage) is process r, measured ranks come behind.
+static const char *task_name(const void *context, const struct span *span, struct arena *scratch)
+{
+    const struct run_compare *compare = context;
+    const struct trace *predicted = &compare->evaluation->simulation->trace;
+    return predicted->task_name(predicted->context, span, scratch);
+}
+
+static const char *rank_name(const void *context, int rank, struct arena *scratch)
+{
+    const struct run_compare *compare = context;
+    int predicted = compare->evaluation->simulation->trace.rank_count;
+    return rank < predicted ? arena_print(scratch, "predicted, rank %d of the pipeline", rank)
+                            : arena_print(scratch, "measured, rank %d", rank - predicted);
+}
+
+struct trace run_overlay(struct arena *arena, const struct run_compare *compare)
+{
+    const struct trace *predicted = &compare->evaluation->simulation->trace;
+    const struct trace *measured = &compare->result->trace;
+    struct trace overlay = {.rank_count = predicted->rank_count + measured->rank_count,
+                            .task_name = task_name,
+                            .rank_name = rank_name,
+                            .context = compare};
+    overlay.spans = ARENA_NEW(arena, struct span, predicted->span_count + measured->span_count);
+    memcpy(overlay.spans, predicted->spans, (size_t)predicted->span_count * sizeof *overlay.spans);
+    overlay.span_count = predicted->span_count;
+    for (int64_t i = 0; i < measured->span_count; i++) {
+        struct span *span = &overlay.spans[overlay.span_count++];
+        *span = measured->spans[i];
+        span->rank += predicted->rank_count;
+    }
+    return overlay;
+}
