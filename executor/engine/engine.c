@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "executor/engine/host_state.h"
+#include "executor/engine/moved.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -228,7 +229,7 @@ static bool open_engine(struct engine *engine)
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
-    if (!streams_open(engine)) return false;
+    if (!streams_open(engine) || !moved_open(engine)) return false;
     joins_prepare(engine);
     return segments_open(engine) && measure_open(engine);
 }
@@ -241,6 +242,7 @@ static void close_engine(struct engine *engine)
     segments_close(engine);
     streams_close(engine);
     host_state_close(engine);
+    moved_close(engine);
     host_memory_close(engine);
     state_close(engine);
     data_close(engine);
@@ -303,6 +305,7 @@ static bool run_tasks(struct engine *engine)
 static bool run_step(struct engine *engine, struct run_result *result)
 {
     engine->loss_sum = 0;
+    moved_start(engine);
     scale_start(engine);
     if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
         !segments_start(engine) || !streams_settle(engine))

@@ -81,6 +81,7 @@ struct engine {
     bool *is_written;  // [parameter]: its gradient need not be cleared
     struct data *data;
     struct offloaded *offloaded;
+    struct moved *moved;  // executor/engine/moved.h; NULL: no activations go to NVMe
     struct routed_experts *experts;
     int step;                     // from 0
     double loss_sum;              // of this rank's tokens
