@@ -67,13 +67,13 @@ struct task_id script_task_id(const struct script *script, int task)
     bool has_place = of->kind == TASK_GRADIENT_REDUCE || of->kind == TASK_PARAMETER_GATHER;
     if (has_place) {
         int item = of->kind == TASK_GRADIENT_REDUCE ? number_in_chunk(script, of->bucket) : 0;
-        return (struct task_id){of->kind, script->units[of->unit].chunk, item};
+        return (struct task_id){(int)of->kind, script->units[of->unit].chunk, item};
     }
-    if (task_kind_is_once(of->kind)) return (struct task_id){of->kind, 0, 0};
+    if (task_kind_is_once(of->kind)) return (struct task_id){(int)of->kind, 0, 0};
     if (is_message)
-        return (struct task_id){of->kind, of->chunk,
+        return (struct task_id){(int)of->kind, of->chunk,
                                 2 * of->micro_batch + (of->slot_kind != TASK_FORWARD)};
-    return (struct task_id){of->slot_kind, of->chunk, of->micro_batch};
+    return (struct task_id){(int)of->slot_kind, of->chunk, of->micro_batch};
 }
 
 // Of the fullest rank.
