@@ -117,7 +117,8 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
          scanned->piped_s},
         {CUT_ZERO_GROUP, is_open(space, CHOICE_ZERO_GROUP) && shards(space) && has_groups(space),
          scanned->steady_s},
-        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && has_data(space), scanned->steady_s},
+        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && has_data(space),
+         fmin(scanned->steady_s, scanned->pressed_s)},
         {CUT_ATTENTION, is_open(space, CHOICE_ATTENTION) && many, scanned->other_attention_s},
         {CUT_OVERLAP, is_open(space, CHOICE_OVERLAP) && stack->overlap != 0 && !alone,
          scanned->silent_s},
@@ -130,10 +131,10 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     return sizeof all / sizeof *all;
 }
 
-// What never needs less memory than a plan of the space.
+// What never needs less memory than a plan of the space. Buckets have rooms of their own.
 static bool is_no_smaller(enum cut cut)
 {
-    return cut == CUT_ZERO_GROUP || cut == CUT_BUCKET;
+    return cut == CUT_ZERO_GROUP;
 }
 
 int cuts_open(const struct space *space, const struct space_graphs *graphs,
@@ -142,7 +143,7 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
 {
     struct question questions[CUT_COUNT];
     int count = 0, asked = ask(space, graphs, scanned, questions);
-    bool by_memory = space->request->objective == OBJECTIVE_MEMORY;
+    bool by_memory = !best || space->request->objective == OBJECTIVE_MEMORY;
     for (int cut = 0; cut < CUT_STAGES; cut++) {
         if (space->cuts >> cut & 1) list[count++] = (struct open_cut){(enum cut)cut, 0};
     }
@@ -150,9 +151,9 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
         struct question *question = &questions[i];
         if (!question->left_out) continue;
         if (by_memory && is_no_smaller(question->cut)) continue;
-        bool slower =
-            isinf(question->bound_s) || step_ns(question->bound_s) >= step_ns(best->closed_form_s);
-        if (!by_memory && slower) continue;
+        bool slower = !by_memory && (isinf(question->bound_s) ||
+                                     step_ns(question->bound_s) >= step_ns(best->closed_form_s));
+        if (slower) continue;
         double bound_s = by_memory ? 0 : question->bound_s;
         list[count++] = (struct open_cut){question->cut, bound_s};
     }

@@ -150,6 +150,51 @@ static bool recap(struct polish *polish)
     return better;
 }
 
+static bool same_degrees(const struct space_mesh *mesh, const struct parallel *parallel)
+{
+    bool no_group = parallel->zero == 0 || mesh->zero_group == parallel->zero_group;
+    return memcmp(mesh->degree, parallel->degree, sizeof mesh->degree) == 0 &&
+           mesh->cp_kind == parallel->cp_kind && no_group;
+}
+
+// Its mesh laid over the ranks in the other orders of the space: the best order of one split of the
+// layers need not be that of another.
+static bool reorder(struct polish *polish)
+{
+    const struct space *space = polish->request->space;
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    for (int i = 0; i < space->mesh_count; i++) {
+        const struct space_mesh *mesh = &space->meshes[i];
+        if (!same_degrees(mesh, &parallel)) continue;
+        if (memcmp(parallel.order, mesh->order, sizeof parallel.order) == 0) continue;
+        parallel.order_count = mesh->order_count;
+        memcpy(parallel.order, mesh->order, sizeof parallel.order);
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+// Everything else that may be moved off the device, where that is searched.
+static bool move_off(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    struct parallel parallel = polish->best.parallel;
+    struct space_move moves[SPACE_MOVE_MAX];
+    bool better = false;
+    if (!search->pins.search_offload || pins_get(&search->pins, CHOICE_OFFLOAD).set) return false;
+    composer_group(polish->composer, &parallel);
+    int most = composer_division(polish->composer, &parallel)->layers_most;
+    int count = space_moves(search, most, moves);
+    for (int i = 0; i < count; i++) {
+        for (int layers = moves[i].layers_low; layers <= moves[i].layers_high; layers++) {
+            parallel.offload = space_moved(&moves[i], layers);
+            better |= try(polish, &parallel);
+        }
+    }
+    return better;
+}
+
 // Two plans may be improved to the same one.
 static bool holds(const struct ranking *ranking, const struct candidate *plan)
 {
@@ -162,7 +207,7 @@ void polish(struct arena *arena, struct arena *scratch, const struct scan_reques
             struct ranking *ranking)
 {
     static bool (*const MOVES[])(struct polish *) = {move_layers, redo_classes, relayer, regroup,
-                                                     recap};
+                                                     recap,       reorder,      move_off};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);

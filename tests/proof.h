@@ -5,7 +5,7 @@
 // by a search that is allowed less, or by one that leaves out no plan; and the winner with all its
 // own values pinned is itself.
 
-enum { PROOF_CHECKS = 10, PROOF_CLASSES_MOST = 512 };
+enum { PROOF_CHECKS = 12, PROOF_CLASSES_MOST = 512 };
 
 // Counts, in memory that may be shared between processes.
 struct proof_counts {
