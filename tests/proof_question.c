@@ -101,8 +101,8 @@ bool question_make(struct arena *arena, const struct question_words *words,
     request->cluster = cluster;
     struct import_options options = {.flash = true};
     bool has_experts = model_graph(arena, request->model, &options)->expert_count > 0;
-    const struct stack *stack =
-        words->stack ? stack_load(arena, words->stack, err) : default_stack(arena, request, err);
+    const struct stack *stack = words->stack ? stack_load(arena, words->stack, err)
+                                             : default_stack(arena, request, has_experts, err);
     if (stack) request->stack = stack_for_model(arena, stack, has_experts);
     request->fabrics = fabrics_load(arena, err);
     if (!request->stack || !request->fabrics) return false;
