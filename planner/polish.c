@@ -11,7 +11,7 @@ struct polish {
     const struct scan_request *request;
     struct composer *composer;
     const struct graph *graph;  // of the plan at hand
-    int priced;
+    int priced, most;           // tries of the plan at hand
     struct candidate best;
 };
 
@@ -28,10 +28,12 @@ static bool is_allowed(const struct polish *polish, const struct parallel *paral
 }
 
 // Takes the plan where it is legal, has room and is better than the best so far.
-static bool try(struct polish *polish, const struct parallel *parallel)
+static bool try(struct polish *polish, const struct parallel *wanted)
 {
     const struct search_request *search = polish->request->search;
-    if (polish->priced >= POLISH_MOST || !is_allowed(polish, parallel)) return false;
+    struct parallel changed = *wanted, *parallel = &changed;
+    changed.accumulates = stack_accumulates(search->stack, wanted, search->workload.global_batch);
+    if (polish->priced >= polish->most || !is_allowed(polish, parallel)) return false;
     struct candidate plan = {.parallel = *parallel};
     polish->priced++;
     composer_group(polish->composer, parallel);
@@ -69,7 +71,7 @@ static bool move_layers(struct polish *polish)
     bool better = false;
     for (int i = 0; i < stages * stages; i++) {
         int from = i / stages, to = i % stages;
-        if (from == to || now[from] == 0 || polish->priced >= POLISH_MOST) continue;
+        if (from == to || now[from] == 0 || polish->priced >= polish->most) continue;
         int *layers = ARENA_NEW(polish->arena, int, stages);
         memcpy(layers, now, (size_t)stages * sizeof *layers);
         layers[from]--, layers[to]++;
@@ -195,6 +197,50 @@ static bool move_off(struct polish *polish)
     return better;
 }
 
+// Whether the plan divides its layers, or recomputes classes, as no plan of the space does.
+static bool is_outside(const struct polish *polish, const struct parallel *parallel)
+{
+    const struct space *space = polish->request->space;
+    if (parallel->stage_layers_count > 0) return true;
+    int value = recompute_value(parallel->recompute, parallel->recompute_classes);
+    for (int i = 0; i < space->recomputes.count; i++)
+        if (space->recomputes.values[i] == value) return false;
+    return true;
+}
+
+// Of a plan that the space does not hold no other schedule, number of chunks or ZeRO was asked.
+static bool reschedule(struct polish *polish)
+{
+    const struct space *space = polish->request->space;
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    if (parallel.degree[AXIS_PP] == 1 || !is_outside(polish, &parallel)) return false;
+    int most = space->layer_count / parallel.degree[AXIS_PP] + 1;
+    for (int i = 0; i < space->schedules.count; i++) {
+        parallel.schedule = (enum schedule_kind)space->schedules.values[i];
+        parallel.in_flight = 0;
+        if (parallel.schedule == SCHEDULE_ZB_AUTO) parallel.in_flight = parallel.degree[AXIS_PP];
+        bool chunked = schedule_takes_chunks(parallel.schedule);
+        for (parallel.vpp = 1; parallel.vpp <= (chunked ? most : 1); parallel.vpp++)
+            better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+static bool reshard(struct polish *polish)
+{
+    const struct space *space = polish->request->space;
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    if (!is_outside(polish, &parallel)) return false;
+    for (int i = 0; i < space->zeros.count; i++) {
+        parallel.zero = space->zeros.values[i];
+        if (parallel.zero == 0) parallel.zero_group = 0;
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
 // Two plans may be improved to the same one.
 static bool holds(const struct ranking *ranking, const struct candidate *plan)
 {
@@ -206,14 +252,16 @@ static bool holds(const struct ranking *ranking, const struct candidate *plan)
 void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
             struct ranking *ranking)
 {
-    static bool (*const MOVES[])(struct polish *) = {move_layers, redo_classes, relayer, regroup,
-                                                     recap,       reorder,      move_off};
+    static bool (*const MOVES[])(struct polish *) = {
+        reorder, relayer, regroup, recap, reshard, move_layers, redo_classes, move_off, reschedule};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);
     polish.composer = composer_new(arena, scratch, request->memo);
     for (int i = 0; i < ranking->count; i++) {
         polish.best = ranking->items[i];
+        polish.priced = 0;
+        polish.most = i == 0 ? POLISH_MOST : POLISH_MOST_OTHERS;
         const struct parallel *parallel = &polish.best.parallel;
         polish.graph = memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]);
         for (bool any = true; any;) {

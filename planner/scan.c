@@ -1,6 +1,7 @@
 #include "planner/scan.h"
 
 #include "core/progress.h"
+#include "plan/step_end.h"
 #include "planner/bound.h"
 #include "planner/saturated.h"
 #include "planner/scan_group.h"
@@ -116,9 +117,23 @@ static double saturated_bound(struct scan_walk *walk, int index)
     return fmax(graph_bound(walk, index), work_bound(walk, group, work, layer_s));
 }
 
-static bool same_family(const struct space_group *a, const struct space_group *b)
+// A single micro-batch needs no sums of gradients, nor do they wait for others: where that spares
+// memory the largest micro-batch may have room though smaller ones have none.
+static bool is_lean(const struct scan_walk *walk, const struct space_group *group)
 {
-    return a->mesh == b->mesh && a->attention == b->attention && a->sp == b->sp;
+    const struct search_request *request = walk->scan.space->request;
+    const struct space_mesh *mesh = &walk->scan.space->meshes[group->mesh];
+    bool spares = request->stack->accumulates_whole || step_streams(&request->workload);
+    int64_t sequences = (int64_t)mesh->degree[AXIS_DP] * group->micro_batch;
+    return spares && request->workload.global_batch == sequences;
+}
+
+// Groups in which a larger micro-batch never needs less memory.
+static bool same_family(const struct scan_walk *walk, const struct space_group *a,
+                        const struct space_group *b)
+{
+    return a->mesh == b->mesh && a->attention == b->attention && a->sp == b->sp &&
+           is_lean(walk, a) == is_lean(walk, b);
 }
 
 // The next larger micro-batch of a family, or -1.
@@ -126,7 +141,7 @@ static int next_of(const struct scan_walk *walk, int index)
 {
     if (index + 1 == walk->scan.space->group_count) return -1;
     const struct space_group *groups = walk->scan.space->groups;
-    return same_family(&groups[index], &groups[index + 1]) ? index + 1 : -1;
+    return same_family(walk, &groups[index], &groups[index + 1]) ? index + 1 : -1;
 }
 
 // The first from `index` on in its family that has plans, or -1.
@@ -363,7 +378,7 @@ static void walk_by_time(struct scan_walk *walk)
     walk->queue.entries = ARENA_NEW(walk->scan.arena, struct scan_entry, group_count + 1);
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = walk->scan.space->groups;
-        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
         double bound_s = saturated_bound(walk, first);
@@ -397,7 +412,7 @@ static void walk_by_memory(struct scan_walk *walk)
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = scan->space->groups;
         if (walk->groups[i].tails->count > 0) bound_s = fmin(bound_s, graph_bound(walk, i));
-        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
         scan_queue_push(&walk->queue, (struct scan_entry){least_bytes(walk, &walk->groups[first]),

@@ -1,6 +1,8 @@
 #include "planner/space.h"
 
+#include "plan/passes.h"
 #include "plan/program.h"
+#include "plan/step_end.h"
 
 #include <assert.h>
 #include <math.h>
@@ -369,7 +371,11 @@ static double move_plan_count(const struct space_tail *tail, const struct space_
 
 static struct space_tails describe(const struct build *build)
 {
-    struct space_tails tails = {.tails = build->items,
+    const struct space *space = build->space;
+    bool streams =
+        step_streams(&space->request->workload) && pass_is_on(&space->fixed, PASS_COMBINE);
+    struct space_tails tails = {.streams = streams && micro_batch_count(space, build->group) == 1,
+                                .tails = build->items,
                                 .count = build->count,
                                 .zero_least = 3,
                                 .redoes = true,
