@@ -65,6 +65,7 @@ struct graph_entry {
     enum attention attention;
     int tp;
     const struct graph *graph;
+    uint64_t experts;  // 1 << kind of a block that has some
     const struct graph_gradients *gradients;
 };
 
@@ -115,6 +116,21 @@ struct memo_counts memo_counts(const struct memo *memo)
     return (struct memo_counts){memo->graph_count, memo->lowered.count, memo->priced.count};
 }
 
+static uint64_t blocks_with_experts(const struct graph *graph)
+{
+    uint64_t mask = 0;
+    assert(graph->block_count <= 64);
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int t = 0; t < graph->blocks[b].tensor_count; t++) {
+            const struct tensor *tensor = &graph->blocks[b].tensors[t];
+            bool has =
+                tensor_find_dim(tensor, DIM_EXPERT) >= 0 || tensor_find_dim(tensor, DIM_GATE) >= 0;
+            if (has) mask |= 1ull << b;
+        }
+    }
+    return mask;
+}
+
 static const struct graph_entry *graph_entry(struct memo *memo, enum attention attention, int tp)
 {
     for (int i = 0; i < memo->graph_count; i++) {
@@ -130,7 +146,8 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
-    *entry = (struct graph_entry){.attention = attention, .tp = tp, .graph = graph};
+    *entry = (struct graph_entry){
+        .attention = attention, .tp = tp, .graph = graph, .experts = blocks_with_experts(graph)};
     return entry;
 }
 
@@ -159,16 +176,19 @@ struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel
     return mesh;
 }
 
-static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
+static struct graph_entry *entry_of(struct memo *memo, const struct graph *graph)
 {
-    for (int i = 0; i < memo->graph_count; i++) {
-        struct graph_entry *entry = &memo->graphs[i];
-        if (entry->graph != key->graph) continue;
-        if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
-        return &entry->gradients->blocks[key->kind];
-    }
+    for (int i = 0; i < memo->graph_count; i++)
+        if (memo->graphs[i].graph == graph) return &memo->graphs[i];
     assert(0 && "the graph is the memo's own");
     return NULL;
+}
+
+static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
+{
+    struct graph_entry *entry = entry_of(memo, key->graph);
+    if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
+    return &entry->gradients->blocks[key->kind];
 }
 
 static struct op_layouts *layouts_of(struct memo *memo, const struct differentiated *facts,
@@ -343,8 +363,9 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
     return sharded;
 }
 
-static struct lower_key lower_key(const struct graph *graph, int kind, const struct mesh *mesh,
-                                  const struct parallel *parallel, enum recompute recompute)
+static struct lower_key lower_key(struct memo *memo, const struct graph *graph, int kind,
+                                  const struct mesh *mesh, const struct parallel *parallel,
+                                  enum recompute recompute)
 {
     struct lower_key key;
     memset(&key, 0, sizeof key);
@@ -357,9 +378,11 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
     key.micro_batch = parallel->micro_batch;
     bool is_inside = graph->blocks[kind].input_count > 0;
     key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
+    bool has_experts = entry_of(memo, graph)->experts >> kind & 1;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
+        // Without experts in the block the part of dp that splits them is as good as the rest.
+        bool is_data = axis->parent == AXIS_DP && (axis->expert == AXIS_DP || !has_experts);
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
         struct axis_key own = axis_key(axis);
         own.stride = 0;
@@ -391,7 +414,7 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
                                     const struct mesh *mesh, const struct parallel *parallel,
                                     enum recompute recompute)
 {
-    struct lower_key wanted = lower_key(graph, kind, mesh, parallel, recompute);
+    struct lower_key wanted = lower_key(memo, graph, kind, mesh, parallel, recompute);
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);

@@ -208,6 +208,17 @@ static bool is_outside(const struct polish *polish, const struct parallel *paral
     return true;
 }
 
+// The first cap that the space has for the schedule (planner/space_tails.c); its own stays.
+static int first_cap(const struct polish *polish, const struct parallel *parallel)
+{
+    const struct parallel *own = &polish->best.parallel;
+    int stages = parallel->degree[AXIS_PP];
+    if (parallel->schedule == own->schedule) return own->in_flight;
+    if (parallel->schedule == SCHEDULE_ZB_AUTO) return stages;
+    bool searched = polish->request->search->stack->searched_zero_bubble;
+    return searched && parallel->schedule == SCHEDULE_ZB_H2 ? 2 * stages : 0;
+}
+
 // Of a plan that the space does not hold no other schedule, number of chunks or ZeRO was asked.
 static bool reschedule(struct polish *polish)
 {
@@ -218,8 +229,7 @@ static bool reschedule(struct polish *polish)
     int most = space->layer_count / parallel.degree[AXIS_PP] + 1;
     for (int i = 0; i < space->schedules.count; i++) {
         parallel.schedule = (enum schedule_kind)space->schedules.values[i];
-        parallel.in_flight = 0;
-        if (parallel.schedule == SCHEDULE_ZB_AUTO) parallel.in_flight = parallel.degree[AXIS_PP];
+        parallel.in_flight = first_cap(polish, &parallel);
         bool chunked = schedule_takes_chunks(parallel.schedule);
         for (parallel.vpp = 1; parallel.vpp <= (chunked ? most : 1); parallel.vpp++)
             better |= try(polish, &parallel);

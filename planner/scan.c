@@ -221,6 +221,10 @@ static void push_graph(struct scan_walk *walk, int index, struct probe sequence)
     struct bound_work work = {sequence.work.all_s * size, sequence.work.chain_s * size};
     double bound_s =
         fmax(saturated_bound(walk, index), work_bound(walk, group, work, sequence.layer_s * size));
+    if (isinf(bound_s)) {
+        drop_family(walk, index);
+        return;
+    }
     scan_queue_push(&walk->queue, (struct scan_entry){bound_s, index, LEVEL_GRAPH});
 }
 

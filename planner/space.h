@@ -68,6 +68,7 @@ struct space_tails {
     unsigned kinds;          // of pipelines, a mask of enum pipeline_kind
     bool redoes;             // no tail keeps all activations
     bool streams;            // gradients of the single micro-batch pass through rooms of their own
+    bool accumulates;        // gradients of the micro-batches are added up whole
     bool moves_states;       // a plan keeps the optimizer's elsewhere
     bool moves_activations;  // or activations
     double hold_ratio;       // the least of the schedules (struct schedule_row)

@@ -152,7 +152,8 @@ static unsigned moves_beside(struct build *build, const struct space_tail *tail,
         struct parallel parallel =
             space_parallel(build->space, build->group, tail, redo, redo->layers_low);
         parallel.offload = space_moved(&tail->moves[i], tail->moves[i].layers_high);
-        if (stack_allows(build, &parallel)) mask |= 1u << i;
+        // Beside nothing moved the stack was asked already.
+        if (offload_is_none(&parallel.offload) || stack_allows(build, &parallel)) mask |= 1u << i;
     }
     return mask;
 }
@@ -309,8 +310,9 @@ static bool add_chunks(struct build *build, enum schedule_kind schedule, int vpp
     int cap_count = caps_of(build, schedule, caps), before = build->count;
     for (int i = 0; i < cap_count; i++) {
         tail.in_flight = caps[i];
+        if (!schedule_allows(build, &tail)) continue;
         struct parallel parallel = space_first(space, build->group, &tail);
-        if (!schedule_allows(build, &tail) || !divides(build, &parallel)) continue;
+        if (!divides(build, &parallel)) continue;
         add_sharding(build, tail, stage_layers_most(build, &parallel));
     }
     return build->count > before;
@@ -374,7 +376,9 @@ static struct space_tails describe(const struct build *build)
     const struct space *space = build->space;
     bool streams =
         step_streams(&space->request->workload) && pass_is_on(&space->fixed, PASS_COMBINE);
-    struct space_tails tails = {.streams = streams && micro_batch_count(space, build->group) == 1,
+    bool single = micro_batch_count(space, build->group) == 1;
+    struct space_tails tails = {.streams = streams && single,
+                                .accumulates = space->request->stack->accumulates_whole && !single,
                                 .tails = build->items,
                                 .count = build->count,
                                 .zero_least = 3,
