@@ -65,7 +65,7 @@ struct graph_entry {
     enum attention attention;
     int tp;
     const struct graph *graph;
-    uint64_t experts;  // 1 << kind of a block that has some
+    uint64_t experts, attention_cores;  // 1 << kind of a block that has some
     const struct graph_gradients *gradients;
 };
 
@@ -374,15 +374,17 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     key.recompute = recompute_value(
         recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);
     key.sp = parallel->sp;
-    key.cp_kind = (int)parallel->cp_kind;
+    const struct graph_entry *entry = entry_of(memo, graph);
+    bool splits_experts = entry->experts >> kind & 1;
+    // Kinds of context parallelism differ in attention alone.
+    if (entry->attention_cores >> kind & 1) key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
     bool is_inside = graph->blocks[kind].input_count > 0;
     key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
-    bool has_experts = entry_of(memo, graph)->experts >> kind & 1;
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
         // Without experts in the block the part of dp that splits them is as good as the rest.
-        bool is_data = axis->parent == AXIS_DP && (axis->expert == AXIS_DP || !has_experts);
+        bool is_data = axis->parent == AXIS_DP && (axis->expert == AXIS_DP || !splits_experts);
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
         struct axis_key own = axis_key(axis);
         own.stride = 0;

@@ -37,9 +37,11 @@ static bool try(struct polish *polish, const struct parallel *wanted)
     struct candidate plan = {.parallel = *parallel};
     polish->priced++;
     composer_group(polish->composer, parallel);
+    bool by_time = search->objective != OBJECTIVE_MEMORY;
+    if (by_time && composer_bound(polish->composer, parallel) >= polish->best.closed_form_s)
+        return false;
     plan.cost = composer_cost(polish->composer, parallel);
     plan.closed_form_s = plan.cost.step_s;
-    bool by_time = search->objective != OBJECTIVE_MEMORY;
     if (by_time && plan.closed_form_s >= polish->best.closed_form_s) return false;
     plan.memory = composer_memory(polish->composer, parallel, &plan.worst_stage);
     if (plan.memory.reserved_bytes > cluster_device_bytes(search->cluster)) return false;
