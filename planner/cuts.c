@@ -137,6 +137,27 @@ static bool is_no_smaller(enum cut cut)
     return cut == CUT_ZERO_GROUP;
 }
 
+static bool is_searched_way(const struct space *space, const struct parallel *parallel)
+{
+    int value = recompute_value(parallel->recompute, parallel->recompute_classes);
+    for (int i = 0; i < space->recomputes.count; i++)
+        if (space->recomputes.values[i] == value) return true;
+    return false;
+}
+
+// The best plan may itself be one that the space does not hold, found beside one that it does.
+// What differs from it in another cut is then left out twice, and bounded by either.
+static double beside_s(const struct space *space, const struct scan_result *scanned,
+                       const struct parallel *best)
+{
+    double least_s = INFINITY;
+    bool split = best->stage_layers_count > 0 && space->request->pins.stage_layers_count == 0;
+    if (split || best->in_flight > 0) least_s = fmin(least_s, scanned->piped_s);
+    if (!is_searched_way(space, best)) least_s = fmin(least_s, scanned->pressed_s);
+    if (best->zero_group > 0) least_s = fmin(least_s, scanned->steady_s);
+    return least_s;
+}
+
 int cuts_open(const struct space *space, const struct space_graphs *graphs,
               const struct scan_result *scanned, const struct candidate *best,
               struct open_cut list[CUT_COUNT])
@@ -147,9 +168,11 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
     for (int cut = 0; cut < CUT_STAGES; cut++) {
         if (space->cuts >> cut & 1) list[count++] = (struct open_cut){(enum cut)cut, 0};
     }
+    double least_s = best ? beside_s(space, scanned, &best->parallel) : INFINITY;
     for (int i = 0; i < asked; i++) {
         struct question *question = &questions[i];
         if (!question->left_out) continue;
+        question->bound_s = fmin(question->bound_s, least_s);
         if (by_memory && is_no_smaller(question->cut)) continue;
         bool slower = !by_memory && (isinf(question->bound_s) ||
                                      step_ns(question->bound_s) >= step_ns(best->closed_form_s));

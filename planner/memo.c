@@ -116,18 +116,31 @@ struct memo_counts memo_counts(const struct memo *memo)
     return (struct memo_counts){memo->graph_count, memo->lowered.count, memo->priced.count};
 }
 
-static uint64_t blocks_with_experts(const struct graph *graph)
+static bool has_experts(const struct block *block)
+{
+    for (int t = 0; t < block->tensor_count; t++) {
+        const struct tensor *tensor = &block->tensors[t];
+        if (tensor_find_dim(tensor, DIM_EXPERT) >= 0 || tensor_find_dim(tensor, DIM_GATE) >= 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_attention(const struct block *block)
+{
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind == OP_ATTENTION || op->class == OP_CLASS_ATTENTION) return true;
+    }
+    return false;
+}
+
+static uint64_t blocks_with(const struct graph *graph, bool (*has)(const struct block *))
 {
     uint64_t mask = 0;
     assert(graph->block_count <= 64);
-    for (int b = 0; b < graph->block_count; b++) {
-        for (int t = 0; t < graph->blocks[b].tensor_count; t++) {
-            const struct tensor *tensor = &graph->blocks[b].tensors[t];
-            bool has =
-                tensor_find_dim(tensor, DIM_EXPERT) >= 0 || tensor_find_dim(tensor, DIM_GATE) >= 0;
-            if (has) mask |= 1ull << b;
-        }
-    }
+    for (int b = 0; b < graph->block_count; b++)
+        if (has(&graph->blocks[b])) mask |= 1ull << b;
     return mask;
 }
 
@@ -146,8 +159,11 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
-    *entry = (struct graph_entry){
-        .attention = attention, .tp = tp, .graph = graph, .experts = blocks_with_experts(graph)};
+    *entry = (struct graph_entry){.attention = attention,
+                                  .tp = tp,
+                                  .graph = graph,
+                                  .experts = blocks_with(graph, has_experts),
+                                  .attention_cores = blocks_with(graph, has_attention)};
     return entry;
 }
 
@@ -376,6 +392,7 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     key.sp = parallel->sp;
     const struct graph_entry *entry = entry_of(memo, graph);
     bool splits_experts = entry->experts >> kind & 1;
+    // Kinds of context parallelism differ in attention alone.
     // Kinds of context parallelism differ in attention alone.
     if (entry->attention_cores >> kind & 1) key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;

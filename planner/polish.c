@@ -264,8 +264,9 @@ static bool holds(const struct ranking *ranking, const struct candidate *plan)
 void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
             struct ranking *ranking)
 {
+    // What changes least stands first, and is tried again after each gain.
     static bool (*const MOVES[])(struct polish *) = {
-        reorder, relayer, regroup, recap, reshard, move_layers, redo_classes, move_off, reschedule};
+        reorder, relayer, regroup, recap, move_layers, redo_classes, move_off, reshard, reschedule};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);
@@ -273,14 +274,11 @@ void polish(struct arena *arena, struct arena *scratch, const struct scan_reques
     for (int i = 0; i < ranking->count; i++) {
         polish.best = ranking->items[i];
         polish.priced = 0;
-        polish.most = i == 0 ? POLISH_MOST : POLISH_MOST_OTHERS;
+        polish.most = POLISH_MOST;
         const struct parallel *parallel = &polish.best.parallel;
         polish.graph = memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]);
-        for (bool any = true; any;) {
-            any = false;
-            for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES; move++)
-                any |= MOVES[move](&polish);
-        }
+        for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
+            move = MOVES[move](&polish) ? 0 : move + 1;
         if (!holds(&better, &polish.best)) ranking_offer(&better, &polish.best);
     }
     *ranking = better;

@@ -130,6 +130,14 @@ static const char *unsearched(struct arena *arena, const struct proof_question *
     return split ? arena_print(arena, "%s%sstages", text, *text ? "; " : "") : text;
 }
 
+const char *proof_beside(struct arena *arena, const struct proof_question *question,
+                         const char *differs, const struct parallel *plan)
+{
+    bool split = plan->stage_layers_count > 0 && question->request.pins.stage_layers_count == 0;
+    if (!split || differs_in(differs, "stages")) return differs;
+    return arena_print(arena, "%s%sstages", differs, *differs ? "; " : "");
+}
+
 // The names in "vpp 2>4; stages", where they are few.
 static const char *names_of(struct arena *arena, const char *differs)
 {
@@ -200,6 +208,7 @@ static void compare(const struct proof_trial *trial, const char *class, const st
     const char *differs =
         winner ? proof_differences(arena, trial->question, &winner->parallel, &better->parallel)
                : unsearched(arena, trial->question, &better->parallel, narrow);
+    differs = proof_beside(arena, trial->question, differs, &better->parallel);
     if (proof_is_excused(wide_answer, differs, value)) {
         trial->report->counts->excused++;
         return;
