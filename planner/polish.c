@@ -274,7 +274,7 @@ void polish(struct arena *arena, struct arena *scratch, const struct scan_reques
     for (int i = 0; i < ranking->count; i++) {
         polish.best = ranking->items[i];
         polish.priced = 0;
-        polish.most = POLISH_MOST;
+        polish.most = i == 0 ? POLISH_MOST : POLISH_MOST_OTHERS;
         const struct parallel *parallel = &polish.best.parallel;
         polish.graph = memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]);
         for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
