@@ -32,8 +32,8 @@ LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
 GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
-PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page.css.inc reports/page.js.inc \
-                 reports/what_if.css.inc reports/what_if.js.inc reports/planner.js.inc)
+PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page/page.css.inc reports/page/page.js.inc \
+                 reports/page/what_if.css.inc reports/page/what_if.js.inc reports/page/planner.js.inc)
 
 # One folder deeper as well (models/families/); of executor/ the floors that are no plug-ins.
 PLUGIN_FOLDERS = $(addprefix executor/,cpu cuda mpi nccl)
@@ -44,9 +44,9 @@ MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 FUZZERS = $(patsubst tests/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz_*.c))
 BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
-PRELOADS = tests/malloc_fail.c tests/trace_lines.c
+PRELOADS = tests/support/malloc_fail.c tests/support/trace_lines.c
 HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
-          tests/draw_% tests/mpi_peer.c tests/io_fail.c $(PRELOADS),$(wildcard tests/*.c)))
+          tests/draw_% tests/support/mpi_peer.c tests/support/io_fail.c $(PRELOADS),$(wildcard tests/*.c)))
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
 CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
@@ -289,7 +289,7 @@ $(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/
                         | $(TEST_PLUGINS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
-# Long draws, for who changes the search: tests/draw_proofs.c.
+# Long draws, for who changes the search: tests/support/draw_proofs.c.
 $(BUILD)/tests/draw_%: $(BUILD)/tests/draw_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 

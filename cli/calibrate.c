@@ -38,7 +38,7 @@ static char *kernels_text(struct arena *arena, const struct kernel_table *table)
 static bool write_folder(struct arena *arena, const char *folder, const struct local *local,
                          struct err *err)
 {
-    if (!local->kernels) return err_set(err, ERR_SYSTEM, "no matrix product took any time");
+    if (!local->kernels) return err_set(err, ERR_SYSTEM, "no GEMM took any time");
     const struct file_text files[] = {
         {arena_print(arena, "%s/device.json", folder),
          device_text(arena, local->cluster->nodes[0].device)},
@@ -91,13 +91,13 @@ int calibrate_command(int argc, char **argv, struct err *err)
         {"--seconds", OPTION_F64, &arguments.seconds,
          "to measure for, at most (default 15, of GPUs 60)", "S", 0.1, 90},
         {"--plan", OPTION_TEXT, &arguments.plan,
-         "the products and attention of this plan as well, whatever they take", "PLAN", 0, 0},
+         "the GEMMs and attention of this plan as well, whatever they take", "PLAN", 0, 0},
         {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
         {"--short", OPTION_FLAG, &arguments.is_short,
          "small kernels and messages only: quick and not to be trusted", NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "CLUSTER local uses what was measured last", NULL, 0, 0},
         {"-o", OPTION_TEXT, &arguments.folder,
-         "device, cluster and stack file, and kernels.json: every product and attention measured",
+         "device, cluster and stack file, and kernels.json: every GEMM and attention measured",
          "FOLDER", 0, 0},
         {"--into", OPTION_TEXT, &arguments.into, "in place of the cache of CLUSTER local", "FILE",
          0, 0},

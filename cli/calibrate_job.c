@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "executor/launcher/launch.h"
-#include "reports/machine.h"
+#include "reports/machine/machine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static bool open_sides(struct rank *rank, int ordinal, struct err *err)
 }
 
 static bool open_rank(struct rank *rank, const char *backend, const struct launch_place *place,
-                      struct pulse_page *page, struct err *err)
+                      struct heartbeat_page *page, struct err *err)
 {
     rank->backend = backend_open(backend, err);
     if (!rank->backend) return false;
@@ -103,7 +103,7 @@ static bool open_rank(struct rank *rank, const char *backend, const struct launc
         .host_name = place->memory_name,
         .local_rank = place->local_rank,
         .note = &note,
-        .pulse = page ? pulse_of(page, place->rank) : NULL,
+        .heartbeat = page ? heartbeat_of(page, place->rank) : NULL,
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
     if (note && place->rank == 0) fprintf(stderr, "meshwright calibrate: %s\n", note);
@@ -182,7 +182,7 @@ static struct calibrate_request request_of(const struct calibrate_arguments *arg
     };
 }
 
-// The plan's program as this executor runs it: one product after the other.
+// The plan's program as this executor runs it: one GEMM after the other.
 static bool load_plan(struct arena *arena, const char *path, const struct program **program,
                       struct err *err)
 {
@@ -199,7 +199,7 @@ static bool load_plan(struct arena *arena, const char *path, const struct progra
         program_lower(arena, graph, request.cluster, &request.workload, &request.parallel, false);
     if (!request.stack->merge_contractions) return true;
     return err_set(err, ERR_INPUT,
-                   "%s: its stack %s runs products that share an input as one, which `run` does "
+                   "%s: its stack %s runs GEMMs that share an input as one, which `run` does "
                    "not: plan with the --stack FOLDER/stack.json that calibrate -o FOLDER writes",
                    path, request.stack->name);
 }
@@ -217,7 +217,7 @@ static bool check_plan(const struct rank *rank, const char *path, const struct p
 // One rank measures; rank 0 has the text of the file, the others none.
 static bool measure(struct arena *arena, const struct calibrate_arguments *arguments,
                     const struct local_key *key, const struct launch_place *place,
-                    struct pulse_page *page, char **text, struct err *err)
+                    struct heartbeat_page *page, char **text, struct err *err)
 {
     struct rank rank = {0};
     struct calibration calibration;
@@ -311,7 +311,7 @@ char *calibrate_job(void *context, struct arena *arena, const struct local_key *
 int calibrate_rank(struct arena *arena, const struct calibrate_arguments *arguments,
                    const struct launch_place *place, struct err *err)
 {
-    struct pulse_page *page = NULL;
+    struct heartbeat_page *page = NULL;
     struct local_key key;
     int status = 0;
     char *text = NULL;
@@ -319,8 +319,8 @@ int calibrate_rank(struct arena *arena, const struct calibrate_arguments *argume
     bool done = local_key_find(arena, arguments->backend, place->rank_count, &key, err) &&
                 measure(arena, arguments, &key, place, page, &text, err);
     if (done && text) done = file_write(arguments->into, text, strlen(text), err);
-    if (page && done) atomic_store(&pulse_of(page, place->rank)->state, PULSE_DONE);
-    if (page && !done) pulse_fail(page, place->rank, err->text);
-    pulse_page_close(page);
+    if (page && done) atomic_store(&heartbeat_of(page, place->rank)->state, HEARTBEAT_DONE);
+    if (page && !done) heartbeat_fail(page, place->rank, err->text);
+    heartbeat_page_close(page);
     return done ? 0 : (int)err->kind;
 }

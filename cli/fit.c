@@ -3,7 +3,7 @@
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/progress.h"
-#include "reports/fit_table.h"
+#include "reports/table/fit_table.h"
 #include "validation/fit_files.h"
 #include "validation/fit_residuals.h"
 

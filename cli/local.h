@@ -61,7 +61,7 @@ struct calibrate_arguments {
     int ranks;
     double seconds;  // 0: by the back end
     const char *backend, *folder, *into;
-    const char *plan;  // whose products and attention are measured as well; NULL: none
+    const char *plan;  // whose GEMMs and attention are measured as well; NULL: none
     bool quiet, is_long, is_short;
 };
 struct calibrate_arguments calibrate_arguments_default(void);

@@ -215,7 +215,7 @@ int memory_command(int argc, char **argv, struct err *err)
         {"--stage", OPTION_INT, &a.stage, "of a plan: which to print (default: the largest arena)",
          "N", 0, 1e6},
         {"--recompute", OPTION_CHOICE, &a.recompute,
-         "of a plan: what is redone is chosen again, so that the arena fits", "auto", 0, 0},
+         "of a plan: what is recomputed is chosen again, so that the arena fits", "auto", 0, 0},
         {"--offload", OPTION_CHOICE, &a.offload,
          "of a plan: so are the activations that are moved to the host or to NVMe", "auto", 0, 0},
         {"--batch", OPTION_I64, &a.batch, "of an ONNX model: its open dimension", "N", 0, 0},

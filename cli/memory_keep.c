@@ -1,10 +1,10 @@
 #include "cli/memory_run.h"
 #include "core/version.h"
 #include "planner/plan_keep.h"
-#include "reports/plan_json.h"
-#include "reports/plan_table.h"
+#include "reports/table/plan_json.h"
+#include "reports/table/plan_table.h"
 
-// What a plan keeps, redoes and moves, chosen again: its file and its words.
+// What a plan keeps, recomputes and moves, chosen again: its file and its words.
 
 // No search came before: the plans that were looked at are the rounds, and none that keeps less is
 // faster than keeping everything.
@@ -27,12 +27,13 @@ char *memory_kept_document(struct arena *arena, const struct plan_kept *kept)
     return plan_document_text(arena, &document);
 }
 
-static const char *redone_text(struct arena *arena, const struct parallel *parallel)
+static const char *recomputed_text(struct arena *arena, const struct parallel *parallel)
 {
-    if (parallel->recompute == RECOMPUTE_NONE) return "redoes nothing";
+    if (parallel->recompute == RECOMPUTE_NONE) return "recomputes nothing";
     const char *words = recompute_words(arena, parallel->recompute, parallel->recompute_classes);
-    if (parallel->recompute_layers < 0) return arena_print(arena, "redoes %s", words);
-    return arena_print(arena, "redoes %s of %d layers a stage", words, parallel->recompute_layers);
+    if (parallel->recompute_layers < 0) return arena_print(arena, "recomputes %s", words);
+    return arena_print(arena, "recomputes %s of %d layers a stage", words,
+                       parallel->recompute_layers);
 }
 
 const char *memory_kept_text(struct arena *arena, const struct plan *plan,
@@ -50,7 +51,7 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
         "       %s, %s: %s a step, %s more than with everything kept (%s, %s reserved); "
         "%d %s\n",
         parallel_text(arena, &plan->parallel), parallel_text(arena, chosen),
-        redone_text(arena, chosen), moved, units_seconds(arena, step_s),
+        recomputed_text(arena, chosen), moved, units_seconds(arena, step_s),
         units_seconds(arena, step_s - kept->kept_s), units_seconds(arena, kept->kept_s),
         units_bytes(arena, (double)kept->reserved_bytes), kept->round_count,
         kept->round_count == 1 ? "round" : "rounds");

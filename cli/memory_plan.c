@@ -6,7 +6,7 @@
 #include "core/plain.h"
 #include "memory/plan_chunk.h"
 #include "planner/plan_keep.h"
-#include "reports/plan_table.h"
+#include "reports/table/plan_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
     const struct plan_keep_request asked = {
         .request = request,
         .options = options,
-        .may_redo = arguments->recompute != NULL,
+        .may_recompute = arguments->recompute != NULL,
         .may_move = arguments->offload != NULL,
     };
     struct plan_kept kept = {0};

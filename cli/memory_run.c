@@ -1,7 +1,7 @@
 #include "cli/memory_run.h"
 #include "cli/memory_bug.h"
 #include "core/file.h"
-#include "reports/gnuplot.h"
+#include "reports/page/gnuplot.h"
 
 #include <stdio.h>
 #include <string.h>

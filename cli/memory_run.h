@@ -1,7 +1,7 @@
 #pragma once
 #include "memory/formats.h"
-#include "reports/memory_plot.h"
-#include "reports/memory_table.h"
+#include "reports/page/memory_plot.h"
+#include "reports/table/memory_table.h"
 
 // What the kinds of input of `memory` have in common.
 

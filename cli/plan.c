@@ -8,13 +8,13 @@
 #include "core/version.h"
 #include "planner/batch.h"
 #include "planner/explain.h"
-#include "reports/ablation_table.h"
-#include "reports/explain_table.h"
-#include "reports/idle_text.h"
-#include "reports/plan_json.h"
-#include "reports/plan_table.h"
-#include "reports/space_text.h"
-#include "reports/why_table.h"
+#include "reports/table/ablation_table.h"
+#include "reports/table/explain_table.h"
+#include "reports/table/idle_text.h"
+#include "reports/table/plan_json.h"
+#include "reports/table/plan_table.h"
+#include "reports/table/space_text.h"
+#include "reports/table/why_table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static bool answer_explain(struct arena *arena, const struct search_request *sea
 {
     struct arena scratch = {0};
     struct explain explain = {
-        .account = account_make(arena, &scratch, request, evaluation),
+        .breakdown = breakdown_make(arena, &scratch, request, evaluation),
         .sensitivity = sensitivity_make(arena, &scratch, request, evaluation),
     };
     bool done = rivals_find(arena, &scratch, search_request, result, &explain.rivals, err);

@@ -5,8 +5,8 @@
 #include "cli/plan_question.h"
 #include "cli/report_files.h"
 #include "core/version.h"
-#include "reports/page_planner.h"
-#include "reports/report_make.h"
+#include "reports/page/page_planner.h"
+#include "reports/page/report_make.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "cli/report_files.h"
 #include "core/file.h"
 #include "core/plain.h"
-#include "reports/gnuplot.h"
-#include "reports/report.h"
+#include "reports/page/gnuplot.h"
+#include "reports/page/report.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -178,7 +178,7 @@ static int replay(struct arena *arena, const struct run_arguments *arguments,
 }
 
 static int run_placed(struct arena *arena, const struct run_arguments *arguments,
-                      const struct launch_place *place, struct pulse_page *page, int argc,
+                      const struct launch_place *place, struct heartbeat_page *page, int argc,
                       char **argv, struct err *err)
 {
     struct run_job job;
@@ -219,7 +219,7 @@ static void take_node(struct run_arguments *arguments, struct launch_place *plac
 static int run(struct arena *arena, const struct run_arguments *arguments,
                const struct launch_place *place, int argc, char **argv, struct err *err)
 {
-    struct pulse_page *page = NULL;
+    struct heartbeat_page *page = NULL;
     int status = 0;
     if (place->is_launched && !launch_enter(place, &page, &status, err))
         return err->kind ? exit_status(err) : status;
@@ -227,7 +227,7 @@ static int run(struct arena *arena, const struct run_arguments *arguments,
     if (err->kind) launch_memory_explain(page ? place->rank : -1, err);
     // The launcher or the guard says it, once; what is left of `err` a rank has not said.
     if (err->kind && page) launch_tell(page, place->rank, LAUNCH_ALONE, err);
-    pulse_page_close(page);
+    heartbeat_page_close(page);
     return status;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "executor/run.h"
 #include "memory/plan_script.h"
-#include "reports/run_compare.h"
+#include "reports/comparison/run_compare.h"
 
 // What `run` and its ranks know of a plan: cli/run*.c share this.
 
@@ -36,4 +36,4 @@ int run_job_stage(const struct run_job *job, int rank);
 // One rank of the job, from opening its device to the answer of rank 0. `page` NULL: nobody
 // watches.
 int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,
-             const struct launch_place *place, struct pulse_page *page, struct err *err);
+             const struct launch_place *place, struct heartbeat_page *page, struct err *err);

@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/plain.h"
-#include "reports/replay.h"
+#include "reports/comparison/replay.h"
 
 #include <assert.h>
 #include <math.h>
@@ -22,7 +22,7 @@ struct rank {
     struct device *device;
     const struct transport *transport;
     struct communicator *communicator;
-    struct pulse_page *page;
+    struct heartbeat_page *page;
     int rank;
 };
 
@@ -117,7 +117,7 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .meeting = place->meeting,
         .local_rank = place->local_rank,
         .note = &note,
-        .pulse = rank->page ? pulse_of(rank->page, place->rank) : NULL,
+        .heartbeat = rank->page ? heartbeat_of(rank->page, place->rank) : NULL,
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
     if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
@@ -265,7 +265,7 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
 }
 
 int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,
-             const struct launch_place *place, struct pulse_page *page, struct err *err)
+             const struct launch_place *place, struct heartbeat_page *page, struct err *err)
 {
     struct rank rank = {.arguments = arguments,
                         .job = job,
@@ -284,7 +284,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
         .script = rank.script,
         .graph = job->evaluation.graph,
         .options = &options,
-        .pulse = rank.page ? pulse_of(rank.page, place->rank) : NULL,
+        .heartbeat = rank.page ? heartbeat_of(rank.page, place->rank) : NULL,
         .report = report,
         .report_context = &rank,
     };

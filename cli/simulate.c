@@ -5,11 +5,11 @@
 #include "cli/plan_question.h"
 #include "core/units.h"
 #include "memory/plan_script.h"
-#include "reports/ablation_table.h"
-#include "reports/explain_table.h"
-#include "reports/inject_table.h"
-#include "reports/plan_json.h"
-#include "reports/step_table.h"
+#include "reports/table/ablation_table.h"
+#include "reports/table/explain_table.h"
+#include "reports/table/inject_table.h"
+#include "reports/table/plan_json.h"
+#include "reports/table/step_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static bool find_extras(struct arena *arena, struct arena *scratch,
     if (arguments->ablation && !ablate(arena, scratch, request, &extras->ablation, err))
         return false;
     if (arguments->explain) {
-        extras->explain.account = account_make(arena, scratch, request, evaluation);
+        extras->explain.breakdown = breakdown_make(arena, scratch, request, evaluation);
         extras->explain.sensitivity = sensitivity_make(arena, scratch, request, evaluation);
     }
     return !inject_is_asked(&arguments->inject) ||

@@ -3,10 +3,10 @@
 #include "core/file.h"
 #include "core/plain.h"
 #include "core/progress.h"
-#include "reports/accuracy_plot.h"
-#include "reports/accuracy_table.h"
-#include "reports/band_text.h"
-#include "reports/gnuplot.h"
+#include "reports/page/accuracy_plot.h"
+#include "reports/page/gnuplot.h"
+#include "reports/table/accuracy_table.h"
+#include "reports/table/band_text.h"
 #include "validation/band_remake.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "cli/interrupt.h"
 #include "core/plain.h"
 #include "core/progress.h"
-#include "reports/whatif_refine.h"
+#include "reports/whatif/whatif_refine.h"
 
 #include <stdio.h>
 #include <string.h>

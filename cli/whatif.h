@@ -1,6 +1,6 @@
 #pragma once
 #include "cli/plan_options.h"
-#include "reports/scaling.h"
+#include "reports/whatif/scaling.h"
 
 // What the parts of `whatif` share: cli/whatif*.c.
 

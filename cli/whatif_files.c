@@ -1,9 +1,9 @@
 #include "cli/whatif.h"
 #include "core/file.h"
 #include "core/version.h"
-#include "reports/gnuplot.h"
-#include "reports/whatif_chart.h"
-#include "reports/whatif_page.h"
+#include "reports/page/gnuplot.h"
+#include "reports/whatif/whatif_chart.h"
+#include "reports/whatif/whatif_page.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "core/plain.h"
 #include "core/units.h"
-#include "reports/whatif_refine.h"
+#include "reports/whatif/whatif_refine.h"
 #include "topologies/offers.h"
 
 #include <assert.h>

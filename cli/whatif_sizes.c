@@ -5,9 +5,9 @@
 #include "core/units.h"
 #include "models/scaled.h"
 #include "planner/choice.h"
-#include "reports/model_needs.h"
-#include "reports/model_text.h"
-#include "reports/plan_table.h"
+#include "reports/table/model_needs.h"
+#include "reports/table/model_text.h"
+#include "reports/table/plan_table.h"
 
 #include <stdio.h>
 #include <string.h>

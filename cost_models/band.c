@@ -43,7 +43,7 @@ static const struct json_part FILE_PARTS[] = {
 static const struct json_shape FILE_SHAPE = {FILE_FIELDS, FILE_PARTS};
 
 enum { KIND_COUNT = 3 };
-static const char *const KINDS[KIND_COUNT] = {"dense", "dense-narrow", "mixture"};
+static const char *const KINDS[KIND_COUNT] = {"dense", "dense-low-precision", "mixture"};
 static const char *const CONFIDENCES[CONFIDENCE_COUNT] = {"validated", "extrapolated", "datasheet"};
 
 const char *band_kind(int64_t expert_count, bool narrow)
@@ -72,7 +72,8 @@ static void read_band(const struct json *row, struct band *band, struct err *err
     if (err->kind) return;
     if (find_name(KINDS, KIND_COUNT, band->kind) < 0) {
         struct json kind = json_get(row, "kind", err);
-        json_fail(&kind, err, "expected dense, dense-narrow or mixture, found \"%s\"", band->kind);
+        json_fail(&kind, err, "expected dense, dense-low-precision or mixture, found \"%s\"",
+                  band->kind);
     }
     struct json at = json_get(row, "confidence", err);
     const char *text = json_text(&at, err);

@@ -20,7 +20,7 @@ enum { BAND_VALIDATED_ROWS = 20 };
 // number that is printed.
 struct band {
     const char *device, *stack;  // "*" = any
-    const char *kind;            // "dense", "dense-narrow" (fp8, fp4) or "mixture" (of experts)
+    const char *kind;  // "dense", "dense-low-precision" (fp8, fp4) or "mixture" (of experts)
     enum confidence confidence;  // of predictions that take this row
     double low_ratio, high_ratio;
     int row_count, family_count;  // measured runs of this device, stack and kind, and how many
@@ -88,7 +88,7 @@ void bands_write_others(struct json_writer *writer, const struct bands *bands);
 // (`calibrated`), an extrapolated one of device "*". NULL only if no row is of this kind.
 const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
                               const char *kind, bool calibrated);
-// "mixture" for a model with experts, else by the width of the products.
+// "mixture" for a model with experts, else by the width of the GEMMs.
 const char *band_kind(int64_t expert_count, bool narrow);
 
 // Of the pairs predicted this far apart; NULL where bands hold no pairs.

@@ -1,5 +1,5 @@
 #include "core/real.h"
-#include "cost_models/contraction.h"
+#include "cost_models/gemm.h"
 #include "cost_models/ledger.h"
 
 #include <assert.h>
@@ -48,7 +48,7 @@ struct tally {
     double comm_s[PART_COUNT];   // activations
     double dispatch_s;           // of them, rows of experts on their way to experts and back
     double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
-    struct ring rings[2];        // of first and of redone work
+    struct ring rings[2];        // of first and of recomputed work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double hiding_s;             // of the phase that these are hidden behind
     double kernel_count;
@@ -117,22 +117,23 @@ static double reduced_bytes(const struct price_context *context, const struct in
            stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
 }
 
-// Operands of narrow products are quantised before they are gathered.
-static bool is_gathered_narrow(const struct price_context *context,
-                               const struct block_program *program, const struct instr *gather)
+// Operands of low-precision GEMMs are quantised before they are gathered.
+static bool is_gathered_low_precision(const struct price_context *context,
+                                      const struct block_program *program,
+                                      const struct instr *gather)
 {
     const struct compute_context *compute = &context->compute;
-    bool may_be = compute->stack->narrow_gathers && precision_bytes(compute->precision) < 2;
+    bool may_be = compute->stack->low_precision_gathers && precision_bytes(compute->precision) < 2;
     if (!may_be || gather->parent != AXIS_TP || gather->inner > 0) return false;
-    bool is_narrow = false;
+    bool is_low_precision = false;
     for (const struct instr *at = gather + 1; at < program->instrs + program->instr_count; at++) {
         for (int i = 0; i < at->input_count; i++) {
             if (at->inputs[i] != gather->outputs[0]) continue;
-            if (!contraction_is_narrow(compute, program, at)) return false;
-            is_narrow = true;
+            if (!gemm_is_low_precision(compute, program, at)) return false;
+            is_low_precision = true;
         }
     }
-    return is_narrow;
+    return is_low_precision;
 }
 
 static void add_streamed(const struct mesh *mesh, const struct instr *instr, struct tally *tally)
@@ -159,7 +160,7 @@ static struct exchange exchange_of(const struct price_context *context,
     if (!instr->parameter) {
         exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
-        if (gathers && is_gathered_narrow(context, program, instr))
+        if (gathers && is_gathered_low_precision(context, program, instr))
             exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
         return exchange;
     }
@@ -244,7 +245,7 @@ static double hide(double *exposed_s, double most_s)
 
 // Parameters are gathered ahead and gradients scattered behind, while the phases from `first` to
 // `last` compute or wait for the host; what does not fit is exposed. Without the wait, work that is
-// redone in it would seem to win time. Compute beside communication is slower.
+// recomputed in it would seem to win time. Compute beside communication is slower.
 static void overlap_parameters(const struct stack *stack, unsigned overlap, struct tally *tallies,
                                int first, int last)
 {

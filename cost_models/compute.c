@@ -2,7 +2,7 @@
 #include "core/hash.h"
 #include "core/real.h"
 #include "cost_models/attention.h"
-#include "cost_models/contraction.h"
+#include "cost_models/gemm.h"
 #include "cost_models/parameters.h"
 #include "models/op.h"
 
@@ -69,7 +69,7 @@ static double gemm_bytes(const struct gemm *gemm, enum precision precision, bool
 
 // Loading operands and storing the result overlap with the main loop, but not wholly: 1 would be
 // one after the other, infinity the longer of the two. Of 1, 1.5, 2 and infinity 1.5 is nearest to
-// 183 products measured on an A100 and 290 long ones on a B200 (topologies/kernels), each fitted on
+// 183 GEMMs measured on an A100 and 290 long ones on a B200 (topologies/kernels), each fitted on
 // one half and compared on the other: mean errors 3.2 and 3.8 % instead of 4.0 and 4.5 %.
 double overlapped_s(double a_s, double b_s)
 {
@@ -83,7 +83,7 @@ static bool has_block_scales(const struct device *device)
     return device->peak_flop_per_s[PRECISION_FP4] > 0;
 }
 
-// Whether products are narrow and the matrix units take block scales.
+// Whether GEMMs are narrow and the matrix units take block scales.
 static bool takes_block_scales(const struct compute_context *context)
 {
     return precision_bytes(context->precision) < 2 && has_block_scales(context->device);
@@ -279,14 +279,14 @@ static bool is_read_by(const struct block *block, int tensor, enum op_kind kind)
 double compute_stash_s(const struct compute_context *context, const struct block_program *program)
 {
     const struct block *block = program->block;
-    double bytes = 0, narrow_ratio = precision_bytes(context->precision) / 2.0;
+    double bytes = 0, low_precision_ratio = precision_bytes(context->precision) / 2.0;
     for (int b = 0; b < program->buffer_count; b++) {
         const struct buffer *buffer = &program->buffers[b];
         if (!buffer->saved || buffer->external || buffer->tensor < 0) continue;
         if (tensor_find_dim(&block->tensors[buffer->tensor], DIM_EXPERT) < 0) continue;
         if (is_read_by(block, buffer->tensor, OP_COMBINE)) continue;
         bool is_operand = is_read_by(block, buffer->tensor, OP_CONTRACT);
-        bytes += (double)buffer->bytes * (is_operand ? narrow_ratio : 1);
+        bytes += (double)buffer->bytes * (is_operand ? low_precision_ratio : 1);
     }
     return stream_s(context, 2 * bytes);
 }
@@ -297,7 +297,7 @@ struct compute_cost compute_price(const struct compute_context *context,
     assert(instr->collective == COLLECTIVE_NONE);
     switch (instr->kind) {
     case OP_CONTRACT:
-        return contraction_price(context, program, instr);
+        return gemm_price(context, program, instr);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
         return attention_price(context, program, instr);

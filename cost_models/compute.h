@@ -27,8 +27,8 @@
 //
 //   Everything else: bytes that fusion leaves (plan/lower/fusion.h) * element_wise_scale / (memory
 //   bandwidth * memory_ratio).
-// In fp8 and fp4 runs, products of a layer with its parameters are narrow in the phases that the
-// stack names; head, router, embedding and products of activations stay in bf16. Operands are
+// In fp8 and fp4 runs, GEMMs of a layer with its parameters are narrow in the phases that the
+// stack names; head, router, embedding and GEMMs of activations stay in bf16. Operands are
 // quantised where they first occur: x in forward, its gradient in backward, the weight once a step
 // or in every forward; each as one more walk over memory of cast_bytes an element.
 // A GEMM or an attention that the device's table of measured kernels has (topologies/kernels.h)
@@ -59,7 +59,7 @@ struct compute_context {
 
 enum gemm_trait {
     GEMM_ACCUMULATES = 1,  // reads and writes an fp32 result
-    GEMM_GROUPED = 2,      // `batch` weights; without it `batch` is one of products of activations
+    GEMM_GROUPED = 2,      // `batch` weights; without it `batch` is one of GEMMs of activations
 };
 
 // One GEMM in the context's precision, the gap before it included. `traits` is a mask of
@@ -71,7 +71,7 @@ double gemm_s(const struct compute_context *context, const struct gemm *gemm, un
 // input gradients.
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr);
-// Of attention, and of all products that are not narrow, in a run of this precision: its own, and
+// Of attention, and of all GEMMs that are not narrow, in a run of this precision: its own, and
 // of fp8 and fp4 runs 16 bits, where the device has them.
 enum precision wide_precision(const struct device *device, enum precision run);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
@@ -81,8 +81,8 @@ bool compute_is_in_group(const struct compute_context *context, const struct blo
 double compute_host_ratio(const struct compute_context *context,
                           const struct block_program *program);
 // Copying the rows that experts keep for backward, once: out of the static buffers of a graph or
-// back into them. What products read is kept as narrow as they read it. The weights of the chosen
-// are applied in front of the last product, so that its result is not kept.
+// back into them. What GEMMs read is kept as narrow as they read it. The weights of the chosen
+// are applied in front of the last GEMM, so that its result is not kept.
 double compute_stash_s(const struct compute_context *context, const struct block_program *program);
 // The exchange that brings an input of this attention in pieces; NULL when all of it is there.
 const struct instr *streamed_input(const struct block_program *program, const struct instr *instr);

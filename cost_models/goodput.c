@@ -170,7 +170,7 @@ int64_t goodput_checkpoint_bytes(const struct program *program, const struct gra
     enum precision precision = program->workload.precision;
     bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
     double bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
-    if (stack_keeps_narrow_weights(stack, precision, is_sharded))
+    if (stack_keeps_low_precision_weights(stack, precision, is_sharded))
         bytes += parameter_weight_bytes(precision);
     return (int64_t)(bytes * (double)(graph->parameter_count + graph->mtp_parameter_count));
 }

@@ -1,5 +1,5 @@
 #include "cost_models/ledger.h"
-#include "cost_models/contraction.h"
+#include "cost_models/gemm.h"
 
 #include <assert.h>
 #include <math.h>
@@ -174,7 +174,7 @@ static void hide(struct ledger *ledger, struct hideable hideable, unsigned colle
     }
 }
 
-// Seconds of operators of this phase of the block, first work without redone.
+// Seconds of operators of this phase of the block, first work without recomputed.
 static double compute_of(const struct ledger *ledger, enum phase phase)
 {
     double sum_s = 0;

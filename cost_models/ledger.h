@@ -2,8 +2,8 @@
 #include "cost_models/step.h"
 
 // The prices of one step, written down as step_price asks for them: one line a price, for whoever
-// wants to know what a step consists of (simulator/account.h). Nothing is priced for a ledger, and
-// its lines sum to the seconds of the step_price that they were written beside.
+// wants to know what a step consists of (simulator/breakdown.h). Nothing is priced for a ledger,
+// and its lines sum to the seconds of the step_price that they were written beside.
 
 enum entry {
     // in every micro-batch, of a block
@@ -102,7 +102,7 @@ void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
 struct phase_end {
     double gather_s, scatter_s;   // of parameters and their gradients, exposed
     const double *comm_s;         // [part] of activations, exposed
-    double compute_s;             // of operators without redone ones, contention included
+    double compute_s;             // of operators without recomputed ones, contention included
     double with_host_s;           // compute with what it waits for the host
     unsigned hidden[PART_COUNT];  // activations: bit per enum collective that hiding takes from;
                                   // 0 = all

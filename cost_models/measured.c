@@ -1,6 +1,6 @@
 #include "cost_models/measured.h"
 
-#include "cost_models/contraction.h"
+#include "cost_models/gemm.h"
 
 static const enum kernel_phase PHASES[PHASE_COUNT] = {
     [PHASE_FORWARD] = KERNEL_FORWARD,

@@ -17,7 +17,7 @@ struct shapes {
 // What one stage holds while its worst micro-batch runs.
 struct holding {
     struct parameter_sums sums;    // parameters, local under the compute layout
-    double linear_elements;        // of them, what narrow products read
+    double linear_elements;        // of them, what low-precision GEMMs read
     double gradient_elements;      // that are kept at a time
     double saved_bytes;            // of all micro-batches in flight and waiting, logits apart
     double layer_transient_bytes;  // the worst block but the head
@@ -172,7 +172,7 @@ double memory_kept_bytes(const struct stack *stack, enum precision precision,
                          const struct block_program *block)
 {
     double bytes = (double)block->saved_bytes;
-    unsigned products = stack_narrow_products(stack, precision);
+    unsigned products = stack_low_precision_gemms(stack, precision);
     if (!(products >> PHASE_WEIGHT & 1) || block->block->role != BLOCK_LAYER) return bytes;
     double ratio = precision_bytes(precision) / 2;
     return bytes - (1 - ratio) * (double)block->weight_read_bytes +
@@ -268,13 +268,13 @@ static void find_weights(const struct chunk_bytes *bytes, int chunk_count,
 
 // Only the head's chunk has logits. One micro-batch's copies of them are counted already.
 static struct chunk_bytes weigh(const struct chunk_weights *weights,
-                                const struct schedule_hold *hold, int chunk_count)
+                                const struct schedule_in_flight *hold, int chunk_count)
 {
-    struct schedule_hold sums[CHUNKS];
+    struct schedule_in_flight sums[CHUNKS];
     for (int i = 0; i < weights->count; i++)
-        sums[i] = (struct schedule_hold){0, 0};
+        sums[i] = (struct schedule_in_flight){0, 0};
     for (int chunk = 0; chunk < chunk_count; chunk++) {
-        struct schedule_hold *sum = &sums[weights->of_chunk[chunk]];
+        struct schedule_in_flight *sum = &sums[weights->of_chunk[chunk]];
         sum->alive += hold[chunk].alive;
         sum->waiting += hold[chunk].waiting;
     }
@@ -287,18 +287,18 @@ static struct chunk_bytes weigh(const struct chunk_weights *weights,
     return bytes;
 }
 
-int memory_moments(const struct program *program, int stage, struct schedule_hold *moments)
+int memory_moments(const struct program *program, int stage, struct schedule_in_flight *moments)
 {
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
     for (int chunk = 0; chunk < program->shape.chunk_count; chunk++)
-        moments[chunk] = (struct schedule_hold){1, 0};
+        moments[chunk] = (struct schedule_in_flight){1, 0};
     if (program->shape.stage_count == 1 && row->backward_fused) return 1;
-    return row->holds(&program->shape, stage, moments);
+    return row->in_flight(&program->shape, stage, moments);
 }
 
 // Elsewhere another moment may be the heaviest.
-static double moved_at(const struct chunk_bytes *bytes, const struct schedule_hold *hold,
+static double moved_at(const struct chunk_bytes *bytes, const struct schedule_in_flight *hold,
                        int chunk_count)
 {
     double moved = 0;
@@ -312,21 +312,23 @@ static void add_heaviest(const struct program *program, const struct chunk_bytes
                          struct holding *holding)
 {
     int chunk_count = program->shape.chunk_count;
-    struct schedule_hold list[SCHEDULE_HOLD_MAX * CHUNKS];
-    struct stage_holds holds = {list, 0};
-    if (program->holds) {
-        holds = program->holds[stage];
+    struct schedule_in_flight list[SCHEDULE_HOLD_MAX * CHUNKS];
+    struct stage_in_flight in_flight = {list, 0};
+    if (program->in_flight) {
+        in_flight = program->in_flight[stage];
     } else {
-        holds.count = memory_moments(program, stage, list);
+        in_flight.count = memory_moments(program, stage, list);
     }
     struct chunk_weights weights;
     find_weights(bytes, chunk_count, &weights);
     struct chunk_bytes worst = {0};
     double worst_transit = 0, room = LAYERS_IN_TRANSIT * holding->transit_bytes;
     bool moves = offload_moves_activations(&program->parallel.offload);
-    for (int i = 0; i < holds.count; i++) {
-        struct chunk_bytes found = weigh(&weights, &holds.moments[i * chunk_count], chunk_count);
-        double moved = moves ? moved_at(bytes, &holds.moments[i * chunk_count], chunk_count) : 0;
+    for (int i = 0; i < in_flight.count; i++) {
+        struct chunk_bytes found =
+            weigh(&weights, &in_flight.moments[i * chunk_count], chunk_count);
+        double moved =
+            moves ? moved_at(bytes, &in_flight.moments[i * chunk_count], chunk_count) : 0;
         double transit = smaller(room, moved);
         holding->moved_bytes = larger(holding->moved_bytes, moved);
         if (found.saved + found.logits + transit <= worst.saved + worst.logits + worst_transit)
@@ -363,7 +365,7 @@ static struct holding holding_of(const struct program *program, const struct sta
 }
 
 void memory_of_chunks(const struct program *program, const struct stack *stack, int stage,
-                      struct memory_hold *holds)
+                      struct memory_in_flight *in_flight)
 {
     for (int i = 0; i < program->shape.chunk_count; i++) {
         int class = program->class_of[stage * program->shape.chunk_count + i];
@@ -372,13 +374,13 @@ void memory_of_chunks(const struct program *program, const struct stack *stack, 
         struct holding holding = {0};
         for (int u = 0; u < chunk->use_count; u++)
             hold_block(program, stack, &chunk->uses[u], &bytes, &holding);
-        holds[i] =
-            (struct memory_hold){bytes.saved, bytes.waiting, bytes.logits, holding.loss_bytes};
+        in_flight[i] =
+            (struct memory_in_flight){bytes.saved, bytes.waiting, bytes.logits, holding.loss_bytes};
     }
 }
 
 // Transformer Engine keeps one placeholder for the gradients of all weights of a shape for good
-// (get_dummy_wgrad of its module/base.py), Megatron-LM the operand that its product of queries and
+// (get_dummy_wgrad of its module/base.py), Megatron-LM the operand that its GEMM of queries and
 // keys does not add (matmul_input_buffer of its attention).
 static double standing_bytes(const struct program *program, const struct stack *stack,
                              const struct holding *holding)
@@ -402,11 +404,11 @@ static double buffer_bytes(const struct program *program, const struct stack *st
 
 // Weights that are quantised once a step are kept so, and transposed as well where the gradient of
 // the input is narrow (Transformer Engine, get_weight_workspace of module/base.py).
-static double narrow_weight_bytes(const struct program *program, const struct stack *stack,
-                                  const struct holding *holding)
+static double low_precision_weight_bytes(const struct program *program, const struct stack *stack,
+                                         const struct holding *holding)
 {
     enum precision precision = program->workload.precision;
-    unsigned products = stack_narrow_products(stack, precision);
+    unsigned products = stack_low_precision_gemms(stack, precision);
     bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
     if (!products || !stack->cached_weight_cast || is_sharded) return 0;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
@@ -421,11 +423,11 @@ static double stored_weight_bytes(const struct program *program, const struct st
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned axes = program->storage[kind].weight_axes;
-        if (!stack_keeps_narrow_weights(stack, precision, axes != 0)) continue;
+        if (!stack_keeps_low_precision_weights(stack, precision, axes != 0)) continue;
         elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
     }
     return elements * parameter_weight_bytes(precision) +
-           narrow_weight_bytes(program, stack, holding);
+           low_precision_weight_bytes(program, stack, holding);
 }
 
 // Puts states and activations where they are.

@@ -37,19 +37,19 @@ double memory_class_bytes(const struct stack *stack, enum precision precision,
 double memory_bucket_bytes(const struct program *program, const struct stack *stack);
 // Fills the moments of a stage at which it can hold most, room for SCHEDULE_HOLD_MAX of them;
 // returns how many. Of the program only shape and schedule are read.
-int memory_moments(const struct program *program, int stage, struct schedule_hold *moments);
+int memory_moments(const struct program *program, int stage, struct schedule_in_flight *moments);
 // What one micro-batch leaves in a chunk, for whoever follows memory over a step: of the parts
 // above activations_bytes are the sums of `saved` and `waiting` at the heaviest moment (and layers
 // in transit), logits_bytes `loss` and `logits` of every further micro-batch then alive.
-struct memory_hold {
+struct memory_in_flight {
     double saved_bytes;    // between F and B
     double waiting_bytes;  // between B and W, where the schedule parts them
     double logits_bytes;   // between F and B, with the head
     double loss_bytes;     // all copies of the logits, of one micro-batch
 };
-// holds[chunk_count] of one stage; not of activations that are offloaded.
+// in_flight[chunk_count] of one stage; not of activations that are offloaded.
 void memory_of_chunks(const struct program *program, const struct stack *stack, int stage,
-                      struct memory_hold *holds);
+                      struct memory_in_flight *in_flight);
 // The stage with the largest reserved_bytes.
 struct memory_parts memory_worst(const struct program *program, const struct stack *stack,
                                  int *stage);

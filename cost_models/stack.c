@@ -33,8 +33,8 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_ANY("offload")},
     {JSON_OPT_ANY("offload_zero_stages")},
     {JSON_OPT_ANY("nvme_zero_stages")},
-    {JSON_ANY("fp8_products")},
-    {JSON_ANY("fp4_products")},
+    {JSON_ANY("fp8_gemms")},
+    {JSON_ANY("fp4_gemms")},
     {JSON_OPT_TEXT(struct stack, flags_of)},
     {JSON_OPT_TEXT(struct stack, flags_joined)},
     {JSON_OPT_ANY("flags")},
@@ -58,7 +58,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, dispatch_once)},
     {JSON_F64(struct stack, cast_bytes, 0, 64)},
     {JSON_F64(struct stack, cast_kernels, 0, 16)},
-    {JSON_BOOL(struct stack, narrow_gathers)},
+    {JSON_BOOL(struct stack, low_precision_gathers)},
     {JSON_BOOL(struct stack, cached_weight_cast)},
     {JSON_BOOL(struct stack, delayed_scaling)},
     {JSON_F64(struct stack, gradient_passes, 0, 16)},
@@ -204,8 +204,8 @@ static const struct mask_field {
     {"offload", offsetof(struct stack, offload), 0, OFFLOADS_COUNT, offload_text, true, "offload"},
     {"offload_zero_stages", offsetof(struct stack, offload_zero_stages), 0, 4, NULL, true, NULL},
     {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true, NULL},
-    {"fp8_products", offsetof(struct stack, fp8_products), 0, PHASE_COUNT, phase_text, true, NULL},
-    {"fp4_products", offsetof(struct stack, fp4_products), 0, PHASE_COUNT, phase_text, true, NULL},
+    {"fp8_gemms", offsetof(struct stack, fp8_gemms), 0, PHASE_COUNT, phase_text, true, NULL},
+    {"fp4_gemms", offsetof(struct stack, fp4_gemms), 0, PHASE_COUNT, phase_text, true, NULL},
 };
 
 enum { MASK_COUNT = sizeof MASKS / sizeof *MASKS };
@@ -369,8 +369,8 @@ const char **stack_abilities(struct arena *arena, const struct stack *stack, int
         names[(*count)++] = arena_print(arena, "overlap=%s", overlap_text(arena, 1u << bit));
     }
     if (stack->sequence_parallel) names[(*count)++] = "sp=on";
-    if (stack->fp8_products) names[(*count)++] = "precision=fp8";
-    if (stack->fp4_products) names[(*count)++] = "precision=fp4";
+    if (stack->fp8_gemms) names[(*count)++] = "precision=fp8";
+    if (stack->fp4_gemms) names[(*count)++] = "precision=fp4";
     assert(*count <= ABILITY_MAX);
     return names;
 }
@@ -440,20 +440,21 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 
 bool stack_check_precision(const struct stack *stack, enum precision precision, struct err *err)
 {
-    bool has_none = (precision == PRECISION_FP8 && !stack->fp8_products) ||
-                    (precision == PRECISION_FP4 && !stack->fp4_products);
+    bool has_none = (precision == PRECISION_FP8 && !stack->fp8_gemms) ||
+                    (precision == PRECISION_FP4 && !stack->fp4_gemms);
     if (!has_none) return true;
-    return err_set(err, ERR_USAGE, "--precision %s: stack %s runs no products in it",
+    return err_set(err, ERR_USAGE, "--precision %s: stack %s runs no GEMMs in it",
                    precision_name(precision), stack->name);
 }
 
-unsigned stack_narrow_products(const struct stack *stack, enum precision precision)
+unsigned stack_low_precision_gemms(const struct stack *stack, enum precision precision)
 {
-    if (precision == PRECISION_FP8) return stack->fp8_products;
-    return precision == PRECISION_FP4 ? stack->fp4_products : 0;
+    if (precision == PRECISION_FP8) return stack->fp8_gemms;
+    return precision == PRECISION_FP4 ? stack->fp4_gemms : 0;
 }
 
-bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded)
+bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision precision,
+                                       bool sharded)
 {
     bool is_cast_late = sharded && stack->fp32_weights && precision != PRECISION_FP32;
     return !is_cast_late;

@@ -6,8 +6,8 @@
 // software. cost_models/stacks/NAME.json; cost_models/schema/stack.schema.json; a provenance for
 // every constant. The planner proposes nothing the stack cannot run.
 
-// What it can move off the device: see plan/offload.h. Checkpoints are what layers that are redone
-// in full save, and nothing else.
+// What it can move off the device: see plan/offload.h. Checkpoints are what layers that are
+// recomputed in full save, and nothing else.
 enum offloads {
     OFFLOADS_OPTIMIZER,
     OFFLOADS_OPTIMIZER_NVME,
@@ -47,7 +47,7 @@ struct stack {
     unsigned recompute;            // bit per enum recompute
     unsigned recompute_whole;      // bits of those that it does in all layers of a stage alone, not
                                    // in the first few
-    unsigned recompute_classes;    // bit per enum op_class that it can redo selectively
+    unsigned recompute_classes;    // bit per enum op_class that it can recompute selectively
     unsigned expert_recompute_classes;  // and in experts alone, so that only a model that has some
                                         // is offered them: stack_for_model
     unsigned attention;                 // bit per enum attention
@@ -65,9 +65,9 @@ struct stack {
     unsigned offload;              // bit per enum offloads
     unsigned offload_zero_stages;  // with which it can move optimizer states; none: with all
     unsigned nvme_zero_stages;     // and move them to NVMe; none: with all
-    // Products of a layer with one of its parameters that run in fp8 and in fp4: bit per enum
+    // GEMMs of a layer with one of its parameters that run in fp8 and in fp4: bit per enum
     // phase; the others run in bf16. None: the stack does not train in that precision.
-    unsigned fp8_products, fp4_products;
+    unsigned fp8_gemms, fp4_gemms;
     // how fast it runs it
     double gemm_scale;               // on the device's gemm_ratio
     double attention_forward_scale;  // on the device's attention ratios
@@ -88,10 +88,10 @@ struct stack {
     double permute_passes;  // times that the rows of experts are read and written by a dispatch or
                             // a combine: 1, and 1 more where they are sorted again by expert
                             // behind the all-to-all
-    double route_kernels;   // kernels between the router's product and the dispatch
+    double route_kernels;   // kernels between the router's GEMM and the dispatch
     double expert_host_s;   // host time of one pass through a mixture beside its launches: the wait
                             // for the rows an expert has, the dispatcher, automatic
-                            // differentiation of as many products
+                            // differentiation of as many GEMMs
     double expert_stash_ratio;       // where they are replayed: share of copying kept rows to paged
                                      // buffers and back that nothing hides
     double expert_graph_host_ratio;  // share of the host's work left where expert_graph replays
@@ -100,8 +100,8 @@ struct stack {
                           // the rows an expert has on the device: a layer is replayed from a
                           // graph, without the host (full-iteration graphs of the MXFP8 mixtures
                           // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
-    bool expert_fusion;   // there, what stands between the products of narrow experts (activation,
-                          // bias, quantisation) runs inside one grouped kernel a product, which
+    bool expert_fusion;   // there, what stands between the GEMMs of narrow experts (activation,
+                          // bias, quantisation) runs inside one grouped kernel a GEMM, which
                           // fills the device as one GEMM does (cuDNN's grouped GEMM with GLU and
                           // quantisation, Transformer Engine's NVTE_CUTEDSL_FUSED_GROUPED_MLP)
     double cast_bytes;    // memory traffic of quantising one element of an operand in 16 bits,
@@ -109,7 +109,8 @@ struct stack {
     double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
-    bool narrow_gathers;          // tp gathers operands of narrow products after they are quantised
+    bool low_precision_gathers;   // tp gathers operands of low-precision GEMMs after they are
+                                  // quantised
     bool cached_weight_cast;      // weights are quantised once a step, not in every micro-batch
     bool delayed_scaling;         // scales come from maxima of earlier steps, which are all-reduced
                                   // once a step
@@ -216,14 +217,15 @@ MUST_CHECK const struct stack *stack_for_schedule(struct arena *arena, const str
 // A copy whose numbers may be changed without changing the original's.
 struct stack *stack_copy(struct arena *arena, const struct stack *stack);
 
-// ERR_USAGE where the stack runs no products in this precision.
+// ERR_USAGE where the stack runs no GEMMs in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,
                                       struct err *err);
 
-// Products with parameters that run narrower than 16 bits: bit per enum phase.
-unsigned stack_narrow_products(const struct stack *stack, enum precision precision);
+// GEMMs with parameters that run narrower than 16 bits: bit per enum phase.
+unsigned stack_low_precision_gemms(const struct stack *stack, enum precision precision);
 // Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
-bool stack_keeps_narrow_weights(const struct stack *stack, enum precision precision, bool sharded);
+bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision precision,
+                                       bool sharded);
 // Bytes of a gradient element as it is kept, and as it is reduced.
 double stack_gradient_bytes(const struct stack *stack, enum precision precision);
 double stack_reduce_bytes(const struct stack *stack, enum precision precision);

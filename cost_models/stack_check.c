@@ -78,8 +78,8 @@ static unsigned activation_offloads(const struct parallel *parallel)
 {
     bool on_nvme = parallel->offload.activations == TIER_NVME;
     unsigned all = 1u << (on_nvme ? OFFLOADS_ACTIVATIONS_NVME : OFFLOADS_ACTIVATIONS);
-    bool is_redone = parallel->recompute == RECOMPUTE_FULL && parallel->recompute_layers < 0;
-    if (is_redone) all |= 1u << (on_nvme ? OFFLOADS_CHECKPOINTS_NVME : OFFLOADS_CHECKPOINTS);
+    bool is_recomputed = parallel->recompute == RECOMPUTE_FULL && parallel->recompute_layers < 0;
+    if (is_recomputed) all |= 1u << (on_nvme ? OFFLOADS_CHECKPOINTS_NVME : OFFLOADS_CHECKPOINTS);
     return all;
 }
 

@@ -1,5 +1,5 @@
 #include "cost_models/step.h"
-#include "cost_models/contraction.h"
+#include "cost_models/gemm.h"
 #include "cost_models/ledger.h"
 #include "cost_models/offload.h"
 #include "cost_models/parameters.h"

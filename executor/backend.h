@@ -105,8 +105,8 @@ struct backend {
     // Calls return before their work is done, and streams run beside each other; else everything
     // has been done when its call returns.
     bool is_asynchronous;
-    // Products of layers with their parameters are in 8 bits (at(PRECISION_FP8)).
-    bool is_narrow;
+    // GEMMs of layers with their parameters are in 8 bits (at(PRECISION_FP8)).
+    bool is_low_precision;
     // The same back end computing in this precision, NULL: it does not. No such function: it has
     // one precision for every plan.
     const struct backend *(*at)(enum precision precision);
@@ -193,7 +193,7 @@ struct backend {
 // OPENBLAS_NUM_THREADS to 1 unless it is set.
 MUST_CHECK const struct backend *backend_open(const char *name, struct err *err);
 // The table that runs plans of this precision: the back end itself where it has one width for all;
-// else of its `at`, and that of bf16 where fp8 and fp4 are not formats of its products (run_check
+// else of its `at`, and that of bf16 where fp8 and fp4 are not formats of its GEMMs (run_check
 // refuses such plans).
 const struct backend *backend_at(const struct backend *backend, enum precision precision);
 // "auto": cuda where there is a device, else cpu; *note says which and why, for the user.

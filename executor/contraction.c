@@ -72,7 +72,7 @@ static void join_neighbours(struct axes *axes)
     if (axes->count > 0) axes->count = kept + 1;
 }
 
-// The dim of a group that the product takes: one of stride 1 in the output or else in an input, or
+// The dim of a group that the GEMM takes: one of stride 1 in the output or else in an input, or
 // the largest; the others go to `loops`.
 static struct axis_of pick(struct axes *axes, struct axes *loops)
 {
@@ -102,7 +102,7 @@ const char *einsum_check(const struct kernel_call *call)
         for (int j = 0; j < arrays[i]->rank; j++) {
             int64_t *known = &size[arrays[i]->dims[j]];
             if (*known >= 0 && *known != arrays[i]->sizes[j])
-                return "a dim of a product has two sizes";
+                return "a dim of a GEMM has two sizes";
             *known = arrays[i]->sizes[j];
         }
     }

@@ -58,8 +58,8 @@ struct kernel_call {
     bool merges;
 };
 
-// executor/engine/call.c: says what the call's product is of, `is_linear` and `gradients`.
-void kernel_call_know_product(const struct block *block, struct kernel_call *call);
+// executor/engine/call.c: says what the call's GEMM is of, `is_linear` and `gradients`.
+void kernel_call_know_gemm(const struct block *block, struct kernel_call *call);
 
 // Counter-based random bits (Philox 4x32-10, Salmon et al. 2011, SC11) of (key, index): equal for
 // every plan because the index is that in the whole. executor/random.h

@@ -35,7 +35,7 @@ struct run_request {
     const struct script *script;  // of the rank's stage, checked
     const struct graph *graph;
     const struct run_options *options;
-    struct pulse *pulse;  // NULL: nobody watches
+    struct heartbeat *heartbeat;  // NULL: nobody watches
     // Called after every step, on every rank; NULL: nobody listens.
     void (*report)(void *context, const struct run_result *result);
     void *report_context;

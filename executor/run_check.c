@@ -42,15 +42,15 @@ bool run_check_data(const struct graph *graph, enum run_data data, struct err *e
                    BYTES, (long long)graph->vocab);
 }
 
-// fp8 and fp4 are formats of matrix products: who has none would run another precision than was
+// fp8 and fp4 are formats of GEMMs: who has none would run another precision than was
 // planned and priced.
 static bool check_precision(const struct backend *backend, enum precision precision,
                             struct err *err)
 {
     bool has_none =
-        (precision == PRECISION_FP8 && !backend->is_narrow) || precision == PRECISION_FP4;
+        (precision == PRECISION_FP8 && !backend->is_low_precision) || precision == PRECISION_FP4;
     if (!has_none) return true;
-    return err_set(err, ERR_USAGE, "--precision %s: back end %s runs no products in it",
+    return err_set(err, ERR_USAGE, "--precision %s: back end %s runs no GEMMs in it",
                    precision_name(precision), backend->name);
 }
 

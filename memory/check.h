@@ -15,9 +15,9 @@ MUST_CHECK bool check_graph(struct arena *scratch, const struct memory_graph *gr
                             const char **why);
 MUST_CHECK bool check_packing(struct arena *scratch, const struct pack_problem *problem,
                               const struct memory_schedule *schedule, const char **why);
-// Every activation is kept, redone or moved exactly once; memory at every boundary under the limit;
-// bytes moved before any point in either direction no more than the link can carry by then, plus
-// the seconds that were added for it; host and NVMe not over their capacity; what it
-// adds and moves as stated; the bound no higher. Of an infeasible one: that it lacks what it says.
+// Every activation is kept, recomputed or moved exactly once; memory at every boundary under the
+// limit; bytes moved before any point in either direction no more than the link can carry by then,
+// plus the seconds that were added for it; host and NVMe not over their capacity; what it adds and
+// moves as stated; the bound no higher. Of an infeasible one: that it lacks what it says.
 MUST_CHECK bool check_keep(const struct keep_problem *problem, const struct keep_result *result,
                            const char **why);

@@ -204,7 +204,7 @@ static void find_peer(const struct script_writing *writing, int chunk, int direc
     task->channel = 2 * receiver + (task->slot_kind != TASK_FORWARD);
 }
 
-static struct script_spot border_of(const struct script_writing *writing, int slot, bool arrives)
+static struct script_spot boundary_of(const struct script_writing *writing, int slot, bool arrives)
 {
     const struct stage_slot *of = &writing->slots.slots[slot];
     bool is_low = (of->kind == TASK_FORWARD) == arrives;
@@ -213,8 +213,8 @@ static struct script_spot border_of(const struct script_writing *writing, int sl
 }
 
 // The values that a slot gets from its neighbour or has for it.
-static const int *border_values(const struct script_writing *writing, int slot,
-                                const struct script_spot *spot, bool arrives)
+static const int *boundary_values(const struct script_writing *writing, int slot,
+                                  const struct script_spot *spot, bool arrives)
 {
     if (writing->slots.slots[slot].kind == TASK_FORWARD)
         return arrives ? spot->steps->inputs : spot->steps->outputs;
@@ -224,8 +224,8 @@ static const int *border_values(const struct script_writing *writing, int slot,
 // What a slot gets: a message, or the seed of the loss's gradient.
 static void put_arrival(struct script_writing *writing, enum script_kind kind, int slot)
 {
-    struct script_spot spot = border_of(writing, slot, true);
-    const int *values = border_values(writing, slot, &spot, true);
+    struct script_spot spot = boundary_of(writing, slot, true);
+    const int *values = boundary_values(writing, slot, &spot, true);
     struct script_task *task = put(writing, kind, &spot, 0, 2);
     for (int i = 0; i < 2; i++) {
         if (values[i] >= 0) add_output(task, script_in_arena(writing, &spot, values[i]));
@@ -236,8 +236,8 @@ static void put_arrival(struct script_writing *writing, enum script_kind kind, i
 
 static void put_departure(struct script_writing *writing, int slot)
 {
-    struct script_spot spot = border_of(writing, slot, false);
-    const int *values = border_values(writing, slot, &spot, false);
+    struct script_spot spot = boundary_of(writing, slot, false);
+    const int *values = boundary_values(writing, slot, &spot, false);
     bool is_forward = writing->slots.slots[slot].kind == TASK_FORWARD;
     bool is_loss = is_forward && !writing->graph->chunks[spot.chunk].behind.exists;
     struct script_task *task = put(writing, is_loss ? SCRIPT_LOSS : SCRIPT_SEND, &spot, 2, 0);
@@ -256,8 +256,8 @@ static bool belongs_to(const struct script_writing *writing, int operator, int s
         of->micro_batch != graph->micro_batch[operator])
         return false;
     bool arrives = graph->kind[operator] != STAGE_SEND;
-    struct script_spot spot = border_of(writing, slot, arrives);
-    const int *values = border_values(writing, slot, &spot, arrives);
+    struct script_spot spot = boundary_of(writing, slot, arrives);
+    const int *values = boundary_values(writing, slot, &spot, arrives);
     const struct memory_operator *of_graph = &graph->graph->operators[operator];
     int tensor = arrives ? of_graph->outputs[0] : of_graph->inputs[0];
     int value = values[0] >= 0 ? values[0] : values[1];

@@ -117,7 +117,7 @@ struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
     return is_right ? scripts : NULL;
 }
 
-// The program in the numbers of a run. No copies of the weights in two widths; products of fp8 are
+// The program in the numbers of a run. No copies of the weights in two widths; GEMMs of fp8 are
 // run on tensors of 16 bits.
 static struct program program_as_run(const struct program *planned, int real_bytes,
                                      int compute_bytes)

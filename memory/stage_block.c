@@ -123,7 +123,7 @@ static void mark_covered(const struct reading *reading, int n, size_t axes_membe
 }
 
 // Inputs and output gradients come from outside.
-static void place_borders(struct reading *reading)
+static void place_boundaries(struct reading *reading)
 {
     const struct block_program *block = reading->block;
     struct block_steps *steps = reading->steps;
@@ -135,7 +135,7 @@ static void place_borders(struct reading *reading)
             if (lists[k] < 0) continue;
             if (reading->value_of[lists[k]] < 0) {
                 int value = new_value(reading, lists[k]);
-                steps->values[value].is_border = true;
+                steps->values[value].is_boundary = true;
             }
             *into[k] = reading->value_of[lists[k]];
         }
@@ -230,7 +230,7 @@ static void gather(struct reading *reading, int step, const struct instr *instr,
     mark_covered(reading, n, offsetof(struct storage, weight_axes), reading->gathered, whole);
 }
 
-// What a scattering takes is written by every product whose gradient it covers.
+// What a scattering takes is written by every GEMM whose gradient it covers.
 static void scatter(struct reading *reading, int step, const struct instr *instr)
 {
     struct block_steps *steps = reading->steps;
@@ -337,7 +337,7 @@ static void read_all(struct reading *reading, unsigned moved)
         reading->room[i] = reading->waiting[i] = -1;
     for (int i = 0; i < block->instr_count; i++)
         add_step(reading, STEP_INSTR, i);
-    place_borders(reading);
+    place_boundaries(reading);
     make_rooms(reading);
     for (int i = 0; i < block->instr_count; i++) {
         if (i == block->phase_first[PHASE_BACKWARD]) {
@@ -412,17 +412,17 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
     steps->steps = ARENA_NEW(arena, struct block_step, 2 * instrs + 2);
     steps->values = ARENA_NEW(arena, struct block_value, reading.value_capacity);
     read_all(&reading, moved);
-    int border = block->phase_first[PHASE_BACKWARD], weights = block->phase_first[PHASE_WEIGHT];
+    int boundary = block->phase_first[PHASE_BACKWARD], weights = block->phase_first[PHASE_WEIGHT];
     bool *made = ARENA_NEW(arena, bool, steps->step_count);
-    steps->forward = order_of(arena, steps, NULL, 0, border, made, &steps->forward_count);
+    steps->forward = order_of(arena, steps, NULL, 0, boundary, made, &steps->forward_count);
     if (reading.is_parted) {
         steps->backward =
-            order_of(arena, steps, NULL, border, weights, made, &steps->backward_count);
+            order_of(arena, steps, NULL, boundary, weights, made, &steps->backward_count);
         steps->weight = order_of(arena, steps, NULL, weights, instrs, made, &steps->weight_count);
     } else {
         const int *fused = lower_fused_order(arena, block);
         steps->backward =
-            order_of(arena, steps, fused, border, instrs, made, &steps->backward_count);
+            order_of(arena, steps, fused, boundary, instrs, made, &steps->backward_count);
     }
     return steps;
 }

@@ -15,8 +15,8 @@
 
 struct block_value {
     int buffer;
-    int older;       // value whose memory it is written over; -1
-    bool is_border;  // comes from a neighbour: block input or output gradient
+    int older;         // value whose memory it is written over; -1
+    bool is_boundary;  // comes from a neighbour: block input or output gradient
 };
 
 enum block_step_kind { STEP_INSTR, STEP_ROOM, STEP_COPY_OUT, STEP_COPY_IN };

@@ -132,7 +132,7 @@ static int add_value(struct building *building, const struct stage_slot *slot, i
     return work->tensors[value] = draft_tensor_add(&building->draft, &tensor);
 }
 
-// The tensor of a value; one of the border is that of the block beside it.
+// The tensor of a value; one of the boundary is that of the block beside it.
 static int tensor_of(struct building *building, const struct stage_slot *slot, int position,
                      int value)
 {
@@ -140,7 +140,7 @@ static int tensor_of(struct building *building, const struct stage_slot *slot, i
     if (work->tensors[value] >= 0) return work->tensors[value];
     const struct stage_chunk *chunk = &building->chunks[slot->chunk];
     const struct block_steps *steps = chunk->blocks[position];
-    assert(steps->values[value].is_border && "a value is read before it is made");
+    assert(steps->values[value].is_boundary && "a value is read before it is made");
     bool is_forward = value == steps->inputs[0] || value == steps->inputs[1];
     const int *own = is_forward ? steps->inputs : steps->output_gradients;
     int which = own[0] == value ? 0 : 1;

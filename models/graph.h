@@ -126,7 +126,7 @@ enum function {
 #include "models/functions.inc"
 };
 
-// Classes of operators that selective recompute can drop and redo; the names are those of
+// Classes of operators that selective recompute can drop and recompute; the names are those of
 // Megatron-Core's --recompute-modules as far as it has them.
 enum op_class {
     OP_CLASS_NONE,        // kept whatever is chosen

@@ -260,7 +260,7 @@ struct model_config *model_load(struct arena *arena, const char *name, warn_func
     struct json root = json_root(&document);
     struct model_config *config =
         model_read(arena, base_name(arena, path), &root, warn, context, err);
-    // What a shipped file leaves out is as its model has it (tests/test_import.c counts it).
+    // What a shipped file leaves out is as its model has it (tests/models/test_import.c counts it).
     bool is_shipped = strcmp(path, wanted) != 0;
     if (config && is_shipped) config->notes = ARENA_NEW(arena, const char *, 1);
     if (config && is_shipped && strcmp(wanted, name) != 0) {

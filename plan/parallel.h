@@ -48,7 +48,7 @@ enum pass {
     PASS_COMBINE,         // many small collectives become one
     PASS_LATENCY_HIDING,  // collectives start early and are waited for late
     PASS_STREAMS,         // communication runs on streams of its own
-    PASS_EARLY_STOP,      // of redone forward work only what backward reads is run
+    PASS_EARLY_STOP,      // of recomputed forward work only what backward reads is run
     PASS_COUNT
 };
 
@@ -80,9 +80,9 @@ bool schedule_from_name(const char *name, enum schedule_kind *kind);
 const char *overlap_text(struct arena *arena, unsigned overlap);
 MUST_CHECK bool overlap_parse(const char *text, unsigned *overlap);
 
-// Recompute as people write it: none, full, selective, or the classes of operators that are redone
-// joined by commas ("norm,activation"); the attention class alone is "selective", classes 0.
-// plan/lower/recompute.c
+// Recompute as people write it: none, full, selective, or the classes of operators that are
+// recomputed joined by commas ("norm,activation"); the attention class alone is "selective",
+// classes 0. plan/lower/recompute.c
 const char *recompute_words(struct arena *arena, enum recompute recompute, unsigned classes);
 MUST_CHECK bool recompute_parse(const char *text, enum recompute *recompute, unsigned *classes);
 

@@ -4,7 +4,7 @@
 // Passes over graph and program, each of which can be switched off: what a plan gains by it is then
 // a subtraction (simulator/ablation.h). A plan holds a mask of 1 << enum pass; a stack says which
 // of them its software has. Early-stop: checkpoints that run forward again do so up to the last
-// result that backward reads, so that the last product of a layer is not redone (PyTorch's
+// result that backward reads, so that the last GEMM of a layer is not recomputed (PyTorch's
 // torch.utils.checkpoint without re-entrant autograd; compilers remove it as dead code).
 // Megatron-LM's own checkpoint runs the whole layer again.
 

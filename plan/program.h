@@ -34,8 +34,8 @@ struct storage {
 };
 
 // The moments of a stage: see struct schedule_row. moments[n * chunk_count + chunk].
-struct stage_holds {
-    const struct schedule_hold *moments;
+struct stage_in_flight {
+    const struct schedule_in_flight *moments;
     int count;
 };
 
@@ -52,10 +52,10 @@ struct program {
     int chunk_class_count;
     int *class_of;  // [stage * vpp + chunk]
     struct schedule_shape shape;
-    struct tied_reduce tied;          // elements 0 = none
-    struct chunk_span *spans;         // [stage * vpp + chunk]
-    const struct stage_holds *holds;  // [stage], those that are asked about; NULL: the memory model
-                                      // asks the schedule (slower)
+    struct tied_reduce tied;                  // elements 0 = none
+    struct chunk_span *spans;                 // [stage * vpp + chunk]
+    const struct stage_in_flight *in_flight;  // [stage], those that are asked about; NULL: the
+                                              // memory model asks the schedule (slower)
     const struct graph_gradients *gradients;
 };
 

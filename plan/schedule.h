@@ -60,7 +60,7 @@ struct pipeline_times {
 // Micro-batches of one chunk at one moment: between F and B (all that F saved is alive), and
 // between B and W (what W reads is). A micro-batch whose B runs counts as before it, whose W runs
 // as waiting.
-struct schedule_hold {
+struct schedule_in_flight {
     int alive, waiting;
 };
 enum { SCHEDULE_HOLD_MAX = 128 };
@@ -70,7 +70,7 @@ struct schedule_row {
     bool backward_fused;  // W runs right behind B
     bool most_inside;     // of equal stages in a row one between the ends may hold the most
     // No stage holds fewer micro-batches, in shares of its layers, than this times those of 1F1B,
-    // unless `in_flight` caps them (tests/test_schedule.c asks all shapes).
+    // unless `in_flight` caps them (tests/plan/test_schedule.c asks all shapes).
     double hold_ratio;
     // Whether it can run this shape; else why not, as the rest of a sentence ("needs micro-batches
     // in multiples of pp").
@@ -81,8 +81,9 @@ struct schedule_row {
     int (*chunk_of)(const struct schedule_shape *shape, int virtual_stage);
     // The moments at which memory can be highest: whatever a micro-batch weighs between F and B and
     // between B and W of each chunk, no moment of the order weighs more than the heaviest of these.
-    // Fills holds[n * chunk_count + chunk], at most SCHEDULE_HOLD_MAX of n; returns how many.
-    int (*holds)(const struct schedule_shape *shape, int stage, struct schedule_hold *holds);
+    // Fills in_flight[n * chunk_count + chunk], at most SCHEDULE_HOLD_MAX of n; returns how many.
+    int (*in_flight)(const struct schedule_shape *shape, int stage,
+                     struct schedule_in_flight *in_flight);
     // Seconds from the first forward to the last task of any stage; a formula, agreeing with the
     // event engine to 1 % mean, 2 % worst over random plans. If not NULL, `end_s` is filled with
     // [run * chunk_count + chunk] the end of the chunk's last backward, W included, on the first

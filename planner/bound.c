@@ -91,7 +91,7 @@ double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch
     return fmax(mean_s, least_s);
 }
 
-// Kernels do no better than the device's best product or attention.
+// Kernels do no better than the device's best GEMM or attention.
 static double highest_flop_per_s(const struct search_request *request)
 {
     enum precision precision = request->workload.precision;
@@ -127,7 +127,7 @@ static double fastest_s(const struct search_request *request, const struct space
     return flop / ranks / highest_flop_per_s(request);
 }
 
-// Of a product's flops a third are its weight gradient; attention has none.
+// Of a GEMM's flops a third are its weight gradient; attention has none.
 static struct bound_work fastest(const struct search_request *request,
                                  const struct space_mesh *mesh, double flop)
 {
@@ -168,7 +168,7 @@ double bound_kept_bytes(const struct search_request *request, const struct space
     double bytes = gradients * stack_gradient_bytes(stack, precision);
     if (!tails->moves_states)
         bytes += kept[1] * stack_state_bytes(stack, request->workload.optimizer, precision);
-    if (stack_keeps_narrow_weights(stack, precision, tails->zero_most >= 3)) {
+    if (stack_keeps_low_precision_weights(stack, precision, tails->zero_most >= 3)) {
         bytes += kept[3] * parameter_weight_bytes(precision);
     }
     return bytes;

@@ -18,8 +18,8 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->request = memo_request(memo);
     composer->divisions.arena = composer->balances.arena = composer->moments.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
-    composer->redo_values[0] = recompute_value(RECOMPUTE_NONE, 0);
-    composer->redo_count = 1;
+    composer->recompute_values[0] = recompute_value(RECOMPUTE_NONE, 0);
+    composer->recompute_count = 1;
     return composer;
 }
 
@@ -37,8 +37,8 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
     composer->hop = NULL, composer->division = NULL;
     for (int i = 0; i < HIDING_COUNT * WAY_COUNT; i++)
-        for (int redo = 0; redo < composer->redo_count; redo++)
-            composer->variants[i / WAY_COUNT][i % WAY_COUNT][redo].known = false;
+        for (int recompute_way = 0; recompute_way < composer->recompute_count; recompute_way++)
+            composer->variants[i / WAY_COUNT][i % WAY_COUNT][recompute_way].known = false;
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
@@ -55,29 +55,30 @@ static const struct mesh *mesh_for(const struct composer *composer, const struct
 }
 
 // The place of a way to recompute in the tables of the composer.
-static int redo_of(struct composer *composer, const struct parallel *parallel)
+static int recompute_of(struct composer *composer, const struct parallel *parallel)
 {
     int value = recompute_value(parallel->recompute, parallel->recompute_classes);
-    for (int i = 0; i < composer->redo_count; i++) {
-        if (composer->redo_values[i] == value) return i;
+    for (int i = 0; i < composer->recompute_count; i++) {
+        if (composer->recompute_values[i] == value) return i;
     }
-    assert(composer->redo_count < REDO_MAX);
-    composer->redo_values[composer->redo_count] = value;
-    return composer->redo_count++;
+    assert(composer->recompute_count < RECOMPUTE_WAYS_MAX);
+    composer->recompute_values[composer->recompute_count] = value;
+    return composer->recompute_count++;
 }
 
 const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
-                                        int redo)
+                                        int recompute_way)
 {
     // Exchanges of experts are hidden in some pipelines of a group and not in others.
     unsigned overlap = step_overlap(composer->request->stack, parallel);
     int hides = (overlap & OVERLAP_EP ? 1 : 0) + (overlap & OVERLAP_APART ? 2 : 0);
-    struct variant *variant = &composer->variants[hides][way_of(composer, parallel)][redo];
+    struct variant *variant = &composer->variants[hides][way_of(composer, parallel)][recompute_way];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
     unsigned classes;
-    enum recompute recompute = recompute_of_value(composer->redo_values[redo], &classes);
+    enum recompute recompute =
+        recompute_of_value(composer->recompute_values[recompute_way], &classes);
     for (int kind = 0; kind < graph->block_count; kind++) {
         bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
         variant->blocks[kind] = memo_block(composer->memo, graph, kind, mesh, parallel,
@@ -87,9 +88,10 @@ const struct variant *composing_variant(struct composer *composer, const struct 
     return variant;
 }
 
-const struct variant *composing_redone(struct composer *composer, const struct parallel *parallel)
+const struct variant *composing_recomputed(struct composer *composer,
+                                           const struct parallel *parallel)
 {
-    return composing_variant(composer, parallel, redo_of(composer, parallel));
+    return composing_variant(composer, parallel, recompute_of(composer, parallel));
 }
 
 const struct division *composer_division(struct composer *composer, const struct parallel *parallel)
@@ -103,8 +105,8 @@ static void use_division(struct composer *composer, const struct division *divis
     if (composer->division == division) return;
     composer->division = division;
     for (int i = 0; i < WAY_COUNT; i++) {
-        for (int redo = 0; redo < composer->redo_count; redo++) {
-            composer->phases[i][redo].known = false;
+        for (int recompute_way = 0; recompute_way < composer->recompute_count; recompute_way++) {
+            composer->phases[i][recompute_way].known = false;
         }
     }
     if (division->class_count <= composer->class_capacity) return;
@@ -136,21 +138,21 @@ static void add_copies(struct composer *composer, const struct parallel *paralle
 static const struct phases *phases_of(struct composer *composer, const struct parallel *parallel)
 {
     const struct division *division = composer->division;
-    int redo = redo_of(composer, parallel);
-    struct chunk_phases *phases = &composer->phases[way_of(composer, parallel)][redo];
+    int recompute_way = recompute_of(composer, parallel);
+    struct chunk_phases *phases = &composer->phases[way_of(composer, parallel)][recompute_way];
     if (phases->known) return phases->classes;
     if (phases->capacity < division->class_count) {
         phases->capacity = 2 * division->class_count;
         phases->classes = ARENA_NEW(composer->arena, struct phases, phases->capacity);
     }
     const struct variant *plain = composing_variant(composer, parallel, 0);
-    const struct variant *redone = composing_variant(composer, parallel, redo);
+    const struct variant *recomputed = composing_variant(composer, parallel, recompute_way);
     for (int i = 0; i < division->class_count; i++) {
         const struct program_chunk *chunk = &division->chunks[i];
         phases->classes[i] = (struct phases){0};
         for (int u = 0; u < chunk->use_count; u++) {
             int block = chunk->uses[u].block_program;
-            const struct variant *variant = block % 2 ? redone : plain;
+            const struct variant *variant = block % 2 ? recomputed : plain;
             add_phases(&phases->classes[i], &variant->blocks[block / 2]->price,
                        chunk->uses[u].count);
             add_copies(composer, parallel, &chunk->uses[u], variant, &phases->classes[i]);
@@ -160,15 +162,15 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
     return phases->classes;
 }
 
-// Two of each kind: as it is, and redone.
+// Two of each kind: as it is, and recomputed.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks)
 {
     const struct variant *plain = composing_variant(composer, parallel, 0);
-    const struct variant *redone = composing_redone(composer, parallel);
+    const struct variant *recomputed = composing_recomputed(composer, parallel);
     for (int kind = 0; kind < composer->graph->block_count; kind++) {
         blocks[2 * kind] = plain->blocks[kind]->light;
-        blocks[2 * kind + 1] = redone->blocks[kind]->light;
+        blocks[2 * kind + 1] = recomputed->blocks[kind]->light;
     }
 }
 
@@ -400,7 +402,7 @@ const int *composer_balance(struct composer *composer, const struct parallel *pa
 {
     const struct graph *graph = composer->graph;
     const struct division *even = composer_division(composer, parallel);
-    const struct variant *variant = composing_redone(composer, parallel);
+    const struct variant *variant = composing_recomputed(composer, parallel);
     const struct step_price *hop = hop_of(composer, parallel, even);
     struct arena_mark mark = arena_mark(composer->scratch);
     double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);

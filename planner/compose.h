@@ -6,7 +6,8 @@
 // A plan's price and memory, composed of memoised blocks. The formulas stay where they are: the
 // composer hands a program of memoised blocks to the functions of cost_models/ and simulator/ that
 // also judge whole programs, and keeps what many plans share. It gives the same answer as lowering
-// the plan anew, to the last bits of rounding (tests/test_search.c), in less than a microsecond.
+// the plan anew, to the last bits of rounding (tests/planner/test_search.c), in less than a
+// microsecond.
 
 struct composer;
 struct composer *composer_new(struct arena *arena, struct arena *scratch, struct memo *memo);
@@ -25,7 +26,7 @@ struct memory_parts composer_stage_memory(struct composer *composer,
                                           const struct parallel *parallel, int stage);
 // What the fullest host lacks for what the plan moves to it, 0 = it has room.
 int64_t composer_host_shortfall(struct composer *composer, const struct parallel *parallel);
-// Bytes that the plan needs whatever it redoes: parameters, gradients, states, buffers and the
+// Bytes that the plan needs whatever it recomputes: parameters, gradients, states, buffers and the
 // stack's reserve. Lowers nothing that composer_bound has not.
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel);
 // Seconds that no plan with this division, schedule and block prices goes below: the closed form
@@ -33,7 +34,7 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
 double composer_bound(struct composer *composer, const struct parallel *parallel);
 
 // Seconds of one micro-batch through one block of a kind, forward and backward, with nothing
-// redone and nothing sharded: no plan of the group is faster at it.
+// recomputed and nothing sharded: no plan of the group is faster at it.
 struct bound_work composer_probe(struct composer *composer, const struct parallel *parallel,
                                  int kind);
 

@@ -6,7 +6,7 @@
 static struct memory_parts stage_memory(struct composer *composer, struct program *program,
                                         int stage)
 {
-    program->holds = moments_get(&composer->moments, program, stage);
+    program->in_flight = moments_get(&composer->moments, program, stage);
     return memory_of_stage(program, composer->request->stack, stage);
 }
 
@@ -21,7 +21,7 @@ static void keep_worse(struct composer *composer, struct program *program, int s
 }
 
 // Of equal stages the first holds most; where W is a task of its own it may be the last of them, or
-// the one before the last stage (tests/test_schedule.c).
+// the one before the last stage (tests/plan/test_schedule.c).
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage)
 {
@@ -57,8 +57,8 @@ struct memory_parts composer_stage_memory(struct composer *composer,
 
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
 {
-    // What is stored depends not on what is redone, and of the schedule on where it puts chunks and
-    // whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
+    // What is stored depends not on what is recomputed, and of the schedule on where it puts chunks
+    // and whether it parts B and W: the blocks that the group's bound needs anyway answer for all.
     struct parallel stored = *parallel, whole = *parallel;
     const struct schedule_row *row = schedule_row(parallel->schedule);
     bool linear = row->stage_of == schedule_row(SCHEDULE_1F1B)->stage_of;

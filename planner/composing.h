@@ -7,7 +7,7 @@
 
 // Beside the ways to shard no ZeRO at all, where a shard group of the others cuts the mesh.
 enum { WAY_WHOLE = SHARDING_COUNT, WAY_COUNT };
-enum { REDO_MAX = 96, HIDING_COUNT = 4 };
+enum { RECOMPUTE_WAYS_MAX = 96, HIDING_COUNT = 4 };
 
 // Blocks of the group in one way of sharding and recompute, by kind.
 struct variant {
@@ -60,22 +60,23 @@ struct composer {
     struct parallel group;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
     const struct step_price *hop;  // NULL: not asked yet
-    int redo_values[REDO_MAX];     // ways to recompute met so far; 0 is none
-    int redo_count;
-    struct variant variants[HIDING_COUNT][WAY_COUNT][REDO_MAX];
+    int recompute_values[RECOMPUTE_WAYS_MAX];  // ways to recompute met so far; 0 is none
+    int recompute_count;
+    struct variant variants[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX];
     // of the division at hand
     const struct division *division;
-    struct chunk_phases phases[WAY_COUNT][REDO_MAX];
+    struct chunk_phases phases[WAY_COUNT][RECOMPUTE_WAYS_MAX];
     struct chunk_price *classes;
     int class_capacity;
 };
 
 // Blocks of the group in the sharding of the plan, and in this way to recompute (index).
 const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
-                                        int redo);
-// The same with what the plan redoes redone.
-const struct variant *composing_redone(struct composer *composer, const struct parallel *parallel);
-// Two of each kind: as it is, and redone.
+                                        int recompute_way);
+// The same with what the plan recomputes recomputed.
+const struct variant *composing_recomputed(struct composer *composer,
+                                           const struct parallel *parallel);
+// Two of each kind: as it is, and recomputed.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks);
 struct program composing_program(struct composer *composer, const struct parallel *parallel,

@@ -183,7 +183,7 @@ static bool can_train(struct arena *arena, const struct stack *stack,
 {
     struct err narrow = {0};
     if (!stack_check_precision(stack, question->precision, &narrow)) {
-        *why = arena_print(arena, "runs no products in %s", precision_name(question->precision));
+        *why = arena_print(arena, "runs no GEMMs in %s", precision_name(question->precision));
         return false;
     }
     *why = "cannot split over ep";

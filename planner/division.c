@@ -8,19 +8,19 @@ static bool is_layer(const struct graph *graph, int position)
     return graph->blocks[graph->sequence[position]].role == BLOCK_LAYER;
 }
 
-static int band_of(struct division *division, bool redone, unsigned moved)
+static int band_of(struct division *division, bool recomputed, unsigned moved)
 {
     for (int i = 0; i < division->band_count; i++) {
         const struct division_band *band = &division->bands[i];
-        if (band->redone == redone && band->moved == moved) return i;
+        if (band->recomputed == recomputed && band->moved == moved) return i;
     }
     assert(division->band_count < DIVISION_BAND_MAX);
-    division->bands[division->band_count] = (struct division_band){redone, moved};
+    division->bands[division->band_count] = (struct division_band){recomputed, moved};
     return division->band_count++;
 }
 
-// The counts of one chunk. `layers` of its stage are redone; `*before` counts those of its earlier
-// chunks, and grows by those of this one.
+// The counts of one chunk. `layers` of its stage are recomputed; `*before` counts those of its
+// earlier chunks, and grows by those of this one.
 static struct division_class class_from(struct division *division, const struct graph *graph,
                                         const struct chunk_span *span,
                                         const struct offload *offload, int layers, int *before)
@@ -29,8 +29,8 @@ static struct division_class class_from(struct division *division, const struct 
     for (int i = span->first; i < span->first + span->count; i++) {
         int band = 0;
         if (is_layer(graph, i)) {
-            bool redone = layers < 0 || *before < layers;
-            band = band_of(division, redone, offload_classes(offload, *before));
+            bool recomputed = layers < 0 || *before < layers;
+            band = band_of(division, recomputed, offload_classes(offload, *before));
             ++*before;
         }
         class.counts[band][graph->sequence[i]]++;
@@ -79,7 +79,7 @@ static struct division *division_new(struct arena *arena, const struct graph *gr
     assert(graph->block_count <= DIVISION_KIND_MAX);
     *division = (struct division){
         .stage_count = stages, .chunk_count = chunks, .kind_count = graph->block_count};
-    division->bands[1].redone = true;
+    division->bands[1].recomputed = true;
     division->band_count = 2;
     division->class_of = ARENA_NEW(arena, int, stages *chunks);
     division->stage_layers = ARENA_NEW(arena, int, stages);
@@ -117,7 +117,7 @@ static void add_uses(struct arena *arena, struct division *division, int index)
         int kind = at / division->band_count, band = at % division->band_count;
         const struct division_band *of = &division->bands[band];
         int count = class->counts[band][kind];
-        struct block_use use = {2 * kind + of->redone, count, of->moved};
+        struct block_use use = {2 * kind + of->recomputed, count, of->moved};
         if (count > 0) chunk->uses[chunk->use_count++] = use;
     }
 }

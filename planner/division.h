@@ -11,7 +11,7 @@ enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
 // What is done with the activations of a layer. Both follow from its place in the stage, "of the
 // first N", so that a plan has few of them: one more than it has different N.
 struct division_band {
-    bool redone;
+    bool recomputed;
     unsigned moved;  // mask of 1 << enum op_class
 };
 enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 4 };
@@ -24,7 +24,7 @@ struct division_class {
 struct division {
     int stage_count, chunk_count;
     int class_count, class_capacity, kind_count;
-    struct division_band bands[DIVISION_BAND_MAX];  // the first two: kept, and redone
+    struct division_band bands[DIVISION_BAND_MAX];  // the first two: kept, and recomputed
     int band_count;
     struct division_class *classes;
     // The classes as a program says them: block 2 * kind keeps its activations, 2 * kind + 1 is the
@@ -32,7 +32,7 @@ struct division {
     struct program_chunk *chunks;
     int *class_of;  // [stage * chunk_count + chunk]
     const struct stage_runs *runs;
-    // The same division with nothing redone or moved, and for each class the class of the same
+    // The same division with nothing recomputed or moved, and for each class the class of the same
     // blocks there: what happens once a step depends on neither. Itself when nothing is.
     const struct division *base;
     const int *base_class;

@@ -9,8 +9,8 @@
 // idle_gpus says how many more are rented: what money is counted by, but not the work, the MFU or
 // the tokens/s per GPU.
 
-// The events may put a plan this much before its closed form (tests/test_closed_form.c holds it
-// to 2 %): no count whose closed form is further behind can be the fastest.
+// The events may put a plan this much before its closed form (tests/simulator/test_closed_form.c
+// holds it to 2 %): no count whose closed form is further behind can be the fastest.
 static const double IDLE_EVENTS_RATIO = 0.98;
 // A count is worth a word where it saves this much of the step.
 static const double IDLE_HINT_RATIO = 0.01;

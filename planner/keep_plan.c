@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// The mean of the layers of a model in one way to redo them, one micro-batch.
+// The mean of the layers of a model in one way to recompute them, one micro-batch.
 struct layer {
     double bytes[OFFLOAD_CLASS_MAX];
     double bytes_sum;
@@ -59,7 +59,7 @@ static bool may_run(const struct composer *composer, const struct parallel *para
     return may;
 }
 
-static struct parallel redoing(const struct keep_plan *plan, int value, int layers)
+static struct parallel recomputing(const struct keep_plan *plan, int value, int layers)
 {
     struct parallel parallel = plan->base;
     parallel.recompute = recompute_of_value(value, &parallel.recompute_classes);
@@ -91,34 +91,35 @@ static void add_classes(struct arena *arena, struct keep_plan *plan, const struc
 }
 
 static void set_saved(const struct keep_plan *plan, const struct layer *layer,
-                      struct keep_redo *redo)
+                      struct keep_recompute *recompute)
 {
     for (int class = 0; class < OP_CLASS_COUNT && !plan->merges_classes; class ++)
-        redo->saved_bytes[class] = llround(layer->bytes[class]);
-    if (plan->merges_classes) redo->saved_bytes[OP_CLASS_NONE] = llround(layer->bytes_sum);
+        recompute->saved_bytes[class] = llround(layer->bytes[class]);
+    if (plan->merges_classes) recompute->saved_bytes[OP_CLASS_NONE] = llround(layer->bytes_sum);
 }
 
-// Nothing redone is the first; others where the stack redoes layers so.
-static void add_redos(struct arena *arena, struct composer *composer, struct keep_plan *plan,
-                      const struct layer *kept)
+// Nothing recomputed is the first; others where the stack recomputes layers so.
+static void add_recomputes(struct arena *arena, struct composer *composer, struct keep_plan *plan,
+                           const struct layer *kept)
 {
     const struct keep_question *question = plan->question;
-    struct keep_redo *redos = ARENA_NEW(arena, struct keep_redo, question->recompute_count + 1);
+    struct keep_recompute *recomputes =
+        ARENA_NEW(arena, struct keep_recompute, question->recompute_count + 1);
     int count = 1;
-    set_saved(plan, kept, &redos[0]);
+    set_saved(plan, kept, &recomputes[0]);
     for (int i = 0; i < question->recompute_count; i++) {
-        struct parallel parallel = redoing(plan, question->recomputes[i], -1);
+        struct parallel parallel = recomputing(plan, question->recomputes[i], -1);
         if (parallel.recompute == RECOMPUTE_NONE || !may_run(composer, &parallel)) continue;
-        struct layer redone = mean_layer(composer, composing_redone(composer, &parallel));
-        struct keep_redo *redo = &redos[count++];
-        redo->recompute = parallel.recompute;
-        redo->classes = parallel.recompute_classes;
-        redo->seconds = fmax(0, redone.seconds - kept->seconds);
-        redo->window_s = fmax(0, redone.window.backward_s - kept->window.backward_s);
-        set_saved(plan, &redone, redo);
+        struct layer recomputed = mean_layer(composer, composing_recomputed(composer, &parallel));
+        struct keep_recompute *recompute = &recomputes[count++];
+        recompute->recompute = parallel.recompute;
+        recompute->classes = parallel.recompute_classes;
+        recompute->seconds = fmax(0, recomputed.seconds - kept->seconds);
+        recompute->window_s = fmax(0, recomputed.window.backward_s - kept->window.backward_s);
+        set_saved(plan, &recomputed, recompute);
     }
-    plan->problem.redos = redos;
-    plan->problem.redo_count = count;
+    plan->problem.recomputes = recomputes;
+    plan->problem.recompute_count = count;
 }
 
 static int64_t live_bytes(const struct keep_plan *plan, const struct memory_parts *parts)
@@ -170,7 +171,7 @@ static void add_stages(struct arena *arena, struct composer *composer, struct ke
         double layer_bytes = kept->bytes_sum * stage->layer_count;
         if (layer_bytes > 0) stage->in_flight = away_bytes / layer_bytes;
         double rest = (double)live_bytes(plan, &parts) -
-                      layers_bytes(plan, s, plan->problem.redos[0].saved_bytes);
+                      layers_bytes(plan, s, plan->problem.recomputes[0].saved_bytes);
         stage->other_bytes = llround(rest);
         const int64_t *asked = plan->question->limit_bytes;
         limits[s] = asked ? asked[s] : room_bytes(composer, plan, &parts);
@@ -182,21 +183,21 @@ static void add_stages(struct arena *arena, struct composer *composer, struct ke
         plan->stages[s].other_bytes += most - limits[s];
 }
 
-// Above what the classes that are left come to, with all layers redone.
+// Above what the classes that are left come to, with all layers recomputed.
 static void add_transients(struct composer *composer, struct keep_plan *plan,
-                           struct keep_redo *redos)
+                           struct keep_recompute *recomputes)
 {
-    for (int r = 1; r < plan->problem.redo_count; r++) {
-        int value = recompute_value(redos[r].recompute, redos[r].classes);
-        struct parallel parallel = redoing(plan, value, -1);
+    for (int r = 1; r < plan->problem.recompute_count; r++) {
+        int value = recompute_value(recomputes[r].recompute, recomputes[r].classes);
+        struct parallel parallel = recomputing(plan, value, -1);
         for (int s = 0; s < plan->problem.stage_count; s++) {
             struct memory_parts parts = composer_stage_memory(composer, &parallel, s);
             double rest = (double)(plan->stages[s].other_bytes + plan->limit_bytes[s] -
                                    plan->problem.device_bytes);
             double more = (double)live_bytes(plan, &parts) - rest -
-                          layers_bytes(plan, s, redos[r].saved_bytes);
-            if (more > (double)redos[r].transient_bytes)
-                redos[r].transient_bytes = (int64_t)ceil(more);
+                          layers_bytes(plan, s, recomputes[r].saved_bytes);
+            if (more > (double)recomputes[r].transient_bytes)
+                recomputes[r].transient_bytes = (int64_t)ceil(more);
         }
     }
 }
@@ -254,11 +255,11 @@ struct keep_plan *keep_plan_make(struct arena *arena, struct composer *composer,
         plan->base.recompute_classes = 0;
     }
     plan->merges_classes = !(composer->request->stack->offload >> OFFLOADS_CLASSES & 1);
-    struct layer kept = mean_layer(composer, composing_redone(composer, &plan->base));
+    struct layer kept = mean_layer(composer, composing_recomputed(composer, &plan->base));
     add_classes(arena, plan, &kept);
-    add_redos(arena, composer, plan, &kept);
+    add_recomputes(arena, composer, plan, &kept);
     add_stages(arena, composer, plan, &kept);
-    add_transients(composer, plan, (struct keep_redo *)plan->problem.redos);
+    add_transients(composer, plan, (struct keep_recompute *)plan->problem.recomputes);
     add_tiers(composer, plan);
     int64_t batch = composer->request->workload.global_batch;
     plan->problem.micro_batch_count = (int)parallel_micro_batch_count(&plan->base, batch);
@@ -276,12 +277,12 @@ struct parallel keep_plan_chosen(const struct keep_plan *plan, const struct keep
 {
     struct parallel parallel = plan->base;
     enum tier tier = keep_tier(result);
-    if (result->redo_layers > 0) {
-        const struct keep_redo *redo = &plan->problem.redos[result->redo];
-        bool is_all = result->redo_layers >= plan->layers_most;
-        parallel.recompute = redo->recompute;
-        parallel.recompute_classes = redo->classes;
-        parallel.recompute_layers = is_all ? -1 : result->redo_layers;
+    if (result->recompute_layers > 0) {
+        const struct keep_recompute *recompute = &plan->problem.recomputes[result->recompute];
+        bool is_all = result->recompute_layers >= plan->layers_most;
+        parallel.recompute = recompute->recompute;
+        parallel.recompute_classes = recompute->classes;
+        parallel.recompute_layers = is_all ? -1 : result->recompute_layers;
     }
     if (tier == TIER_DEVICE) return parallel;
     parallel.offload.activations = tier;
@@ -329,7 +330,8 @@ static bool fits(struct composer *composer, const struct keep_plan *plan,
 
 // Also an answer that lacks memory is looked at: what the program counts is above what is needed
 // where stages or layers differ.
-// Software that redoes all layers or none: the program does not know that; all need less memory.
+// Software that recomputes all layers or none: the program does not know that; all need less
+// memory.
 static void round_up(const struct composer *composer, struct parallel *chosen)
 {
     unsigned whole = composer->request->stack->recompute_whole;
@@ -362,9 +364,10 @@ bool keep_plan_find(struct composer *composer, const struct keep_question *quest
         is_answered = is_room && result.shortfall_bytes <= 0;
         keep_plan_learn(plan, &result, needed_bytes);
     }
-    // The program works with mean layers: what it finds no room for may still fit with all redone.
+    // The program works with mean layers: what it finds no room for may still fit with all
+    // recomputed.
     for (int i = 0; i < question->recompute_count && isinf(found_s); i++) {
-        struct parallel all = redoing(plan, question->recomputes[i], -1);
+        struct parallel all = recomputing(plan, question->recomputes[i], -1);
         if (!may_run(composer, &all) || !fits(composer, plan, &all, needed_bytes)) continue;
         if (composer_host_shortfall(composer, &all) > 0) continue;
         *found = all;

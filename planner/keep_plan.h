@@ -2,7 +2,7 @@
 #include "memory/keep/keep.h"
 #include "planner/compose.h"
 
-// What a plan keeps, redoes and moves, asked of the integer program (memory/keep/keep.h) in the
+// What a plan keeps, recomputes and moves, asked of the integer program (memory/keep/keep.h) in the
 // bytes and seconds of the composer, and the plan that an answer names.
 //
 // The program knows one kind of layer: where layers differ it is their mean, and where chunks of a
@@ -12,7 +12,7 @@
 struct keep_question {
     struct parallel parallel;
     // Ways to recompute that may be chosen beside none (recompute_value), NULL: what the plan
-    // redoes stays, which then is nothing or all layers.
+    // recomputes stays, which then is nothing or all layers.
     const int *recomputes;
     int recompute_count;
     bool may_move;  // activations; false: the plan moves none
@@ -26,7 +26,7 @@ struct keep_plan {
     struct keep_problem problem;
     struct keep_stage *stages;
     const struct keep_question *question;
-    struct parallel base;  // nothing redone or moved of what may be
+    struct parallel base;  // nothing recomputed or moved of what may be
     const int64_t *limit_bytes;
     int layers_most;
     bool merges_classes;  // the stack moves whole layers only

@@ -13,5 +13,5 @@ struct moments {
 
 // By stage, for struct program's `holds`; those of `stage` are filled. Of the program only shape
 // and schedule are read. Lives as long as the arena.
-const struct stage_holds *moments_get(struct moments *moments, const struct program *program,
-                                      int stage);
+const struct stage_in_flight *moments_get(struct moments *moments, const struct program *program,
+                                          int stage);

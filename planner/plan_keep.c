@@ -20,10 +20,10 @@ struct keeping {
 static bool check(const struct plan_keep_request *request, struct err *err)
 {
     const struct parallel *parallel = &request->request->parallel;
-    bool redoes_some = parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
-    if (redoes_some && !request->may_redo)
+    bool recomputes_some = parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
+    if (recomputes_some && !request->may_recompute)
         return err_set(err, ERR_USAGE,
-                       "the plan redoes %d layers of each stage: say --recompute auto as well",
+                       "the plan recomputes %d layers of each stage: say --recompute auto as well",
                        parallel->recompute_layers);
     if (offload_moves_activations(&parallel->offload) && !request->may_move)
         return err_set(err, ERR_USAGE, "the plan moves activations: say --offload auto as well");
@@ -54,8 +54,8 @@ static void start(struct keeping *keeping)
         limits[s] = keeping->request->options->capacity;
     keeping->question = (struct keep_question){
         .parallel = parallel,
-        .recomputes = keeping->request->may_redo ? keeping->recomputes : NULL,
-        .recompute_count = keeping->request->may_redo ? values.count : 0,
+        .recomputes = keeping->request->may_recompute ? keeping->recomputes : NULL,
+        .recompute_count = keeping->request->may_recompute ? values.count : 0,
         .may_move = keeping->request->may_move,
         .is_planned = true,
         .limit_bytes = keeping->request->options->capacity > 0 ? limits : NULL,

@@ -84,8 +84,8 @@ static bool move_layers(struct polish *polish)
     return better;
 }
 
-// Every set of classes, redone in all layers and in fewer and fewer while there is room.
-static bool redo_classes(struct polish *polish)
+// Every set of classes, recomputed in all layers and in fewer and fewer while there is room.
+static bool recompute_classes(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
     if (pins_get(&search->pins, CHOICE_RECOMPUTE).set) return false;
@@ -265,8 +265,9 @@ void polish(struct arena *arena, struct arena *scratch, const struct scan_reques
             struct ranking *ranking)
 {
     // What changes least stands first, and is tried again after each gain.
-    static bool (*const MOVES[])(struct polish *) = {
-        reorder, relayer, regroup, recap, move_layers, redo_classes, move_off, reshard, reschedule};
+    static bool (*const MOVES[])(struct polish *) = {reorder,  relayer,     regroup,
+                                                     recap,    move_layers, recompute_classes,
+                                                     move_off, reshard,     reschedule};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);

@@ -14,7 +14,7 @@ static bool has_room(struct scan *scan, const struct parallel *parallel)
            composer_host_shortfall(scan->composer, parallel) == 0;
 }
 
-// Whether the device has room beside the most that whole layers spare: what redoes most stands
+// Whether the device has room beside the most that whole layers spare: what recomputes most stands
 // last.
 static bool makes_room(struct scan *scan, const struct parallel *kept,
                        const struct space_tail *tail)
@@ -22,14 +22,14 @@ static bool makes_room(struct scan *scan, const struct parallel *kept,
     if (composer_floor_bytes(scan->composer, kept) > scan->limit_bytes) return false;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
-        int r = tail->redo_count - 1;
-        while (r >= 0 && !(tail->redos[r].moves >> m & 1))
+        int r = tail->recompute_count - 1;
+        while (r >= 0 && !(tail->recomputes[r].moves >> m & 1))
             r--;
         if (r < 0 || move->offload.optimizer != kept->offload.optimizer) continue;
         struct parallel parallel = *kept;
-        parallel.recompute = tail->redos[r].recompute;
-        parallel.recompute_classes = tail->redos[r].classes;
-        parallel.recompute_layers = tail->redos[r].layers_high;
+        parallel.recompute = tail->recomputes[r].recompute;
+        parallel.recompute_classes = tail->recomputes[r].classes;
+        parallel.recompute_layers = tail->recomputes[r].layers_high;
         parallel.offload = space_moved(move, move->layers_high);
         if (has_room(scan, &parallel)) return true;
     }
@@ -44,8 +44,8 @@ static void bases_add(struct refine_bases *bases, const struct refine_base *base
 
 static bool may_keep_all(const struct space_tail *tail)
 {
-    for (int r = 0; r < tail->redo_count; r++)
-        if (tail->redos[r].recompute == RECOMPUTE_NONE) return true;
+    for (int r = 0; r < tail->recompute_count; r++)
+        if (tail->recomputes[r].recompute == RECOMPUTE_NONE) return true;
     return false;
 }
 
@@ -110,8 +110,9 @@ static void offer(struct ranking *ranking, const struct candidate *plan)
 static int recomputes_of(const struct space_tail *tail, int *values)
 {
     int count = 0;
-    for (int r = 0; r < tail->redo_count; r++) {
-        int value = recompute_value(tail->redos[r].recompute, tail->redos[r].classes), at = 0;
+    for (int r = 0; r < tail->recompute_count; r++) {
+        int value = recompute_value(tail->recomputes[r].recompute, tail->recomputes[r].classes),
+            at = 0;
         while (at < count && values[at] != value)
             at++;
         if (at == count) values[count++] = value;

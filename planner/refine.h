@@ -1,12 +1,12 @@
 #pragma once
 #include "planner/scan_group.h"
 
-// What the space holds of recompute and offload are whole layers: the first N of each stage redone
-// one way, or moved. Classes of operators with a count of layers each are too many to go through;
-// for them the integer program is asked (planner/keep_plan.h), of tails that could still win: those
-// that whole layers make room for, but that would be faster than the best plan of the space if
-// everything were kept. Nothing that a tail redoes or moves makes it faster than that, so that the
-// least of these times bounds the plans by classes too.
+// What the space holds of recompute and offload are whole layers: the first N of each stage
+// recomputed one way, or moved. Classes of operators with a count of layers each are too many to go
+// through; for them the integer program is asked (planner/keep_plan.h), of tails that could still
+// win: those that whole layers make room for, but that would be faster than the best plan of the
+// space if everything were kept. Nothing that a tail recomputes or moves makes it faster than that,
+// so that the least of these times bounds the plans by classes too.
 
 enum { REFINE_MOST = 20 };  // that are asked of, fastest first
 

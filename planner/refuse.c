@@ -32,11 +32,11 @@ static void add_value(struct values *values, int64_t value)
 
 // What is moved of all layers stands for fewer of them.
 static void add_moved(struct values *values, const struct space_tail *tail,
-                      const struct space_redo *redo)
+                      const struct space_recompute *recompute)
 {
     for (int m = 0; m < tail->move_count; m++) {
         struct offload offload = space_moved(&tail->moves[m], tail->moves[m].layers_high);
-        if (redo->moves >> m & 1) add_value(values, offload_value(&offload));
+        if (recompute->moves >> m & 1) add_value(values, offload_value(&offload));
     }
 }
 
@@ -44,12 +44,12 @@ static void add_values(struct values *values, const struct space *space,
                        const struct space_group *group, const struct space_tail *tail,
                        enum choice choice)
 {
-    for (int i = 0; i < tail->redo_count; i++) {
-        const struct space_redo *redo = &tail->redos[i];
-        for (int layers = redo->layers_low; layers <= redo->layers_high; layers++) {
-            struct parallel parallel = space_parallel(space, group, tail, redo, layers);
+    for (int i = 0; i < tail->recompute_count; i++) {
+        const struct space_recompute *recompute = &tail->recomputes[i];
+        for (int layers = recompute->layers_low; layers <= recompute->layers_high; layers++) {
+            struct parallel parallel = space_parallel(space, group, tail, recompute, layers);
             if (choice == CHOICE_OFFLOAD) {
-                add_moved(values, tail, redo);
+                add_moved(values, tail, recompute);
             } else {
                 add_value(values, choice_value(&parallel, choice));
             }

@@ -32,7 +32,7 @@ static struct parallel whole_parallel(const struct space *space, enum attention 
     return parallel;
 }
 
-// One layer, redone in one way, a sequence of it.
+// One layer, recomputed in one way, a sequence of it.
 struct layer {
     struct bound_work work;
     struct saturated_way way;
@@ -93,8 +93,9 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
     }
     if (isinf(found.s_per_byte)) found.s_per_byte = 0;
     double inside = fmax(0, layers[0].linear_elements - found.dense_elements);
-    found.narrow_expert_elements = fmin(found.expert_elements, inside);
-    found.narrow_dense_elements = layers[0].linear_elements - found.narrow_expert_elements;
+    found.low_precision_expert_elements = fmin(found.expert_elements, inside);
+    found.low_precision_dense_elements =
+        layers[0].linear_elements - found.low_precision_expert_elements;
     const struct search_request *request = space->request;
     const struct device *device =
         cluster_slowest_device(request->cluster, request->workload.precision);
@@ -114,14 +115,14 @@ struct bound_work saturated_work(const struct bound_facts *facts, const struct s
                                count * saturated->sequence.chain_s};
 }
 
-// What a stage can hold: `kept` layers with nothing redone, `most` however much is redone; a layer
-// between takes `more_s` longer.
+// What a stage can hold: `kept` layers with nothing recomputed, `most` however much is recomputed;
+// a layer between takes `more_s` longer.
 struct stage_room {
     double kept, most, more_s;
 };
 
-// Weights, gradients and states of one layer, and its weights as narrow products read them where
-// they are kept so (cost_models/memory.c).
+// Weights, gradients and states of one layer, and its weights as low-precision GEMMs read them
+// where they are kept so (cost_models/memory.c).
 static double layer_bytes(const struct saturated_question *question)
 {
     const struct search_request *request = question->request;
@@ -130,11 +131,11 @@ static double layer_bytes(const struct saturated_question *question)
     enum precision precision = request->workload.precision;
     double bytes = bound_kept_bytes(request, question->mesh, question->tails,
                                     saturated->dense_elements, saturated->expert_elements);
-    unsigned products = stack_narrow_products(request->stack, precision);
+    unsigned products = stack_low_precision_gemms(request->stack, precision);
     if (!request->stack->cached_weight_cast || question->tails->zero_most >= 3) return bytes;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
-    double elements = saturated->narrow_dense_elements / degree[AXIS_TP] +
-                      saturated->narrow_expert_elements / degree[AXIS_EP] / degree[AXIS_ETP];
+    double elements = saturated->low_precision_dense_elements / degree[AXIS_TP] +
+                      saturated->low_precision_expert_elements / degree[AXIS_EP] / degree[AXIS_ETP];
     return bytes + copies * elements * precision_bytes(precision);
 }
 
@@ -145,7 +146,7 @@ struct stage_share {
 };
 
 // The most layers that a stage has room for which holds so many micro-batches: each keeps its
-// weights and what one way to recompute saves, beside the working memory of a layer redone so.
+// weights and what one way to recompute saves, beside the working memory of a layer recomputed so.
 static double most_layers(const struct saturated *saturated, const struct stage_share *share,
                           double held)
 {
@@ -160,8 +161,8 @@ static double most_layers(const struct saturated *saturated, const struct stage_
 }
 
 // A stage that holds n layers keeps n (weights + held * saved) bytes of them, and works on one. As
-// long as that is no more than its room nothing is redone; each layer more frees its bytes from all
-// that are held.
+// long as that is no more than its room nothing is recomputed; each layer more frees its bytes from
+// all that are held.
 static void find_rooms(const struct saturated_question *question, struct stage_room *rooms)
 {
     const struct search_request *request = question->request;
@@ -189,9 +190,9 @@ static void find_rooms(const struct saturated_question *question, struct stage_r
     }
 }
 
-// Where most micro-batches are held, in the first stages, redoing costs least: there what is left
-// over goes first.
-static double redo_s(const struct stage_room *rooms, int stages, double layers)
+// Where most micro-batches are held, in the first stages, recomputing costs least: there what is
+// left over goes first.
+static double recompute_s(const struct stage_room *rooms, int stages, double layers)
 {
     double left = layers, sum_s = 0;
     for (int stage = 0; stage < stages; stage++)
@@ -242,8 +243,8 @@ struct saturated_room saturated_room(const struct saturated_question *question, 
     int stages = question->mesh->degree[AXIS_PP];
     double layers = question->facts->probe_count;
     find_rooms(question, rooms);
-    struct saturated_room found = {.redo_s = redo_s(rooms, stages, layers)};
-    if (found.redo_s > 0 && !isinf(found.redo_s) && layer_s > 0)
+    struct saturated_room found = {.recompute_s = recompute_s(rooms, stages, layers)};
+    if (found.recompute_s > 0 && !isinf(found.recompute_s) && layer_s > 0)
         found.stage_s = slowest_s(rooms, stages, layers, layer_s);
     return found;
 }

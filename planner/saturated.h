@@ -8,17 +8,19 @@
 // before anything of its mesh is lowered.
 
 struct saturated {
-    struct bound_work sequence;  // of one sequence in one layer, redone as little as can be; zero
-                                 // where measured kernels leave no law that larger ones are faster
-    double saved_bytes;          // that the layer keeps of it then
-    double s_per_byte;           // no way to recompute frees bytes for less
-    int way_count;               // each way to recompute: what is kept of a sequence, and what its
-    struct saturated_way {       // backward needs beside that
+    struct bound_work
+        sequence;           // of one sequence in one layer, recomputed as little as can be; zero
+                            // where measured kernels leave no law that larger ones are faster
+    double saved_bytes;     // that the layer keeps of it then
+    double s_per_byte;      // no way to recompute frees bytes for less
+    int way_count;          // each way to recompute: what is kept of a sequence, and what its
+    struct saturated_way {  // backward needs beside that
         double saved_bytes, transient_bytes;
     } ways[SPACE_VALUE_MAX];
-    double transient_least_bytes;                          // of any of them
-    double dense_elements, expert_elements;                // of the layer
-    double narrow_dense_elements, narrow_expert_elements;  // of them, what narrow products read
+    double transient_least_bytes;            // of any of them
+    double dense_elements, expert_elements;  // of the layer
+    double low_precision_dense_elements,
+        low_precision_expert_elements;  // of them, what low-precision GEMMs read
 };
 
 // Of the ways to recompute that the space has, in the attention and tp degree of a graph.
@@ -36,12 +38,13 @@ struct saturated_question {
 };
 
 // What the room of the devices costs a group, whatever the split of the layers over stages. A stage
-// with many layers is slow, one with few leaves more to the others, and what has no room is redone.
+// with many layers is slow, one with few leaves more to the others, and what has no room is
+// recomputed.
 struct saturated_room {
-    double redo_s;   // that one micro-batch takes longer on all stages together; INFINITY where
-                     // there is no room however much is redone
+    double recompute_s;  // that one micro-batch takes longer on all stages together; INFINITY where
+                         // there is no room however much is recomputed
     double stage_s;  // no less takes a micro-batch on the slowest stage, where each layer takes at
-                     // least `layer_s` without anything redone
+                     // least `layer_s` without anything recomputed
 };
 struct saturated_room saturated_room(const struct saturated_question *question, double layer_s);
 // The layer's share of one micro-batch, all its repetitions.

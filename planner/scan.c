@@ -96,8 +96,8 @@ static double work_bound(struct scan_walk *walk, struct scan_group *group, struc
     double kept_s =
         bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
     group->kept_s = fmax(group->kept_s, kept_s);
-    group->pressed |= room.redo_s > 0;
-    work.all_s += room.redo_s, work.chain_s += room.redo_s;
+    group->pressed |= room.recompute_s > 0;
+    work.all_s += room.recompute_s, work.chain_s += room.recompute_s;
     double step_s =
         bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
     return fmax(step_s, (double)micro_batches * room.stage_s);

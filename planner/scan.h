@@ -11,7 +11,7 @@
 // A larger micro-batch takes no more time a sequence than a smaller one, but for the last wave of
 // its kernels, which may be emptier: no less than this share of it bounds the others of a family,
 // the larger ones too where a rank has so many tokens that every kernel runs in many waves. The
-// least of 24 times 20 drawn questions was 0.85 (tests/test_bounds.c).
+// least of 24 times 20 drawn questions was 0.85 (tests/planner/test_bounds.c).
 static const double SCAN_LAST_WAVE_RATIO = 0.8, SCAN_TOKENS_MOST = 1 << 15;
 
 struct scan_request {

@@ -47,9 +47,9 @@ static bool is_exhaustive(const struct scan *scan)
 }
 
 // Where W stands apart the closed form replays the schedule, which takes longer, and, as of any
-// list schedule, longer tasks may end it a little earlier (Graham 1969). There nothing is redone
-// that has room, and of whole layers the fewest that meet the limit: that is what the space means
-// by a tail.
+// list schedule, longer tasks may end it a little earlier (Graham 1969). There nothing is
+// recomputed that has room, and of whole layers the fewest that meet the limit: that is what the
+// space means by a tail.
 static bool is_replayed(const struct parallel *parallel)
 {
     return !schedule_row(parallel->schedule)->backward_fused;
@@ -126,7 +126,7 @@ static void consider(struct scan *scan, const struct parallel *parallel, struct 
     take(scan, &plan, pick);
 }
 
-// Neither device nor host holds more with more layers redone.
+// Neither device nor host holds more with more layers recomputed.
 static bool meets(struct scan *scan, const struct parallel *parallel, int64_t limit_bytes)
 {
     int stage;
@@ -135,17 +135,17 @@ static bool meets(struct scan *scan, const struct parallel *parallel, int64_t li
     return scan->request->ignore_limit || composer_host_shortfall(scan->composer, parallel) == 0;
 }
 
-// Of what is moved of a layer that is redone there is less to copy, so redoing as many layers as
-// are moved may be faster than redoing fewer; the seconds are linear up to there. By class of
-// operators; `low` where none is moved.
-static int redone_and_moved(const struct parallel *parallel, int class, int low, int high)
+// Of what is moved of a layer that is recomputed there is less to copy, so recomputing as many
+// layers as are moved may be faster than recomputing fewer; the seconds are linear up to there. By
+// class of operators; `low` where none is moved.
+static int recomputed_and_moved(const struct parallel *parallel, int class, int low, int high)
 {
     int moved = parallel->offload.layers[class];
     if (moved < 0 || moved > high) return high;
     return moved > low ? moved : low;
 }
 
-// Asked of the numbers of redone layers between which no other is faster.
+// Asked of the numbers of recomputed layers between which no other is faster.
 static bool any_may_be_fast(struct scan *scan, const struct parallel *parallel, int low, int high)
 {
     struct candidate plan = {.parallel = *parallel};
@@ -153,7 +153,7 @@ static bool any_may_be_fast(struct scan *scan, const struct parallel *parallel, 
     if (may_be_fast(scan, &plan)) return true;
     int asked = low;
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
-        int layers = redone_and_moved(parallel, class, low, high);
+        int layers = recomputed_and_moved(parallel, class, low, high);
         if (layers == asked) continue;
         asked = layers;
         plan = (struct candidate){.parallel = *parallel};
@@ -163,9 +163,9 @@ static bool any_may_be_fast(struct scan *scan, const struct parallel *parallel, 
     return false;
 }
 
-// The more layers are redone, the slower the step and the smaller its memory, so the fewest that
-// meet the limit are the best: found by halving; or as many as are moved. Exhaustive search asks
-// for each number instead.
+// The more layers are recomputed, the slower the step and the smaller its memory, so the fewest
+// that meet the limit are the best: found by halving; or as many as are moved. Exhaustive search
+// asks for each number instead.
 static void consider_fewest(struct scan *scan, struct parallel *parallel, int low, int high,
                             struct pick *pick)
 {
@@ -192,7 +192,7 @@ static void consider_fewest(struct scan *scan, struct parallel *parallel, int lo
     consider(scan, parallel, pick);
     int asked = first;
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
-        int layers = redone_and_moved(parallel, class, first, high);
+        int layers = recomputed_and_moved(parallel, class, first, high);
         if (layers == asked) continue;
         asked = parallel->recompute_layers = layers;
         consider(scan, parallel, pick);
@@ -200,11 +200,11 @@ static void consider_fewest(struct scan *scan, struct parallel *parallel, int lo
 }
 
 static void consider_layers(struct scan *scan, struct parallel *parallel,
-                            const struct space_redo *redo, struct pick *pick)
+                            const struct space_recompute *recompute, struct pick *pick)
 {
-    int low = redo->layers_low, high = redo->layers_high;
-    parallel->recompute = redo->recompute;
-    parallel->recompute_classes = redo->classes;
+    int low = recompute->layers_low, high = recompute->layers_high;
+    parallel->recompute = recompute->recompute;
+    parallel->recompute_classes = recompute->classes;
     if (low < high && (!is_exhaustive(scan) || is_replayed(parallel))) {
         consider_fewest(scan, parallel, low, high, pick);
         return;
@@ -232,12 +232,12 @@ static bool settles(struct scan *scan, const struct parallel *parallel, struct p
     return true;
 }
 
-static double redo_plan_count(const struct space_tail *tail, unsigned move)
+static double recompute_plan_count(const struct space_tail *tail, unsigned move)
 {
     double count = 0;
-    for (int i = 0; i < tail->redo_count; i++) {
-        if (tail->redos[i].moves & move)
-            count += tail->redos[i].layers_high - tail->redos[i].layers_low + 1;
+    for (int i = 0; i < tail->recompute_count; i++) {
+        if (tail->recomputes[i].moves & move)
+            count += tail->recomputes[i].layers_high - tail->recomputes[i].layers_low + 1;
     }
     return count;
 }
@@ -250,29 +250,30 @@ static bool is_allowed(const struct scan *scan, const struct parallel *parallel)
 
 // All ways to recompute beside one choice of what is moved, `move` its bit. Returns whether nothing
 // else that is moved can be better.
-static bool consider_redos(struct scan *scan, struct parallel *parallel,
-                           const struct space_tail *tail, unsigned move, struct pick *pick)
+static bool consider_recomputes(struct scan *scan, struct parallel *parallel,
+                                const struct space_tail *tail, unsigned move, struct pick *pick)
 {
     if (!is_allowed(scan, parallel)) return false;
-    parallel->recompute = tail->redos[0].recompute;
-    parallel->recompute_classes = tail->redos[0].classes;
-    parallel->recompute_layers = tail->redos[0].layers_low;
+    parallel->recompute = tail->recomputes[0].recompute;
+    parallel->recompute_classes = tail->recomputes[0].classes;
+    parallel->recompute_layers = tail->recomputes[0].layers_low;
     int64_t floor_bytes = is_exhaustive(scan) ? 0 : composer_floor_bytes(scan->composer, parallel);
     if (floor_bytes > scan->limit_bytes) {
         scan->pressed = true;
-        scan->unfit_count += redo_plan_count(tail, move);
+        scan->unfit_count += recompute_plan_count(tail, move);
         return false;
     }
     if (!time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return false;
-    bool keeps_all = parallel->recompute == RECOMPUTE_NONE && tail->redos[0].moves & move;
-    // Of moved layers there is less to copy where they are redone.
+    bool keeps_all = parallel->recompute == RECOMPUTE_NONE && tail->recomputes[0].moves & move;
+    // Of moved layers there is less to copy where they are recomputed.
     bool is_fastest = keeps_all && !offload_moves_activations(&parallel->offload);
     bool asked =
         is_fastest && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
     if (asked && settles(scan, parallel, pick)) return true;
     scan->pressed |= !asked;
-    for (int i = asked; i < tail->redo_count; i++) {
-        if (tail->redos[i].moves & move) consider_layers(scan, parallel, &tail->redos[i], pick);
+    for (int i = asked; i < tail->recompute_count; i++) {
+        if (tail->recomputes[i].moves & move)
+            consider_layers(scan, parallel, &tail->recomputes[i], pick);
     }
     return false;
 }
@@ -285,7 +286,7 @@ static bool holds_moved(struct scan *scan, struct parallel *parallel, const stru
     return composer_memory(scan->composer, parallel, &stage).reserved_bytes <= scan->limit_bytes;
 }
 
-// The fewest moved layers with which the device has room beside the most that are redone; past
+// The fewest moved layers with which the device has room beside the most that are recomputed; past
 // `high` where there are none. A device never holds more with more layers moved.
 static int fewest_moved(struct scan *scan, struct parallel *parallel, const struct space_move *move)
 {
@@ -302,38 +303,40 @@ static int fewest_moved(struct scan *scan, struct parallel *parallel, const stru
     return first;
 }
 
-static void set_redo(struct parallel *parallel, const struct space_redo *redo, int layers)
+static void set_recompute(struct parallel *parallel, const struct space_recompute *recompute,
+                          int layers)
 {
-    parallel->recompute = redo->recompute;
-    parallel->recompute_classes = redo->classes;
+    parallel->recompute = recompute->recompute;
+    parallel->recompute_classes = recompute->classes;
     parallel->recompute_layers = layers;
 }
 
-// The more layers are moved, the slower the step and the fewer need be redone: numbers of them are
-// tried from the fewest that leave room until nothing needs to be redone any more, or until the
-// step is too slow whatever is redone.
+// The more layers are moved, the slower the step and the fewer need be recomputed: numbers of them
+// are tried from the fewest that leave room until nothing needs to be recomputed any more, or until
+// the step is too slow whatever is recomputed.
 static void consider_moved(struct scan *scan, struct parallel *parallel,
-                           const struct space_move *move, const struct space_redo *redo,
+                           const struct space_move *move, const struct space_recompute *recompute,
                            struct pick *pick)
 {
     parallel->offload = space_moved(move, move->layers_low);
-    set_redo(parallel, redo, redo->layers_low);
-    if (time_decides(scan) && !any_may_be_fast(scan, parallel, redo->layers_low, redo->layers_high))
+    set_recompute(parallel, recompute, recompute->layers_low);
+    if (time_decides(scan) &&
+        !any_may_be_fast(scan, parallel, recompute->layers_low, recompute->layers_high))
         return;
-    set_redo(parallel, redo, redo->layers_high);
+    set_recompute(parallel, recompute, recompute->layers_high);
     int first = fewest_moved(scan, parallel, move);
     scan->unfit_count +=
-        (double)(first - move->layers_low) * (redo->layers_high - redo->layers_low + 1);
+        (double)(first - move->layers_low) * (recompute->layers_high - recompute->layers_low + 1);
     for (int layers = first; layers <= move->layers_high; layers++) {
         struct candidate plan = {.parallel = *parallel};
         plan.parallel.offload = space_moved(move, layers);
-        set_redo(&plan.parallel, redo, redo->layers_low);
+        set_recompute(&plan.parallel, recompute, recompute->layers_low);
         if (time_decides(scan) &&
-            !any_may_be_fast(scan, &plan.parallel, redo->layers_low, redo->layers_high))
+            !any_may_be_fast(scan, &plan.parallel, recompute->layers_low, recompute->layers_high))
             return;
         if (!is_allowed(scan, &plan.parallel)) continue;
-        consider_layers(scan, &plan.parallel, redo, pick);
-        set_redo(&plan.parallel, redo, redo->layers_low);
+        consider_layers(scan, &plan.parallel, recompute, pick);
+        set_recompute(&plan.parallel, recompute, recompute->layers_low);
         if (time_decides(scan) && meets(scan, &plan.parallel, scan->limit_bytes)) return;
     }
 }
@@ -347,14 +350,14 @@ static void consider_moves(struct scan *scan, struct parallel *parallel,
         if (move->layers_high == 0 || each) {
             for (int layers = move->layers_low; layers <= move->layers_high; layers++) {
                 parallel->offload = space_moved(move, layers);
-                bool settled = consider_redos(scan, parallel, tail, 1u << m, pick);
+                bool settled = consider_recomputes(scan, parallel, tail, 1u << m, pick);
                 if (settled && offload_is_none(&move->offload)) return;
             }
             continue;
         }
-        for (int i = 0; i < tail->redo_count; i++) {
-            if (tail->redos[i].moves >> m & 1)
-                consider_moved(scan, parallel, move, &tail->redos[i], pick);
+        for (int i = 0; i < tail->recompute_count; i++) {
+            if (tail->recomputes[i].moves >> m & 1)
+                consider_moved(scan, parallel, move, &tail->recomputes[i], pick);
         }
     }
 }
@@ -390,17 +393,17 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
 }
 
 // The plan whose blocks every plan of the group is at least as slow as: of ZeRO what communicates
-// least, and nothing redone unless all that the group has is one way to redo.
+// least, and nothing recomputed unless all that the group has is one way to recompute.
 static struct parallel lightest(const struct scan *scan, const struct scan_group *group,
                                 const struct space_tail *like)
 {
-    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
-    const struct space_redo *redo = &like->redos[0];
+    static const struct space_recompute NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
+    const struct space_recompute *recompute = &like->recomputes[0];
     struct space_tail tail = *like;
     tail.zero = group->tails->zero_least;
-    bool forced = group->tails->redoes && scan->space->recomputes.count == 1;
-    if (!forced) redo = &NONE;
-    return space_parallel(scan->space, group->group, &tail, redo, redo->layers_low);
+    bool forced = group->tails->recomputes && scan->space->recomputes.count == 1;
+    if (!forced) recompute = &NONE;
+    return space_parallel(scan->space, group->group, &tail, recompute, recompute->layers_low);
 }
 
 static bool same_pipeline(const struct space_tail *a, const struct space_tail *b)
@@ -408,17 +411,17 @@ static bool same_pipeline(const struct space_tail *a, const struct space_tail *b
     return a->vpp == b->vpp && a->schedule == b->schedule && a->in_flight == b->in_flight;
 }
 
-// Whether the plan has room in one of the ways to recompute of the tail: that which redoes least,
-// whose blocks are known, and then that which redoes most and so mostly frees most.
-static bool any_redo_fits(struct scan *scan, struct parallel *parallel,
-                          const struct space_tail *tail)
+// Whether the plan has room in one of the ways to recompute of the tail: that which recomputes
+// least, whose blocks are known, and then that which recomputes most and so mostly frees most.
+static bool any_recompute_fits(struct scan *scan, struct parallel *parallel,
+                               const struct space_tail *tail)
 {
     if (composer_floor_bytes(scan->composer, parallel) > scan->limit_bytes) return false;
-    set_redo(parallel, &tail->redos[0], tail->redos[0].layers_low);
+    set_recompute(parallel, &tail->recomputes[0], tail->recomputes[0].layers_low);
     bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
     if (keeps_all && meets(scan, parallel, scan->limit_bytes)) return true;
-    for (int i = tail->redo_count - 1; i >= 0; i--) {
-        set_redo(parallel, &tail->redos[i], tail->redos[i].layers_high);
+    for (int i = tail->recompute_count - 1; i >= 0; i--) {
+        set_recompute(parallel, &tail->recomputes[i], tail->recomputes[i].layers_high);
         if (meets(scan, parallel, scan->limit_bytes)) return true;
     }
     return false;
@@ -435,8 +438,8 @@ bool group_has_room(struct scan *scan, const struct scan_group *group)
         if (i + 1 < tails->count && same_pipeline(tail, tail + 1) && tail->zero < tail[1].zero)
             continue;
         struct parallel parallel = space_first(scan->space, group->group, tail);
-        if (any_redo_fits(scan, &parallel, tail)) return true;
-        if (take_balance(&parallel, group->balance) && any_redo_fits(scan, &parallel, tail))
+        if (any_recompute_fits(scan, &parallel, tail)) return true;
+        if (take_balance(&parallel, group->balance) && any_recompute_fits(scan, &parallel, tail))
             return true;
     }
     return false;
@@ -457,7 +460,7 @@ static double pipeline_bound(struct scan *scan, const struct scan_group *group,
 {
     struct parallel parallel = lightest(scan, group, tail);
     if (parallel.recompute != RECOMPUTE_NONE && parallel.recompute_layers < 0 &&
-        tail->redos[0].layers_low != -1) {
+        tail->recomputes[0].layers_low != -1) {
         parallel.recompute_layers = 0;  // of partial recompute the fewest layers
     }
     double bound_s = composer_bound(scan->composer, &parallel);

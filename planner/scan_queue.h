@@ -5,7 +5,7 @@ enum scan_level {
     LEVEL_FAMILY,  // bound from the graph alone
     LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
     LEVEL_PROBE,   // that of its own is
-    LEVEL_BLOCKS,  // all blocks are, with nothing redone or sharded
+    LEVEL_BLOCKS,  // all blocks are, with nothing recomputed or sharded
 };
 
 struct scan_entry {

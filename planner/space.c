@@ -2,8 +2,8 @@
 
 #include <assert.h>
 
-// Ways to recompute worth trying, what redoes least first. The classes are those whose outputs are
-// large for the work of making them again: norms and activation functions, which are bound by
+// Ways to recompute worth trying, what recomputes least first. The classes are those whose outputs
+// are large for the work of making them again: norms and activation functions, which are bound by
 // memory, the way up from the low rank of latent attention (DeepSeek-V3 report, section 3.2.3), and
 // the attention core. Of each set counts what the model and the stack have.
 enum {

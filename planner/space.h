@@ -27,7 +27,7 @@ struct space_group {
 
 // `layers_low .. layers_high` are the numbers of recomputed layers a stage that stand for one plan
 // each; -1 .. -1 where the choice is all or none.
-struct space_redo {
+struct space_recompute {
     enum recompute recompute;
     unsigned classes;
     int layers_low, layers_high;
@@ -47,8 +47,8 @@ struct space_tail {
     enum schedule_kind schedule;
     int in_flight;
     int zero;
-    const struct space_redo *redos;  // what redoes least stands first
-    int redo_count;
+    const struct space_recompute *recomputes;  // what recomputes least stands first
+    int recompute_count;
     const struct space_move *moves;  // nothing moved stands first, if it is among them
     int move_count;
 };
@@ -66,7 +66,7 @@ struct space_tails {
     double plan_count;
     int zero_least, zero_most;
     unsigned kinds;          // of pipelines, a mask of enum pipeline_kind
-    bool redoes;             // no tail keeps all activations
+    bool recomputes;         // no tail keeps all activations
     bool streams;            // gradients of the single micro-batch pass through rooms of their own
     bool accumulates;        // gradients of the micro-batches are added up whole
     bool moves_states;       // a plan keeps the optimizer's elsewhere
@@ -109,11 +109,12 @@ struct space_graphs {
 };
 struct space *space_make(struct arena *arena, const struct search_request *request,
                          const struct space_graphs *graphs);
-// Ways to recompute (recompute_value) that are worth trying for this model, what redoes least
+// Ways to recompute (recompute_value) that are worth trying for this model, what recomputes least
 // first, as far as the pins leave them.
 struct space_values space_recomputes(const struct search_request *request,
                                      const struct graph *graph);
-// Classes of operators that the model has and the stack can redo: a mask of 1 << enum op_class.
+// Classes of operators that the model has and the stack can recompute: a mask of 1 << enum
+// op_class.
 unsigned space_classes(const struct search_request *request, const struct graph *graph);
 // planner/space_mesh.c: the meshes, with the groups of each.
 void space_add_meshes(struct space *space, const struct space_graphs *graphs);
@@ -123,10 +124,10 @@ void space_drop(struct space *space, enum drop why, const struct err *err);
 // of axes share theirs; they live as long as the space.
 const struct space_tails *space_tails(struct space *space, const struct space_graphs *graphs,
                                       const struct space_group *group);
-// The record of a plan of the space; `layers` is in the range of `redo`.
+// The record of a plan of the space; `layers` is in the range of `recompute`.
 struct parallel space_parallel(const struct space *space, const struct space_group *group,
-                               const struct space_tail *tail, const struct space_redo *redo,
-                               int layers);
+                               const struct space_tail *tail,
+                               const struct space_recompute *recompute, int layers);
 // The same with the first way to recompute.
 struct parallel space_first(const struct space *space, const struct space_group *group,
                             const struct space_tail *tail);

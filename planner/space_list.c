@@ -30,13 +30,13 @@ static void add_plan(struct space_list *list, const struct parallel *parallel)
 static void add_tail(const struct space *space, const struct space_group *group,
                      const struct space_tail *tail, struct space_list *list)
 {
-    for (int r = 0; r < tail->redo_count; r++) {
-        const struct space_redo *redo = &tail->redos[r];
-        for (int layers = redo->layers_low; layers <= redo->layers_high; layers++) {
-            struct parallel parallel = space_parallel(space, group, tail, redo, layers);
+    for (int r = 0; r < tail->recompute_count; r++) {
+        const struct space_recompute *recompute = &tail->recomputes[r];
+        for (int layers = recompute->layers_low; layers <= recompute->layers_high; layers++) {
+            struct parallel parallel = space_parallel(space, group, tail, recompute, layers);
             for (int m = 0; m < tail->move_count; m++) {
                 parallel.offload = space_moved(&tail->moves[m], tail->moves[m].layers_low);
-                if (redo->moves >> m & 1) add_plan(list, &parallel);
+                if (recompute->moves >> m & 1) add_plan(list, &parallel);
             }
         }
     }

@@ -37,8 +37,8 @@ static void add_tail(struct build *build, const struct space_tail *tail)
 }
 
 struct parallel space_parallel(const struct space *space, const struct space_group *group,
-                               const struct space_tail *tail, const struct space_redo *redo,
-                               int layers)
+                               const struct space_tail *tail,
+                               const struct space_recompute *recompute, int layers)
 {
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     const struct pins *pins = &space->request->pins;
@@ -48,8 +48,8 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
     parallel.micro_batch = group->micro_batch;
     parallel.zero = tail->zero;
     parallel.zero_group = tail->zero > 0 ? mesh->zero_group : 0;
-    parallel.recompute = redo->recompute;
-    parallel.recompute_classes = redo->classes;
+    parallel.recompute = recompute->recompute;
+    parallel.recompute_classes = recompute->classes;
     parallel.recompute_layers = layers;
     parallel.schedule = tail->schedule;
     parallel.in_flight = tail->in_flight;
@@ -69,9 +69,10 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
 struct parallel space_first(const struct space *space, const struct space_group *group,
                             const struct space_tail *tail)
 {
-    static const struct space_redo NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
-    const struct space_redo *redo = tail->redo_count > 0 ? &tail->redos[0] : &NONE;
-    return space_parallel(space, group, tail, redo, redo->layers_low);
+    static const struct space_recompute NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
+    const struct space_recompute *recompute =
+        tail->recompute_count > 0 ? &tail->recomputes[0] : &NONE;
+    return space_parallel(space, group, tail, recompute, recompute->layers_low);
 }
 
 // The layers of the fullest stage.
@@ -101,30 +102,30 @@ static int stage_layers_most(const struct build *build, const struct parallel *p
     return most;
 }
 
-// -1 means all layers; a number of them is worth a plan of its own where whole layers are redone. A
-// pinned number is kept as it is.
-static int redo_ranges(const struct search_request *request, struct space_redo redo,
-                       int layers_most, struct space_redo *ranges)
+// -1 means all layers; a number of them is worth a plan of its own where whole layers are
+// recomputed. A pinned number is kept as it is.
+static int recompute_ranges(const struct search_request *request, struct space_recompute recompute,
+                            int layers_most, struct space_recompute *ranges)
 {
     struct int_range pinned = pins_get(&request->pins, CHOICE_RECOMPUTE_LAYERS);
-    bool is_whole = request->stack->recompute_whole >> redo.recompute & 1;
+    bool is_whole = request->stack->recompute_whole >> recompute.recompute & 1;
     if (pinned.set && pinned.low >= 0 && is_whole) return 0;
     if (pinned.set) {
-        if (redo.recompute == RECOMPUTE_NONE && pinned.low > 0) return 0;
-        redo.layers_low = (int)pinned.low;
-        redo.layers_high = (int)(pinned.high < layers_most ? pinned.high : layers_most);
-        if (redo.recompute == RECOMPUTE_NONE) redo.layers_high = redo.layers_low;
-        ranges[0] = redo;
-        return redo.layers_low <= redo.layers_high;
+        if (recompute.recompute == RECOMPUTE_NONE && pinned.low > 0) return 0;
+        recompute.layers_low = (int)pinned.low;
+        recompute.layers_high = (int)(pinned.high < layers_most ? pinned.high : layers_most);
+        if (recompute.recompute == RECOMPUTE_NONE) recompute.layers_high = recompute.layers_low;
+        ranges[0] = recompute;
+        return recompute.layers_low <= recompute.layers_high;
     }
     int count = 0;
-    if (redo.recompute != RECOMPUTE_NONE && layers_most > 1 && !is_whole) {
-        redo.layers_low = 1;
-        redo.layers_high = layers_most - 1;
-        ranges[count++] = redo;
+    if (recompute.recompute != RECOMPUTE_NONE && layers_most > 1 && !is_whole) {
+        recompute.layers_low = 1;
+        recompute.layers_high = layers_most - 1;
+        ranges[count++] = recompute;
     }
-    redo.layers_low = redo.layers_high = -1;
-    ranges[count++] = redo;
+    recompute.layers_low = recompute.layers_high = -1;
+    ranges[count++] = recompute;
     return count;
 }
 
@@ -145,12 +146,12 @@ static bool stack_allows(const struct build *build, const struct parallel *paral
 
 // Those of the moves that the stack has beside this way to recompute.
 static unsigned moves_beside(struct build *build, const struct space_tail *tail,
-                             const struct space_redo *redo)
+                             const struct space_recompute *recompute)
 {
     unsigned mask = 0;
     for (int i = 0; i < tail->move_count; i++) {
         struct parallel parallel =
-            space_parallel(build->space, build->group, tail, redo, redo->layers_low);
+            space_parallel(build->space, build->group, tail, recompute, recompute->layers_low);
         parallel.offload = space_moved(&tail->moves[i], tail->moves[i].layers_high);
         // Beside nothing moved the stack was asked already.
         if (offload_is_none(&parallel.offload) || stack_allows(build, &parallel)) mask |= 1u << i;
@@ -168,42 +169,42 @@ static void add_moves(struct build *build, struct space_tail *tail, int layers_m
 }
 
 // Ways to recompute beside which nothing may be moved as wanted go.
-static int keep_moving(struct build *build, const struct space_tail *tail, struct space_redo *redos,
-                       int count)
+static int keep_moving(struct build *build, const struct space_tail *tail,
+                       struct space_recompute *recomputes, int count)
 {
     int kept = 0;
     for (int i = 0; i < count; i++) {
-        redos[i].moves = moves_beside(build, tail, &redos[i]);
-        if (redos[i].moves) redos[kept++] = redos[i];
+        recomputes[i].moves = moves_beside(build, tail, &recomputes[i]);
+        if (recomputes[i].moves) recomputes[kept++] = recomputes[i];
     }
     return kept;
 }
 
 // The ways to recompute that a tail has on this stack; false when there are none.
-static bool add_redos(struct build *build, struct space_tail tail, int layers_most)
+static bool add_recomputes(struct build *build, struct space_tail tail, int layers_most)
 {
     const struct space *space = build->space;
-    struct space_redo redos[2 * SPACE_VALUE_MAX];
+    struct space_recompute recomputes[2 * SPACE_VALUE_MAX];
     int count = 0;
     add_moves(build, &tail, layers_most);
     for (int i = 0; i < space->recomputes.count; i++) {
-        struct space_redo redo = {.layers_low = -1, .layers_high = -1};
-        redo.recompute = recompute_of_value(space->recomputes.values[i], &redo.classes);
-        struct parallel parallel = space_parallel(space, build->group, &tail, &redo, -1);
+        struct space_recompute recompute = {.layers_low = -1, .layers_high = -1};
+        recompute.recompute = recompute_of_value(space->recomputes.values[i], &recompute.classes);
+        struct parallel parallel = space_parallel(space, build->group, &tail, &recompute, -1);
         if (!stack_allows(build, &parallel)) {
             // A stack that keeps activations elsewhere refuses something else of the tail.
-            bool keeps_all = redo.recompute == RECOMPUTE_NONE;
+            bool keeps_all = recompute.recompute == RECOMPUTE_NONE;
             if (keeps_all && space->request->stack->recompute >> RECOMPUTE_NONE & 1) return false;
             continue;
         }
-        count += redo_ranges(space->request, redo, layers_most, &redos[count]);
+        count += recompute_ranges(space->request, recompute, layers_most, &recomputes[count]);
     }
-    count = keep_moving(build, &tail, redos, count);
+    count = keep_moving(build, &tail, recomputes, count);
     if (count == 0) return false;
-    struct space_redo *kept = ARENA_NEW(build->arena, struct space_redo, count);
-    memcpy(kept, redos, (size_t)count * sizeof *kept);
-    tail.redos = kept;
-    tail.redo_count = count;
+    struct space_recompute *kept = ARENA_NEW(build->arena, struct space_recompute, count);
+    memcpy(kept, recomputes, (size_t)count * sizeof *kept);
+    tail.recomputes = kept;
+    tail.recompute_count = count;
     add_tail(build, &tail);
     return true;
 }
@@ -232,7 +233,7 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
         bool unasked = mesh->zero_group > 0 && !group_pinned &&
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         if (pointless || unasked || (!sharded && taken)) continue;
-        taken |= add_redos(build, tail, layers_most);
+        taken |= add_recomputes(build, tail, layers_most);
     }
 }
 
@@ -361,12 +362,13 @@ static unsigned space_kind(const struct space_tail *tail)
     return tail->vpp > 1 ? PIPELINE_CHUNKED : PIPELINE_FUSED;
 }
 
-static double move_plan_count(const struct space_tail *tail, const struct space_redo *redo)
+static double move_plan_count(const struct space_tail *tail,
+                              const struct space_recompute *recompute)
 {
     double count = 0;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
-        if (redo->moves >> m & 1) count += move->layers_high - move->layers_low + 1;
+        if (recompute->moves >> m & 1) count += move->layers_high - move->layers_low + 1;
     }
     return count;
 }
@@ -382,7 +384,7 @@ static struct space_tails describe(const struct build *build)
                                 .tails = build->items,
                                 .count = build->count,
                                 .zero_least = 3,
-                                .redoes = true,
+                                .recomputes = true,
                                 .hold_ratio = 1};
     for (int i = 0; i < build->count; i++) {
         const struct space_tail *tail = &build->items[i];
@@ -398,11 +400,11 @@ static struct space_tails describe(const struct build *build)
         int cap = tail->in_flight;
         if (cap > 0 && (tails.in_flight_least == 0 || cap < tails.in_flight_least))
             tails.in_flight_least = cap;
-        for (int r = 0; r < tail->redo_count; r++) {
-            const struct space_redo *redo = &tail->redos[r];
-            tails.plan_count +=
-                (redo->layers_high - redo->layers_low + 1) * move_plan_count(tail, redo);
-            tails.redoes &= redo->recompute != RECOMPUTE_NONE;
+        for (int r = 0; r < tail->recompute_count; r++) {
+            const struct space_recompute *recompute = &tail->recomputes[r];
+            tails.plan_count += (recompute->layers_high - recompute->layers_low + 1) *
+                                move_plan_count(tail, recompute);
+            tails.recomputes &= recompute->recompute != RECOMPUTE_NONE;
         }
     }
     return tails;

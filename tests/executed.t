@@ -40,8 +40,8 @@ my %KEYS = (
     workload => {
         seq_len => [{value => 16}], global_batch => [{value => 4}], tokens => [{value => 1e6}],
         precision => [{value => 'fp32'}, {value => 'bf16', %half}, {value => 'fp16', %half},
-            {value => 'fp8', cluster => 'dgx-h100', refused => 'runs no products in it'},
-            {value => 'fp4', cluster => 'dgx-b200', refused => 'runs no products in it'}],
+            {value => 'fp8', cluster => 'dgx-h100', refused => 'runs no GEMMs in it'},
+            {value => 'fp4', cluster => 'dgx-b200', refused => 'runs no GEMMs in it'}],
         optimizer => [(map { {value => $_, '--dp' => 2} } qw(adamw adam sgd)),
             # They keep the direction of a step beside the moments, which nothing plans yet.
             map { {value => $_, '--dp' => 2, more => 'peak_bytes'} } qw(lamb lars)],
@@ -111,7 +111,7 @@ sub differences {
     my ($wrong, $rows, $room) = ('', 0, 0);
     for my $kind (@{ $run->{kinds} }) {
         my ($name, $priced, $moved) = @$kind{qw(kind predicted_bytes measured_bytes)};
-        next if $name =~ /^(send|receive) /;  # tests/test_run_random.c looks at messages
+        next if $name =~ /^(send|receive) /;  # tests/executor/test_run_random.c looks at messages
         next if $name eq 'norm';  # of parameters (LAMB, LARS): priced in seconds alone
         if ($is_ragged && $name =~ /^(ep|etp) /) {
             $rows += $moved;

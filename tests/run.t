@@ -108,13 +108,13 @@ check('--json prints what -o holds', $status == 0 && $out eq text_of("$folder/ag
     for my $backend ('cpu', 'cpu-half') {
         my @ran = meshwright("run $folder/fp8.json --backend $backend --steps 1");
         check("$backend refuses fp8 in one line", $ran[0] == 2 && $ran[2] =~
-              /^meshwright run: --precision fp8: back end $backend runs no products in it\n\z/m
+              /^meshwright run: --precision fp8: back end $backend runs no GEMMs in it\n\z/m
               && $ran[1] eq '' && $ran[2] !~ /computed/, $ran[2]);
     }
     @planned = meshwright("plan $folder/tiny.json dgx-h100 --precision fp8 --seq-len 32",
                           "--global-batch 2 --gpus 1 --stack meshwright-cpu");
     check('and the planner does for its stack', $planned[0] == 2 && $planned[2] =~
-          /: --precision fp8: stack meshwright-cpu runs no products in it$/, $planned[2]);
+          /: --precision fp8: stack meshwright-cpu runs no GEMMs in it$/, $planned[2]);
 }
 
 # R9: what ranks moved is what was priced, and they held what was planned.
@@ -133,7 +133,7 @@ sub keeps_to_the_plan {
     my $wrong = '';
     for my $kind (@{ $run->{kinds} }) {
         my ($priced, $moved) = @$kind{qw(predicted_bytes measured_bytes)};
-        next if $kind->{kind} =~ /^(send|receive) /;  # tests/test_run_random.c looks at messages
+        next if $kind->{kind} =~ /^(send|receive) /;  # tests/executor/test_run_random.c looks at messages
         next if abs($priced - $moved) <= 0.01 * $priced + 16;
         $wrong .= "$kind->{kind}: $moved bytes, priced $priced\n";
     }

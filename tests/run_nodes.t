@@ -2,7 +2,7 @@
 # `meshwright run` on several hosts that are all this machine: groups of processes under mpirun over
 # MPI, with srun's environment, and one process a host whose launchers meet by files and whose ranks
 # exchange over the emulation of NCCL. What they train, what they say when something is not right,
-# and that all end. More faults of processes are those of tests/test_launch_nodes.c.
+# and that all end. More faults of processes are those of tests/executor/test_launch_nodes.c.
 build=$(cd "${BUILD:-build}" && pwd)
 folder=$(mktemp -d)
 # Open MPI leaves memory at its end, which is no fault of ours: the sanitizer does not look for it.

@@ -118,8 +118,8 @@ sub flags_of {
     push @flags, '--schedule', schedule_of($row) if ($row->{pp} // 1) > 1;
     push @flags, '--zero', $row->{zero_stage} if defined $row->{zero_stage};
     push @flags, '--sp', $row->{sp} ? 'on' : 'off' if defined $row->{sp} && ($row->{tp} // 1) > 1;
-    my $redo = lc($row->{recompute} // '');
-    my ($kind) = $redo =~ /of 32/ ? () : $redo =~ /^(full|selective|none)/;
+    my $recompute = lc($row->{recompute} // '');
+    my ($kind) = $recompute =~ /of 32/ ? () : $recompute =~ /^(full|selective|none)/;
     push @flags, '--recompute', $kind if $kind;
     push @flags, '--attention', $row->{flash_attention} ? 'flash' : 'unfused'
         if defined $row->{flash_attention};

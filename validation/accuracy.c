@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const GROUP_NAMES[ACCURACY_GROUP_COUNT] = {
-    [ACCURACY_DENSE] = "dense, 16 bits",        [ACCURACY_NARROW] = "dense, fp8 and fp4",
+    [ACCURACY_DENSE] = "dense, 16 bits",        [ACCURACY_LOW_PRECISION] = "dense, fp8 and fp4",
     [ACCURACY_ALL_DENSE] = "all dense",         [ACCURACY_MIXTURE] = "mixtures of experts",
     [ACCURACY_UNSTATED] = "network not stated", [ACCURACY_ALL] = "all",
 };
@@ -73,8 +73,8 @@ static bool is_of_group(const struct pairs *pairs, const struct row *row, const 
     switch (*(const enum accuracy_group *)context) {
     case ACCURACY_DENSE:
         return row->kind == ROW_KIND_DENSE;
-    case ACCURACY_NARROW:
-        return row->kind == ROW_KIND_DENSE_NARROW;
+    case ACCURACY_LOW_PRECISION:
+        return row->kind == ROW_KIND_DENSE_LOW_PRECISION;
     case ACCURACY_ALL_DENSE:
         return row->kind != ROW_KIND_MIXTURE;
     case ACCURACY_MIXTURE:

@@ -14,9 +14,9 @@ struct accuracy_line {
 };
 
 enum accuracy_group {
-    ACCURACY_DENSE,      // products in 16 bits
-    ACCURACY_NARROW,     // dense, products in fp8 or fp4
-    ACCURACY_ALL_DENSE,  // both
+    ACCURACY_DENSE,          // GEMMs in 16 bits
+    ACCURACY_LOW_PRECISION,  // dense, GEMMs in fp8 or fp4
+    ACCURACY_ALL_DENSE,      // both
     ACCURACY_MIXTURE,
     ACCURACY_UNSTATED,  // network not stated, whatever the kind
     ACCURACY_ALL,

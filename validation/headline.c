@@ -64,8 +64,8 @@ struct headline headline_of(const struct accuracy *accuracy)
     add(&headline, "dense_mape", "MAPE of dense rows", groups[ACCURACY_ALL_DENSE].now.mape);
     add(&headline, "dense_16_bit_mape", "MAPE of dense rows in 16 bits",
         groups[ACCURACY_DENSE].now.mape);
-    add(&headline, "dense_narrow_mape", "MAPE of dense rows in fp8 and fp4",
-        groups[ACCURACY_NARROW].now.mape);
+    add(&headline, "dense_low_precision_mape", "MAPE of dense rows in fp8 and fp4",
+        groups[ACCURACY_LOW_PRECISION].now.mape);
     add(&headline, "dense_p90", "p90 of dense rows", groups[ACCURACY_ALL_DENSE].now.p90);
     add(&headline, "mixture_mape", "MAPE of mixtures of experts",
         groups[ACCURACY_MIXTURE].now.mape);

@@ -49,7 +49,7 @@ static const struct {
 
 const char *row_kind_name(enum row_kind kind)
 {
-    return band_kind(kind == ROW_KIND_MIXTURE, kind == ROW_KIND_DENSE_NARROW);
+    return band_kind(kind == ROW_KIND_MIXTURE, kind == ROW_KIND_DENSE_LOW_PRECISION);
 }
 
 static enum precision precision_of(const char *words)
@@ -127,7 +127,7 @@ static bool read_row(struct arena *arena, const char *path, int line, const char
     row->precision = precision_of(row->facts.precision);
     bool narrow = precision_bytes(row->precision) < 2;
     row->kind = row->facts.model.experts ? ROW_KIND_MIXTURE
-                : narrow                 ? ROW_KIND_DENSE_NARROW
+                : narrow                 ? ROW_KIND_DENSE_LOW_PRECISION
                                          : ROW_KIND_DENSE;
     return true;
 }

@@ -7,8 +7,8 @@
 // that nothing here reads (source, notes, formulas) are kept by the file, not by us.
 
 // How predictions are grouped when errors are reported and bands are made: narrow is fp8 or fp4.
-enum row_kind { ROW_KIND_DENSE, ROW_KIND_DENSE_NARROW, ROW_KIND_MIXTURE, ROW_KIND_COUNT };
-const char *row_kind_name(enum row_kind kind);  // "dense", "dense-narrow", "mixture"
+enum row_kind { ROW_KIND_DENSE, ROW_KIND_DENSE_LOW_PRECISION, ROW_KIND_MIXTURE, ROW_KIND_COUNT };
+const char *row_kind_name(enum row_kind kind);  // "dense", "dense-low-precision", "mixture"
 
 struct row {
     const char *id, *family, *source;
@@ -21,7 +21,7 @@ struct row {
     double peak_bytes;    // measured, 0 = not published
     double flop_per_s_per_gpu;  // published, as the source counts flops; 0 = not published
     struct row_facts facts;
-    enum precision precision;  // of the products, from what the row calls its recipe
+    enum precision precision;  // of the GEMMs, from what the row calls its recipe
     enum row_kind kind;
     struct json_document *document;  // the whole line
     int line;

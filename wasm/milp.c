@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 // memory/milp.c of a page, which has no GLPK. A search asks for an integer program only where what
-// is moved off the devices is searched, which a page never asks for (reports/replan.h).
+// is moved off the devices is searched, which a page never asks for (reports/page/replan.h).
 
 struct milp *milp_new(struct arena *arena, const char *name)
 {

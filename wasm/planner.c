@@ -1,4 +1,4 @@
-#include "reports/replan.h"
+#include "reports/page/replan.h"
 
 #include <stdlib.h>
 

@@ -40,7 +40,7 @@ struct calibrate_request {
     const struct transport *transport;
     struct communicator *communicator;
     int rank, rank_count;
-    const struct program *plan;  // NULL, or a plan whose products and attention are measured as
+    const struct program *plan;  // NULL, or a plan whose GEMMs and attention are measured as
                                  // well, in any case and first, by the side of its precision
     double seconds;              // of the wall; one round of the smallest is measured in any case
     bool is_short;               // the smallest layers and messages only (tests)
@@ -130,7 +130,7 @@ struct calibrate_block *calibrate_blocks(struct arena *arena,
 // many have something to measure.
 int calibrate_plan_blocks(const struct calibrate_request *request,
                           const struct calibrate_side *side, struct calibrate_block *blocks);
-// Of a plan products and attention, else all that computes.
+// Of a plan GEMMs and attention, else all that computes.
 bool calibrate_is_measured(const struct calibrate_block *block, const struct instr *instr);
 // Sets row_count and flop.
 void calibrate_block_count(struct calibrate_block *block);

@@ -2,7 +2,7 @@
 
 #include "executor/engine/held.h"
 
-// The products and the attention of one plan's blocks, as one of its ranks runs them: what lies
+// The GEMMs and the attention of one plan's blocks, as one of its ranks runs them: what lies
 // between them needs other ranks, and is priced well by the memory that it moves.
 
 // Rows of experts and keys that come round a ring are not all there, or not at once.
@@ -132,7 +132,7 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
         int own = is_plan ? instr->outputs[i] : op->outputs[i];
         call.outputs[i] = seen_as(block, arrays, own, op->outputs[i]);
     }
-    kernel_call_know_product(block->program->block, &call);
+    kernel_call_know_gemm(block->program->block, &call);
     // Gradients of micro-batches are added up.
     const struct tensor *result = &block->program->block->tensors[op->outputs[0]];
     bool is_gradient = result->role == TENSOR_PARAMETER_GRADIENT;

@@ -45,7 +45,7 @@ struct communicator {
     void *of_wire;
     const struct backend *backend;
     struct device *device;
-    struct pulse *pulse;
+    struct heartbeat *heartbeat;
     int rank, rank_count;
     const struct transport *host;  // NULL: alone on this host
     struct communicator *inside;

@@ -20,7 +20,7 @@ enum { COMMUNICATOR_VERSION = 5 };
 
 struct communicator;
 struct group;
-struct pulse;
+struct heartbeat;
 
 // Purpose of a group that host_gather and host_sum are for and nothing else: it takes no memory of
 // the device.
@@ -115,8 +115,9 @@ struct communicator_request {
     bool shares_device;
     int block_count;
     const struct communicator_delays *delays;  // `mock`; NULL: everything is there at once
-    const char **note;    // NULL, or where AUTO says why it is not NCCL between GPUs: static
-    struct pulse *pulse;  // NULL: nobody watches; its beat counts the pieces of long exchanges
+    const char **note;  // NULL, or where AUTO says why it is not NCCL between GPUs: static
+    struct heartbeat
+        *heartbeat;  // NULL: nobody watches; its beat counts the pieces of long exchanges
     void (*idle)(void *context);  // called now and then while `host` waits, for what else must go
     void *idle_context;           // on; NULL: nothing
 };

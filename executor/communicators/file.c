@@ -35,7 +35,7 @@ struct communicator {
     const char *folder;
     const struct backend *backend;
     struct device *device;
-    struct pulse *pulse;
+    struct heartbeat *heartbeat;
     int rank, rank_count;
     double meet_s, looked_s;
     struct group *groups;
@@ -95,7 +95,7 @@ static const char *get(struct communicator *communicator, const char *name, int 
                              communicator->folder, communicator->meet_s);
         look_for_abort(communicator);
         // Who waits here stands not still: it has its own limit.
-        if (communicator->pulse) atomic_fetch_add(&communicator->pulse->beat, 1);
+        if (communicator->heartbeat) atomic_fetch_add(&communicator->heartbeat->beat, 1);
         nanosleep(&pause, NULL);
     }
     if (communicator->has_failed) return communicator->text;
@@ -270,7 +270,7 @@ const struct transport *communicator_file(const struct communicator_request *req
         .folder = request->meeting,
         .backend = request->backend,
         .device = request->device,
-        .pulse = request->pulse,
+        .heartbeat = request->heartbeat,
         .rank = request->rank,
         .rank_count = request->rank_count,
         .meet_s = request->meet_s > 0 ? request->meet_s : MEET_S,

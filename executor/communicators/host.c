@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 // Longer rounds wait less often for ranks that do not run at the moment: with more ranks than cores
-// that is worth more than halves that stay in a cache (tests/bench_communicator.c).
+// that is worth more than halves that stay in a cache (tests/bench/bench_communicator.c).
 enum {
     WINDOW_BYTES = 4 << 20,
     MESSAGE_BYTES = 1 << 20,
@@ -226,7 +226,7 @@ const struct transport *communicator_host(const struct communicator_request *req
     *communicator = (struct communicator){
         .backend = request->backend,
         .device = request->device,
-        .pulse = request->pulse,
+        .heartbeat = request->heartbeat,
         .idle = request->idle,
         .idle_context = request->idle_context,
         .rank = request->rank,

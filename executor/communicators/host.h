@@ -96,7 +96,7 @@ struct communicator {
     struct arena arena;
     const struct backend *backend;
     struct device *device;
-    struct pulse *pulse;
+    struct heartbeat *heartbeat;
     void (*idle)(void *context);
     void *idle_context;
     int rank, rank_count, spin_count;

@@ -128,7 +128,7 @@ static int find_piece(const struct communicator *communicator, const struct host
 
 static void count_beat(struct communicator *communicator)
 {
-    if (communicator->pulse) atomic_fetch_add(&communicator->pulse->beat, 1);
+    if (communicator->heartbeat) atomic_fetch_add(&communicator->heartbeat->beat, 1);
 }
 
 static void free_slot(struct link_ends *ends, struct host_slot *slot)

@@ -110,7 +110,7 @@ const char *host_meet_first(struct group *group)
 void host_round_end(struct group *group)
 {
     group->round++;
-    if (group->communicator->pulse) atomic_fetch_add(&group->communicator->pulse->beat, 1);
+    if (group->communicator->heartbeat) atomic_fetch_add(&group->communicator->heartbeat->beat, 1);
 }
 
 void host_end(struct group *group)

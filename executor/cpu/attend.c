@@ -100,17 +100,17 @@ FAST static void add_alibi(int64_t count, REAL slope, int64_t key, REAL *x)
 void attend_scores(const struct attend *a, const struct head *head, const struct tile *tile,
                    REAL *scores, REAL *slopes)
 {
-    cpu_multiply(&(struct cpu_product){.is_b_turned = true,
-                                       .rows = tile->query_count,
-                                       .columns = tile->key_count,
-                                       .inner = a->width,
-                                       .alpha = a->op->scalar,
-                                       .a = head->q + tile->query * a->q_stride,
-                                       .b = head->k + tile->key * a->k_stride,
-                                       .c = scores,
-                                       .a_stride = a->q_stride,
-                                       .b_stride = a->k_stride,
-                                       .c_stride = KEY_BLOCK});
+    cpu_multiply(&(struct cpu_matmul){.is_b_turned = true,
+                                      .rows = tile->query_count,
+                                      .columns = tile->key_count,
+                                      .inner = a->width,
+                                      .alpha = a->op->scalar,
+                                      .a = head->q + tile->query * a->q_stride,
+                                      .b = head->k + tile->key * a->k_stride,
+                                      .c = scores,
+                                      .a_stride = a->q_stride,
+                                      .b_stride = a->k_stride,
+                                      .c_stride = KEY_BLOCK});
     if (a->op->softcap <= 0 && head->slope == 0) return;
     for (int64_t i = 0; i < tile->query_count; i++) {
         REAL *row = scores + i * KEY_BLOCK;

@@ -98,17 +98,17 @@ static void attend_block(const struct attend *a, const struct head *head, struct
         tile.key_count = left < KEY_BLOCK ? left : KEY_BLOCK;
         attend_scores(a, head, &tile, state->scores, NULL);
         weigh(a, head, &tile, state);
-        cpu_multiply(&(struct cpu_product){.rows = tile.query_count,
-                                           .columns = a->value_width,
-                                           .inner = tile.key_count,
-                                           .alpha = 1,
-                                           .beta = 1,
-                                           .a = state->scores,
-                                           .b = head->v + tile.key * a->v_stride,
-                                           .c = state->result,
-                                           .a_stride = KEY_BLOCK,
-                                           .b_stride = a->v_stride,
-                                           .c_stride = a->value_width});
+        cpu_multiply(&(struct cpu_matmul){.rows = tile.query_count,
+                                          .columns = a->value_width,
+                                          .inner = tile.key_count,
+                                          .alpha = 1,
+                                          .beta = 1,
+                                          .a = state->scores,
+                                          .b = head->v + tile.key * a->v_stride,
+                                          .c = state->result,
+                                          .a_stride = KEY_BLOCK,
+                                          .b_stride = a->v_stride,
+                                          .c_stride = a->value_width});
     }
     end(a, head, &tile, state);
 }

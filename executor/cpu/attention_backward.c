@@ -79,35 +79,35 @@ static void values_backward(const struct attend *a, const struct head *head,
 {
     const REAL *d = g->d + head->out + tile->query * a->out_stride;
     REAL *p = g->scores;
-    cpu_multiply(&(struct cpu_product){.is_b_turned = true,
-                                       .rows = tile->query_count,
-                                       .columns = tile->key_count,
-                                       .inner = a->value_width,
-                                       .alpha = 1,
-                                       .a = d,
-                                       .b = head->v + tile->key * a->v_stride,
-                                       .c = g->d_scores,
-                                       .a_stride = a->out_stride,
-                                       .b_stride = a->v_stride,
-                                       .c_stride = KEY_BLOCK});
+    cpu_multiply(&(struct cpu_matmul){.is_b_turned = true,
+                                      .rows = tile->query_count,
+                                      .columns = tile->key_count,
+                                      .inner = a->value_width,
+                                      .alpha = 1,
+                                      .a = d,
+                                      .b = head->v + tile->key * a->v_stride,
+                                      .c = g->d_scores,
+                                      .a_stride = a->out_stride,
+                                      .b_stride = a->v_stride,
+                                      .c_stride = KEY_BLOCK});
     if (a->op->dropout_ratio > 0) {
         p = g->d_scores + QUERY_BLOCK * KEY_BLOCK;
         memcpy(p, g->scores, QUERY_BLOCK * KEY_BLOCK * sizeof(REAL));
         drop(a, head, tile, p);
         drop(a, head, tile, g->d_scores);
     }
-    cpu_multiply(&(struct cpu_product){.is_a_turned = true,
-                                       .rows = tile->key_count,
-                                       .columns = a->value_width,
-                                       .inner = tile->query_count,
-                                       .alpha = 1,
-                                       .beta = 1,
-                                       .a = p,
-                                       .b = d,
-                                       .c = g->d_v + head->value + tile->key * a->v_stride,
-                                       .a_stride = KEY_BLOCK,
-                                       .b_stride = a->out_stride,
-                                       .c_stride = a->v_stride});
+    cpu_multiply(&(struct cpu_matmul){.is_a_turned = true,
+                                      .rows = tile->key_count,
+                                      .columns = a->value_width,
+                                      .inner = tile->query_count,
+                                      .alpha = 1,
+                                      .beta = 1,
+                                      .a = p,
+                                      .b = d,
+                                      .c = g->d_v + head->value + tile->key * a->v_stride,
+                                      .a_stride = KEY_BLOCK,
+                                      .b_stride = a->out_stride,
+                                      .c_stride = a->v_stride});
 }
 
 // d_q += d_scores k, d_k += d_scores^T q.
@@ -115,29 +115,29 @@ static void scores_backward(const struct attend *a, const struct head *head,
                             const struct tile *tile, struct gradients *g)
 {
     int64_t query_at = tile->query * a->q_stride, key_at = tile->key * a->k_stride;
-    cpu_multiply(&(struct cpu_product){.rows = tile->query_count,
-                                       .columns = a->width,
-                                       .inner = tile->key_count,
-                                       .alpha = 1,
-                                       .beta = 1,
-                                       .a = g->d_scores,
-                                       .b = head->k + key_at,
-                                       .c = g->d_q + (head->q - a->q) + query_at,
-                                       .a_stride = KEY_BLOCK,
-                                       .b_stride = a->k_stride,
-                                       .c_stride = a->q_stride});
-    cpu_multiply(&(struct cpu_product){.is_a_turned = true,
-                                       .rows = tile->key_count,
-                                       .columns = a->width,
-                                       .inner = tile->query_count,
-                                       .alpha = 1,
-                                       .beta = 1,
-                                       .a = g->d_scores,
-                                       .b = head->q + query_at,
-                                       .c = g->d_k + head->kv + key_at,
-                                       .a_stride = KEY_BLOCK,
-                                       .b_stride = a->q_stride,
-                                       .c_stride = a->k_stride});
+    cpu_multiply(&(struct cpu_matmul){.rows = tile->query_count,
+                                      .columns = a->width,
+                                      .inner = tile->key_count,
+                                      .alpha = 1,
+                                      .beta = 1,
+                                      .a = g->d_scores,
+                                      .b = head->k + key_at,
+                                      .c = g->d_q + (head->q - a->q) + query_at,
+                                      .a_stride = KEY_BLOCK,
+                                      .b_stride = a->k_stride,
+                                      .c_stride = a->q_stride});
+    cpu_multiply(&(struct cpu_matmul){.is_a_turned = true,
+                                      .rows = tile->key_count,
+                                      .columns = a->width,
+                                      .inner = tile->query_count,
+                                      .alpha = 1,
+                                      .beta = 1,
+                                      .a = g->d_scores,
+                                      .b = head->q + query_at,
+                                      .c = g->d_k + head->kv + key_at,
+                                      .a_stride = KEY_BLOCK,
+                                      .b_stride = a->q_stride,
+                                      .c_stride = a->k_stride});
 }
 
 static void attend_block_backward(const struct attend *a, const struct head *head, struct tile tile,

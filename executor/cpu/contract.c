@@ -24,7 +24,7 @@ bool cpu_reserve_products(void)
     return product == 1;
 }
 
-void cpu_multiply(const struct cpu_product *p)
+void cpu_multiply(const struct cpu_matmul *p)
 {
     BLAS_MULTIPLY(CblasRowMajor, p->is_a_turned ? CblasTrans : CblasNoTrans,
                   p->is_b_turned ? CblasTrans : CblasNoTrans, (int)p->rows, (int)p->columns,
@@ -32,7 +32,7 @@ void cpu_multiply(const struct cpu_product *p)
                   (REAL)p->beta, p->c, (int)p->c_stride);
 }
 
-// A matrix of a product as it lies in memory: turned when it is its columns that are far apart.
+// A matrix of a GEMM as it lies in memory: turned when it is its columns that are far apart.
 struct cpu_matrix {
     REAL *data;
     int64_t rows, columns, row_stride, column_stride;
@@ -89,7 +89,7 @@ static void scatter(const struct cpu_matrix *to, const REAL *from, double beta)
     }
 }
 
-// C is never packed but written by way of scratch; a C whose rows lie far apart is the product of
+// C is never packed but written by way of scratch; a C whose rows lie far apart is the GEMM of
 // the turned matrices in the other order.
 static const char *multiply(struct cpu_device *device, struct cpu_matrix a, struct cpu_matrix b,
                             struct cpu_matrix c, double alpha, double beta)
@@ -101,13 +101,13 @@ static const char *multiply(struct cpu_device *device, struct cpu_matrix a, stru
         a = first;
         c = other;
     }
-    struct cpu_product p = {.rows = c.rows,
-                            .columns = c.columns,
-                            .inner = a.columns,
-                            .alpha = alpha,
-                            .beta = beta,
-                            .c = c.data,
-                            .c_stride = at_least(c.rows == 1 ? 0 : c.row_stride, c.columns)};
+    struct cpu_matmul p = {.rows = c.rows,
+                           .columns = c.columns,
+                           .inner = a.columns,
+                           .alpha = alpha,
+                           .beta = beta,
+                           .c = c.data,
+                           .c_stride = at_least(c.rows == 1 ? 0 : c.row_stride, c.columns)};
     bool is_direct = is_plain(&c);
     if (!is_direct) {
         p.c = cpu_scratch(device, SCRATCH_C, c.rows * c.columns * (int64_t)sizeof(REAL));
@@ -124,7 +124,7 @@ static const char *multiply(struct cpu_device *device, struct cpu_matrix a, stru
     return NULL;
 }
 
-// One product for each step of what is summed in loops: the first writes, the others add.
+// One GEMM for each step of what is summed in loops: the first writes, the others add.
 static const char *sum_products(struct cpu_device *device, const struct kernel_call *call,
                                 const struct einsum *e, struct contraction_place place)
 {

@@ -29,7 +29,7 @@
 
 // Memory that kernels need while they run; grown on demand and kept.
 enum scratch {
-    SCRATCH_A,  // operands and result of a product that are no plain matrices
+    SCRATCH_A,  // operands and result of a GEMM that are no plain matrices
     SCRATCH_B,
     SCRATCH_C,
     SCRATCH_ROWS,  // of the kernel itself
@@ -60,7 +60,7 @@ extern const char CPU_NO_MEMORY[];
 // At least `bytes`, aligned to a cache line; NULL when there is none.
 void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes);
 
-// OpenBLAS takes its buffer with the first product, and tries for ever where there is no room left
+// OpenBLAS takes its buffer with the first GEMM, and tries for ever where there is no room left
 // for it. This takes it before the arrays are there; false where there is none.
 bool cpu_reserve_products(void);
 
@@ -121,7 +121,7 @@ const char *cpu_half_box(struct device *device, enum stream stream, const struct
 
 // C (rows x columns) = alpha * A . B + beta * C, all row-major; `is_a_turned`: A is stored as
 // inner x rows, likewise B as columns x inner.
-struct cpu_product {
+struct cpu_matmul {
     bool is_a_turned, is_b_turned;
     int64_t rows, columns, inner;
     double alpha, beta;
@@ -129,4 +129,4 @@ struct cpu_product {
     REAL *c;
     int64_t a_stride, b_stride, c_stride;  // between rows as stored
 };
-void cpu_multiply(const struct cpu_product *product);
+void cpu_multiply(const struct cpu_matmul *product);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// Attention: cuDNN where it has an engine, else by products and a masked softmax over whole rows of
+// Attention: cuDNN where it has an engine, else by GEMMs and a masked softmax over whole rows of
 // scores, some heads at a time. The second is also what the first is compared with.
 
 struct cuda_attend {
@@ -111,14 +111,14 @@ static struct matrix score_matrix(const struct cuda_attend *a, void *data, int n
 static const char *score(const struct cuda_attend *a, const struct cuda_heads *at, struct matrix x,
                          struct matrix y, int64_t width, double factor, float *scores)
 {
-    struct cuda_product product = {.rows = a->queries,
-                                   .columns = a->keys,
-                                   .inner = width,
-                                   .batch = at->count,
-                                   .alpha = factor,
-                                   .a = x,
-                                   .b = turned(y),
-                                   .c = score_matrix(a, scores, NUMBER_FP32)};
+    struct cuda_matmul product = {.rows = a->queries,
+                                  .columns = a->keys,
+                                  .inner = width,
+                                  .batch = at->count,
+                                  .alpha = factor,
+                                  .a = x,
+                                  .b = turned(y),
+                                  .c = score_matrix(a, scores, NUMBER_FP32)};
     return cuda_multiply(a->run->device, a->run->stream, &product);
 }
 
@@ -180,14 +180,14 @@ static const char *attend_heads(const struct cuda_attend *a, const struct cuda_h
     if (fault) return fault;
     kernel_attend(a->run->on, &args);
     struct matrix out = by_query(a, at, run_output(a->run, 0), a->value_width);
-    struct cuda_product product = {.rows = a->queries,
-                                   .columns = a->value_width,
-                                   .inner = a->keys,
-                                   .batch = at->count,
-                                   .alpha = 1,
-                                   .a = score_matrix(a, args.weights.data, a->number),
-                                   .b = by_key(a, at, a->v, a->value_width),
-                                   .c = out};
+    struct cuda_matmul product = {.rows = a->queries,
+                                  .columns = a->value_width,
+                                  .inner = a->keys,
+                                  .batch = at->count,
+                                  .alpha = 1,
+                                  .a = score_matrix(a, args.weights.data, a->number),
+                                  .b = by_key(a, at, a->v, a->value_width),
+                                  .c = out};
     if (!args.merges) return cuda_multiply(a->run->device, a->run->stream, &product);
     int64_t elements = at->count * a->queries * a->value_width;
     float *fresh = run_scratch(a->run, SCRATCH_RESULT, elements * 4);
@@ -266,15 +266,15 @@ static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads
     for (int64_t head = 0; head < at->count && !fault; head++) {
         struct matrix scores =
             score_matrix(a, reals_at(weights, head * a->queries * a->keys).data, weights.number);
-        struct cuda_product product = {.rows = a->keys,
-                                       .columns = width,
-                                       .inner = a->queries,
-                                       .batch = 1,
-                                       .alpha = 1,
-                                       .beta = 1,
-                                       .a = turned(scores),
-                                       .b = rows,
-                                       .c = by_key(a, at, sum, width)};
+        struct cuda_matmul product = {.rows = a->keys,
+                                      .columns = width,
+                                      .inner = a->queries,
+                                      .batch = 1,
+                                      .alpha = 1,
+                                      .beta = 1,
+                                      .a = turned(scores),
+                                      .b = rows,
+                                      .c = by_key(a, at, sum, width)};
         product.b.reals = reals_at(rows.reals, head * width);
         fault = cuda_multiply(a->run->device, a->run->stream, &product);
     }
@@ -300,15 +300,15 @@ static const char *heads_backward(const struct cuda_attend *a, const struct cuda
     }
     if (fault) return fault;
     kernel_attend_backward(a->run->on, &args);
-    struct cuda_product product = {.rows = a->queries,
-                                   .columns = a->width,
-                                   .inner = a->keys,
-                                   .batch = at->count,
-                                   .alpha = 1,
-                                   .beta = call->merges || call_adds(call, 0) ? 1 : 0,
-                                   .a = score_matrix(a, args.d_weights.data, a->number),
-                                   .b = k,
-                                   .c = by_query(a, at, g->d_q, a->width)};
+    struct cuda_matmul product = {.rows = a->queries,
+                                  .columns = a->width,
+                                  .inner = a->keys,
+                                  .batch = at->count,
+                                  .alpha = 1,
+                                  .beta = call->merges || call_adds(call, 0) ? 1 : 0,
+                                  .a = score_matrix(a, args.d_weights.data, a->number),
+                                  .b = k,
+                                  .c = by_query(a, at, g->d_q, a->width)};
     fault = cuda_multiply(a->run->device, a->run->stream, &product);
     if (!fault) fault = add_keys(a, at, args.weights, d, g->v_sum, a->value_width);
     if (!fault) fault = add_keys(a, at, args.d_weights, q, g->k_sum, a->width);

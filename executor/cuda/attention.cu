@@ -1,6 +1,6 @@
 #include "executor/cuda/device_code.h"
 
-// What stands between the products of attention: masks, softmax, dropout and their gradients, a
+// What stands between the GEMMs of attention: masks, softmax, dropout and their gradients, a
 // block a row of scores.
 
 DEVICE float slope_of_head(const struct attend_args *a, int64_t head)
@@ -9,7 +9,7 @@ DEVICE float slope_of_head(const struct attend_args *a, int64_t head)
     return a->has_alibi ? (float)exp2(exponent) : 0;
 }
 
-// A product of query and key to the score: scaled already, capped, moved by the distance.
+// A GEMM of query and key to the score: scaled already, capped, moved by the distance.
 DEVICE float score_of(const struct attend_args *a, float slope, float x, int64_t key)
 {
     if (a->softcap > 0) x = a->softcap * tanhf(x / a->softcap);

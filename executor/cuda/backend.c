@@ -119,7 +119,8 @@ static void close_device(struct device *device)
 }
 
 // Ranks beyond the devices of a host share them in turn.
-static const char *open_at(int ordinal, enum number compute, bool is_narrow, struct device **device)
+static const char *open_at(int ordinal, enum number compute, bool is_low_precision,
+                           struct device **device)
 {
     int count = 0;
     void *fault_flag = NULL;
@@ -131,7 +132,7 @@ static const char *open_at(int ordinal, enum number compute, bool is_narrow, str
     if (!own) return "no memory left on this host";
     own->ordinal = ordinal % count;
     own->compute = compute;
-    own->is_narrow = is_narrow;
+    own->is_low_precision = is_low_precision;
     for (int s = 0; s < STREAM_COUNT && !fault; s++)
         fault = cuda_fault(cudaStreamCreateWithFlags(&own->streams[s], cudaStreamNonBlocking));
     if (!fault) fault = cuda_fault(cudaHostAlloc(&fault_flag, sizeof(int), cudaHostAllocMapped));
@@ -159,7 +160,7 @@ static const char *open_fp16(int ordinal, struct device **device)
     return open_at(ordinal, NUMBER_FP16, false, device);
 }
 
-// Tensors between the products are of bf16.
+// Tensors between the GEMMs are of bf16.
 static const char *open_fp8(int ordinal, struct device **device)
 {
     return open_at(ordinal, NUMBER_BF16, true, device);
@@ -284,7 +285,7 @@ static const struct backend *at_precision(enum precision precision);
 #define BACKEND_AT(opens, bytes, precision, narrow)                                                \
     {                                                                                              \
         .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
-        .compute = (precision), .is_asynchronous = true, .is_narrow = (narrow),                    \
+        .compute = (precision), .is_asynchronous = true, .is_low_precision = (narrow),             \
         .joins = cuda_joins, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
         .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
         .allocate_host = allocate_host, .release_host = release_host, .copy = copy,                \

@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-// An einsum as products of matrices, the largest of its loops as a batch.
+// An einsum as GEMMs of matrices, the largest of its loops as a batch.
 
 static bool is_plain(const struct matrix *m, int64_t rows, int64_t columns)
 {
@@ -21,7 +21,7 @@ static int64_t at_least(int64_t value, int64_t least)
 }
 
 // Between a dense copy [batch][rows][columns] and the matrix where it lies.
-static struct terms_args copy_of(const struct cuda_product *p, struct matrix to, struct matrix from,
+static struct terms_args copy_of(const struct cuda_matmul *p, struct matrix to, struct matrix from,
                                  int64_t rows, int64_t columns)
 {
     return (struct terms_args){
@@ -42,11 +42,11 @@ static struct matrix dense(void *data, int number, int64_t rows, int64_t columns
 struct multiply {
     struct cuda_device *device;
     enum stream stream;
-    const struct cuda_product *product;
+    const struct cuda_matmul *product;
     int number;  // of both operands
 };
 
-// Whether a product can read it where it lies; as it is stored.
+// Whether a GEMM can read it where it lies; as it is stored.
 static bool is_readable(struct matrix m, int64_t rows, int64_t columns, bool *is_turned,
                         struct matrix *result)
 {
@@ -74,7 +74,7 @@ static bool operand(const struct multiply *by, enum scratch scratch, struct matr
     return true;
 }
 
-static struct cuda_gemm gemm_of(const struct cuda_product *p)
+static struct cuda_gemm gemm_of(const struct cuda_matmul *p)
 {
     return (struct cuda_gemm){.rows = p->rows,
                               .columns = p->columns,
@@ -96,14 +96,14 @@ static void place(struct cuda_gemm *gemm, const struct matrix *a, const struct m
 
 static const char *multiply(const struct multiply *by)
 {
-    const struct cuda_product *p = by->product;
+    const struct cuda_matmul *p = by->product;
     struct cuda_gemm gemm = gemm_of(p);
     struct matrix a, b, c = p->c;
     bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
     bool is_direct = fits && is_plain(&c, p->rows, p->columns);
     bool is_written = p->beta == 0 && c.reals.number == by->number;
     bool is_one = is_direct && p->batch == 1 && (p->epilogue == GEMM_SUM_B || is_written);
-    if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another product";
+    if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another GEMM";
     gemm.epilogue = p->epilogue, gemm.bias = p->bias;
     gemm.aux = p->aux, gemm.aux_stride = p->aux_stride;
     if (!is_direct) {
@@ -126,26 +126,26 @@ static const char *multiply(const struct multiply *by)
     return NULL;
 }
 
-// A C whose rows lie far apart is the product of the turned matrices in the other order.
-static struct cuda_product in_order(const struct cuda_product *p)
+// A C whose rows lie far apart is the GEMM of the turned matrices in the other order.
+static struct cuda_matmul in_order(const struct cuda_matmul *p)
 {
     struct matrix other = turned(p->c);
-    struct cuda_product order = *p;
+    struct cuda_matmul order = *p;
     if (is_plain(&p->c, p->rows, p->columns) || !is_plain(&other, p->columns, p->rows))
         return order;
     order.rows = p->columns, order.columns = p->rows;
     order.a = turned(p->b), order.b = turned(p->a), order.c = other;
-    order.narrow[0] = p->narrow[1], order.narrow[1] = p->narrow[0];
+    order.low_precision[0] = p->low_precision[1], order.low_precision[1] = p->low_precision[0];
     return order;
 }
 
 // Operands of two precisions meet in the wider one.
 const char *cuda_multiply(struct cuda_device *device, enum stream stream,
-                          const struct cuda_product *p)
+                          const struct cuda_matmul *p)
 {
-    struct cuda_product order = in_order(p);
-    if (order.narrow[0] && cuda_can_narrow(&order))
-        return cuda_multiply_narrow(device, stream, &order);
+    struct cuda_matmul order = in_order(p);
+    if (order.low_precision[0] && cuda_can_lower_precision(&order))
+        return cuda_multiply_low_precision(device, stream, &order);
     int a = p->a.reals.number, b = p->b.reals.number;
     struct multiply by = {device, stream, &order, a == b ? a : NUMBER_FP32};
     return multiply(&by);
@@ -165,23 +165,23 @@ static struct axis_of take_batch(struct axes *loops)
 }
 
 // What an operand is cast to; 0: it stays as it is.
-static int narrow_of(const struct run *run, int input)
+static int low_precision_of(const struct run *run, int input)
 {
-    if (!run->device->is_narrow || !run->call->is_linear) return 0;
+    if (!run->device->is_low_precision || !run->call->is_linear) return 0;
     return run->call->gradients >> input & 1 ? NUMBER_E5M2 : NUMBER_E4M3;
 }
 
-static struct cuda_product product_of(const struct run *run, const struct einsum *e,
-                                      struct axis_of batch, struct contraction_place place)
+static struct cuda_matmul product_of(const struct run *run, const struct einsum *e,
+                                     struct axis_of batch, struct contraction_place place)
 {
-    return (struct cuda_product){
+    return (struct cuda_matmul){
         .rows = e->row.size,
         .columns = e->column.size,
         .inner = e->sum.size,
         .batch = batch.size,
         .alpha = run->call->op->scalar,
         .beta = call_adds(run->call, 0) ? 1 : 0,
-        .narrow = {narrow_of(run, 0), narrow_of(run, 1)},
+        .low_precision = {low_precision_of(run, 0), low_precision_of(run, 1)},
         .a = {reals_at(run_input(run, 0), place.a), e->row.a, e->sum.a, batch.a},
         .b = {reals_at(run_input(run, 1), place.b), e->sum.b, e->column.b, batch.b},
         .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
@@ -192,10 +192,10 @@ bool cuda_single_gemm(const struct run *run, struct cuda_gemm *gemm)
     struct einsum e = einsum_of(run->call);
     struct matrix a, b;
     if (e.loops.count > 0 || e.inner_loops.count > 0) return false;
-    struct cuda_product all =
+    struct cuda_matmul all =
         product_of(run, &e, (struct axis_of){1, 0, 0, 0}, (struct contraction_place){0, 0, 0});
-    struct cuda_product p = in_order(&all);
-    bool is_direct = !p.narrow[0] && p.a.reals.number == p.b.reals.number &&
+    struct cuda_matmul p = in_order(&all);
+    bool is_direct = !p.low_precision[0] && p.a.reals.number == p.b.reals.number &&
                      (p.c.reals.number == NUMBER_FP32 || p.c.reals.number == p.a.reals.number) &&
                      is_plain(&p.c, p.rows, p.columns);
     *gemm = gemm_of(&p);
@@ -207,14 +207,14 @@ bool cuda_single_gemm(const struct run *run, struct cuda_gemm *gemm)
     return true;
 }
 
-// One product for each step of what is summed in loops: the first writes, the others add.
+// One GEMM for each step of what is summed in loops: the first writes, the others add.
 static const char *sum_products(const struct run *run, const struct einsum *e, struct axis_of batch,
                                 struct contraction_place place)
 {
     int64_t index[2 * TENSOR_RANK_MAX] = {0};
     bool is_first = true;
     do {
-        struct cuda_product product = product_of(run, e, batch, place);
+        struct cuda_matmul product = product_of(run, e, batch, place);
         if (!is_first) product.beta = 1;
         const char *fault = cuda_multiply(run->device, run->stream, &product);
         if (fault) return fault;
@@ -242,13 +242,13 @@ const char *cuda_contract(const struct run *run)
     return fault;
 }
 
-const char *cuda_contract_to(const struct run *run, const struct cuda_product *end)
+const char *cuda_contract_to(const struct run *run, const struct cuda_matmul *end)
 {
     struct einsum e = einsum_of(run->call);
     int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
     if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
-    if (run->device->is_narrow && run->call->is_linear) return "8 bits have no epilogue";
-    struct cuda_product product = *end;
+    if (run->device->is_low_precision && run->call->is_linear) return "8 bits have no epilogue";
+    struct cuda_matmul product = *end;
     product.rows = e.row.size, product.columns = e.column.size;
     product.inner = e.sum.size, product.batch = 1;
     product.alpha = run->call->op->scalar;

@@ -6,8 +6,8 @@
 #include <cuda_runtime_api.h>
 
 // The CUDA back end: one device, a CUDA stream for each stream of a program. C prepares calls, the
-// kernels are in the .cu files, products go to cuBLASLt (gemm.c) and attention to cuDNN (sdpa.c)
-// or, where that has no engine for it, to products and a masked softmax (attention.c).
+// kernels are in the .cu files, GEMMs go to cuBLASLt (gemm.c) and attention to cuDNN (sdpa.c)
+// or, where that has no engine for it, to GEMMs and a masked softmax (attention.c).
 //
 // Nothing waits for the device but copies from and to the host, sums of squares, the count of
 // experts' rows, and who asks for it. What the device finds wrong meanwhile is said by the next
@@ -15,7 +15,7 @@
 
 // Memory that kernels need while they run; grown on demand and kept. Each stream has its own.
 enum scratch {
-    SCRATCH_A,  // operands and result of a product that are no plain matrices
+    SCRATCH_A,  // operands and result of a GEMM that are no plain matrices
     SCRATCH_B,
     SCRATCH_C,
     SCRATCH_PARTIAL,  // partial sums, moments, lists of tokens
@@ -49,8 +49,8 @@ struct cublasContext;
 // Behind the `struct device` of the table.
 struct cuda_device {
     int ordinal;
-    enum number compute;  // of ELEMENT_COMPUTE
-    bool is_narrow;       // products of layers with their parameters are in 8 bits
+    enum number compute;    // of ELEMENT_COMPUTE
+    bool is_low_precision;  // GEMMs of layers with their parameters are in 8 bits
     cudaStream_t streams[STREAM_COUNT];
     void *scratch[STREAM_COUNT][SCRATCH_COUNT];
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
@@ -61,7 +61,7 @@ struct cuda_device {
     int64_t scratch_age;  // counts when it has not
     int *fault;           // the host's memory, written by kernels
     struct gemm_cache *gemm;
-    struct cublasContext *groups;  // cuBLAS, from the first group of products on
+    struct cublasContext *groups;  // cuBLAS, from the first group of GEMMs on
     unsigned refused_groups;       // group_kind: no need to ask again
     struct sdpa_cache *sdpa;
 };
@@ -91,7 +91,7 @@ struct reals reals_of(const struct cuda_device *device, const struct kernel_arra
 const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output);
 
-// What is done to the result of one product before it is written, see struct cuda_gemm.
+// What is done to the result of one GEMM before it is written, see struct cuda_gemm.
 enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_B };
 
 // C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
@@ -100,22 +100,23 @@ struct matrix {
     struct reals reals;
     int64_t row_stride, column_stride, batch_stride;
 };
-struct cuda_product {
+struct cuda_matmul {
     int64_t rows, columns, inner, batch;
     double alpha, beta;
     struct matrix a, b, c;
-    // Other than GEMM_PLAIN of one product alone, whose C cuBLASLt can write; a fault otherwise.
+    // Other than GEMM_PLAIN of one GEMM alone, whose C cuBLASLt can write; a fault otherwise.
     enum gemm_epilogue epilogue;
     struct reals bias, aux;
     int64_t aux_stride;
-    int narrow[2];  // NUMBER_E4M3 or NUMBER_E5M2: what a and b are cast to where that can be; else
-                    // 0
+    int low_precision[2];  // NUMBER_E4M3 or NUMBER_E5M2: what a and b are cast to where that can
+                           // be; else
+                           // 0
 };
-bool cuda_can_narrow(const struct cuda_product *product);
-const char *cuda_multiply_narrow(struct cuda_device *device, enum stream stream,
-                                 const struct cuda_product *product);
+bool cuda_can_lower_precision(const struct cuda_matmul *product);
+const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,
+                                        const struct cuda_matmul *product);
 const char *cuda_multiply(struct cuda_device *device, enum stream stream,
-                          const struct cuda_product *product);
+                          const struct cuda_matmul *product);
 
 // gemm.c: row-major matrices, `is_turned`: stored as columns x rows. Strides between rows as
 // stored. a and b are of one number; c of that, or fp32. Or a and b are of 8 bits, each with a
@@ -125,7 +126,7 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
 // What is done to the result before it is written, of one matrix with beta 0: a bias by column is
 // added; then the tanh form of GELU taken, with what went into it written to `aux`; or it is
 // multiplied by the derivative of that GELU at `aux`. aux is of c's number, its rows of a multiple
-// of 8 numbers. With GEMM_SUM_B, and any beta, b is summed over inner beside the product: `bias`,
+// of 8 numbers. With GEMM_SUM_B, and any beta, b is summed over inner beside the GEMM: `bias`,
 // of c's number, becomes these sums by column.
 struct cuda_gemm {
     int64_t rows, columns, inner, batch;
@@ -143,7 +144,7 @@ void gemm_close(struct cuda_device *device);
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm);
 int64_t gemm_library_version(void);
 
-// gemm_group.c: products of different sizes in one launch, all of the same numbers, of batch 1 and
+// gemm_group.c: GEMMs of different sizes in one launch, all of the same numbers, of batch 1 and
 // without an epilogue, none of them empty; no C overlaps another. `table`: on the device, the
 // addresses of all a, then of all b, then of all c. Operands of 16 bits begin at multiples of
 // GROUP_ALIGNMENT bytes. `is_refused`: the library has no such thing, and nothing was done.
@@ -181,7 +182,7 @@ struct run {
 };
 const char *cuda_contract(const struct run *run);
 // With an end: its epilogue, and C in place of the call's output.
-const char *cuda_contract_to(const struct run *run, const struct cuda_product *end);
+const char *cuda_contract_to(const struct run *run, const struct cuda_matmul *end);
 const char *cuda_add(const struct run *run);
 const char *cuda_expand(const struct run *run);
 const char *cuda_reduce(const struct run *run);
@@ -204,10 +205,10 @@ const char *cuda_loss(const struct run *run);
 const char *cuda_loss_backward(const struct run *run);
 const char *cuda_route(const struct run *run);
 const char *cuda_route_backward(const struct run *run);
-// The product of a call that is one, and whose arrays cuBLAS can read and write where they lie.
+// The GEMM of a call that is one, and whose arrays cuBLAS can read and write where they lie.
 // False: it is not so.
 bool cuda_single_gemm(const struct run *run, struct cuda_gemm *gemm);
-// Products of experts: is_done false where they have to run one by one.
+// GEMMs of experts: is_done false where they have to run one by one.
 const char *cuda_contract_experts(const struct run *run, bool *is_done);
 // What one expert has of a call.
 const char *cuda_cut_expert(const struct cuda_device *device, const struct kernel_call *call,

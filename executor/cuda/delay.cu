@@ -1,7 +1,7 @@
 #include "executor/cuda/device_code.h"
 
 // Takes time and threads, nothing else. Bound by the clock. A block has so many threads and
-// registers that no large product fits beside it on its multiprocessor.
+// registers that no large GEMM fits beside it on its multiprocessor.
 
 enum { DELAY_THREADS = 1024 };
 

@@ -102,7 +102,7 @@ void kernel_combine(struct CUstream_st *stream, const struct rows_args *args, bo
     LAUNCH(combine, combine_args, blocks_for(args->tokens, 1), THREADS, stream);
 }
 
-// x: gradients of the sums; d: those of the rows; a row's own dot product is its weight's gradient.
+// x: gradients of the sums; d: those of the rows; a row's own dot GEMM is its weight's gradient.
 BLOCK_KERNEL(combine_back, struct rows_args, a)
 {
     int64_t count = a.rows_of ? a.row_count : a.tokens * a.experts;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Products by cuBLASLt: descriptors and the algorithm that its heuristics choose are made once for
+// GEMMs by cuBLASLt: descriptors and the algorithm that its heuristics choose are made once for
 // each kind of call and kept for the run, so that equal calls run equal kernels. Algorithms that
 // add parts of a sum up in an order of their own are left out. A workspace of a fixed size a
 // stream.

@@ -3,7 +3,7 @@
 #include <cublas_v2.h>
 #include <stdlib.h>
 
-// Products in groups by cuBLAS, which is opened when the first is wanted: runs without experts need
+// GEMMs in groups by cuBLAS, which is opened when the first is wanted: runs without experts need
 // none of it. cuBLASLt has no such call. Partial sums are added up in fp32.
 //
 // cuBLAS takes 16 bits in and out, or fp32 in and out, and no others (its documentation of
@@ -34,7 +34,7 @@ static cudaDataType_t type_of(int number)
     return number == NUMBER_FP32 ? CUDA_R_32F : number == NUMBER_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-// Every product a group of its own. C turned = B turned . A turned, as gemm.c has it.
+// Every GEMM a group of its own. C turned = B turned . A turned, as gemm.c has it.
 struct groups {
     cublasOperation_t *a_turned, *b_turned;
     int64_t *rows, *columns, *inner, *a_stride, *b_stride, *c_stride, *sizes;

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-// Products of the experts of a rank in one launch instead of one each: with many experts and few
-// rows each, one product alone leaves most of the device idle. Sizes of the groups change with
+// GEMMs of the experts of a rank in one launch instead of one each: with many experts and few
+// rows each, one GEMM alone leaves most of the device idle. Sizes of the groups change with
 // every choice of experts, and cuBLASLt's heuristics would be asked about each.
 
-// By what a library takes products in groups or refuses them.
+// By what a library takes GEMMs in groups or refuses them.
 static unsigned group_kind(const struct cuda_gemm *gemm)
 {
     enum { NUMBERS = 3 };  // of 16 bits or more
@@ -19,7 +19,7 @@ static bool is_aligned(struct reals x)
     return x.number == NUMBER_FP32 || (uintptr_t)x.data % GROUP_ALIGNMENT == 0;
 }
 
-// The products that there are: none without rows in its result, and of an expert whose sum is over
+// The GEMMs that there are: none without rows in its result, and of an expert whose sum is over
 // no rows nothing but the zeros. False: one of them is not to be had in a group.
 static bool read_products(const struct run *run, struct cuda_gemm *gemms, int *count,
                           const char **fault)

@@ -1,8 +1,8 @@
 #include "executor/contraction.h"
 #include "executor/cuda/cuda.h"
 
-// Products with what follows done before their result is written: a bias, then GELU; or the
-// derivative of GELU behind the gradient's product. And the gradients of a weight and of the bias
+// GEMMs with what follows done before their result is written: a bias, then GELU; or the
+// derivative of GELU behind the gradient's GEMM. And the gradients of a weight and of the bias
 // behind it, in any order, which both sum the same gradient over the tokens: one pass over it the
 // less. cuBLASLt has these as epilogues.
 
@@ -65,7 +65,7 @@ static bool ends(const struct kernel_array *array, const struct kernel_array *en
     return fits;
 }
 
-// Whether `sum` adds the second operand of the product up over what the product sums.
+// Whether `sum` adds the second operand of the GEMM up over what the GEMM sums.
 static bool is_summed_beside(const struct kernel_call *product, const struct kernel_call *sum)
 {
     struct einsum e;
@@ -80,7 +80,7 @@ static bool is_summed_beside(const struct kernel_call *product, const struct ker
     return is_dense && array_elements(bias) == e.column.size;
 }
 
-// The product of a pair of gradients; -1: the two are none.
+// The GEMM of a pair of gradients; -1: the two are none.
 static int weight_of(const struct kernel_call calls[2])
 {
     if (is_summed_beside(&calls[0], &calls[1])) return 0;
@@ -116,7 +116,7 @@ static const char *run_one(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *calls, int count)
 {
     struct einsum e = einsum_of(&calls[0]);
-    struct cuda_product end = {.aux = {NULL, 0}};
+    struct cuda_matmul end = {.aux = {NULL, 0}};
     const struct kernel_call *last = &calls[count - 1];
     struct run run = {device, stream, device->streams[stream], &calls[0]};
     end.c.reals = reals_of(device, &last->outputs[0]);
@@ -143,10 +143,10 @@ static const char *run_pair(struct cuda_device *device, enum stream stream,
     if (call_adds(sum, 0))
         to.data = run_scratch(&run, SCRATCH_SUM, count * number_bytes(to.number));
     if (!to.data) return CUDA_NO_MEMORY;
-    const struct cuda_product end = {.beta = call_adds(product, 0) ? 1 : 0,
-                                     .c.reals = reals_of(device, &product->outputs[0]),
-                                     .epilogue = GEMM_SUM_B,
-                                     .bias = to};
+    const struct cuda_matmul end = {.beta = call_adds(product, 0) ? 1 : 0,
+                                    .c.reals = reals_of(device, &product->outputs[0]),
+                                    .epilogue = GEMM_SUM_B,
+                                    .bias = to};
     const char *fault = cuda_contract_to(&run, &end);
     if (fault || !call_adds(sum, 0)) return fault;
     struct terms_args args = {.rank = 1,

@@ -15,7 +15,7 @@ extern "C" {
 enum { WALK_DIMS = 6, TERM_MAX = 8 };
 
 // The two of 8 bits (Micikevicius et al. 2022, "FP8 formats for deep learning") are for operands of
-// products alone: kernels read and write the others.
+// GEMMs alone: kernels read and write the others.
 enum number { NUMBER_FP32, NUMBER_BF16, NUMBER_FP16, NUMBER_E4M3, NUMBER_E5M2 };
 struct reals {
     void *data;
@@ -265,16 +265,16 @@ struct update_args {
 void kernel_update(struct CUstream_st *stream, const struct update_args *args);
 
 // out[row][column] = x / factor in 8 bits, factor = its largest magnitude over that of the format.
-// `partial`: NARROW_BLOCKS.
-enum { NARROW_BLOCKS = 1024 };
-struct narrow_args {
+// `partial`: LOW_PRECISION_BLOCKS.
+enum { LOW_PRECISION_BLOCKS = 1024 };
+struct low_precision_args {
     int64_t rows, columns, row_stride, column_stride;
     int number;  // NUMBER_E4M3 or NUMBER_E5M2
     struct reals x;
     uint8_t *out;
     float *partial, *factor;
 };
-void kernel_narrow(struct CUstream_st *stream, const struct narrow_args *args);
+void kernel_low_precision(struct CUstream_st *stream, const struct low_precision_args *args);
 
 enum { SQUARE_BLOCKS = 1024 };
 // *sum = the sum; `partial`: room for SQUARE_BLOCKS.

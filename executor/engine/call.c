@@ -53,8 +53,8 @@ uint64_t call_key(const struct engine *engine, int task)
     return random_key_text(key, drawn_by(block->block, op));
 }
 
-// Heads and tables are not of layers: their products stay as wide as their values.
-void kernel_call_know_product(const struct block *block, struct kernel_call *call)
+// Heads and tables are not of layers: their GEMMs stay as wide as their values.
+void kernel_call_know_gemm(const struct block *block, struct kernel_call *call)
 {
     const struct op *op = call->op;
     if (op->kind != OP_CONTRACT || block->role != BLOCK_LAYER) return;
@@ -92,7 +92,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
-    kernel_call_know_product(block->block, call);
+    kernel_call_know_gemm(block->block, call);
     if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
     call->key = call_key(engine, task);
     call->key_at = segments_key_at(engine, task);

@@ -264,27 +264,27 @@ static bool waits(const struct engine *engine, int task)
     return of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_GRADIENT_REDUCE;
 }
 
-static void beat(const struct engine *engine, int task, enum pulse_state state)
+static void beat(const struct engine *engine, int task, enum heartbeat_state state)
 {
-    struct pulse *pulse = engine->request->pulse;
-    if (!pulse) return;
+    struct heartbeat *heartbeat = engine->request->heartbeat;
+    if (!heartbeat) return;
     if (task >= 0) {
         struct arena scratch = {0};
         const char *name = script_task_name(&scratch, engine->script, task);
-        snprintf(pulse->task_name, sizeof pulse->task_name, "%s", name);
+        snprintf(heartbeat->task_name, sizeof heartbeat->task_name, "%s", name);
         arena_free(&scratch);
     }
-    atomic_store(&pulse->step, engine->step + 1);
-    atomic_store(&pulse->task, task);
-    atomic_store(&pulse->state, (int)state);
-    atomic_fetch_add(&pulse->beat, 1);
+    atomic_store(&heartbeat->step, engine->step + 1);
+    atomic_store(&heartbeat->task, task);
+    atomic_store(&heartbeat->state, (int)state);
+    atomic_fetch_add(&heartbeat->beat, 1);
 }
 
 static bool run_tasks(struct engine *engine)
 {
     for (int t = 0, count; t < engine->script->task_count; t += count) {
         struct arena_mark mark = arena_mark(engine->scratch);
-        beat(engine, t, waits(engine, t) ? PULSE_WAITING : PULSE_WORKING);
+        beat(engine, t, waits(engine, t) ? HEARTBEAT_WAITING : HEARTBEAT_WORKING);
         count = segments_run(engine, t);
         if (count < 0) return false;
         if (count > 0) continue;
@@ -414,7 +414,8 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
         done = find_peak(&engine, result) && measure_finish(&engine, result);
     }
     if (done && request->options->dump_path) done = dump_write(&engine);
-    if (request->pulse) atomic_store(&request->pulse->state, done ? PULSE_DONE : PULSE_FAILED);
+    if (request->heartbeat)
+        atomic_store(&request->heartbeat->state, done ? HEARTBEAT_DONE : HEARTBEAT_FAILED);
     close_engine(&engine);
     arena_free(&scratch);
     return done;

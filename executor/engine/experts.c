@@ -8,8 +8,8 @@
 // Ragged tensors: the rows of experts. When tokens are dispatched, the ranks that share experts
 // tell each other which of their tokens chose which, and from then on every rank knows what rows
 // any of them holds under any layout (executor/engine/expert_rows.h). The choices of a micro-batch
-// at a position live from its dispatch to the last task that touches its rows; what is redone finds
-// them there.
+// at a position live from its dispatch to the last task that touches its rows; what is recomputed
+// finds them there.
 //
 // The lowered program gathers the counts of rows; here the choices themselves are gathered in its
 // place, one bit for a token and an expert, since the order by token wants them.

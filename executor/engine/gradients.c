@@ -1,6 +1,6 @@
 #include "executor/engine/engine.h"
 
-// Gradients before a step. Products add to them, but the first to touch one writes it where it
+// Gradients before a step. GEMMs add to them, but the first to touch one writes it where it
 // covers all of it; only the others are cleared, which for large models is a pass over memory the
 // less, and one less where it is added.
 

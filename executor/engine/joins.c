@@ -1,6 +1,6 @@
 #include "executor/engine/engine.h"
 
-// Operators in a row that the back end runs as one: a product, its bias and its activation; or the
+// Operators in a row that the back end runs as one: a GEMM, its bias and its activation; or the
 // gradients of a weight and a bias. What only the next of them reads is then written nowhere. They
 // run where the first of them stood, so that what the later ones write must not take the place of
 // what the first ones read, which is dead by then otherwise.
@@ -13,7 +13,7 @@ static const struct instr *instr_of(const struct engine *engine, int task)
     return &engine_block(engine, of)->instrs[of->instr];
 }
 
-static bool is_border(const struct block_program *block, int buffer)
+static bool is_boundary(const struct block_program *block, int buffer)
 {
     for (int i = 0; i < 2; i++) {
         if (block->outputs[i] == buffer || block->input_gradients[i] == buffer) return true;
@@ -26,7 +26,7 @@ static bool is_read_once(const struct engine *engine, int task)
 {
     const struct block_program *block = engine_block(engine, &engine->script->tasks[task]);
     int buffer = instr_of(engine, task)->outputs[0], readers = 0;
-    if (is_border(block, buffer)) return false;
+    if (is_boundary(block, buffer)) return false;
     for (int i = 0; i < block->instr_count; i++) {
         for (int k = 0; k < block->instrs[i].input_count; k++)
             readers += block->instrs[i].inputs[k] == buffer;

@@ -86,14 +86,15 @@ static void pause_poll(void)
     nanosleep(&pause, NULL);
 }
 
-void launch_end(const struct launch_started *started, struct pulse_page *page)
+void launch_end(const struct launch_started *started, struct heartbeat_page *page)
 {
     // The guards see this and end well, and mpirun has nothing to say about it.
-    pulse_page_end_job(page);
+    heartbeat_page_end_job(page);
     for (int i = 0; i < started->child_count; i++) {
-        const struct pulse *pulse = pulse_of(page, started->first_rank + i);
-        int pid = atomic_load(&pulse->pid);
-        if (pid > 1 && !atomic_load(&pulse->has_ended) && descends_from_us(pid)) kill(pid, SIGKILL);
+        const struct heartbeat *heartbeat = heartbeat_of(page, started->first_rank + i);
+        int pid = atomic_load(&heartbeat->pid);
+        if (pid > 1 && !atomic_load(&heartbeat->has_ended) && descends_from_us(pid))
+            kill(pid, SIGKILL);
     }
     if (started->mpirun <= 0 && started->group > 0) kill(-started->group, SIGKILL);
     for (int i = 0; started->mpirun > 0 && i < MPIRUN_POLLS && reap(); i++)

@@ -15,7 +15,7 @@
 static const double LATER_S = 3, MOMENT_S = 0.1, STOPPED_S = 10;
 
 struct guard {
-    struct pulse_page *page;
+    struct heartbeat_page *page;
     int rank;
     pid_t child, parent;
     bool is_foreign;  // nobody of ours watches the job
@@ -25,18 +25,19 @@ struct guard {
     double stopped_s;  // when the rank was first seen to be stopped; 0: it is not
 };
 
-static void begin_rank(struct pulse_page *page, int rank)
+static void begin_rank(struct heartbeat_page *page, int rank)
 {
-    atomic_store(&pulse_of(page, rank)->pid, (int)getpid());
-    atomic_fetch_add(&pulse_of(page, rank)->beat, 1);
+    atomic_store(&heartbeat_of(page, rank)->pid, (int)getpid());
+    atomic_fetch_add(&heartbeat_of(page, rank)->beat, 1);
 }
 
-void launch_tell(struct pulse_page *page, int rank, enum launch_standing standing, struct err *err)
+void launch_tell(struct heartbeat_page *page, int rank, enum launch_standing standing,
+                 struct err *err)
 {
-    struct pulse *pulse = pulse_of(page, rank);
-    atomic_store(&pulse->fail_standing, (int)standing);
-    atomic_store(&pulse->fail_kind, (int)err->kind);
-    pulse_fail(page, rank, err->text);
+    struct heartbeat *heartbeat = heartbeat_of(page, rank);
+    atomic_store(&heartbeat->fail_standing, (int)standing);
+    atomic_store(&heartbeat->fail_kind, (int)err->kind);
+    heartbeat_fail(page, rank, err->text);
     *err = (struct err){0};
 }
 
@@ -44,7 +45,7 @@ static void look_for_signals(struct guard *guard, double wait_s, const sigset_t 
 {
     struct timespec pause = {(time_t)wait_s, (long)((wait_s - (double)(time_t)wait_s) * 1e9)};
     int signal = sigtimedwait(signals, NULL, &pause);
-    guard->is_told |= pulse_page_is_ending(guard->page) || getppid() != guard->parent ||
+    guard->is_told |= heartbeat_page_is_ending(guard->page) || getppid() != guard->parent ||
                       (signal > 0 && signal != SIGCHLD);
 }
 
@@ -53,15 +54,15 @@ static void look_for_signals(struct guard *guard, double wait_s, const sigset_t 
 static void watch_rank(struct guard *guard, const sigset_t *signals)
 {
     struct rusage used;
-    struct pulse *pulse = pulse_of(guard->page, guard->rank);
+    struct heartbeat *heartbeat = heartbeat_of(guard->page, guard->rank);
     int64_t kills_before = launch_memory_kills();
     while (!guard->has_ended) {
         look_for_signals(guard, 0.05, signals);
         if (wait4(guard->child, &guard->status, WNOHANG, &used) == guard->child) {
             guard->has_ended = true;
             if (!guard->is_told)
-                launch_memory_note_end(pulse, guard->rank, guard->status, &used, kills_before);
-            pulse_end(guard->page, guard->rank, guard->status, guard->is_told);
+                launch_memory_note_end(heartbeat, guard->rank, guard->status, &used, kills_before);
+            heartbeat_end(guard->page, guard->rank, guard->status, guard->is_told);
             return;
         }
         if (guard->is_told) kill(guard->child, SIGKILL);
@@ -76,7 +77,7 @@ static void watch_rank(struct guard *guard, const sigset_t *signals)
 // happened.
 static int stay(struct guard *guard, const sigset_t *signals)
 {
-    bool is_well = !atomic_load(&pulse_of(guard->page, guard->rank)->end_event);
+    bool is_well = !atomic_load(&heartbeat_of(guard->page, guard->rank)->end_event);
     while (!guard->is_told && !is_well)
         look_for_signals(guard, 0.05, signals);
     return 0;
@@ -85,8 +86,9 @@ static int stay(struct guard *guard, const sigset_t *signals)
 // Of a rank that has said itself what was wrong.
 static int speak_of_failure(struct guard *guard, const sigset_t *signals, struct err *err)
 {
-    struct pulse *pulse = pulse_of(guard->page, guard->rank);
-    int standing = atomic_load(&pulse->fail_standing), kind = atomic_load(&pulse->fail_kind);
+    struct heartbeat *heartbeat = heartbeat_of(guard->page, guard->rank);
+    int standing = atomic_load(&heartbeat->fail_standing),
+        kind = atomic_load(&heartbeat->fail_kind);
     // Whoever started the ranks hears of one end, not of all at once: mpirun of Open MPI 4.1.4 may
     // crash of that.
     bool waits = standing == LAUNCH_TOLD || (standing == LAUNCH_ALONE && guard->rank > 0);
@@ -94,29 +96,29 @@ static int speak_of_failure(struct guard *guard, const sigset_t *signals, struct
     if (standing == LAUNCH_TOLD) return ERR_SYSTEM;
     if (standing == LAUNCH_ALONE && guard->is_told) return ERR_SYSTEM;
     if (kind == ERR_USAGE || kind == ERR_INPUT)
-        err_set(err, (enum err_kind)kind, "%s", pulse->reason);
+        err_set(err, (enum err_kind)kind, "%s", heartbeat->reason);
     else
-        launch_watch_report(pulse, guard->rank, false, err);
+        launch_watch_report(heartbeat, guard->rank, false, err);
     return (int)err->kind;
 }
 
 // A line of the rank, unless somebody else has the better one.
 static int speak(struct guard *guard, const sigset_t *signals, struct err *err)
 {
-    struct pulse *pulse = pulse_of(guard->page, guard->rank);
+    struct heartbeat *heartbeat = heartbeat_of(guard->page, guard->rank);
     if (!guard->has_ended) {
         kill(guard->child, SIGKILL);
-        launch_watch_report_stopped(pulse, guard->rank, STOPPED_S, err);
+        launch_watch_report_stopped(heartbeat, guard->rank, STOPPED_S, err);
         return ERR_SYSTEM;
     }
-    if (atomic_load(&pulse->fail_event)) return speak_of_failure(guard, signals, err);
-    if (!guard->is_told && !atomic_load(&pulse->end_event)) return WEXITSTATUS(guard->status);
+    if (atomic_load(&heartbeat->fail_event)) return speak_of_failure(guard, signals, err);
+    if (!guard->is_told && !atomic_load(&heartbeat->end_event)) return WEXITSTATUS(guard->status);
     if (!guard->is_told) look_for_signals(guard, MOMENT_S, signals);
-    if (!guard->is_told) launch_watch_report(pulse, guard->rank, true, err);
+    if (!guard->is_told) launch_watch_report(heartbeat, guard->rank, true, err);
     return ERR_SYSTEM;
 }
 
-static bool split(const struct launch_place *place, struct pulse_page *page, int *exit_code,
+static bool split(const struct launch_place *place, struct heartbeat_page *page, int *exit_code,
                   struct err *err)
 {
     sigset_t signals, before;
@@ -139,18 +141,18 @@ static bool split(const struct launch_place *place, struct pulse_page *page, int
         return err_set(err, ERR_SYSTEM, "rank %d cannot start: %s", place->rank, strerror(errno));
     watch_rank(&guard, &signals);
     *exit_code = guard.is_foreign ? speak(&guard, &signals, err) : stay(&guard, &signals);
-    pulse_page_close(page);
+    heartbeat_page_close(page);
     return false;
 }
 
-bool launch_enter(const struct launch_place *place, struct pulse_page **page, int *exit_code,
+bool launch_enter(const struct launch_place *place, struct heartbeat_page **page, int *exit_code,
                   struct err *err)
 {
     *page = NULL;
     *exit_code = ERR_SYSTEM;
     if (!place->is_launched) return true;
-    *page = place->memory_name ? pulse_page_open(place->memory_name, place->rank_count, err)
-                               : pulse_page_create(place->rank_count, err);
+    *page = place->memory_name ? heartbeat_page_open(place->memory_name, place->rank_count, err)
+                               : heartbeat_page_create(place->rank_count, err);
     if (!*page) return false;
     if (!place->is_spawned) return split(place, *page, exit_code, err);
     begin_rank(*page, place->rank);

@@ -15,7 +15,7 @@ struct job {
     const struct launch_request *request;
     struct launch_started started;
     struct launch_watch watch;
-    struct pulse_page *page;
+    struct heartbeat_page *page;
     struct launch_nodes nodes;  // where there are several
     bool mpirun_has_ended;
     int mpirun_status;
@@ -44,9 +44,9 @@ static void note_ends(struct job *job)
         for (int i = 0; i < job->started.child_count; i++) {
             if (pid != job->started.children[i]) continue;
             int rank = job->started.first_rank + i;
-            launch_memory_note_end(pulse_of(job->page, rank), rank, status, &used,
+            launch_memory_note_end(heartbeat_of(job->page, rank), rank, status, &used,
                                    job->kills_before);
-            pulse_end(job->page, rank, status, false);
+            heartbeat_end(job->page, rank, status, false);
         }
         // The other nodes are to hear of it soon.
         job->nodes.looked_s = 0;
@@ -63,7 +63,7 @@ static bool report_mpirun(int status, struct err *err)
 
 static int exit_code_of_rank_0(const struct job *job)
 {
-    return WEXITSTATUS(atomic_load(&pulse_of(job->page, 0)->end_status));
+    return WEXITSTATUS(atomic_load(&heartbeat_of(job->page, 0)->end_status));
 }
 
 // One look; *is_over when all has ended well.
@@ -104,12 +104,12 @@ static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *be
                     int *exit_code, struct err *err)
 {
     const struct launch_request *request = job->request;
-    job->page = pulse_page_create(request->rank_count, err);
+    job->page = heartbeat_page_create(request->rank_count, err);
     if (!job->page) return false;
     const struct rendezvous *met = request->rendezvous ? &job->nodes.met : NULL;
     bool is_well =
         (!met || launch_nodes_open(&job->nodes, request, err)) &&
-        launch_start(request, met, pulse_page_name(job->page), before, &job->started, err) &&
+        launch_start(request, met, heartbeat_page_name(job->page), before, &job->started, err) &&
         watch_job(job, signals, err);
     if (is_well) *exit_code = met ? job->nodes.exit_code : exit_code_of_rank_0(job);
     // The others hear of it before this node's ranks end, or they would miss those.
@@ -117,7 +117,7 @@ static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *be
     launch_end(&job->started, job->page);
     free(job->started.children);
     if (met) launch_nodes_close(&job->nodes);
-    pulse_page_close(job->page);
+    heartbeat_page_close(job->page);
     return is_well;
 }
 

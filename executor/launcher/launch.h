@@ -13,54 +13,62 @@
 struct launch_place {
     bool is_launched;  // one of several ranks: ours, mpirun's (OMPI_COMM_WORLD_*, PMI_*), srun's
     int rank, rank_count;
-    const char *memory_name;  // shared with our launcher: the pulses, and for the transport `host`
-                              // (all ranks are on this host); NULL under a foreign launcher
-    bool is_spawned;          // a child of our launcher, with no mpirun between
-    int local_rank;           // among those of its host; `rank` where nobody says
-    const char *meeting;      // folder of the ranks of several nodes, whose launchers have met
-                              // there; NULL else
+    const char *memory_name;  // shared with our launcher: the heartbeats, and for the transport
+                              // `host` (all ranks are on this host); NULL under a foreign launcher
+    bool is_spawned;      // a child of our launcher, with no mpirun between
+    int local_rank;       // among those of its host; `rank` where nobody says
+    const char *meeting;  // folder of the ranks of several nodes, whose launchers have met
+                          // there; NULL else
 };
 struct launch_place launch_place_find(void);
 
 // The page that ranks of one host and their launcher share: what each does now, so that whoever
 // ends the job can say who was stuck and where. Written without locks by its rank alone. Whoever
 // starts for long, or has long tasks, lets the beat count on in between.
-enum pulse_state { PULSE_STARTING, PULSE_WORKING, PULSE_WAITING, PULSE_DONE, PULSE_FAILED };
-struct pulse {
+enum heartbeat_state {
+    HEARTBEAT_STARTING,
+    HEARTBEAT_WORKING,
+    HEARTBEAT_WAITING,
+    HEARTBEAT_DONE,
+    HEARTBEAT_FAILED
+};
+struct heartbeat {
     _Atomic int64_t beat;  // counts up with every task begun or ended
-    _Atomic int state;     // enum pulse_state
+    _Atomic int state;     // enum heartbeat_state
     _Atomic int pid, step, task;
     char task_name[96];
-    char reason[512];                      // PULSE_FAILED: what it said
+    char reason[512];                      // HEARTBEAT_FAILED: what it said
     _Atomic int fail_kind, fail_standing;  // enum err_kind, launch_standing
     // Events are numbered over all ranks, so that the first is known: the rank failed (says so
     // itself), or its process ended otherwise than well (says who waited for it).
     _Atomic int fail_event, end_event;
     _Atomic int has_ended, end_status;  // as waitpid gives it
 };
-struct pulse_page;
-MUST_CHECK struct pulse_page *pulse_page_create(int rank_count, struct err *err);
-MUST_CHECK struct pulse_page *pulse_page_open(const char *name, int rank_count, struct err *err);
-const char *pulse_page_name(const struct pulse_page *page);  // of one that was created
-struct pulse *pulse_of(struct pulse_page *page, int rank);
-void pulse_page_close(struct pulse_page *page);  // opened or created; NULL is fine
+struct heartbeat_page;
+MUST_CHECK struct heartbeat_page *heartbeat_page_create(int rank_count, struct err *err);
+MUST_CHECK struct heartbeat_page *heartbeat_page_open(const char *name, int rank_count,
+                                                      struct err *err);
+const char *heartbeat_page_name(const struct heartbeat_page *page);  // of one that was created
+struct heartbeat *heartbeat_of(struct heartbeat_page *page, int rank);
+void heartbeat_page_close(struct heartbeat_page *page);  // opened or created; NULL is fine
 // Marks the rank as failed for this reason. The launcher reports the first that does, and ends the
 // job: a rank that has said it may end without a word of its own.
-void pulse_fail(struct pulse_page *page, int rank, const char *reason);
+void heartbeat_fail(struct heartbeat_page *page, int rank, const char *reason);
 // What a rank says of its failure, before it aborts anything: its launcher or guard says it once,
 // and `err` is cleared. Where ranks have not met yet (ALONE) all may have found the same; one that
 // was TOLD ends because of another, which says why.
 enum launch_standing { LAUNCH_ALONE, LAUNCH_FIRST, LAUNCH_TOLD };
-void launch_tell(struct pulse_page *page, int rank, enum launch_standing standing, struct err *err);
+void launch_tell(struct heartbeat_page *page, int rank, enum launch_standing standing,
+                 struct err *err);
 // A rank's fault that was want of memory is put as that: "rank 1 ran out of memory (0.4 GiB
 // allocated of 0.5 GiB, its limit of address space) in step 1, at starting". With rank -1 only one
 // that says itself which rank it is of.
 void launch_memory_explain(int rank, struct err *err);
 // Notes how the rank's process ended; `was_told` when whoever waited for it had ended it.
-void pulse_end(struct pulse_page *page, int rank, int status, bool was_told);
+void heartbeat_end(struct heartbeat_page *page, int rank, int status, bool was_told);
 // The launcher has begun to end the job.
-void pulse_page_end_job(struct pulse_page *page);
-bool pulse_page_is_ending(const struct pulse_page *page);
+void heartbeat_page_end_job(struct heartbeat_page *page);
+bool heartbeat_page_is_ending(const struct heartbeat_page *page);
 
 // A rank calls this first, before it has threads or output of its own. Under our launcher it opens
 // the page; under mpirun and srun the process splits: the child goes on as the rank, the parent
@@ -68,7 +76,7 @@ bool pulse_page_is_ending(const struct pulse_page *page);
 // the job, the parent is a guard: it says in `err` that its rank died, was stopped or failed, and
 // whoever started all ends the others. False when this process is to return *exit_code: the parent,
 // at the end, or one that failed (`err` is set). *page is NULL for one rank alone.
-MUST_CHECK bool launch_enter(const struct launch_place *place, struct pulse_page **page,
+MUST_CHECK bool launch_enter(const struct launch_place *place, struct heartbeat_page **page,
                              int *exit_code, struct err *err);
 
 struct rendezvous_request;
@@ -87,7 +95,7 @@ struct launch_request {
 };
 bool launch_finds_mpirun(void);
 // Runs the job and returns its exit code, on every node: that of rank 0 when all end well
-// (PULSE_DONE). When a
+// (HEARTBEAT_DONE). When a
 // rank dies, says no more, or fails: ends every process of the job within 30 s, and sets ERR_SYSTEM
 // with one line: rank, operator and step ("rank 3 was killed (signal 9) in step 7, at B2.0 1
 // attn.out"). Ends the job likewise on SIGINT, SIGTERM and SIGHUP. The job dies with this process

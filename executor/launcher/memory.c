@@ -158,12 +158,13 @@ bool launch_memory_is_full(pid_t pid, int rank, char *text, size_t bytes)
     return true;
 }
 
-void launch_memory_note_end(struct pulse *pulse, int rank, int status, const struct rusage *used,
-                            int64_t kills_before)
+void launch_memory_note_end(struct heartbeat *heartbeat, int rank, int status,
+                            const struct rusage *used, int64_t kills_before)
 {
-    // Its pulse says how far it came: only a rank that was at work asks for memory.
-    int state = atomic_load(&pulse->state);
-    bool is_silent = state != PULSE_FAILED && state != PULSE_DONE && atomic_load(&pulse->pid) > 0;
+    // Its heartbeat says how far it came: only a rank that was at work asks for memory.
+    int state = atomic_load(&heartbeat->state);
+    bool is_silent =
+        state != HEARTBEAT_FAILED && state != HEARTBEAT_DONE && atomic_load(&heartbeat->pid) > 0;
     // core/arena.c ends a process so that finds no memory.
     bool gave_up = is_silent && WIFEXITED(status) && WEXITSTATUS(status) == ERR_SYSTEM;
     bool was_killed =
@@ -173,5 +174,5 @@ void launch_memory_note_end(struct pulse *pulse, int rank, int status, const str
     struct memory_state state_then = state_of(getpid());  // children have our limits
     state_then.held_bytes = (int64_t)used->ru_maxrss * 1024;
     describe(&state_then, held, sizeof held);
-    snprintf(pulse->reason, sizeof pulse->reason, "rank %d%s%s", rank, RAN_OUT, held);
+    snprintf(heartbeat->reason, sizeof heartbeat->reason, "rank %d%s%s", rank, RAN_OUT, held);
 }

@@ -35,7 +35,7 @@ char *launch_mpirun_path(void);
 
 // How long each rank here has stood still.
 struct launch_watch {
-    struct pulse_page *page;
+    struct heartbeat_page *page;
     int first_rank, rank_count;
     double stuck_s;
     double wait_s;    // the same where all ranks here wait, which may be for those of other nodes
@@ -45,19 +45,20 @@ struct launch_watch {
     double *still_s;
 };
 void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
-                        const struct launch_started *started, struct pulse_page *page,
+                        const struct launch_started *started, struct heartbeat_page *page,
                         double now_s);
 void launch_watch_free(struct launch_watch *watch);
 // False, and the line in `err`, when a rank has died, failed or is stuck.
 bool launch_watch_look(struct launch_watch *watch, double now_s, struct err *err);
 bool launch_watch_all_ended(struct launch_watch *watch);
-bool launch_watch_is_stopped(const struct pulse *pulse);
+bool launch_watch_is_stopped(const struct heartbeat *heartbeat);
 // The line of a rank whose process ended otherwise than well, or that failed; always false.
-bool launch_watch_report(struct pulse *pulse, int rank, bool is_end, struct err *err);
-bool launch_watch_report_stopped(struct pulse *pulse, int rank, double still_s, struct err *err);
+bool launch_watch_report(struct heartbeat *heartbeat, int rank, bool is_end, struct err *err);
+bool launch_watch_report_stopped(struct heartbeat *heartbeat, int rank, double still_s,
+                                 struct err *err);
 
 // Ends all processes of the job here: the ranks, then what else descends from this process.
-void launch_end(const struct launch_started *started, struct pulse_page *page);
+void launch_end(const struct launch_started *started, struct heartbeat_page *page);
 // State letter of a process (proc(5)), '\0' when it is gone.
 char launch_process_state(pid_t pid);
 // Of the processor that it has used; 0 when it is gone.
@@ -67,10 +68,10 @@ int64_t launch_process_ticks(pid_t pid);
 int64_t launch_memory_kills(void);
 // Whether a reason is one of those below.
 bool launch_memory_is_told(const char *reason);
-// Before pulse_end: where memory was why the rank's process ended, the pulse's reason says so.
-// `kills_before`: launch_memory_kills when the job began.
-void launch_memory_note_end(struct pulse *pulse, int rank, int status, const struct rusage *used,
-                            int64_t kills_before);
+// Before heartbeat_end: where memory was why the rank's process ended, the heartbeat's reason says
+// so. `kills_before`: launch_memory_kills when the job began.
+void launch_memory_note_end(struct heartbeat *heartbeat, int rank, int status,
+                            const struct rusage *used, int64_t kills_before);
 // Whether a process that stands still has hardly anything left to allocate, and the words for it.
 bool launch_memory_is_full(pid_t pid, int rank, char *text, size_t bytes);
 

@@ -15,8 +15,8 @@ struct shared_memory {
     char name[SHARED_NAME_BYTES];  // for other processes, while this one lives and has it open
 };
 
-// Regions of the file: the pulses of the ranks, then what the transport `host` needs.
-enum { SHARED_PULSES = 0, SHARED_TRANSPORT = 16 << 20 };
+// Regions of the file: the heartbeats of the ranks, then what the transport `host` needs.
+enum { SHARED_HEARTBEATS = 0, SHARED_TRANSPORT = 16 << 20 };
 
 MUST_CHECK bool shared_memory_create(struct shared_memory *memory, struct err *err);
 void shared_memory_close(struct shared_memory *memory);  // mappings stay

@@ -13,7 +13,8 @@ static const double LOOK_LONGEST_S = 0.5;
 static const double NODES_PATIENCE = 3;
 
 void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
-                        const struct launch_started *started, struct pulse_page *page, double now_s)
+                        const struct launch_started *started, struct heartbeat_page *page,
+                        double now_s)
 {
     size_t count = (size_t)started->child_count;
     *watch = (struct launch_watch){
@@ -38,44 +39,46 @@ void launch_watch_free(struct launch_watch *watch)
 }
 
 // Of a rank by its place here.
-static struct pulse *pulse_here(struct launch_watch *watch, int place)
+static struct heartbeat *heartbeat_here(struct launch_watch *watch, int place)
 {
-    return pulse_of(watch->page, watch->first_rank + place);
+    return heartbeat_of(watch->page, watch->first_rank + place);
 }
 
-static bool is_waiting(const struct pulse *pulse)
+static bool is_waiting(const struct heartbeat *heartbeat)
 {
-    return atomic_load(&pulse->state) == PULSE_WAITING;
+    return atomic_load(&heartbeat->state) == HEARTBEAT_WAITING;
 }
 
 // " in step 7, at B2.0 1 attn.out". The name may be half written when the rank still runs.
-static const char *describe_place(struct pulse *pulse, char *text, size_t bytes)
+static const char *describe_place(struct heartbeat *heartbeat, char *text, size_t bytes)
 {
-    int state = atomic_load(&pulse->state), step = atomic_load(&pulse->step);
-    int length = (int)strnlen(pulse->task_name, sizeof pulse->task_name);
-    const char *waits = state == PULSE_WAITING ? "waiting " : "";
-    if (state == PULSE_STARTING && length == 0)
+    int state = atomic_load(&heartbeat->state), step = atomic_load(&heartbeat->step);
+    int length = (int)strnlen(heartbeat->task_name, sizeof heartbeat->task_name);
+    const char *waits = state == HEARTBEAT_WAITING ? "waiting " : "";
+    if (state == HEARTBEAT_STARTING && length == 0)
         snprintf(text, bytes, " while starting");
-    else if (state == PULSE_DONE)
+    else if (state == HEARTBEAT_DONE)
         snprintf(text, bytes, " after its last step");
     else if (length == 0)
         snprintf(text, bytes, " in step %d", step);
     else
-        snprintf(text, bytes, " in step %d, %sat %.*s", step, waits, length, pulse->task_name);
+        snprintf(text, bytes, " in step %d, %sat %.*s", step, waits, length, heartbeat->task_name);
     return text;
 }
 
-bool launch_watch_report(struct pulse *pulse, int rank, bool is_end, struct err *err)
+bool launch_watch_report(struct heartbeat *heartbeat, int rank, bool is_end, struct err *err)
 {
     char place[160];
-    int status = atomic_load(&pulse->end_status);
-    describe_place(pulse, place, sizeof place);
-    if (launch_memory_is_told(pulse->reason))
-        return err_set(err, ERR_SYSTEM, "%.*s%s", (int)strnlen(pulse->reason, sizeof pulse->reason),
-                       pulse->reason, is_end ? place : "");
+    int status = atomic_load(&heartbeat->end_status);
+    describe_place(heartbeat, place, sizeof place);
+    if (launch_memory_is_told(heartbeat->reason))
+        return err_set(err, ERR_SYSTEM, "%.*s%s",
+                       (int)strnlen(heartbeat->reason, sizeof heartbeat->reason), heartbeat->reason,
+                       is_end ? place : "");
     if (!is_end)
         return err_set(err, ERR_SYSTEM, "rank %d failed%s: %.*s", rank, place,
-                       (int)strnlen(pulse->reason, sizeof pulse->reason), pulse->reason);
+                       (int)strnlen(heartbeat->reason, sizeof heartbeat->reason),
+                       heartbeat->reason);
     if (WIFSIGNALED(status))
         return err_set(err, ERR_SYSTEM, "rank %d was killed (signal %d)%s", rank, WTERMSIG(status),
                        place);
@@ -89,8 +92,8 @@ static bool check_events(struct launch_watch *watch, struct err *err)
     int first = 0, first_rank = -1;
     bool is_end = false;
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        struct pulse *pulse = pulse_here(watch, rank);
-        int events[2] = {atomic_load(&pulse->fail_event), atomic_load(&pulse->end_event)};
+        struct heartbeat *heartbeat = heartbeat_here(watch, rank);
+        int events[2] = {atomic_load(&heartbeat->fail_event), atomic_load(&heartbeat->end_event)};
         for (int i = 0; i < 2; i++) {
             if (!events[i] || (first && events[i] > first)) continue;
             first = events[i];
@@ -100,17 +103,17 @@ static bool check_events(struct launch_watch *watch, struct err *err)
     }
     if (!first) return true;
     watch->may_follow = !is_end;
-    return launch_watch_report(pulse_here(watch, first_rank), watch->first_rank + first_rank,
+    return launch_watch_report(heartbeat_here(watch, first_rank), watch->first_rank + first_rank,
                                is_end, err);
 }
 
 // While a rank starts it reads and plans, which takes as long as others leave it the cores: what it
 // computes counts as moving.
-static int64_t find_movement(const struct pulse *pulse)
+static int64_t find_movement(const struct heartbeat *heartbeat)
 {
-    int64_t beat = atomic_load(&pulse->beat);
-    int pid = atomic_load(&pulse->pid);
-    bool is_starting = atomic_load(&pulse->state) == PULSE_STARTING;
+    int64_t beat = atomic_load(&heartbeat->beat);
+    int pid = atomic_load(&heartbeat->pid);
+    bool is_starting = atomic_load(&heartbeat->state) == HEARTBEAT_STARTING;
     return is_starting && pid ? beat + launch_process_ticks(pid) : beat;
 }
 
@@ -120,16 +123,16 @@ static void count_stillness(struct launch_watch *watch, double now_s)
     if (passed_s > LOOK_LONGEST_S) passed_s = LOOK_LONGEST_S;
     watch->looked_s = now_s;
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        int64_t beat = find_movement(pulse_here(watch, rank));
+        int64_t beat = find_movement(heartbeat_here(watch, rank));
         watch->still_s[rank] = beat == watch->beats[rank] ? watch->still_s[rank] + passed_s : 0;
         watch->beats[rank] = beat;
     }
 }
 
 // Whether the rank stands still because it was stopped rather than busy or waiting.
-bool launch_watch_is_stopped(const struct pulse *pulse)
+bool launch_watch_is_stopped(const struct heartbeat *heartbeat)
 {
-    int pid = atomic_load(&pulse->pid);
+    int pid = atomic_load(&heartbeat->pid);
     char state = pid ? launch_process_state(pid) : '\0';
     return state == 'T' || state == 't';
 }
@@ -139,7 +142,7 @@ bool launch_watch_is_stopped(const struct pulse *pulse)
 static bool is_likelier(struct launch_watch *watch, int rank, int than)
 {
     if (than < 0) return true;
-    struct pulse *a = pulse_here(watch, rank), *b = pulse_here(watch, than);
+    struct heartbeat *a = heartbeat_here(watch, rank), *b = heartbeat_here(watch, than);
     if (launch_watch_is_stopped(a) != launch_watch_is_stopped(b)) return launch_watch_is_stopped(a);
     if (is_waiting(a) != is_waiting(b)) return !is_waiting(a);
     if (!is_waiting(a)) return watch->still_s[rank] > watch->still_s[than];
@@ -147,26 +150,27 @@ static bool is_likelier(struct launch_watch *watch, int rank, int than)
     return a_step != b_step ? a_step < b_step : atomic_load(&a->task) < atomic_load(&b->task);
 }
 
-bool launch_watch_report_stopped(struct pulse *pulse, int rank, double still_s, struct err *err)
+bool launch_watch_report_stopped(struct heartbeat *heartbeat, int rank, double still_s,
+                                 struct err *err)
 {
     char place[160];
-    describe_place(pulse, place, sizeof place);
+    describe_place(heartbeat, place, sizeof place);
     return err_set(err, ERR_SYSTEM, "rank %d was stopped for %.0f s%s", rank, still_s, place);
 }
 
 static bool report_stuck(struct launch_watch *watch, int at, struct err *err)
 {
-    struct pulse *pulse = pulse_here(watch, at);
+    struct heartbeat *heartbeat = heartbeat_here(watch, at);
     int rank = watch->first_rank + at;
     double still_s = watch->still_s[at];
     char place[160], full[256];
-    if (launch_watch_is_stopped(pulse))
-        return launch_watch_report_stopped(pulse, rank, still_s, err);
-    describe_place(pulse, place, sizeof place);
-    if (!is_waiting(pulse) &&
-        launch_memory_is_full(atomic_load(&pulse->pid), rank, full, sizeof full))
+    if (launch_watch_is_stopped(heartbeat))
+        return launch_watch_report_stopped(heartbeat, rank, still_s, err);
+    describe_place(heartbeat, place, sizeof place);
+    if (!is_waiting(heartbeat) &&
+        launch_memory_is_full(atomic_load(&heartbeat->pid), rank, full, sizeof full))
         return err_set(err, ERR_SYSTEM, "%s%s", full, place);
-    if (is_waiting(pulse))
+    if (is_waiting(heartbeat))
         return err_set(err, ERR_SYSTEM,
                        "all ranks have waited for each other for %.0f s; rank %d has come least "
                        "far:%s",
@@ -181,18 +185,18 @@ static bool check_stuck(struct launch_watch *watch, struct err *err)
     bool somebody_moves = false, somebody_waits = false;
     int likeliest = -1;
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        const struct pulse *pulse = pulse_here(watch, rank);
-        if (atomic_load(&pulse->has_ended)) continue;
+        const struct heartbeat *heartbeat = heartbeat_here(watch, rank);
+        if (atomic_load(&heartbeat->has_ended)) continue;
         bool is_still = watch->still_s[rank] >= watch->stuck_s;
         somebody_moves |= !is_still;
-        somebody_waits |= is_still && is_waiting(pulse);
+        somebody_waits |= is_still && is_waiting(heartbeat);
         if (is_still && is_likelier(watch, rank, likeliest)) likeliest = rank;
     }
     if (likeliest < 0) return true;
-    const struct pulse *pulse = pulse_here(watch, likeliest);
-    if (!launch_watch_is_stopped(pulse)) {
-        if (somebody_moves && !(somebody_waits && !is_waiting(pulse))) return true;
-        if (is_waiting(pulse) && watch->still_s[likeliest] < watch->wait_s) return true;
+    const struct heartbeat *heartbeat = heartbeat_here(watch, likeliest);
+    if (!launch_watch_is_stopped(heartbeat)) {
+        if (somebody_moves && !(somebody_waits && !is_waiting(heartbeat))) return true;
+        if (is_waiting(heartbeat) && watch->still_s[likeliest] < watch->wait_s) return true;
     }
     return report_stuck(watch, likeliest, err);
 }
@@ -206,7 +210,7 @@ bool launch_watch_look(struct launch_watch *watch, double now_s, struct err *err
 bool launch_watch_all_ended(struct launch_watch *watch)
 {
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        if (!atomic_load(&pulse_here(watch, rank)->has_ended)) return false;
+        if (!atomic_load(&heartbeat_here(watch, rank)->has_ended)) return false;
     }
     return true;
 }

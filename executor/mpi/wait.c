@@ -52,7 +52,7 @@ const char *mpi_wait(struct communicator *communicator, MPI_Request *requests, i
         if (communicator->has_failed) return communicator->text;
         sched_yield();
     }
-    if (communicator->pulse) atomic_fetch_add(&communicator->pulse->beat, 1);
+    if (communicator->heartbeat) atomic_fetch_add(&communicator->heartbeat->beat, 1);
     return NULL;
 }
 

@@ -257,7 +257,7 @@ static const struct transport *open_nccl(const struct communicator_services *ser
         .services = services,
         .backend = request->backend,
         .device = request->device,
-        .pulse = request->pulse,
+        .heartbeat = request->heartbeat,
         .rank = request->rank,
         .rank_count = request->rank_count,
         .block_count = blocks > 0               ? blocks

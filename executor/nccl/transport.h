@@ -33,7 +33,7 @@ struct communicator {
     const struct communicator_services *services;
     const struct backend *backend;
     struct device *device;
-    struct pulse *pulse;
+    struct heartbeat *heartbeat;
     int rank, rank_count, device_ordinal;
     int block_count;                 // limit of a collective, 0: none
     int64_t message_bytes;           // of a link's slots at first

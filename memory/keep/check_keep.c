@@ -13,8 +13,8 @@ struct tally {
     double kept, moved;  // bytes of one micro-batch
     double in_transit;   // of the largest layer
     double added_s;      // to one micro-batch
-    double redo_s;       // of them
-    bool redoes;
+    double recompute_s;  // of them
+    bool recomputes;
 };
 
 struct keep_walk {
@@ -51,10 +51,10 @@ static bool check_counts(const struct keep_walk *walk, const char **why)
     int most = 0;
     for (int s = 0; s < problem->stage_count; s++)
         if (problem->stages[s].layer_count > most) most = problem->stages[s].layer_count;
-    *why = "layers are redone that are not there, or in no known way";
-    if (result->redo < 0 || result->redo >= problem->redo_count) return false;
-    if (result->redo_layers < 0 || result->redo_layers > most) return false;
-    if ((result->redo == 0) != (result->redo_layers == 0)) return false;
+    *why = "layers are recomputed that are not there, or in no known way";
+    if (result->recompute < 0 || result->recompute >= problem->recompute_count) return false;
+    if (result->recompute_layers < 0 || result->recompute_layers > most) return false;
+    if ((result->recompute == 0) != (result->recompute_layers == 0)) return false;
     *why = "layers are moved that are not there";
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++) {
         int count = result->layers[walk->tier][class];
@@ -72,21 +72,21 @@ struct layer {
     double saved, moved;           // bytes
     double in_transit;             // moved of a layer of its kind wherever any is
     double forward_s, backward_s;  // beside which it may copy
-    bool redone;
+    bool recomputed;
 };
 
 static struct layer layer_of(const struct keep_walk *walk, const struct keep_stage *stage,
                              int index)
 {
     const struct keep_problem *problem = walk->problem;
-    const struct keep_redo *redo = &problem->redos[walk->result->redo];
-    struct layer layer = {.redone = index < walk->result->redo_layers};
+    const struct keep_recompute *recompute = &problem->recomputes[walk->result->recompute];
+    struct layer layer = {.recomputed = index < walk->result->recompute_layers};
     layer.forward_s = stage->forward_s;
-    layer.backward_s = stage->backward_s + (layer.redone ? redo->window_s : 0);
+    layer.backward_s = stage->backward_s + (layer.recomputed ? recompute->window_s : 0);
     for (int c = 0; c < problem->class_count; c++) {
         unsigned class = problem->classes[c].op_class;
         double bytes =
-            (double)(layer.redone ? redo->saved_bytes[class] : problem->classes[c].bytes);
+            (double)(layer.recomputed ? recompute->saved_bytes[class] : problem->classes[c].bytes);
         int count = walk->tier == TIER_DEVICE ? 0 : walk->result->layers[walk->tier][class];
         layer.saved += bytes;
         if (index < count) layer.moved += bytes;
@@ -98,15 +98,16 @@ static struct layer layer_of(const struct keep_walk *walk, const struct keep_sta
 // Down while this layer's successor computes, up while it goes back: whichever takes longer.
 static void add_layer(const struct keep_walk *walk, const struct layer *layer, struct tally *tally)
 {
-    double redo_s = layer->redone ? walk->problem->redos[walk->result->redo].seconds : 0;
+    double recompute_s =
+        layer->recomputed ? walk->problem->recomputes[walk->result->recompute].seconds : 0;
     double copy_s = layer->moved > 0 ? layer->moved / walk->bytes_per_s : 0;
     double end_s = copy_s > layer->forward_s ? copy_s : layer->forward_s;
     end_s += copy_s > layer->backward_s ? copy_s : layer->backward_s;
-    tally->added_s += end_s - layer->forward_s - layer->backward_s + redo_s;
-    tally->redo_s += redo_s;
+    tally->added_s += end_s - layer->forward_s - layer->backward_s + recompute_s;
+    tally->recompute_s += recompute_s;
     tally->kept += layer->saved - layer->moved;
     tally->moved += layer->moved;
-    tally->redoes |= layer->redone;
+    tally->recomputes |= layer->recomputed;
     if (layer->in_transit > tally->in_transit) tally->in_transit = layer->in_transit;
 }
 
@@ -115,7 +116,7 @@ static void add_layer(const struct keep_walk *walk, const struct layer *layer, s
 static bool check_links(const struct keep_walk *walk, const struct keep_stage *stage,
                         const struct tally *tally, const char **why)
 {
-    double waited_s = walk->result->added_s - tally->redo_s;
+    double waited_s = walk->result->added_s - tally->recompute_s;
     for (int backward = 0; backward <= 1; backward++) {
         double bytes = 0, time_s = waited_s;
         *why = backward ? "more is copied back than the link carries by then"
@@ -138,7 +139,8 @@ static bool check_room(const struct keep_walk *walk, const struct keep_stage *st
     double transit = 2 * tally->in_transit;
     double device =
         (double)stage->other_bytes + stage->in_flight * tally->kept + transit +
-        (tally->redoes ? (double)problem->redos[walk->result->redo].transient_bytes : 0);
+        (tally->recomputes ? (double)problem->recomputes[walk->result->recompute].transient_bytes
+                           : 0);
     double away = stage->in_flight * tally->moved;
     bool on_nvme = walk->tier == TIER_NVME;
     double host = on_nvme ? transit : away;

@@ -10,12 +10,12 @@
 // Of the tree of each program. The relaxation is close: most end at the root.
 enum { NODE_CAP = 2000 };
 
-// Another way redoes no longer and saves no more of any class.
+// Another way recomputes no longer and saves no more of any class.
 static bool is_dominated(const struct keep_problem *problem, int r)
 {
-    const struct keep_redo *at = &problem->redos[r];
-    for (int q = 1; q < problem->redo_count; q++) {
-        const struct keep_redo *by = &problem->redos[q];
+    const struct keep_recompute *at = &problem->recomputes[r];
+    for (int q = 1; q < problem->recompute_count; q++) {
+        const struct keep_recompute *by = &problem->recomputes[q];
         bool better = q != r && by->seconds <= at->seconds && by->window_s >= at->window_s &&
                       by->transient_bytes <= at->transient_bytes;
         bool same = by->seconds == at->seconds && by->window_s == at->window_s &&
@@ -53,12 +53,12 @@ static bool may_use(const struct keep_problem *problem, enum tier tier)
     return is_needed && problem->nvme_bytes > 0;
 }
 
-static void take(const struct keep_model *model, int redo, const struct keep_choice *choice,
+static void take(const struct keep_model *model, int recompute, const struct keep_choice *choice,
                  struct keep_result *result)
 {
-    bool is_redone_at_all = model->redo && choice->count[model->moved_count] > 0;
-    result->redo = is_redone_at_all ? redo : 0;
-    result->redo_layers = is_redone_at_all ? choice->count[model->moved_count] : 0;
+    bool is_recomputed_at_all = model->recompute && choice->count[model->moved_count] > 0;
+    result->recompute = is_recomputed_at_all ? recompute : 0;
+    result->recompute_layers = is_recomputed_at_all ? choice->count[model->moved_count] : 0;
     memset(result->layers, 0, sizeof result->layers);
     for (int k = 0; k < model->moved_count; k++)
         result->layers[model->tier][model->moved[k]->op_class] = choice->count[k];
@@ -67,7 +67,7 @@ static void take(const struct keep_model *model, int redo, const struct keep_cho
     result->shortfall_bytes = (int64_t)ceil(choice->lack_bytes);
 }
 
-// The state of going through ways to redo and tiers.
+// The state of going through ways to recompute and tiers.
 struct search {
     const struct keep_problem *problem;
     struct milp_options options;
@@ -76,11 +76,12 @@ struct search {
     struct keep_result *result;
 };
 
-static void try_one(struct arena *arena, struct search *search, int redo, enum tier tier)
+static void try_one(struct arena *arena, struct search *search, int recompute, enum tier tier)
 {
     struct arena_mark mark = arena_mark(arena);
     const struct keep_problem *problem = search->problem;
-    struct keep_model model = keep_model_of(problem, redo ? &problem->redos[redo] : NULL, tier);
+    struct keep_model model =
+        keep_model_of(problem, recompute ? &problem->recomputes[recompute] : NULL, tier);
     struct keep_choice choice = {0};
     search->options.has_cutoff = search->best < INFINITY;
     search->options.cutoff = search->best;
@@ -92,7 +93,7 @@ static void try_one(struct arena *arena, struct search *search, int redo, enum t
     if (found.values && found.objective < search->best) {
         assert(choice.tiers_fit && (search->for_lack || choice.lack_bytes <= 0));
         search->best = found.objective;
-        take(&model, redo, &choice, search->result);
+        take(&model, recompute, &choice, search->result);
     }
     arena_reset(arena, mark);
 }
@@ -102,7 +103,7 @@ static void try_all(struct arena *arena, struct search *search)
     const struct keep_problem *problem = search->problem;
     bool may_move = may_use(problem, TIER_HOST) || may_use(problem, TIER_NVME);
     search->best = search->bound = INFINITY;
-    for (int r = 0; r < problem->redo_count; r++) {
+    for (int r = 0; r < problem->recompute_count; r++) {
         if (r > 0 && is_dominated(problem, r)) continue;
         if (!may_move) try_one(arena, search, r, TIER_DEVICE);
         for (enum tier tier = TIER_HOST; tier < TIER_COUNT; tier++)
@@ -154,7 +155,7 @@ static struct keep_result find(struct arena *arena, const struct keep_problem *p
 struct keep_result keep_solve(struct arena *arena, const struct keep_problem *problem,
                               const struct milp_options *options)
 {
-    assert(problem->redo_count >= 1 && problem->stage_count >= 1);
+    assert(problem->recompute_count >= 1 && problem->stage_count >= 1);
     struct keep_result result = find(arena, problem, options);
     const char *why = NULL;
     bool holds = check_keep(problem, &result, &why);
@@ -175,11 +176,12 @@ double keep_device_bytes(const struct keep_problem *problem, const struct keep_r
                          int stage)
 {
     enum tier tier = keep_tier(result);
-    const struct keep_redo *redo = result->redo_layers > 0 ? &problem->redos[result->redo] : NULL;
-    struct keep_model model = keep_model_of(problem, redo, tier);
+    const struct keep_recompute *recompute =
+        result->recompute_layers > 0 ? &problem->recomputes[result->recompute] : NULL;
+    struct keep_model model = keep_model_of(problem, recompute, tier);
     struct keep_choice choice = {0};
     for (int k = 0; k < model.moved_count; k++)
         choice.count[k] = result->layers[tier][model.moved[k]->op_class];
-    if (redo) choice.count[model.moved_count] = result->redo_layers;
+    if (recompute) choice.count[model.moved_count] = result->recompute_layers;
     return keep_weigh_stage(&model, &problem->stages[stage], &choice);
 }

@@ -3,29 +3,29 @@
 #include "plan/parallel.h"
 
 // Keep, recompute or offload: for each class of activations of a stage, in how many of its layers
-// it is kept on the device, redone in backward or moved to the host or to NVMe, so that memory fits
-// and the step grows least. An integer program: counts of layers a class and action, one choice of
-// what is redone together; rows for device memory at the end of forward and at the boundary of each
-// layer, host and NVMe capacity, and the links (both directions), whose traffic hides behind
-// compute up to its window; what does not fit the window is added time. Copies of a layer hide
-// behind the compute of one layer each way, and two layers are in transit, as plans are priced
-// (plan/offload.h). The first N layers of each stage: where a stage has fewer, all of them. Memory
-// is kept 1e-5 below its limits, far above what GLPK may miss them by.
+// it is kept on the device, recomputed in backward or moved to the host or to NVMe, so that memory
+// fits and the step grows least. An integer program: counts of layers a class and action, one
+// choice of what is recomputed together; rows for device memory at the end of forward and at the
+// boundary of each layer, host and NVMe capacity, and the links (both directions), whose traffic
+// hides behind compute up to its window; what does not fit the window is added time. Copies of a
+// layer hide behind the compute of one layer each way, and two layers are in transit, as plans are
+// priced (plan/offload.h). The first N layers of each stage: where a stage has fewer, all of them.
+// Memory is kept 1e-5 below its limits, far above what GLPK may miss them by.
 
 struct keep_class {
     int64_t bytes;      // saved by one layer for one micro-batch
     unsigned op_class;  // enum op_class of what made it
 };
 
-// One way to redo: what a layer then does not save, and what backward costs more.
-struct keep_redo {
+// One way to recompute: what a layer then does not save, and what backward costs more.
+struct keep_recompute {
     enum recompute recompute;
     unsigned classes;
     double seconds;                          // a layer and micro-batch
     double window_s;                         // of them, compute that copies hide behind
     int64_t saved_bytes[OFFLOAD_CLASS_MAX];  // still saved, by enum op_class
-    int64_t transient_bytes;  // working memory of a layer that is redone, above that of one that
-                              // is not
+    int64_t transient_bytes;  // working memory of a layer that is recomputed, above that of one
+                              // that is not
 };
 
 struct keep_stage {
@@ -38,8 +38,8 @@ struct keep_stage {
 struct keep_problem {
     const struct keep_class *classes;
     int class_count;
-    const struct keep_redo *redos;  // redos[0]: nothing redone
-    int redo_count;
+    const struct keep_recompute *recomputes;  // recomputes[0]: nothing recomputed
+    int recompute_count;
     const struct keep_stage *stages;  // all stages take the same choice, as the plan does
     int stage_count;
     int micro_batch_count;
@@ -52,13 +52,13 @@ struct keep_problem {
 
 struct keep_result {
     enum milp_status status;
-    int redo;                                   // index
-    int redo_layers;                            // the first N of each stage
+    int recompute;                              // index
+    int recompute_layers;                       // the first N of each stage
     int layers[TIER_COUNT][OFFLOAD_CLASS_MAX];  // moved, the first N of each stage, by op_class
     double added_s;                             // a micro-batch through the slowest stage
     double bound_s;
-    int64_t moved_bytes;      // down, a micro-batch and the stage that moves most
-    int64_t static_bytes;     // of the same when all that no redo spares is moved, needed or not
+    int64_t moved_bytes;   // down, a micro-batch and the stage that moves most
+    int64_t static_bytes;  // of the same when all that no recompute spares is moved, needed or not
     int64_t shortfall_bytes;  // infeasible: what the best choice still lacks
 };
 

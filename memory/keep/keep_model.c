@@ -18,22 +18,22 @@ double keep_bytes_per_s(const struct keep_problem *problem, enum tier tier)
     return problem->host_bytes_per_s;
 }
 
-static bool is_redone(const struct keep_model *model, unsigned set)
+static bool is_recomputed(const struct keep_model *model, unsigned set)
 {
-    return model->redo && set >> model->moved_count & 1;
+    return model->recompute && set >> model->moved_count & 1;
 }
 
 static double class_bytes(const struct keep_model *model, const struct keep_class *class,
-                          bool redone)
+                          bool recomputed)
 {
-    return (double)(redone ? model->redo->saved_bytes[class->op_class] : class->bytes);
+    return (double)(recomputed ? model->recompute->saved_bytes[class->op_class] : class->bytes);
 }
 
 static double moved_bytes(const struct keep_model *model, unsigned set)
 {
     double bytes = 0;
     for (int k = 0; k < model->moved_count; k++)
-        if (set >> k & 1) bytes += class_bytes(model, model->moved[k], is_redone(model, set));
+        if (set >> k & 1) bytes += class_bytes(model, model->moved[k], is_recomputed(model, set));
     return bytes;
 }
 
@@ -41,20 +41,21 @@ static double kept_bytes(const struct keep_model *model, unsigned set)
 {
     double bytes = 0;
     for (int c = 0; c < model->problem->class_count; c++)
-        bytes += class_bytes(model, &model->problem->classes[c], is_redone(model, set));
+        bytes += class_bytes(model, &model->problem->classes[c], is_recomputed(model, set));
     return bytes - moved_bytes(model, set);
 }
 
-// Of one layer and micro-batch: what is redone, and of the copies what compute does not hide.
+// Of one layer and micro-batch: what is recomputed, and of the copies what compute does not hide.
 static double added_s(const struct keep_model *model, const struct keep_stage *stage, unsigned set)
 {
-    bool redone = is_redone(model, set);
-    double redo_s = redone ? model->redo->seconds : 0;
-    double window_s = stage->backward_s + (redone ? model->redo->window_s : 0);
+    bool recomputed = is_recomputed(model, set);
+    double recompute_s = recomputed ? model->recompute->seconds : 0;
+    double window_s = stage->backward_s + (recomputed ? model->recompute->window_s : 0);
     double bytes = moved_bytes(model, set);
-    if (bytes <= 0) return redo_s;
+    if (bytes <= 0) return recompute_s;
     double copy_s = bytes / keep_bytes_per_s(model->problem, model->tier);
-    return redo_s + copy_exposed_s(copy_s, stage->forward_s) + copy_exposed_s(copy_s, window_s);
+    return recompute_s + copy_exposed_s(copy_s, stage->forward_s) +
+           copy_exposed_s(copy_s, window_s);
 }
 
 // Another stage has as many layers of the same windows, and no more room.
@@ -140,26 +141,26 @@ static void add_sets(struct keep_model *model, int layers, int *sets)
     }
 }
 
-// What is moved of one layer, of the kind of layer that moves more: those not redone, where there
-// are any.
+// What is moved of one layer, of the kind of layer that moves more: those not recomputed, where
+// there are any.
 static int add_transit(struct keep_model *model, const int *sets, int layers, double unit)
 {
     struct milp *milp = model->milp;
     int transit = milp_column(milp, MILP_CONTINUOUS, 0, INFINITY, 0);
-    for (int redone = 0; redone <= (model->redo != NULL); redone++) {
+    for (int recomputed = 0; recomputed <= (model->recompute != NULL); recomputed++) {
         double all = 0;
         for (int k = 0; k < model->moved_count; k++)
-            all += class_bytes(model, model->moved[k], redone) / unit;
+            all += class_bytes(model, model->moved[k], recomputed) / unit;
         int there = milp_column(milp, MILP_BINARY, 0, 1, 0);
         int some = milp_row(milp, -INFINITY, 0), row = milp_row(milp, -all, INFINITY);
         milp_put(milp, some, there, -layers);
         for (unsigned set = 0; set < 1u << model->item_count; set++)
-            if (is_redone(model, set) == redone) milp_put(milp, some, sets[set], 1);
+            if (is_recomputed(model, set) == recomputed) milp_put(milp, some, sets[set], 1);
         milp_put(milp, row, transit, 1);
         milp_put(milp, row, there, -all);
         for (int k = 0; k < model->moved_count; k++)
             milp_put(milp, row, model->used[k],
-                     -class_bytes(model, model->moved[k], redone) / unit);
+                     -class_bytes(model, model->moved[k], recomputed) / unit);
     }
     return transit;
 }
@@ -184,9 +185,9 @@ static void add_device(struct keep_model *model, const struct keep_stage *stage,
     for (unsigned set = 0; set < 1u << model->item_count; set++)
         milp_put(model->milp, row, sets[set], stage->in_flight * kept_bytes(model, set) / unit);
     if (model->lack >= 0) milp_put(model->milp, row, model->lack, -1);
-    if (model->redo)
+    if (model->recompute)
         milp_put(model->milp, row, model->used[model->moved_count],
-                 (double)model->redo->transient_bytes / unit);
+                 (double)model->recompute->transient_bytes / unit);
     if (model->moved_count == 0) return;
     int transit = add_transit(model, sets, stage->layer_count, unit);
     milp_put(model->milp, row, transit, LAYERS_IN_TRANSIT);
@@ -245,13 +246,14 @@ double keep_weigh_stage(const struct keep_model *model, const struct keep_stage 
     double kept = 0, moved = 0, added = 0, transit = 0, transient = 0;
     unsigned first = set_of(model, choice, 0);
     for (int i = 0; i < stage->layer_count; i++) {
-        unsigned set = set_of(model, choice, i), redo = 1u << model->moved_count;
-        bool redone = is_redone(model, set);
+        unsigned set = set_of(model, choice, i), recompute = 1u << model->moved_count;
+        bool recomputed = is_recomputed(model, set);
         kept += kept_bytes(model, set);
         moved += moved_bytes(model, set);
         added += added_s(model, stage, set);
-        transit = fmax(transit, moved_bytes(model, redone ? first | redo : first & ~redo));
-        if (redone) transient = (double)model->redo->transient_bytes;
+        transit =
+            fmax(transit, moved_bytes(model, recomputed ? first | recompute : first & ~recompute));
+        if (recomputed) transient = (double)model->recompute->transient_bytes;
     }
     double device = (double)stage->other_bytes + stage->in_flight * kept +
                     LAYERS_IN_TRANSIT * transit + transient;
@@ -275,11 +277,12 @@ void keep_weigh(const struct keep_model *model, struct keep_choice *choice)
         keep_weigh_stage(model, &model->problem->stages[s], choice);
 }
 
-struct keep_model keep_model_of(const struct keep_problem *problem, const struct keep_redo *redo,
-                                enum tier tier)
+struct keep_model keep_model_of(const struct keep_problem *problem,
+                                const struct keep_recompute *recompute, enum tier tier)
 {
-    struct keep_model model = {.problem = problem, .redo = redo, .tier = tier, .lack = -1};
-    double bytes = 0, redo_s = 0, slowest = INFINITY;
+    struct keep_model model = {
+        .problem = problem, .recompute = recompute, .tier = tier, .lack = -1};
+    double bytes = 0, recompute_s = 0, slowest = INFINITY;
     for (int c = 0; c < problem->class_count; c++) {
         const struct keep_class *class = &problem->classes[c];
         assert(class->op_class < OFFLOAD_CLASS_MAX);
@@ -289,27 +292,28 @@ struct keep_model keep_model_of(const struct keep_problem *problem, const struct
     for (int s = 0; s < problem->stage_count; s++)
         if (problem->stages[s].layer_count > model.layers_most)
             model.layers_most = problem->stages[s].layer_count;
-    for (int r = 0; r < problem->redo_count; r++)
-        redo_s = fmax(redo_s, problem->redos[r].seconds);
-    // The same units whatever is redone and where it goes, so that programs can be compared.
+    for (int r = 0; r < problem->recompute_count; r++)
+        recompute_s = fmax(recompute_s, problem->recomputes[r].seconds);
+    // The same units whatever is recomputed and where it goes, so that programs can be compared.
     for (enum tier at = TIER_HOST; at < TIER_COUNT; at++)
         if (keep_bytes_per_s(problem, at) > 0)
             slowest = fmin(slowest, keep_bytes_per_s(problem, at));
     double layers = fmax(1, model.layers_most);
-    model.time_unit_s = layers * (redo_s + 2 * bytes / slowest) / SCALE;
+    model.time_unit_s = layers * (recompute_s + 2 * bytes / slowest) / SCALE;
     if (model.time_unit_s <= 0) model.time_unit_s = 1;
     model.move_unit_bytes = fmax(1, layers * bytes);
-    model.item_count = model.moved_count + (redo != NULL);
+    model.item_count = model.moved_count + (recompute != NULL);
     return model;
 }
 
-// Of a class that redone layers do not save nothing is moved where all that would be are redone.
+// Of a class that recomputed layers do not save nothing is moved where all that would be are
+// recomputed.
 static void drop_idle(const struct keep_model *model, struct keep_choice *choice)
 {
-    if (!model->redo) return;
-    int redone = choice->count[model->moved_count];
+    if (!model->recompute) return;
+    int recomputed = choice->count[model->moved_count];
     for (int k = 0; k < model->moved_count; k++)
-        if (choice->count[k] <= redone && class_bytes(model, model->moved[k], true) <= 0)
+        if (choice->count[k] <= recomputed && class_bytes(model, model->moved[k], true) <= 0)
             choice->count[k] = 0;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 #include "memory/keep/keep.h"
 
-// The integer program of one way to redo and one tier.
+// The integer program of one way to recompute and one tier.
 //
-// What is done to the first N layers of a stage are items: moving a class, and redoing. Since each
-// covers the first layers, the sets of items of the layers form a chain; that is what rows about
-// pairs of items say. Columns count the layers of each set, so that costs that are not linear in
-// the counts of items (what a layer copies beyond its window) are linear in the columns.
+// What is done to the first N layers of a stage are items: moving a class, and recomputing. Since
+// each covers the first layers, the sets of items of the layers form a chain; that is what rows
+// about pairs of items say. Columns count the layers of each set, so that costs that are not linear
+// in the counts of items (what a layer copies beyond its window) are linear in the columns.
 
 enum { KEEP_ITEMS_MOST = OFFLOAD_CLASS_MAX + 1 };
 
@@ -16,10 +16,10 @@ static const double KEEP_MOVE_COST = 1e-3;
 
 struct keep_model {
     const struct keep_problem *problem;
-    const struct keep_redo *redo;  // NULL: nothing is redone
-    enum tier tier;                // TIER_DEVICE: nothing is moved
+    const struct keep_recompute *recompute;  // NULL: nothing is recomputed
+    enum tier tier;                          // TIER_DEVICE: nothing is moved
     const struct keep_class *moved[OFFLOAD_CLASS_MAX];
-    int moved_count, item_count;  // the redo is the last item
+    int moved_count, item_count;  // the recompute is the last item
     int layers_most;
     double time_unit_s, move_unit_bytes;
     struct milp *milp;
@@ -37,8 +37,8 @@ struct keep_choice {
 };
 
 double keep_bytes_per_s(const struct keep_problem *problem, enum tier tier);
-struct keep_model keep_model_of(const struct keep_problem *problem, const struct keep_redo *redo,
-                                enum tier tier);
+struct keep_model keep_model_of(const struct keep_problem *problem,
+                                const struct keep_recompute *recompute, enum tier tier);
 // `for_lack`: asks for the choice that lacks least memory instead of the fastest that fits.
 struct milp_result keep_model_solve(struct arena *arena, struct keep_model *model, bool for_lack,
                                     const struct milp_options *options, struct keep_choice *choice);

@@ -3,10 +3,10 @@
 #include <string.h>
 
 // Which member is quick changes from one problem to the next: on 120 siblings of MiniMalloc's A to
-// F (tests/pack_problems.h: lives grown, pairs joined, buffers split) the first eleven solve 34 to
-// 53 each when alone for 0.15 s. The last three take MiniMalloc's order (Moffitt, ASPLOS 2023):
-// they solve A to F in 2.6 s without the others, and with them 14 of 24 joined pairs take less than
-// a second, instead of 10.
+// F (tests/support/pack_problems.h: lives grown, pairs joined, buffers split) the first eleven
+// solve 34 to 53 each when alone for 0.15 s. The last three take MiniMalloc's order (Moffitt,
+// ASPLOS 2023): they solve A to F in 2.6 s without the others, and with them 14 of 24 joined pairs
+// take less than a second, instead of 10.
 const struct pack_member PACK_MEMBERS[] = {
     {"fewest area", CHOOSE_FEWEST, VALUE_AREA},
     {"weighted area", CHOOSE_WEIGHTED, VALUE_AREA},

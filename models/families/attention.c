@@ -43,7 +43,7 @@ static struct heads make_heads(struct layers *layers, int input, int64_t window)
         project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count),
     };
     if (d->head_norms && !(d->rope_in_window && window == 0)) {
-        // Nothing reads their results in backward, so that redoing them would save nothing.
+        // Nothing reads their results in backward, so that recomputing them would save nothing.
         heads.query = layers_head_norm(layers, "attention.q_norm", heads.query);
         layers_set_class(layers, OP_CLASS_NONE);
         heads.key = layers_head_norm(layers, "attention.k_norm", heads.key);
@@ -135,7 +135,7 @@ static int append_core(struct layers *layers, struct op op, int a, int b, struct
     return op.outputs[0];
 }
 
-// Pieces of layers.h used inside the core: their ops are dropped and redone with it.
+// Pieces of layers.h used inside the core: their ops are dropped and recomputed with it.
 static void mark_core(struct layers *layers, int first_op, int64_t window)
 {
     struct block *block = layers->builder.block;

@@ -46,7 +46,7 @@ static int rotate(struct layers *layers, const char *name, int input, int64_t fi
     return output;
 }
 
-// Redone together, so that only the low-rank vectors are kept.
+// Recomputed together, so that only the low-rank vectors are kept.
 static void mark_up(struct layers *layers, int first_op)
 {
     struct block *block = layers->builder.block;

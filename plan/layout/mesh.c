@@ -30,7 +30,7 @@ static struct cuts cuts_of(const struct parallel *parallel)
     return (struct cuts){etp, etp * ep};
 }
 
-// Appends a piece; false when a border of the experts' mesh falls inside without dividing it.
+// Appends a piece; false when a boundary of the experts' mesh falls inside without dividing it.
 static bool add_pieces(struct mesh *mesh, const struct cuts *cuts, struct mesh_axis piece,
                        int64_t *stage_ranks)
 {

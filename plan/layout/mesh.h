@@ -11,8 +11,8 @@
 // mesh too, but no layout uses it: stages are programs of their own.
 //
 // Experts see the same ranks of a stage as another mesh: etp innermost, then ep, the rest is their
-// own data parallelism (Megatron-Core's folding). The finer axes are cut at the borders of both, so
-// each has a parent in the dense mesh and a role in the experts' one.
+// own data parallelism (Megatron-Core's folding). The finer axes are cut at the boundaries of both,
+// so each has a parent in the dense mesh and a role in the experts' one.
 
 enum { MESH_AXIS_MAX = 12 };
 
@@ -36,12 +36,12 @@ struct mesh {
 };
 
 // `kv_head_count` decides how tp is factored (0: not at all). Axes of size 1 are kept out. An
-// order_count of 0 is the default order. With experts the borders must nest: see mesh_folds.
+// order_count of 0 is the default order. With experts the boundaries must nest: see mesh_folds.
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
 // Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
-// be multiples of every border of the dense axes in their order, and divide dp * cp * tp. Where cp
-// and tp both split seq, cp must not leave it before tp on the way into the experts (with sp, no
+// be multiples of every boundary of the dense axes in their order, and divide dp * cp * tp. Where
+// cp and tp both split seq, cp must not leave it before tp on the way into the experts (with sp, no
 // etp on tp beside ep on cp), nor may etp take ranks of Ulysses' cp: slices would not be
 // contiguous.
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count);

@@ -5,7 +5,7 @@
 
 // What lowering asks of a block on every call, answered once.
 
-bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned classes)
+bool lowering_is_recomputed(const struct op *op, enum recompute recompute, unsigned classes)
 {
     if (recompute != RECOMPUTE_SELECTIVE) return recompute == RECOMPUTE_FULL;
     if (classes == 0) classes = 1u << OP_CLASS_ATTENTION;
@@ -19,7 +19,7 @@ bool lowering_is_region(enum op_class class)
 
 // A forward tensor is kept when backward reads it, unless it is made again in time: by an op of a
 // class whose results are dropped, or inside a region, whose results are kept for others. What
-// redone ops read and do not make themselves is kept for them.
+// recomputed ops read and do not make themselves is kept for them.
 bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
                      enum recompute recompute, unsigned classes)
 {
@@ -27,15 +27,16 @@ bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
     bool *saved = ARENA_NEW(arena, bool, block->tensor_count);
     for (int o = 0; o < block->op_count; o++) {
         const struct op *reader = &block->ops[o];
-        bool redone = lowering_is_redone(&block->ops[reader->forward_op], recompute, classes);
-        if (o < facts->forward_op_count && !redone) continue;
+        bool recomputed =
+            lowering_is_recomputed(&block->ops[reader->forward_op], recompute, classes);
+        if (o < facts->forward_op_count && !recomputed) continue;
         for (int i = 0; i < reader->input_count; i++) {
             const struct tensor *tensor = &block->tensors[reader->inputs[i]];
             const struct op *producer = tensor->producer < 0 ? NULL : &block->ops[tensor->producer];
-            bool is_made_again = producer && lowering_is_redone(producer, recompute, classes);
+            bool is_made_again = producer && lowering_is_recomputed(producer, recompute, classes);
             bool is_dropped = is_made_again && !lowering_is_region(producer->class);
             if (tensor->role != TENSOR_ACTIVATION) continue;
-            if (!is_dropped && !(redone && is_made_again)) saved[reader->inputs[i]] = true;
+            if (!is_dropped && !(recomputed && is_made_again)) saved[reader->inputs[i]] = true;
         }
     }
     return saved;
@@ -52,7 +53,7 @@ static int count_readers(const struct block *block, int tensor)
     return count;
 }
 
-// Products that a sum of these terms would find partial under a row split.
+// GEMMs that a sum of these terms would find partial under a row split.
 static int count_products(const struct block *block, const struct block_sum *sum)
 {
     int count = 0;
@@ -82,7 +83,7 @@ static bool splice(struct block_sum *into, int at, const struct block_sum *terms
     return true;
 }
 
-// A tree of forward sums becomes one sum where it joins several products (parallel attention and
+// A tree of forward sums becomes one sum where it joins several GEMMs (parallel attention and
 // MLP), whatever biases stand between: their partial sums are then added up before one reduction.
 static void fold_sums(const struct differentiated *facts)
 {

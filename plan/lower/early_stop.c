@@ -3,7 +3,7 @@
 // What is known from the end of the program up to an instruction.
 struct ending {
     bool *read;   // by buffer: something that stays reads it
-    bool *works;  // by op: it stays, redone
+    bool *works;  // by op: it stays, recomputed
 };
 
 static bool is_read(const struct instr *instr, const struct ending *ending)
@@ -14,8 +14,8 @@ static bool is_read(const struct instr *instr, const struct ending *ending)
     return false;
 }
 
-// Redone work stays if something that stays reads a buffer that it writes. An exchange inside an
-// op, which stands behind it, goes where the op goes.
+// Recomputed work stays if something that stays reads a buffer that it writes. An exchange inside
+// an op, which stands behind it, goes where the op goes.
 static void mark(const struct block_program *program, const struct ending *ending, bool *is_kept)
 {
     for (int i = program->instr_count - 1; i >= 0; i--) {

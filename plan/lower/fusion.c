@@ -30,7 +30,7 @@ static bool is_fusable_kind(enum op_kind kind)
     return op_rule(kind)->element_wise || kind == OP_NORM || kind == OP_NORM_BACKWARD;
 }
 
-// A product that runs for several merged contractions has added up their input gradients.
+// A GEMM that runs for several merged contractions has added up their input gradients.
 static bool is_done_by_product(const struct fusing *fusing, int index)
 {
     const struct instr *instr = &fusing->program->instrs[index];
@@ -134,7 +134,7 @@ static void join(struct fusing *fusing, int index)
     if (best >= 0) fusing->kernel[index] = fusing->kernel[best];
 }
 
-static bool is_border(const struct block_program *program, int buffer)
+static bool is_boundary(const struct block_program *program, int buffer)
 {
     for (int i = 0; i < 2; i++) {
         if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
@@ -147,7 +147,7 @@ static bool is_inner(const struct fusing *fusing, int maker, int buffer)
 {
     const struct block_program *program = fusing->program;
     int readers = 0;
-    if (is_border(program, buffer)) return false;
+    if (is_boundary(program, buffer)) return false;
     for (int i = maker + 1; i < program->instr_count; i++) {
         for (int k = 0; k < program->instrs[i].input_count; k++) {
             if (program->instrs[i].inputs[k] != buffer || fusing->from[i][k] != maker) continue;

@@ -7,7 +7,7 @@
 // registers; what several members read is read once; there is one launch.
 //
 // Members are op kinds whose rule says element_wise, and norms and their backward, which need whole
-// rows of those elements; never products, attention, softmax, losses or sums over rows (bias
+// rows of those elements; never GEMMs, attention, softmax, losses or sums over rows (bias
 // gradients), nor a change of layout in between. A member reads what another one makes, in the same
 // phase and with as many elements; no work outside may stand between them, so that the kernel can
 // run where its last member stood. Memory is counted as without the pass: what is never written is

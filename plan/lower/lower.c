@@ -8,8 +8,8 @@
 #include <string.h>
 
 // Forward ops in order, then their backward, then the weight gradients, each op through
-// lowering_op; around them what a block has to do as a whole: its borders, redone work, and the
-// storage layouts of its parameters (ZeRO).
+// lowering_op; around them what a block has to do as a whole: its boundaries, recomputed work, and
+// the storage layouts of its parameters (ZeRO).
 
 struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts)
 {
@@ -231,15 +231,15 @@ static void forget_forward(struct lowering *low)
     }
 }
 
-static bool is_redone(const struct lowering *low, const struct op *op)
+static bool is_recomputed(const struct lowering *low, const struct op *op)
 {
     const struct lower_request *request = low->request;
-    return lowering_is_redone(op, request->recompute, request->parallel->recompute_classes);
+    return lowering_is_recomputed(op, request->recompute, request->parallel->recompute_classes);
 }
 
 static void make_inputs_again(struct lowering *low, int index);
 
-static void redo(struct lowering *low, int index)
+static void recompute(struct lowering *low, int index)
 {
     make_inputs_again(low, index);
     low->recompute = true;
@@ -253,11 +253,11 @@ static void make_again(struct lowering *low, int tensor)
     const struct block *block = low->block;
     int producer = block->tensors[tensor].producer;
     if (low->places[tensor].home >= 0) return;
-    assert(producer >= 0 && is_redone(low, &block->ops[producer]));
+    assert(producer >= 0 && is_recomputed(low, &block->ops[producer]));
     enum op_class class = block->ops[producer].class;
-    if (!lowering_is_region(class)) return redo(low, producer);
+    if (!lowering_is_region(class)) return recompute(low, producer);
     for (int o = 0; o < low->facts->forward_op_count; o++) {
-        if (block->ops[o].class == class) redo(low, o);
+        if (block->ops[o].class == class) recompute(low, o);
     }
 }
 
@@ -272,9 +272,9 @@ static void make_inputs_again(struct lowering *low, int index)
     }
 }
 
-// A block redone whole is a group of its own: a gathered copy made in it is not kept for the weight
-// gradients, which would hold it for the length of the block.
-static void redo_whole(struct lowering *low)
+// A block recomputed whole is a group of its own: a gathered copy made in it is not kept for the
+// weight gradients, which would hold it for the length of the block.
+static void recompute_whole(struct lowering *low)
 {
     if (low->request->recompute != RECOMPUTE_FULL) return;
     low->recompute = true;
@@ -303,7 +303,7 @@ static void lower_backward(struct lowering *low)
     place_output_gradients(low);
     forget_forward(low);
     gather_parameters(low);
-    redo_whole(low);
+    recompute_whole(low);
     bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
         // As late as can be, so that little else is alive beside it: for a weight gradient beside

@@ -11,12 +11,12 @@
 // combine; and is memoised on exactly those.
 //
 // Conventions. Tensors are kept in the layout in which they were produced; a copy in another layout
-// is made once a phase group (forward; redone forward; backward with weight) and shared there. What
-// an all-to-all made is kept for backward as well, beside the original where backward reads both:
-// what is saved is what backward reads of what forward made. An all-reduce works in place. Sums of
-// several row-parallel products are added up before their one reduction, also where biases stand
-// between them. Activations of fp8 and fp4 runs are counted in two bytes; of those that
-// narrow products read block_program tells how many. Gradients of block outputs
+// is made once a phase group (forward; recomputed forward; backward with weight) and shared there.
+// What an all-to-all made is kept for backward as well, beside the original where backward reads
+// both: what is saved is what backward reads of what forward made. An all-reduce works in place.
+// Sums of several row-parallel GEMMs are added up before their one reduction, also where biases
+// stand between them. Activations of fp8 and fp4 runs are counted in two bytes; of those that
+// low-precision GEMMs read block_program tells how many. Gradients of block outputs
 // arrive in the layout of the output.
 
 struct buffer {  // a local tensor
@@ -85,7 +85,7 @@ struct parameter {  // one of the block's parameters as one rank holds it
 // rank's experts are one of this size each.
 struct weight {
     enum parameter_kind kind;
-    int merge;         // see struct op; 0: a product of its own
+    int merge;         // see struct op; 0: a GEMM of its own
     enum dim last;     // up and down of an MLP have as many elements, but not one shape
     int64_t elements;  // local, of all its experts
     int expert_count;  // local; 1 of what is no expert
@@ -103,15 +103,15 @@ struct block_program {
     int64_t parameter_elements;  // sum over parameters
     struct weight *weights;      // the matrices and tables among them, but the router's
     int weight_count;
-    int64_t linear_elements;  // of those that plain products read, neither the router's nor
+    int64_t linear_elements;  // of those that plain GEMMs read, neither the router's nor
     int linear_count;         // tied ones: what fp8 and fp4 quantise
     int64_t saved_bytes;      // alive from the end of forward to backward, one micro-batch;
                               // block inputs count here, block outputs in the next block
     // The same by the class of the operator that made it (enum op_class); what came in from the
     // block before is of no class.
     int64_t class_saved_bytes[OP_CLASS_COUNT];
-    // Of those what weight gradients of the plain products read, alone and beside others: where
-    // such products are narrow, that is kept as they read it.
+    // Of those what weight gradients of the plain GEMMs read, alone and beside others: where
+    // such GEMMs are narrow, that is kept as they read it.
     int64_t weight_read_bytes, shared_read_bytes;
     int64_t forward_transient_bytes;  // peak above saved while forward runs
     int64_t
@@ -125,7 +125,7 @@ struct block_program {
     int64_t held_bytes;              // alive between B and W where a schedule parts them
     int64_t parted_transient_bytes;  // there: the larger of the peak above saved while B runs and
                                      // above held while W runs
-    // Buffers that cross the border: what neighbours and the executor hand in and take out.
+    // Buffers that cross the boundary: what neighbours and the executor hand in and take out.
     int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // -1: none
 };
 
@@ -153,8 +153,8 @@ void block_differentiate(struct arena *arena, const struct block *forward,
 struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph);
 
 // The layouts that the ops of one block need and make on one mesh, found as they are asked for:
-// they depend neither on micro-batch nor on what is redone, so that a search shares them among all
-// of these. Good for one mesh (strides and the size of data parallelism apart), sp and kind of
+// they depend neither on micro-batch nor on what is recomputed, so that a search shares them among
+// all of these. Good for one mesh (strides and the size of data parallelism apart), sp and kind of
 // context parallelism.
 struct op_layouts;
 struct op_layouts *lower_layouts(struct arena *arena, const struct differentiated *facts);
@@ -190,6 +190,6 @@ enum op_class *lower_classes(struct arena *arena, const struct block_program *pr
 struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
                                      const struct block_program *whole);
 
-// Of an element in memory, in a run of this precision: fp8 and fp4 are formats of matrix products,
+// Of an element in memory, in a run of this precision: fp8 and fp4 are formats of GEMMs,
 // tensors between them stay in 16 bits.
 int64_t lower_element_bytes(enum element element, enum precision precision);

@@ -28,9 +28,9 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-// Buffers that cross the border of the block live to it.
-static void cross_borders(const struct lowering *low, const struct order *order,
-                          const struct lifetimes *of)
+// Buffers that cross the boundary of the block live to it.
+static void cross_boundaries(const struct lowering *low, const struct order *order,
+                             const struct lifetimes *of)
 {
     for (int i = 0; i < low->block->input_count; i++) {
         int input = low->program->inputs[i], gradient = low->program->input_gradients[i];
@@ -58,7 +58,7 @@ static struct lifetimes lifetimes_of(struct lowering *low, const struct order *o
         for (int i = 0; i < instr->output_count; i++)
             touch(&of, instr->outputs[i], time);
     }
-    cross_borders(low, order, &of);
+    cross_boundaries(low, order, &of);
     return of;
 }
 
@@ -181,11 +181,11 @@ static struct order program_order(struct lowering *low)
 // What W reads when it runs as a task of its own.
 static int64_t held_bytes(const struct block_program *program)
 {
-    int border = program->phase_first[PHASE_WEIGHT];
+    int boundary = program->phase_first[PHASE_WEIGHT];
     int64_t bytes = 0;
     for (int b = 0; b < program->buffer_count; b++) {
         const struct buffer *buffer = &program->buffers[b];
-        bool held = !buffer->external && buffer->birth < border && buffer->death > border;
+        bool held = !buffer->external && buffer->birth < boundary && buffer->death > boundary;
         if (held) bytes += buffer->bytes;
     }
     return bytes;
@@ -196,14 +196,14 @@ static int64_t held_bytes(const struct block_program *program)
 static bool is_saved(const struct block_program *program, int buffer)
 {
     const struct buffer *of = &program->buffers[buffer];
-    int border = program->phase_first[PHASE_BACKWARD];
+    int boundary = program->phase_first[PHASE_BACKWARD];
     bool is_output = buffer == program->outputs[0] || buffer == program->outputs[1];
-    bool is_kept = !of->external && of->birth < border && of->death > border;
+    bool is_kept = !of->external && of->birth < boundary && of->death > boundary;
     assert(!is_kept || layout_partial_axes(&of->layout) == 0);
     return is_kept && !is_output;
 }
 
-// The gradient of a weight that plain products read, or a move of what it reads.
+// The gradient of a weight that plain GEMMs read, or a move of what it reads.
 static bool is_weight_work(const struct lowering *low, const struct instr *instr)
 {
     const struct block *block = low->block;

@@ -172,7 +172,7 @@ static struct instr *begin(struct lowering *low, int index)
     return instr;
 }
 
-// Redone work whose result was kept all the same does not become the tensor a second time.
+// Recomputed work whose result was kept all the same does not become the tensor a second time.
 static void place_output(struct lowering *low, int tensor, int buffer)
 {
     bool was_kept = low->recompute && low->saved[tensor];

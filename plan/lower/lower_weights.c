@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-// The mark of the forward contraction that reads a parameter; 0: it is a product of its own.
+// The mark of the forward contraction that reads a parameter; 0: it is a GEMM of its own.
 static int merge_of(const struct lowering *low, int tensor)
 {
     if (!low->request->merge_contractions) return 0;

@@ -52,11 +52,11 @@ struct lowering {
     bool recompute;
 };
 
-// plan/lower/differentiate.c: what recompute redoes, and what is kept for backward (by tensor). Of
+// plan/lower/differentiate.c: what is recomputed, and what is kept for backward (by tensor). Of
 // most classes each result is dropped and made again for whoever reads it (Megatron-Core's
-// output-discarding checkpoints); a region, the attention core, is redone as a whole, and what
+// output-discarding checkpoints); a region, the attention core, is recomputed as a whole, and what
 // others read of it is kept (its plain checkpoints).
-bool lowering_is_redone(const struct op *op, enum recompute recompute, unsigned classes);
+bool lowering_is_recomputed(const struct op *op, enum recompute recompute, unsigned classes);
 bool lowering_is_region(enum op_class class);
 bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
                      enum recompute recompute, unsigned classes);
@@ -98,7 +98,7 @@ void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64
 const struct op_layouts *lowering_layouts(struct lowering *low, int index);
 void lowering_op(struct lowering *low, int index);
 
-// plan/lower/early_stop.c: takes redone work out that nothing reads.
+// plan/lower/early_stop.c: takes recomputed work out that nothing reads.
 void lowering_stop_early(struct lowering *low);
 
 // plan/lower/lower_memory.c: lifetimes and the sums that follow from them.

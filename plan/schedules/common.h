@@ -18,16 +18,16 @@ bool schedule_one_chunk(const struct schedule_shape *shape, const char **why);
 // left. Chunks take turns in groups of stage_count micro-batches, backward from the last chunk.
 void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot *slots);
 // The holds of that order.
-int schedule_fill_holds(const struct schedule_shape *shape, int warm_up,
-                        struct schedule_hold *holds);
+int schedule_fill_in_flight(const struct schedule_shape *shape, int warm_up,
+                            struct schedule_in_flight *in_flight);
 
 // Holds found so far, none of them below another in all its counts. Past SCHEDULE_HOLD_MAX the last
 // takes the larger of each count, which is never too little.
 struct hold_list {
-    struct schedule_hold *holds;
+    struct schedule_in_flight *in_flight;
     int chunk_count, count;
 };
-void hold_list_add(struct hold_list *list, const struct schedule_hold *moment);
+void hold_list_add(struct hold_list *list, const struct schedule_in_flight *moment);
 
 // Forward, and backward with its weight gradient, of the only or of any chunk on a stage.
 struct pair_times {

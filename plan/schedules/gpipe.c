@@ -9,10 +9,11 @@ static void order(const struct schedule_shape *shape, int stage, struct slot *sl
     schedule_fill(shape, shape->micro_batch_count, slots);
 }
 
-static int holds_of(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+static int in_flight_of(const struct schedule_shape *shape, int stage,
+                        struct schedule_in_flight *in_flight)
 {
     (void)stage;
-    return schedule_fill_holds(shape, shape->micro_batch_count, holds);
+    return schedule_fill_in_flight(shape, shape->micro_batch_count, in_flight);
 }
 
 // A stage ends its backwards by the same path from the turn on, over the stages above it.
@@ -69,6 +70,6 @@ const struct schedule_row GPIPE_ROW = {
     .order = order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .holds = holds_of,
+    .in_flight = in_flight_of,
     .duration = duration,
 };

@@ -28,9 +28,10 @@ static void order(const struct schedule_shape *shape, int stage, struct slot *sl
     schedule_fill(shape, warm_up_of(shape, stage), slots);
 }
 
-static int holds_of(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+static int in_flight_of(const struct schedule_shape *shape, int stage,
+                        struct schedule_in_flight *in_flight)
 {
-    return schedule_fill_holds(shape, warm_up_of(shape, stage), holds);
+    return schedule_fill_in_flight(shape, warm_up_of(shape, stage), in_flight);
 }
 
 const struct schedule_row INTERLEAVED_ROW = {
@@ -41,6 +42,6 @@ const struct schedule_row INTERLEAVED_ROW = {
     .order = order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .holds = holds_of,
+    .in_flight = in_flight_of,
     .duration = ring_duration,
 };

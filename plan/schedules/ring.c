@@ -28,7 +28,7 @@
 // and moves down at t + i = 0 or 1 (all mod p), and where they arrive the next ones start: four
 // lanes go round the ring, once in a turn of p steps, each with the longest path that is on it.
 // (The stages and moments left out matter in two random rings of a hundred, where what is found is
-// up to 2.3 % short of the longest path: tests/test_ring.c.)
+// up to 2.3 % short of the longest path: tests/plan/test_ring.c.)
 // Turn T has its forwards of block T, T - 1 before, and its backwards of block T - v, T - v - 1
 // before. Groups of p micro-batches repeat: once a group has made the longest paths to all stages
 // grow by the same, it will for good.

@@ -20,7 +20,7 @@
 // gradient; stages of equal warm-up wait for each other's round. So above p the stages near the end
 // take the steps of two first, for all stages below them gain by it; below p, where some have to be
 // equal, as few as can be, from stage 0 on. (Of all non-increasing warm-ups by steps of 0 and 1
-// none is faster in equal times: tests/test_zero_bubble.c tries them.)
+// none is faster in equal times: tests/simulator/test_zero_bubble.c tries them.)
 static int warm_up_of(int p, int stage, int cap)
 {
     int above = p - 1 - stage;
@@ -72,19 +72,19 @@ static int smaller(int a, int b)
 
 // In round j. With few micro-batches the forwards end before the weight gradients begin, and
 // between the two each round turns an alive micro-batch into a waiting one: both ends are tried.
-static int holds_of(const struct schedule_shape *shape, int stage, int cap,
-                    struct schedule_hold *holds)
+static int in_flight_of(const struct schedule_shape *shape, int stage, int cap,
+                        struct schedule_in_flight *in_flight)
 {
     int m = shape->micro_batch_count, warm_up, delay;
     rounds_of(shape, stage, cap, &warm_up, &delay);
-    struct hold_list list = {holds, 1, 0};
+    struct hold_list list = {in_flight, 1, 0};
     int turns = m - warm_up - 1;  // the last forward's round
     const int tried[] = {0, smaller(turns > 0 ? turns : 0, delay), smaller(delay, m - 1)};
     for (int i = 0; i < 3; i++) {
         int j = tried[i];
         int forwards = smaller(warm_up + j + 1, m), weights = j > delay ? 1 : 0;
-        hold_list_add(&list, &(struct schedule_hold){forwards - j, j - weights});
-        hold_list_add(&list, &(struct schedule_hold){forwards - j - 1, j + 1 - weights});
+        hold_list_add(&list, &(struct schedule_in_flight){forwards - j, j - weights});
+        hold_list_add(&list, &(struct schedule_in_flight){forwards - j - 1, j + 1 - weights});
     }
     return list.count;
 }
@@ -153,19 +153,22 @@ static void auto_order(const struct schedule_shape *shape, int stage, struct slo
     fill(shape, stage, auto_cap(shape), slots);
 }
 
-static int h1_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+static int h1_in_flight(const struct schedule_shape *shape, int stage,
+                        struct schedule_in_flight *in_flight)
 {
-    return holds_of(shape, stage, h1_cap(shape), holds);
+    return in_flight_of(shape, stage, h1_cap(shape), in_flight);
 }
 
-static int h2_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+static int h2_in_flight(const struct schedule_shape *shape, int stage,
+                        struct schedule_in_flight *in_flight)
 {
-    return holds_of(shape, stage, h2_cap(shape), holds);
+    return in_flight_of(shape, stage, h2_cap(shape), in_flight);
 }
 
-static int auto_holds(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+static int auto_in_flight(const struct schedule_shape *shape, int stage,
+                          struct schedule_in_flight *in_flight)
 {
-    return holds_of(shape, stage, auto_cap(shape), holds);
+    return in_flight_of(shape, stage, auto_cap(shape), in_flight);
 }
 
 static double h1_duration(const struct pipeline_times *times, double *end_s)
@@ -190,7 +193,7 @@ const struct schedule_row ZB_H1_ROW = {
     .order = h1_order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .holds = h1_holds,
+    .in_flight = h1_in_flight,
     .duration = h1_duration,
 };
 
@@ -201,7 +204,7 @@ const struct schedule_row ZB_H2_ROW = {
     .order = h2_order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .holds = h2_holds,
+    .in_flight = h2_in_flight,
     .duration = h2_duration,
 };
 
@@ -212,6 +215,6 @@ const struct schedule_row ZB_AUTO_ROW = {
     .order = auto_order,
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
-    .holds = auto_holds,
+    .in_flight = auto_in_flight,
     .duration = auto_duration,
 };

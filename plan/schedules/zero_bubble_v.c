@@ -10,9 +10,9 @@
 // at each unit a stage runs the first of these whose input is there: F of chunk 1, B of chunk 0, F
 // of chunk 0, W of chunk 0, B of chunk 1, W of chunk 1, and an F only below the cap of 2p. (Of all
 // priorities this is one of those that settle into the same six tasks a round.) Written out, so
-// that a stage need not know the others; tests/test_zero_bubble.c plays the list scheduling. In
-// those times the step is longer than its work by p - 1 half tasks, the start of the last stage.
-// The gradient norm waits for all stages: post-validation is not assumed.
+// that a stage need not know the others; tests/simulator/test_zero_bubble.c plays the list
+// scheduling. In those times the step is longer than its work by p - 1 half tasks, the start of the
+// last stage. The gradient norm waits for all stages: post-validation is not assumed.
 
 enum { CHUNKS = 2 };
 
@@ -54,7 +54,7 @@ static void put(struct stage_order *order, enum task_kind kind, int chunk)
     if (kind == TASK_FORWARD) order->held++;
     if (kind == TASK_WEIGHT) order->held--;
     if (!order->list || kind == TASK_WEIGHT) return;
-    struct schedule_hold moment[CHUNKS];
+    struct schedule_in_flight moment[CHUNKS];
     for (int i = 0; i < CHUNKS; i++) {
         int backward = order->done[TASK_BACKWARD][i];
         moment[i].alive = order->done[TASK_FORWARD][i] - backward;
@@ -127,10 +127,11 @@ static int repeating_count(const struct schedule_shape *shape)
     return 2 * shape->stage_count + 1;
 }
 
-static int holds_of(const struct schedule_shape *shape, int stage, struct schedule_hold *holds)
+static int in_flight_of(const struct schedule_shape *shape, int stage,
+                        struct schedule_in_flight *in_flight)
 {
     int most = repeating_count(shape), m = shape->micro_batch_count;
-    struct hold_list list = {holds, CHUNKS, 0};
+    struct hold_list list = {in_flight, CHUNKS, 0};
     struct stage_order order = {.micro_batch_count = m < most ? m : most, .list = &list};
     fill(shape, stage, &order);
     return list.count;
@@ -156,6 +157,6 @@ const struct schedule_row ZB_V_ROW = {
     .order = order_of,
     .stage_of = stage_of,
     .chunk_of = chunk_of,
-    .holds = holds_of,
+    .in_flight = in_flight_of,
     .duration = duration,
 };

@@ -428,18 +428,18 @@ bool check_flow_task(const struct checking *checking, struct check_stage *stage)
     case SCRIPT_COPY_IN:
         return check_copy_in(&flow);
     case SCRIPT_SEND:
-        return check_border_task(&flow, false);
+        return check_boundary_task(&flow, false);
     case SCRIPT_RECEIVE:
-        return check_border_task(&flow, true);
+        return check_boundary_task(&flow, true);
     case SCRIPT_SEED:
         if (!is_head || task->slot_kind != TASK_BACKWARD)
             return check_fail(checking, stage, "the loss is not here");
-        return check_border_task(&flow, true);
+        return check_boundary_task(&flow, true);
     case SCRIPT_LOSS:
         stage->loss_count++;
         if (!is_head || task->slot_kind != TASK_FORWARD)
             return check_fail(checking, stage, "the loss is not here");
-        return check_border_task(&flow, false);
+        return check_boundary_task(&flow, false);
     default:
         return check_fail(checking, stage, "is of no kind that there is");
     }

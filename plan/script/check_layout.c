@@ -117,7 +117,7 @@ static const struct block_program *block_at(const struct checking *checking, int
     return NULL;
 }
 
-static bool check_borders(const struct checking *checking)
+static bool check_boundaries(const struct checking *checking)
 {
     for (int p = 0; p + 1 < checking->program->graph->sequence_count; p++) {
         const struct block_program *front = block_at(checking, p),
@@ -144,5 +144,5 @@ bool check_layouts(const struct checking *checking)
         const struct check_block *block = &checking->blocks[b];
         if (!check_sizes(checking, block) || !check_changes(checking, block)) return false;
     }
-    return check_borders(checking);
+    return check_boundaries(checking);
 }

@@ -157,7 +157,7 @@ static bool check_ties(const struct checking *checking, const struct check_stage
     return true;
 }
 
-// Whoever adds to the state: every product in every micro-batch, or a scattering of the unit.
+// Whoever adds to the state: every GEMM in every micro-batch, or a scattering of the unit.
 static void count_adds(const struct checking *checking, struct check_stage *stage)
 {
     const struct script *script = stage->script;

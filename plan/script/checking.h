@@ -167,8 +167,8 @@ int check_read_value(const struct check_flow *flow, int buffer, int version, boo
 bool check_write_version(const struct check_flow *flow, const struct script_operand *operand,
                          int version);
 bool check_is_moved(const struct check_flow *flow, int buffer);
-// plan/script/check_border.c
-bool check_border_task(const struct check_flow *flow, bool is_in);
+// plan/script/check_boundary.c
+bool check_boundary_task(const struct check_flow *flow, bool is_in);
 bool check_copy_out(const struct check_flow *flow);
 bool check_copy_in(const struct check_flow *flow);
 

@@ -22,7 +22,7 @@
 enum script_kind {
     SCRIPT_INSTR,     // instruction `instr` of block `block`: compute or a collective
     SCRIPT_SEED,      // outputs: gradients of the losses, weight / tokens of the step
-    SCRIPT_ROOM,      // output: whole gradients of units, to which products then add; zeros
+    SCRIPT_ROOM,      // output: whole gradients of units, to which GEMMs then add; zeros
     SCRIPT_COPY_OUT,  // inputs leave for the host and are not in the arena after it
     SCRIPT_COPY_IN,   // outputs come back: the same values in the same order
     SCRIPT_SEND,      // inputs to `peer_stage`; not waited for: the message is copied

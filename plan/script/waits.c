@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-// Who waits for whom. The arena is cut at every border of an operand into cells that no operand
+// Who waits for whom. The arena is cut at every boundary of an operand into cells that no operand
 // has a part of; a cell knows its last writer and who has read it since. Each task has a clock: of
 // every stream the last task that is known to have ended when this one has.
 
@@ -14,9 +14,9 @@ struct cell {
 struct waiting {
     struct arena *arena;
     struct script *script;
-    int64_t *borders;
-    int border_count;
-    struct cell *bytes, *weights, *gradients, *rooms;  // [border], [parameter], [room]
+    int64_t *boundaries;
+    int boundary_count;
+    struct cell *bytes, *weights, *gradients, *rooms;  // [boundary], [parameter], [room]
     int (*clocks)[STREAM_COUNT];                       // 1 + task
     int last[STREAM_COUNT];                            // 1 + task
     int task;
@@ -49,13 +49,13 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static void find_borders(struct waiting *waiting)
+static void find_boundaries(struct waiting *waiting)
 {
     const struct script *script = waiting->script;
     int count = 0, kept = 0;
     for (int t = 0; t < script->task_count; t++)
         count += 2 * (script->tasks[t].input_count + script->tasks[t].output_count);
-    int64_t *borders = waiting->borders = ARENA_NEW(waiting->arena, int64_t, count + 1);
+    int64_t *boundaries = waiting->boundaries = ARENA_NEW(waiting->arena, int64_t, count + 1);
     count = 0;
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
@@ -63,23 +63,23 @@ static void find_borders(struct waiting *waiting)
             const struct script_operand *operand =
                 i < task->input_count ? &task->inputs[i] : &task->outputs[i - task->input_count];
             if (operand->place != PLACE_ARENA) continue;
-            borders[count++] = operand->offset;
-            borders[count++] = operand->offset + operand->bytes;
+            boundaries[count++] = operand->offset;
+            boundaries[count++] = operand->offset + operand->bytes;
         }
     }
-    if (count > 0) qsort(borders, (size_t)count, sizeof *borders, by_value);
+    if (count > 0) qsort(boundaries, (size_t)count, sizeof *boundaries, by_value);
     for (int i = 0; i < count; i++) {
-        if (kept == 0 || borders[kept - 1] != borders[i]) borders[kept++] = borders[i];
+        if (kept == 0 || boundaries[kept - 1] != boundaries[i]) boundaries[kept++] = boundaries[i];
     }
-    waiting->border_count = kept;
+    waiting->boundary_count = kept;
 }
 
-static int border_at(const struct waiting *waiting, int64_t offset)
+static int boundary_at(const struct waiting *waiting, int64_t offset)
 {
-    int low = 0, high = waiting->border_count;
+    int low = 0, high = waiting->boundary_count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (waiting->borders[middle] < offset) {
+        if (waiting->boundaries[middle] < offset) {
             low = middle + 1;
         } else {
             high = middle;
@@ -111,8 +111,8 @@ static void touch_operand(struct waiting *waiting, const struct script_task *tas
 {
     if (operand->place == PLACE_IDS) return;  // read only, there before the step
     if (operand->place == PLACE_ARENA) {
-        int end = border_at(waiting, operand->offset + operand->bytes);
-        for (int i = border_at(waiting, operand->offset); i < end; i++)
+        int end = boundary_at(waiting, operand->offset + operand->bytes);
+        for (int i = boundary_at(waiting, operand->offset); i < end; i++)
             touch(waiting, &waiting->bytes[i], writes);
         return;
     }
@@ -296,8 +296,8 @@ void script_add_waits(struct arena *arena, struct script *script)
 {
     struct arena scratch = {0};
     struct waiting waiting = {.arena = &scratch, .script = script};
-    find_borders(&waiting);
-    waiting.bytes = ARENA_NEW(&scratch, struct cell, waiting.border_count + 1);
+    find_boundaries(&waiting);
+    waiting.bytes = ARENA_NEW(&scratch, struct cell, waiting.boundary_count + 1);
     waiting.weights = ARENA_NEW(&scratch, struct cell, script->parameter_count + 1);
     waiting.gradients = ARENA_NEW(&scratch, struct cell, script->parameter_count + 1);
     waiting.rooms = ARENA_NEW(&scratch, struct cell, script->room_count + 1);

@@ -1,0 +1,72 @@
+#include "executor/cuda/cuda.h"
+
+// GEMMs in 8 bits with a factor for each operand, which follows from its largest number now
+// (current scaling). Values and weights have 3 bits behind the point (E4M3), gradients a larger
+// range (E5M2), as Micikevicius et al. (2022, "FP8 formats for deep learning") train. Both operands
+// are written with the summed dim last, which Hopper's tensor cores want.
+
+enum { LOW_PRECISION_GRAIN = 16 };  // of the dims that cuBLASLt counts in 16 bytes
+
+struct low_precision {
+    struct cuda_device *device;
+    enum stream stream;
+    float *memory;  // partial results, then a factor for each operand
+};
+
+static bool cast(const struct low_precision *by, struct matrix m, int64_t rows, int64_t columns,
+                 int number, int operand, struct reals *out, float **factor)
+{
+    void *bytes =
+        cuda_scratch(by->device, by->stream, operand ? SCRATCH_B : SCRATCH_A, rows * columns);
+    if (!bytes) return false;
+    *out = (struct reals){bytes, number};
+    *factor = by->memory + LOW_PRECISION_BLOCKS + operand;
+    struct low_precision_args args = {.rows = rows,
+                                      .columns = columns,
+                                      .row_stride = m.row_stride,
+                                      .column_stride = m.column_stride,
+                                      .number = number,
+                                      .x = m.reals,
+                                      .out = bytes,
+                                      .partial = by->memory,
+                                      .factor = *factor};
+    kernel_low_precision(by->device->streams[by->stream], &args);
+    return true;
+}
+
+bool cuda_can_lower_precision(const struct cuda_matmul *p)
+{
+    bool is_plain = p->c.column_stride == 1 && p->c.row_stride >= p->columns;
+    return p->batch == 1 && p->epilogue == GEMM_PLAIN && is_plain && p->rows > 0 && p->inner > 0 &&
+           p->inner % LOW_PRECISION_GRAIN == 0 && p->columns % LOW_PRECISION_GRAIN == 0 &&
+           p->c.row_stride % LOW_PRECISION_GRAIN == 0 && (uintptr_t)p->c.reals.data % 16 == 0;
+}
+
+const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,
+                                        const struct cuda_matmul *p)
+{
+    struct low_precision by = {device, stream, NULL};
+    int64_t bytes = (LOW_PRECISION_BLOCKS + 2) * (int64_t)sizeof(float);
+    by.memory = cuda_scratch(device, stream, SCRATCH_PARTIAL, bytes);
+    struct cuda_gemm gemm = {.rows = p->rows,
+                             .columns = p->columns,
+                             .inner = p->inner,
+                             .batch = 1,
+                             .is_b_turned = true,
+                             .c = p->c.reals,
+                             .a_stride = p->inner,
+                             .b_stride = p->inner,
+                             .c_stride = p->c.row_stride,
+                             .alpha = (float)p->alpha,
+                             .beta = (float)p->beta};
+    struct matrix b = p->b;
+    int64_t turned = b.row_stride;
+    b.row_stride = b.column_stride, b.column_stride = turned;
+    float *a_factor, *b_factor;
+    if (!by.memory ||
+        !cast(&by, p->a, p->rows, p->inner, p->low_precision[0], 0, &gemm.a, &a_factor) ||
+        !cast(&by, b, p->columns, p->inner, p->low_precision[1], 1, &gemm.b, &b_factor))
+        return CUDA_NO_MEMORY;
+    gemm.a_factor = a_factor, gemm.b_factor = b_factor;
+    return gemm_run(device, stream, &gemm);
+}

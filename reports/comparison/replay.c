@@ -1,0 +1,72 @@
+#include "reports/comparison/replay.h"
+
+#include "plan/script/script.h"
+
+// Blocks of threads that NCCL gives a collective between GPUs of one node, at most, are as many; it
+// has no model, and takes fewer multiprocessors from kernels than a device has by far.
+enum { MULTIPROCESSORS = 16 };
+
+// The axes along which the ranks differ.
+static unsigned axes_of(const struct mesh *mesh, const int *ranks, int count)
+{
+    unsigned axes = 0;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        for (int i = 1; i < count; i++) {
+            if (mesh_coordinate(mesh, a, ranks[i]) != mesh_coordinate(mesh, a, ranks[0]))
+                axes |= 1u << a;
+        }
+    }
+    return axes;
+}
+
+static double exchange_s(void *context, int collective, const int *ranks, int count, int64_t bytes)
+{
+    const struct replay *replay = context;
+    const struct mesh *mesh = &replay->evaluation->program->mesh;
+    const int ends[] = {replay->rank, ranks[0]};
+    bool is_message = count == 1;
+    unsigned axes = is_message ? axes_of(mesh, ends, 2) : axes_of(mesh, ranks, count);
+    if (axes == 0) return 0;
+    struct group_shape group = mesh_group(mesh, replay->request->cluster, axes);
+    return collective_price(replay->request->fabrics, &group, (enum collective)collective,
+                            (double)bytes, replay->request->stack->network_scale)
+        .s;
+}
+
+// End of the span of a task on the stage's timeline; 0: the simulation does not show it.
+static double end_s(const struct replay *replay, int task)
+{
+    const struct trace *trace = &replay->evaluation->simulation->trace;
+    struct task_id id = script_task_id(replay->script, task);
+    int number = task_number(&replay->evaluation->program->shape, &id);
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->spans[i];
+        if (span->rank == replay->script->stage && span->task == number &&
+            span->stream == STREAM_PP)
+            return (double)span->end_ns * 1e-9;
+    }
+    return 0;
+}
+
+struct communicator_delays *replay_delays(struct arena *arena, const struct replay *replay)
+{
+    const struct script *script = replay->script;
+    struct communicator_delays *delays = ARENA_NEW(arena, struct communicator_delays, 1);
+    struct replay *kept = ARENA_NEW(arena, struct replay, 1);
+    int count = 0;
+    *kept = *replay;
+    for (int t = 0; t < script->task_count; t++)
+        count += script->tasks[t].kind == SCRIPT_RECEIVE ? script->tasks[t].output_count : 0;
+    double *arrival_s = ARENA_NEW(arena, double, count);
+    *delays = (struct communicator_delays){.exchange_s = exchange_s,
+                                           .context = kept,
+                                           .arrival_s = arrival_s,
+                                           .multiprocessors = MULTIPROCESSORS};
+    for (int t = 0; t < script->task_count; t++) {
+        if (script->tasks[t].kind != SCRIPT_RECEIVE) continue;
+        double arrives_s = end_s(replay, t);
+        for (int i = 0; i < script->tasks[t].output_count; i++)
+            arrival_s[delays->arrival_count++] = arrives_s;
+    }
+    return delays;
+}

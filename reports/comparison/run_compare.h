@@ -1,0 +1,53 @@
+#pragma once
+#include "executor/run.h"
+#include "simulator/breakdown.h"
+
+// Predicted beside measured: the prices of a step and what a run of it took, kind by kind.
+
+struct run_row {
+    enum run_group group;
+    const char *name;        // "F", "contraction", "tp all-reduce"
+    double count;            // a step, all ranks together, as measured
+    double predicted_count;  // of tasks; 0 of what else there is
+    double predicted_s, measured_s;
+    double predicted_bytes, bytes;  // payloads; 0 of what is no communication
+};
+
+// Of the ranks with most (memory/plan_script.h): the state and the arena as planned, and
+// what is moved to their hosts and drives.
+struct run_memory {
+    int64_t peak_bytes, host_peak_bytes, nvme_bytes;
+};
+
+struct run_compare {
+    const struct evaluation_request *request;
+    const struct evaluation *evaluation;  // with a trace
+    const struct run_result *result;
+    struct run_row *rows;  // tasks, operators, collectives
+    int row_count;
+    double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
+    double tokens_per_s;                       // measured
+    struct run_memory predicted;
+};
+
+// `ledger` is that of the price of `evaluation`'s program (simulator/breakdown.h), `memory` what is
+// planned.
+struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
+                                    const struct evaluation *evaluation,
+                                    const struct ledger *ledger, struct run_memory memory,
+                                    const struct run_result *result);
+
+// What `run` prints at the end.
+char *run_table_text(struct arena *arena, const struct run_compare *compare);
+
+// run.json (executor/run.schema.json).
+struct run_facts {
+    const char *plan_path, *plan_hash;
+    const char *backend, *device, *libraries, *transport, *machine;
+    int rank_count;
+};
+char *run_json_text(struct arena *arena, const struct run_compare *compare,
+                    const struct run_facts *facts);
+
+// The predicted ranks above the measured ones, on one clock.
+struct trace run_overlay(struct arena *arena, const struct run_compare *compare);

@@ -1,0 +1,107 @@
+#include "core/json_write.h"
+#include "reports/comparison/run_compare.h"
+
+#include <math.h>
+
+// JSON has no word for what is not finite.
+static void put_numbers(struct json_writer *writer, const char *key, const double *values,
+                        int count)
+{
+    json_open_flat(writer, key, '[');
+    for (int i = 0; i < count; i++) {
+        if (isfinite(values[i]))
+            json_put_f64(writer, NULL, values[i]);
+        else
+            json_put_null(writer, NULL);
+    }
+    json_close(writer, ']');
+}
+
+static void put_facts(struct json_writer *writer, const struct run_facts *facts)
+{
+    json_open(writer, "plan", '{');
+    json_put_text(writer, "path", facts->plan_path);
+    json_put_text(writer, "hash", facts->plan_hash);
+    json_close(writer, '}');
+    json_open(writer, "machine", '{');
+    json_put_text(writer, "host", facts->machine);
+    json_put_text(writer, "device", facts->device);
+    json_put_text(writer, "libraries", facts->libraries);
+    json_put_text(writer, "backend", facts->backend);
+    json_put_text(writer, "transport", facts->transport);
+    json_put_i64(writer, "ranks", facts->rank_count);
+    json_close(writer, '}');
+}
+
+static void put_rows(struct json_writer *writer, const struct run_compare *compare)
+{
+    static const char *const GROUPS[] = {"task", "operator", "collective"};
+    json_open(writer, "kinds", '[');
+    for (int i = 0; i < compare->row_count; i++) {
+        const struct run_row *row = &compare->rows[i];
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "group", GROUPS[row->group]);
+        json_put_text(writer, "kind", row->name);
+        json_put_f64(writer, "predicted_count", row->predicted_count);
+        json_put_f64(writer, "count", row->count);
+        json_put_f64(writer, "predicted_s", row->predicted_s);
+        json_put_f64(writer, "measured_s", row->measured_s);
+        json_put_f64(writer, "predicted_bytes", row->predicted_bytes);
+        json_put_f64(writer, "measured_bytes", row->bytes);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+// A span is [rank, stream, task, start_ns, end_ns].
+static void put_trace(struct json_writer *writer, const struct trace *trace)
+{
+    json_open(writer, "trace", '[');
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->spans[i];
+        json_open_flat(writer, NULL, '[');
+        json_put_i64(writer, NULL, span->rank);
+        json_put_text(writer, NULL, stream_name(span->stream));
+        json_put_i64(writer, NULL, span->task);
+        json_put_i64(writer, NULL, span->start_ns);
+        json_put_i64(writer, NULL, span->end_ns);
+        json_close(writer, ']');
+    }
+    json_close(writer, ']');
+}
+
+char *run_json_text(struct arena *arena, const struct run_compare *compare,
+                    const struct run_facts *facts)
+{
+    const struct run_result *result = compare->result;
+    struct json_writer writer = {.arena = arena};
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "version", 1);
+    put_facts(&writer, facts);
+    put_numbers(&writer, "step_s", result->step_s, result->step_count);
+    put_numbers(&writer, "loss", result->loss, result->step_count);
+    put_numbers(&writer, "gradient_norm", result->gradient_norm, result->step_count);
+    if (compare->request->workload.precision == PRECISION_FP16)
+        put_numbers(&writer, "loss_scale", result->loss_scale, result->step_count);
+    json_put_i64(&writer, "peak_bytes", result->peak_bytes);
+    json_put_i64(&writer, "host_peak_bytes", result->host_peak_bytes);
+    json_put_i64(&writer, "nvme_bytes", result->nvme_bytes);
+    json_open(&writer, "memory", '{');
+    json_put_i64(&writer, "arena_bytes", result->arena_bytes);
+    json_put_i64(&writer, "arena_used_bytes", result->arena_used_bytes);
+    json_put_i64(&writer, "state_bytes", result->state_bytes);
+    json_put_i64(&writer, "staging_bytes", result->staging_bytes);
+    json_close(&writer, '}');
+    json_open(&writer, "compare", '{');
+    json_put_f64(&writer, "predicted_step_s", compare->predicted_step_s);
+    json_put_f64(&writer, "measured_step_s", compare->measured_step_s);
+    json_put_f64(&writer, "measured_tokens_per_s", compare->tokens_per_s);
+    json_put_i64(&writer, "predicted_peak_bytes", compare->predicted.peak_bytes);
+    json_put_i64(&writer, "predicted_host_peak_bytes", compare->predicted.host_peak_bytes);
+    json_put_i64(&writer, "predicted_nvme_bytes", compare->predicted.nvme_bytes);
+    json_close(&writer, '}');
+    put_rows(&writer, compare);
+    put_trace(&writer, &result->trace);
+    json_close(&writer, '}');
+    return writer.text;
+}

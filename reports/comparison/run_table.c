@@ -1,0 +1,95 @@
+#include "core/table.h"
+#include "core/units.h"
+#include "reports/comparison/run_compare.h"
+
+static const char *ratio_text(struct arena *arena, double measured, double predicted)
+{
+    if (predicted <= 0 || measured <= 0) return "-";
+    return arena_print(arena, "%.2f", measured / predicted);
+}
+
+static const char *seconds_text(struct arena *arena, double seconds)
+{
+    return seconds > 0 ? units_seconds(arena, seconds) : "-";
+}
+
+// As measured; beside it as predicted where that is another.
+static const char *count_text(struct arena *arena, const struct run_row *row)
+{
+    bool is_told = row->group != RUN_TASK || row->predicted_count == row->count;
+    const char *text = units_count(arena, row->count);
+    if (is_told) return text;
+    return arena_print(arena, "%s (%s predicted)", text, units_count(arena, row->predicted_count));
+}
+
+static void add_rows(struct table *table, const struct run_compare *compare, enum run_group group,
+                     const char *heading)
+{
+    struct arena *arena = table->arena;
+    const char *head[] = {heading, "", "", "", ""};
+    bool is_first = true;
+    for (int i = 0; i < compare->row_count; i++) {
+        const struct run_row *row = &compare->rows[i];
+        if (row->group != group) continue;
+        if (is_first) table_row(table, head);
+        is_first = false;
+        const char *cells[] = {
+            arena_print(arena, "  %s", row->name),
+            count_text(arena, row),
+            seconds_text(arena, row->predicted_s),
+            seconds_text(arena, row->measured_s),
+            ratio_text(arena, row->measured_s, row->predicted_s),
+        };
+        table_row(table, cells);
+    }
+}
+
+static char *kinds_text(struct arena *arena, const struct run_compare *compare)
+{
+    static const char *const HEADER[] = {"a step, all ranks", "count", "predicted", "measured",
+                                         "ratio"};
+    struct table table = table_new(arena, "lrrrr");
+    table_row(&table, HEADER);
+    add_rows(&table, compare, RUN_TASK, "tasks");
+    add_rows(&table, compare, RUN_OPERATOR, "operators");
+    add_rows(&table, compare, RUN_COLLECTIVE, "collectives");
+    return table_text(&table);
+}
+
+static void add_moved(struct arena *arena, struct table *table, const char *what,
+                      int64_t predicted_bytes, int64_t measured_bytes)
+{
+    double predicted = (double)predicted_bytes, measured = (double)measured_bytes;
+    const char *cells[] = {what, units_bytes(arena, predicted), units_bytes(arena, measured),
+                           ratio_text(arena, measured, predicted)};
+    if (measured > 0 || predicted > 0) table_row(table, cells);
+}
+
+char *run_table_text(struct arena *arena, const struct run_compare *compare)
+{
+    const struct run_result *result = compare->result;
+    int last = result->step_count - 1;
+    double tokens =
+        (double)(compare->request->workload.global_batch * compare->request->workload.seq_len);
+    struct table table = table_new(arena, "lrrr");
+    const char *rows[][4] = {
+        {"", "predicted", "measured", "ratio"},
+        {"step", units_seconds(arena, compare->predicted_step_s),
+         units_seconds(arena, compare->measured_step_s),
+         ratio_text(arena, compare->measured_step_s, compare->predicted_step_s)},
+        {"tokens/s", units_count(arena, tokens / compare->predicted_step_s),
+         units_count(arena, compare->tokens_per_s),
+         ratio_text(arena, compare->tokens_per_s, tokens / compare->predicted_step_s)},
+        {"peak memory of a rank", units_bytes(arena, (double)compare->predicted.peak_bytes),
+         units_bytes(arena, (double)result->peak_bytes),
+         ratio_text(arena, (double)result->peak_bytes, (double)compare->predicted.peak_bytes)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        table_row(&table, rows[i]);
+    add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
+              result->host_peak_bytes);
+    add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
+    return arena_print(arena, "%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
+                       kinds_text(arena, compare), table_text(&table), result->loss[0],
+                       result->loss[last], last + 1);
+}

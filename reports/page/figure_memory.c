@@ -1,0 +1,111 @@
+#include "core/units.h"
+#include "reports/page/figure.h"
+
+#include <math.h>
+#include <string.h>
+
+// What each stage holds at its fullest moment, in the parts of the memory model.
+
+static const double GIB = 1024.0 * 1024.0 * 1024.0;
+
+struct class_row {
+    const char *name;
+    enum chart_color color;
+    double size;  // how dark
+    size_t offset;
+};
+#define CLASS(name, color, size, member)                         \
+    {                                                            \
+        name, color, size, offsetof(struct memory_parts, member) \
+    }
+static const struct class_row CLASSES[] = {
+    CLASS("weights", CHART_FORWARD, 1, weights_bytes),
+    CLASS("gradients", CHART_BACKWARD, 1, gradients_bytes),
+    CLASS("optimizer", CHART_UPDATE, 1, optimizer_bytes),
+    CLASS("activations", CHART_WEIGHT, 1, activations_bytes),
+    CLASS("working memory", CHART_WORKING, 1, transient_bytes),
+    CLASS("logits", CHART_LOGITS, 1, logits_bytes),
+    CLASS("buffers", CHART_TRAFFIC, 1, buffers_bytes),
+    CLASS("planned arena", CHART_WEIGHT, 1, planned_bytes),
+    CLASS("reserve", CHART_WAIT, 1, reserve_bytes),
+};
+enum { CLASS_COUNT = sizeof CLASSES / sizeof *CLASSES, ROWS_MAX = 32 };
+
+static double bytes_of(const struct memory_parts *memory, const struct class_row *row)
+{
+    int64_t bytes;
+    memcpy(&bytes, (const char *)memory + row->offset, sizeof bytes);
+    return (double)bytes;
+}
+
+static double device_bytes(const struct report_facts *facts)
+{
+    return (double)cluster_device_bytes(facts->report->request->cluster);
+}
+
+static void add_limit(struct chart *chart, bool is_vertical, double limit, double from, double to)
+{
+    struct chart_series *series = chart_add(chart, CHART_LINE, CHART_LIMIT, "what a GPU has");
+    struct chart_mark a = {.x0 = from, .y0 = limit}, b = {.x0 = to, .y0 = limit};
+    if (is_vertical) {
+        a = (struct chart_mark){.x0 = limit, .y0 = from};
+        b = (struct chart_mark){.x0 = limit, .y0 = to};
+    }
+    series->dashed = true;
+    chart_mark(chart, series, &a);
+    chart_mark(chart, series, &b);
+}
+
+static void add_classes(const struct report_facts *facts, struct chart *chart, const int *stages,
+                        int rows)
+{
+    const struct memory_parts *memories = facts->report->evaluation->stage_memory;
+    bool is_planned = facts->report->evaluation->prediction.planned_bytes > 0;
+    double *at = ARENA_NEW(chart->arena, double, rows);
+    for (int c = 0; c < CLASS_COUNT; c++) {
+        const struct class_row *class = &CLASSES[c];
+        bool is_arena = class->offset == offsetof(struct memory_parts, planned_bytes);
+        if (is_arena && !is_planned) continue;
+        struct chart_series *series = chart_add(chart, CHART_BOXES, class->color, class->name);
+        for (int row = 0; row < rows; row++) {
+            double bytes = bytes_of(&memories[stages[row]], class);
+            if (bytes <= 0) continue;
+            const char *title = arena_print(chart->arena, "stage %d, %s: %s", stages[row],
+                                            class->name, units_bytes(chart->arena, bytes));
+            chart_mark(chart, series,
+                       &(struct chart_mark){.x0 = at[row],
+                                            .x1 = at[row] + bytes / GIB,
+                                            .y0 = row - 0.36,
+                                            .y1 = row + 0.36,
+                                            .size = class->size,
+                                            .title = title});
+            at[row] += bytes / GIB;
+        }
+    }
+}
+
+bool figure_memory(const struct report_facts *facts, struct chart *chart)
+{
+    const struct evaluation *evaluation = facts->report->evaluation;
+    int stage_count = evaluation->program->shape.stage_count;
+    int rows = stage_count < ROWS_MAX ? stage_count : ROWS_MAX;
+    struct arena *arena = chart->arena;
+    const char **names = ARENA_NEW(arena, const char *, rows);
+    int *stages = ARENA_NEW(arena, int, rows);
+    for (int row = 0; row < rows; row++) {
+        stages[row] = rows == 1 ? 0 : (int)((int64_t)row * (stage_count - 1) / (rows - 1));
+        names[row] = arena_print(arena, stage_count > 1 ? "stage %d" : "GPU", stages[row]);
+    }
+    double limit = device_bytes(facts) / GIB;
+    double most = (double)evaluation->prediction.reserved_bytes / GIB;
+    chart->name = "memory";
+    chart->title = "What a GPU of each stage holds at its fullest moment";
+    chart->how = "Bars that end left of the dashed line fit; what is between is head-room.";
+    chart->x = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.04 * fmax(limit, most)};
+    chart->y =
+        (struct chart_axis){.scale = CHART_ROWS, .low = -0.5, .high = rows - 0.5, .names = names};
+    chart->height = rows < 3 ? 44 * rows : chart_rows_height(&chart->y, rows);
+    add_classes(facts, chart, stages, rows);
+    add_limit(chart, true, limit, -0.5, rows - 0.5);
+    return true;
+}

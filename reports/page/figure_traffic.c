@@ -1,0 +1,77 @@
+#include "core/units.h"
+#include "reports/page/figure.h"
+
+#include <math.h>
+
+// Who sends to whom, as a square of GPUs, nodes or blocks of nodes.
+
+// The GPU or node, of a block of nodes the first.
+static const char *cell_name(struct arena *arena, const struct traffic *traffic, int cell)
+{
+    int each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
+    return arena_print(arena, "%d", cell * each);
+}
+
+static char *index_text(struct arena *arena, double value)
+{
+    return arena_print(arena, "%.0f", value);
+}
+
+bool figure_traffic(const struct report_facts *facts, struct chart *chart)
+{
+    const struct traffic *traffic = &facts->traffic;
+    struct arena *arena = chart->arena;
+    int count = traffic->cell_count;
+    if (traffic->total_bytes <= 0) return false;
+    double most = 0;
+    for (int i = 0; i < count * count; i++)
+        most = fmax(most, traffic->bytes[i]);
+    const char **names = ARENA_NEW(arena, const char *, count);
+    for (int i = 0; i < count; i++)
+        names[i] = cell_name(arena, traffic, i);
+    const char *inside = traffic->nodes_per_cell ? "; the diagonal stays inside" : "";
+    const char *what = traffic->nodes_per_cell == 0   ? "GPU"
+                       : traffic->nodes_per_cell == 1 ? "node"
+                                                      : "nodes";
+    chart->name = "traffic";
+    chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
+    chart->how =
+        arena_print(arena,
+                    "A row sends to a column, the stronger the colour the more, up to %s, by its "
+                    "square root%s. "
+                    "In all %s, %s of it inside nodes.",
+                    units_bytes(arena, most), inside, units_bytes(arena, traffic->total_bytes),
+                    units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
+    // Across stand the numbers of nodes themselves.
+    double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
+    chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
+                                   .low = -0.5 * each,
+                                   .high = (count - 0.5) * each,
+                                   .format = index_text};
+    const char *from = arena_print(arena, "from %s", what);
+    if (traffic->nodes_per_cell > 1) {
+        from = arena_print(arena, "from nodes, %d to a row that has the number of the first",
+                           traffic->nodes_per_cell);
+    }
+    chart->y = (struct chart_axis){
+        .label = from, .scale = CHART_ROWS, .low = -0.5, .high = count - 0.5, .names = names};
+    chart->height = count < 4 ? 60 * count : count <= 16 ? 22 * count : 14 * count;
+    chart->width = 96 + chart->height * 5 / 4;
+    struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_FORWARD, NULL);
+    for (int row = 0; row < count; row++) {
+        for (int to = 0; to < count; to++) {
+            double bytes = traffic->bytes[row * count + to];
+            if (bytes <= 0) continue;
+            const char *title = arena_print(arena, "%s %s to %s: %s", what, names[row], names[to],
+                                            units_bytes(arena, bytes));
+            chart_mark(chart, series,
+                       &(struct chart_mark){.x0 = (to - 0.46) * each,
+                                            .x1 = (to + 0.46) * each,
+                                            .y0 = row - 0.46,
+                                            .y1 = row + 0.46,
+                                            .title = title,
+                                            .size = 0.15 + 0.85 * sqrt(bytes / most)});
+        }
+    }
+    return true;
+}

@@ -1,0 +1,31 @@
+#pragma once
+#include "reports/page/figure.h"
+
+// The words and tables of the report page, a function a section. False where it has nothing to say
+// and puts nothing.
+
+bool section_verdict(struct markup *page, const struct report_facts *facts);
+bool section_why(struct markup *page, const struct report_facts *facts);
+bool section_step(struct markup *page, const struct report_facts *facts);
+bool section_pipeline(struct markup *page, const struct report_facts *facts);
+bool section_scaling(struct markup *page, const struct report_facts *facts);
+bool section_alternatives(struct markup *page, const struct report_facts *facts);
+bool section_inputs(struct markup *page, const struct report_facts *facts);
+
+// Tables: `aligns` has a letter a column, 'l' words, 'n' numbers, 'c' a layout (code), 's' sources.
+// Sortable ones are marked for the page's script.
+struct page_table {
+    struct markup *page;
+    const char *aligns;
+};
+struct page_table page_table_open(struct markup *page, const char *aligns, bool is_sortable,
+                                  const char *const *heads);
+// `sorts`: a number a column that orders it, where the text does not; NULL: none.
+void page_table_row(const struct page_table *table, bool is_ours, const char *const *cells,
+                    const double *sorts);
+void page_table_close(const struct page_table *table);
+
+// A paragraph of plain text; nothing for an empty one.
+void page_paragraph(struct markup *page, const char *text);
+// Text that is a number of the data at this path (see reports/page/report.h).
+void page_value(struct markup *page, const char *path, const char *text);

@@ -1,0 +1,141 @@
+#include "core/plain.h"
+#include "core/units.h"
+#include "reports/page/section.h"
+#include "reports/table/launch.h"
+#include "reports/table/model_text.h"
+#include "reports/table/plan_table.h"
+
+#include <string.h>
+
+// What went in, where every constant comes from, and how to make it again.
+
+static void put_row(const struct page_table *table, const char *name, const char *text)
+{
+    const char *cells[] = {name, text};
+    page_table_row(table, false, cells, NULL);
+}
+
+static void put_inputs(struct markup *page, const struct report *report)
+{
+    static const char *const HEADS[] = {"input", "value"};
+    struct arena *arena = page->arena;
+    const struct evaluation_request *request = report->request;
+    const struct workload *workload = &request->workload;
+    const struct graph *graph = report->evaluation->graph;
+    const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
+    const struct network *network = &request->cluster->network;
+    struct page_table table = page_table_open(page, "ll", false, HEADS);
+    put_row(&table, "model",
+            arena_print(arena, "%s, %d layers", model_text(arena, request->model->name, graph),
+                        graph->layer_count));
+    put_row(&table, "cluster",
+            arena_print(arena, "%s: %s", request->cluster->name,
+                        cluster_text(arena, request->cluster)));
+    put_row(&table, "device",
+            arena_print(arena, "%s: %s at peak (%s), %s at %s", device->name,
+                        units_flop_per_s(arena, device->peak_flop_per_s[workload->precision]),
+                        precision_name(workload->precision),
+                        units_bytes(arena, (double)device->memory_bytes),
+                        units_bytes_per_s(arena, device->memory_bandwidth_bytes_per_s)));
+    put_row(&table, "network",
+            arena_print(arena, "%s, %s", network->kind,
+                        network->oversubscription_ratio > 1
+                            ? arena_print(arena, "oversubscribed %.3g times",
+                                          network->oversubscription_ratio)
+                            : "full bisection"));
+    put_row(&table, "workload",
+            arena_print(arena, "%lld tokens a sequence, %s sequences a step, %s, %s",
+                        (long long)workload->seq_len,
+                        units_count(arena, (double)workload->global_batch),
+                        precision_name(workload->precision), optimizer_name(workload->optimizer)));
+    put_row(&table, "stack", request->stack->name);
+    const char *launch = launch_text(arena, request->stack, &request->parallel, &request->workload);
+    if (*launch) put_row(&table, request->stack->flags_of, launch);
+    put_row(&table, "made by", arena_print(arena, "meshwright %s", report->version));
+    page_table_close(&table);
+}
+
+static void put_commands(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct evaluation_request *request = report->request;
+    const struct workload *workload = &request->workload;
+    const struct cluster *cluster = request->cluster;
+    char number[UNITS_NUMBER_BYTES];
+    int gpus = cluster_rented_count(cluster), each = cluster->nodes[0].gpus;
+    const char *nodes = cluster->node_group_count == 1
+                            ? arena_print(arena, " --nodes %d", (gpus + each - 1) / each)
+                            : "";
+    const char *idle = cluster->idle_gpus > 0 ? " --idle ok" : "";
+    const char *tokens = workload->tokens > 0 ? arena_print(arena, " --tokens %s",
+                                                            units_number(number, workload->tokens))
+                                              : "";
+    const char *path = plain_shell(arena, report->plan_path);
+    page_paragraph(page, "The plan file holds all of its inputs. This page, its numbers and the "
+                         "search that led to it, again:");
+    markup_put(page, "<pre class=\"command\">");
+    markup_text(
+        page, arena_print(arena,
+                          "meshwright report %s\n"
+                          "meshwright simulate %s --explain\n"
+                          "meshwright plan %s %s%s --gpus %d --seq-len %lld --global-batch %lld "
+                          "--precision %s --optimizer %s --stack %s%s%s\n",
+                          path, path, plain_shell(arena, request->model->name),
+                          plain_shell(arena, cluster->name), nodes, gpus,
+                          (long long)workload->seq_len, (long long)workload->global_batch,
+                          precision_name(workload->precision), optimizer_name(workload->optimizer),
+                          plain_shell(arena, request->stack->name), idle, tokens));
+    markup_put(page, "</pre>\n");
+}
+
+enum { KINDS = PROVENANCE_KIND_COUNT };
+
+// How many of the constants that the step hangs on are of which class, and each with its source.
+static void put_constants(struct markup *page, const struct report *report)
+{
+    static const char *const HEADS[] = {"constant", "value", "class", "elasticity", "source"};
+    struct arena *arena = page->arena;
+    const struct sensitivity *sensitivity = &report->explain.sensitivity;
+    int counts[KINDS] = {0};
+    for (int i = 0; i < sensitivity->count; i++) {
+        const struct provenance *provenance = sensitivity->rows[i].constant->provenance;
+        if (provenance) counts[provenance->kind]++;
+    }
+    markup_print(page, "<p>The step hangs on %d constants:", sensitivity->count);
+    const char *before = " ";
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (counts[kind] == 0) continue;
+        markup_print(page, "%s%d %s", before, counts[kind],
+                     provenance_kind_name((enum provenance_kind)kind));
+        before = ", ";
+    }
+    markup_print(page,
+                 ". %d more move it by less than a thousandth of their own change each.</p>\n",
+                 sensitivity->idle_count);
+    markup_put(page, "<details><summary>Every constant that counts, its value and where it comes "
+                     "from</summary>\n");
+    struct page_table table = page_table_open(page, "lnlns", true, HEADS);
+    for (int i = 0; i < sensitivity->count; i++) {
+        const struct sensitivity_row *row = &sensitivity->rows[i];
+        const struct provenance *provenance = row->constant->provenance;
+        const char *cells[] = {
+            arena_print(arena, "%s %s", row->constant->owner_name, row->constant->key),
+            arena_print(arena, "%.4g", *row->constant->value),
+            provenance ? provenance_kind_name(provenance->kind) : "-",
+            arena_print(arena, "%+.3f", row->elasticity),
+            provenance ? provenance->source : "-",
+        };
+        const double sorts[] = {0, *row->constant->value, 0, row->elasticity, 0};
+        page_table_row(&table, false, cells, sorts);
+    }
+    page_table_close(&table);
+    markup_put(page, "</details>\n");
+}
+
+bool section_inputs(struct markup *page, const struct report_facts *facts)
+{
+    put_inputs(page, facts->report);
+    put_constants(page, facts->report);
+    put_commands(page, facts->report);
+    return true;
+}

@@ -1,0 +1,129 @@
+#include "core/units.h"
+#include "reports/page/section.h"
+#include "reports/table/plan_table.h"
+
+#include <math.h>
+
+// The tables of plans and of GPU counts.
+
+static const char *gib_text(struct arena *arena, int64_t bytes)
+{
+    return arena_print(arena, "%.1f", (double)bytes / (1024.0 * 1024.0 * 1024.0));
+}
+
+bool section_alternatives(struct markup *page, const struct report_facts *facts)
+{
+    static const char *const HEADS[] = {"#",         "layout",       "step s",  "MFU",
+                                        "alloc GiB", "reserved GiB", "lost to", "vs #1"};
+    struct arena *arena = page->arena;
+    const struct search_result *kept = &facts->report->kept;
+    double own_mfu = facts->report->evaluation->prediction.mfu_ratio;
+    if (kept->best_count < 2) {
+        page_paragraph(page, "The plan file holds no other plan: everything was pinned, or one was "
+                             "asked for.");
+        return true;
+    }
+    struct page_table table = page_table_open(page, "ncnnnnln", true, HEADS);
+    const struct candidate *winner = &kept->best[0];
+    // Nothing is faster or slower than a plan that cannot run.
+    bool is_there = memory_fit(&facts->report->evaluation->prediction) != MEMORY_LACKS;
+    for (int i = 0; i < kept->best_count; i++) {
+        const struct candidate *candidate = &kept->best[i];
+        double ratio = candidate->cost.step_s / winner->cost.step_s;
+        const char *cells[] = {
+            arena_print(arena, "%d", i + 1),
+            parallel_text(arena, &candidate->parallel),
+            arena_print(arena, "%.4g", candidate->cost.step_s),
+            units_ratio(arena, own_mfu / ratio),
+            gib_text(arena, candidate->memory.peak_bytes),
+            gib_text(arena, candidate->memory.reserved_bytes),
+            i ? lost_to_text(arena, &candidate->cost, &winner->cost) : "-",
+            i && is_there   ? units_signed_percent(arena, ratio - 1)
+            : i || is_there ? "-"
+                            : "does not fit",
+        };
+        const double sorts[] = {i + 1,
+                                0,
+                                candidate->cost.step_s,
+                                own_mfu / ratio,
+                                (double)candidate->memory.peak_bytes,
+                                (double)candidate->memory.reserved_bytes,
+                                0,
+                                ratio};
+        page_table_row(&table, i == 0, cells, sorts);
+    }
+    page_table_close(&table);
+    return true;
+}
+
+static void put_scaled(const struct page_table *table, const struct report *report, int i)
+{
+    struct arena *arena = table->page->arena;
+    const struct scenario_outcome *outcome = &report->scaled[i];
+    const struct prediction *prediction = &outcome->prediction;
+    bool fits = outcome->status == SCENARIO_FITS;
+    double gpus = report->scaling[i].cluster->rank_count;
+    const char *cells[] = {
+        units_count(arena, gpus),
+        fits              ? parallel_text(arena, &outcome->best.parallel)
+        : outcome->reason ? outcome->reason
+                          : "nothing fits",
+        fits ? arena_print(arena, "%.4g", prediction->step_s) : "-",
+        fits ? units_count(arena, prediction->tokens_per_s) : "-",
+        fits ? units_count(arena, prediction->tokens_per_s_per_gpu) : "-",
+        fits ? units_ratio(arena, prediction->mfu_ratio) : "-",
+    };
+    const double sorts[] = {gpus,
+                            0,
+                            prediction->step_s,
+                            prediction->tokens_per_s,
+                            prediction->tokens_per_s_per_gpu,
+                            prediction->mfu_ratio};
+    page_table_row(table, gpus == report->request->cluster->rank_count, cells, sorts);
+}
+
+bool section_scaling(struct markup *page, const struct report_facts *facts)
+{
+    static const char *const HEADS[] = {"GPUs",     "best layout",      "step s",
+                                        "tokens/s", "tokens/s per GPU", "MFU"};
+    const struct report *report = facts->report;
+    if (report->scaling_count == 0) return false;
+    struct page_table table = page_table_open(page, "ncnnnn", true, HEADS);
+    for (int i = 0; i < report->scaling_count; i++)
+        put_scaled(&table, report, i);
+    page_table_close(&table);
+    return true;
+}
+
+// "+93.3 ms"; "-" for what does not change.
+static const char *signed_seconds(struct arena *arena, double s)
+{
+    if (fabs(s) < 1e-9) return "-";
+    return arena_print(arena, "%s%s", s < 0 ? "\xe2\x88\x92" : "+", units_seconds(arena, fabs(s)));
+}
+
+enum { SHARES_MAX = 24 };
+
+bool section_pipeline(struct markup *page, const struct report_facts *facts)
+{
+    static const char *const HEADS[] = {"GPUs", "how many", "computes longer",
+                                        "communicates longer", "waits longer"};
+    struct arena *arena = page->arena;
+    const struct report *report = facts->report;
+    const struct injection_result *result = &report->injected;
+    if (!report->injection) return false;
+    struct page_table table = page_table_open(page, "lnnnn", false, HEADS);
+    for (int i = 0; i < result->share_count && i < SHARES_MAX; i++) {
+        const struct injection_share *share = &result->shares[i];
+        const char *cells[] = {
+            share->who,
+            units_count(arena, (double)share->rank_count),
+            signed_seconds(arena, share->compute_s),
+            signed_seconds(arena, share->communication_s),
+            signed_seconds(arena, share->wait_s),
+        };
+        page_table_row(&table, false, cells, NULL);
+    }
+    page_table_close(&table);
+    return true;
+}

@@ -1,0 +1,284 @@
+#include "core/units.h"
+#include "reports/page/section.h"
+#include "reports/table/band_text.h"
+#include "reports/table/inject_table.h"
+#include "reports/table/plan_table.h"
+
+#include <math.h>
+#include <string.h>
+
+// What was asked first: does it fit, how long, how much, how sure.
+
+static bool plan_fits(const struct report *report)
+{
+    const struct evaluation *evaluation = report->evaluation;
+    return evaluation->prediction.reserved_bytes <=
+               cluster_device_bytes(report->request->cluster) &&
+           hosts_shortfall(&evaluation->hosts) == 0;
+}
+
+static void put_chip(struct markup *page, const char *class, const char *text)
+{
+    markup_print(page, "<li class=\"%s\">", class);
+    markup_text(page, text);
+    markup_put(page, "</li>");
+}
+
+// The proof is of predicted times, and true of these.
+static void put_proof(struct markup *page, const struct report *report)
+{
+    int count = band_overlap_count(&report->kept, &report->evaluation->prediction);
+    if (count < 2) {
+        put_chip(page, "good", "proven optimal");
+        return;
+    }
+    put_chip(page, "warn",
+             arena_print(page->arena, "proven first of %d that the band cannot tell apart", count));
+}
+
+static void put_chips(struct markup *page, const struct report *report)
+{
+    const struct search_result *kept = &report->kept;
+    const struct band *band = report->evaluation->prediction.band;
+    bool fits = plan_fits(report);
+    markup_put(page, "<ul class=\"chips\">");
+    bool is_narrow = memory_fit(&report->evaluation->prediction) == MEMORY_FITS_NARROWLY;
+    put_chip(page,
+             !fits       ? "bad"
+             : is_narrow ? "warn"
+                         : "good",
+             !fits       ? "does not fit"
+             : is_narrow ? "fits narrowly"
+                         : "fits");
+    double step_s = report->evaluation->prediction.step_s;
+    if (kept->status == SEARCH_OPTIMAL) {
+        put_proof(page, report);
+    } else if (kept->status == SEARCH_BEST_OF) {
+        const char *count = units_count(page->arena, kept->considered_count);
+        put_chip(page, "warn", arena_print(page->arena, "best of %s plans", count));
+    } else if (kept->status == SEARCH_FEASIBLE && kept->bound_s > 0) {
+        double gap = fmax(step_s / kept->bound_s - 1, 0);
+        put_chip(page, "warn", arena_print(page->arena, "within %.1f %% of optimal", 100 * gap));
+    } else if (kept->status == SEARCH_FEASIBLE) {
+        put_chip(page, "warn", "heuristic");
+    } else if (kept->status == SEARCH_STOPPED) {
+        put_chip(page, "warn", "best so far: the search was stopped");
+    }
+    if (band) {
+        const char *class = band->confidence == CONFIDENCE_VALIDATED ? "good" : "warn";
+        put_chip(page, class, confidence_name(band->confidence));
+    }
+    markup_put(page, "</ul>\n");
+}
+
+static void put_lead(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct prediction *prediction = &report->evaluation->prediction;
+    markup_put(page, "<p class=\"lead\">");
+    if (!plan_fits(report)) {
+        int64_t limit = cluster_device_bytes(report->request->cluster);
+        int64_t lack = prediction->reserved_bytes - limit;
+        const struct evaluation *evaluation = report->evaluation;
+        const char *what = "GPU memory";
+        if (lack <= 0) {
+            lack = hosts_shortfall(&evaluation->hosts);
+            what = hosts_lack(&evaluation->hosts);
+        }
+        markup_print(page,
+                     "<strong>This plan does not fit</strong>: %s of %s are missing. If it "
+                     "did, a step would take <strong>",
+                     units_bytes(arena, (double)lack), what);
+    } else {
+        markup_put(page, "A step takes <strong>");
+    }
+    page_value(page, "prediction.step_s", units_seconds(arena, prediction->step_s));
+    markup_put(page, "</strong>");
+    double tokens = report->request->workload.tokens;
+    if (tokens > 0 && isfinite(prediction->money.train_s)) {
+        markup_print(page, "; %s tokens take <strong>", units_count(arena, tokens));
+        page_value(page, "prediction.money.train_s",
+                   units_duration(arena, prediction->money.train_s));
+        markup_print(page, "</strong>%s and %s GPU-hours",
+                     prediction->goodput.is_known ? " with interruptions" : "",
+                     units_count(arena, prediction->money.gpu_hours));
+        if (prediction->money.total > 0) {
+            markup_print(page, ", <strong>%s ", units_count(arena, prediction->money.total));
+            markup_text(page, prediction->money.currency);
+            markup_put(page, "</strong>");
+        }
+    }
+    markup_put(page, ".</p>\n");
+}
+
+static void open_tile(struct markup *page, const char *name, const char *path, const char *value)
+{
+    markup_put(page, "<div class=\"tile\"><h3>");
+    markup_text(page, name);
+    markup_put(page, "</h3><p class=\"big\">");
+    page_value(page, path, value);
+    markup_put(page, "</p>");
+}
+
+static void close_tile(struct markup *page, const char *text)
+{
+    if (*text) markup_put(page, "<p>");
+    markup_text(page, text);
+    markup_put(page, *text ? "</p></div>\n" : "</div>\n");
+}
+
+// The band as a bar, with the prediction in it.
+static void put_step_tile(struct markup *page, const struct prediction *prediction)
+{
+    struct arena *arena = page->arena;
+    open_tile(page, "Time of a step", "prediction.step_s",
+              units_seconds(arena, prediction->step_s));
+    if (prediction->band && prediction->step_s_high > 0) {
+        double scale = 100 / (1.1 * prediction->step_s_high);
+        markup_print(page,
+                     "<div class=\"meter\"><i class=\"b0\" style=\"left:%.1f%%;width:%.1f%%;"
+                     "opacity:.5\"></i><i class=\"mark\" style=\"left:%.1f%%\"></i></div>",
+                     scale * prediction->step_s_low,
+                     scale * (prediction->step_s_high - prediction->step_s_low),
+                     scale * prediction->step_s);
+    }
+    close_tile(page, band_text(arena, prediction));
+}
+
+static void put_speed_tile(struct markup *page, const struct prediction *prediction)
+{
+    struct arena *arena = page->arena;
+    open_tile(page, "Tokens a second", "prediction.tokens_per_s",
+              units_count(arena, prediction->tokens_per_s));
+    close_tile(page, arena_print(arena, "%s tokens/s and %s per GPU, MFU %s",
+                                 units_count(arena, prediction->tokens_per_s_per_gpu),
+                                 units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
+                                 units_ratio(arena, prediction->mfu_ratio)));
+}
+
+static void put_money_tile(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct prediction *prediction = &report->evaluation->prediction;
+    const struct money *money = &prediction->money;
+    double tokens = report->request->workload.tokens;
+    if (tokens <= 0) return;
+    if (!isfinite(money->train_s)) {
+        open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
+                  "prediction.money.train_s", "never");
+        close_tile(page, "interruptions come faster than checkpoints");
+        return;
+    }
+    const char *days = units_duration(arena, money->train_s);
+    open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
+              "prediction.money.train_s", days);
+    const char *text = arena_print(arena, "%s GPU-hours", units_count(arena, money->gpu_hours));
+    if (prediction->band) {
+        text =
+            arena_print(arena, "%s to %s, %s", units_duration(arena, prediction->money_low.train_s),
+                        units_duration(arena, prediction->money_high.train_s), text);
+    }
+    if (prediction->goodput.is_known) {
+        text = arena_print(arena, "%s, %s of it without interruptions", text,
+                           units_duration(arena, money->uninterrupted_s));
+    }
+    if (money->total > 0) {
+        text = arena_print(arena, "%s, %s %s, %s %s per 1B tokens", text,
+                           units_count(arena, money->total), money->currency,
+                           units_count(arena, money->per_billion_tokens), money->currency);
+    } else {
+        text = arena_print(arena, "%s; the cluster file has no price", text);
+    }
+    close_tile(page, text);
+}
+
+static void put_memory_tile(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct evaluation *evaluation = report->evaluation;
+    const struct prediction *prediction = &evaluation->prediction;
+    double limit = (double)cluster_device_bytes(report->request->cluster);
+    double peak = (double)prediction->peak_bytes, reserved = (double)prediction->reserved_bytes;
+    double scale = 100 / fmax(limit, reserved);
+    bool fits = reserved <= limit;
+    open_tile(page, fits ? "Memory head-room" : "Memory missing", "memory.headroom_bytes",
+              units_bytes(arena, fabs(limit - reserved)));
+    markup_print(page,
+                 "<div class=\"meter\"><i class=\"b0\" style=\"left:0;width:%.1f%%\"></i>"
+                 "<i class=\"b4\" style=\"left:%.1f%%;width:%.1f%%\"></i>"
+                 "<i class=\"mark\" style=\"left:%.1f%%\"></i></div>",
+                 scale * peak, scale * peak, scale * (reserved - peak), fmin(scale * limit, 99.5));
+    const char *stage = evaluation->program->shape.stage_count > 1
+                            ? arena_print(arena, " on stage %d", evaluation->worst_stage)
+                            : "";
+    const char *fit = memory_band_text(arena, prediction, report->request->stack->name);
+    close_tile(page, arena_print(arena, "%s allocated and %s reserved of %s%s%s%s",
+                                 units_bytes(arena, peak), units_bytes(arena, reserved),
+                                 units_bytes(arena, limit), stage, *fit ? "; " : "", fit));
+}
+
+static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
+{
+    struct arena *arena = page->arena;
+    if (!goodput->is_known) return;
+    open_tile(page, "Goodput", "prediction.reliability.goodput_ratio",
+              units_ratio(arena, goodput->goodput_ratio));
+    const char *text = arena_print(
+        arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
+        units_duration(arena, goodput->mtbf_s), units_duration(arena, goodput->interval_s));
+    if (!isfinite(goodput->expected_s)) {
+        text = arena_print(arena, "%s; with them the run never ends", text);
+    } else if (goodput->expected_s > 0) {
+        text = arena_print(arena, "%s; 9 of 10 runs end by %s", text,
+                           units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
+    }
+    close_tile(page, text);
+}
+
+static void put_injection_tile(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct injection_result *result = &report->injected;
+    if (!report->injection) return;
+    open_tile(page, "With what is injected", "injection.step_s",
+              units_seconds(arena, result->step_s));
+    const char *text = arena_print(
+        arena, "a step, %s", units_signed_percent(arena, result->step_s / result->planned_s - 1));
+    const char *before = ": ";
+    for (int i = 0; i < report->injection->count && i < 4; i++) {
+        text = arena_print(arena, "%s%s%s", text, before,
+                           inject_cause_text(arena, &report->injection->causes[i]));
+        before = ", ";
+    }
+    if (report->injection->jitter_ratio > 0)
+        text = arena_print(arena, "%s%sjitter of %s", text, before,
+                           units_ratio(arena, report->injection->jitter_ratio));
+    const struct money *money = &report->evaluation->prediction.money;
+    const struct money_request asked =
+        evaluation_money(report->request, report->evaluation, result->step_s);
+    if (money->train_s > 0) {
+        text = arena_print(arena, "%s; the run takes %s instead of %s", text,
+                           units_duration(arena, money_mean_of(&asked).train_s),
+                           units_duration(arena, money->train_s));
+    }
+    close_tile(page, text);
+}
+
+bool section_verdict(struct markup *page, const struct report_facts *facts)
+{
+    const struct report *report = facts->report;
+    put_chips(page, report);
+    put_lead(page, report);
+    bool has_money = report->request->workload.tokens > 0;
+    bool has_goodput = report->evaluation->prediction.goodput.is_known;
+    int tiles = 3 + has_money + has_goodput + (report->injection != NULL);
+    markup_print(page, "<div class=\"tiles\" style=\"--columns:%d\">\n", tiles == 6 ? 3 : tiles);
+    put_step_tile(page, &report->evaluation->prediction);
+    put_speed_tile(page, &report->evaluation->prediction);
+    put_money_tile(page, report);
+    put_memory_tile(page, report);
+    put_goodput_tile(page, &report->evaluation->prediction.goodput);
+    put_injection_tile(page, report);
+    markup_put(page, "</div>\n");
+    return true;
+}

@@ -1,0 +1,168 @@
+#include "reports/page/traffic.h"
+#include "simulator/breakdown.h"
+
+#include <assert.h>
+
+struct counting {
+    const struct cluster *cluster;
+    const struct program *program;
+    struct traffic *traffic;
+    const int *cell_of, *node_of;  // [rank]
+};
+
+static void count(const struct counting *counting, int from, int to, double bytes)
+{
+    struct traffic *traffic = counting->traffic;
+    if (from == to || bytes <= 0) return;
+    int row = counting->cell_of[from], column = counting->cell_of[to];
+    traffic->bytes[row * traffic->cell_count + column] += bytes;
+    traffic->total_bytes += bytes;
+    if (counting->node_of[from] == counting->node_of[to]) traffic->inside_bytes += bytes;
+}
+
+// The rank `by` places after `rank` in its group over these axes, round the end.
+static int peer(const struct mesh *mesh, unsigned axes, int rank, int by)
+{
+    int size = mesh_size(mesh, axes), index = 0, weight = 1, base = rank;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (!(axes >> i & 1)) continue;
+        int own = mesh_coordinate(mesh, i, rank);
+        index += own * weight;
+        weight *= mesh->axes[i].size;
+        base -= own * mesh->axes[i].stride;
+    }
+    index = (index + by) % size;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (!(axes >> i & 1)) continue;
+        base += index % mesh->axes[i].size * mesh->axes[i].stride;
+        index /= mesh->axes[i].size;
+    }
+    return base;
+}
+
+// What one rank sends for its part of a collective.
+static void count_group(const struct counting *counting, const struct breakdown_line *line,
+                        int rank)
+{
+    const struct ledger_line *price = line->price;
+    const struct mesh *mesh = &counting->program->mesh;
+    int size = mesh_size(mesh, price->axes);
+    if (size < 2) return;
+    double bytes = line->count * price->bytes;
+    if (price->collective == COLLECTIVE_ALL_TO_ALL) {
+        for (int by = 1; by < size; by++)
+            count(counting, rank, peer(mesh, price->axes, rank, by), bytes / size);
+        return;
+    }
+    double share = (double)(size - 1) / size;
+    if (price->collective == COLLECTIVE_ALL_REDUCE) share *= 2;
+    count(counting, rank, peer(mesh, price->axes, rank, 1), share * bytes);
+}
+
+static void set_stage(const struct mesh *mesh, unsigned axes, int stage, int *rank)
+{
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (!(axes >> i & 1)) continue;
+        int own = mesh_coordinate(mesh, i, *rank);
+        *rank += (stage % mesh->axes[i].size - own) * mesh->axes[i].stride;
+        stage /= mesh->axes[i].size;
+    }
+}
+
+// Over each border between virtual stages an activation one way and a gradient the other, of every
+// micro-batch.
+static void count_hops(const struct counting *counting, double bytes, int rank, int stage)
+{
+    const struct program *program = counting->program;
+    const struct schedule_shape *shape = &program->shape;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    unsigned axes = mesh_axes_of(&program->mesh, AXIS_PP);
+    int virtual_count = shape->stage_count * shape->chunk_count;
+    for (int at = 0; at + 1 < virtual_count; at++) {
+        int from = row->stage_of(shape, at), to = row->stage_of(shape, at + 1);
+        if (from == to || (from != stage && to != stage)) continue;
+        int other = rank;
+        set_stage(&program->mesh, axes, from == stage ? to : from, &other);
+        count(counting, rank, other, bytes * shape->micro_batch_count);
+    }
+}
+
+static int stage_of(const struct mesh *mesh, int rank)
+{
+    unsigned axes = mesh_axes_of(mesh, AXIS_PP);
+    int stage = 0, weight = 1;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (!(axes >> i & 1)) continue;
+        stage += mesh_coordinate(mesh, i, rank) * weight;
+        weight *= mesh->axes[i].size;
+    }
+    return stage;
+}
+
+static void count_stage(const struct counting *counting, const struct breakdown *breakdown)
+{
+    const struct mesh *mesh = &counting->program->mesh;
+    int last = breakdown->stage_count - 1;
+    for (int rank = 0; rank < mesh->rank_count; rank++) {
+        if (stage_of(mesh, rank) != breakdown->stage) continue;
+        for (int i = 0; i < breakdown->count; i++) {
+            const struct breakdown_line *line = &breakdown->lines[i];
+            const struct ledger_line *price = line->price;
+            if (price->collective == COLLECTIVE_NONE) continue;
+            if (price->collective == COLLECTIVE_SEND_RECV && price->entry == ENTRY_HOP) {
+                count_hops(counting, price->bytes, rank, breakdown->stage);
+            } else if (price->entry == ENTRY_TIED) {
+                int other = rank;
+                set_stage(mesh, mesh_axes_of(mesh, AXIS_PP), breakdown->stage ? 0 : last, &other);
+                count(counting, rank, other, line->count * price->bytes);
+            } else {
+                count_group(counting, line, rank);
+            }
+        }
+    }
+}
+
+static void fold(struct arena *arena, struct counting *counting)
+{
+    struct traffic *traffic = counting->traffic;
+    int rank_count = traffic->rank_count;
+    int *cells = ARENA_NEW(arena, int, rank_count), *nodes = ARENA_NEW(arena, int, rank_count);
+    for (int rank = 0; rank < rank_count; rank++)
+        nodes[rank] = cluster_node_of(counting->cluster, rank);
+    int node_count = nodes[rank_count - 1] + 1;
+    if (rank_count > TRAFFIC_CELLS_MAX)
+        traffic->nodes_per_cell = (node_count + TRAFFIC_CELLS_MAX - 1) / TRAFFIC_CELLS_MAX;
+    for (int rank = 0; rank < rank_count; rank++)
+        cells[rank] = traffic->nodes_per_cell ? nodes[rank] / traffic->nodes_per_cell : rank;
+    traffic->cell_count = cells[rank_count - 1] + 1;
+    counting->cell_of = cells;
+    counting->node_of = nodes;
+}
+
+struct traffic traffic_make(struct arena *arena, struct arena *scratch,
+                            const struct evaluation_request *request,
+                            const struct evaluation *evaluation)
+{
+    const struct program *program = evaluation->program;
+    struct traffic traffic = {.rank_count = program->mesh.rank_count};
+    struct counting counting = {
+        .cluster = request->cluster, .program = program, .traffic = &traffic};
+    fold(arena, &counting);
+    size_t cells = (size_t)traffic.cell_count * (size_t)traffic.cell_count;
+    traffic.bytes = ARENA_NEW(arena, double, cells);
+
+    struct arena_mark mark = arena_mark(scratch);
+    struct ledger ledger = ledger_new(scratch);
+    struct price_context context = evaluation_context(request);
+    context.ledger = &ledger;
+    const struct step_price *price = step_price(scratch, &context, program);
+    const struct simulation *simulation =
+        simulate_step(arena, scratch, price, &(struct engine_options){0});
+    for (int stage = 0; stage < program->shape.stage_count; stage++) {
+        struct breakdown breakdown =
+            breakdown_of_stage(scratch, &ledger, program, price, simulation, stage);
+        count_stage(&counting, &breakdown);
+    }
+    arena_reset(scratch, mark);
+    return traffic;
+}

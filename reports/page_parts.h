@@ -1,5 +1,0 @@
-#pragma once
-
-// The style sheet and the script of the report page (reports/page.css, reports/page.js).
-const char *page_style(void);
-const char *page_script(void);

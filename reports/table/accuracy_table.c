@@ -1,0 +1,215 @@
+#include "reports/table/accuracy_table.h"
+#include "core/table.h"
+#include "core/units.h"
+#include "reports/table/plan_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *inside(struct arena *arena, const struct score *score)
+{
+    return score->banded_count ? units_percent(arena, score->covered_ratio) : "-";
+}
+
+static const char *left_out_mape(struct arena *arena, const struct score *score)
+{
+    return score->row_count ? units_percent(arena, score->mape) : "-";
+}
+
+static void score_row(struct table *table, const char *name, const struct score *score,
+                      const char *last)
+{
+    struct arena *arena = table->arena;
+    const char *rows = arena_print(arena, "%d", score->row_count);
+    const char *failed =
+        score->failure_count ? arena_print(arena, "%d", score->failure_count) : "-";
+    if (score->row_count == 0) {
+        table_row(table, (const char *[]){name, rows, failed, "-", "-", "-", "-", "-", "-", last});
+        return;
+    }
+    table_row(table, (const char *[]){
+                         name, rows, failed, units_percent(arena, score->mape),
+                         units_percent(arena, score->median),
+                         units_signed_percent(arena, score->bias), units_percent(arena, score->p90),
+                         units_percent(arena, score->worst), inside(arena, score), last});
+}
+
+static struct table score_table(struct arena *arena, const char *name, const char *last)
+{
+    struct table table = table_new(arena, "lrrrrrrrrr");
+    table_row(&table, (const char *[]){name, "rows", "failed", "MAPE", "median", "bias", "p90",
+                                       "worst", "inside", last});
+    return table;
+}
+
+static const char *families_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    struct table table = score_table(arena, arena_print(arena, "tier %s", accuracy->tiers),
+                                     accuracy->has_left_out ? "left out" : "");
+    for (int i = 0; i < accuracy->family_count; i++) {
+        const struct accuracy_line *line = &accuracy->families[i];
+        score_row(&table, line->name, &line->now,
+                  accuracy->has_left_out ? left_out_mape(arena, &line->left_out) : "");
+    }
+    return table_text(&table);
+}
+
+static const char *groups_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    struct table table = score_table(arena, "", "");
+    for (int i = 0; i < ACCURACY_GROUP_COUNT; i++) {
+        const struct accuracy_line *line = &accuracy->groups[i];
+        if (line->now.row_count + line->now.failure_count == 0) continue;
+        score_row(&table, line->name, &line->now, "");
+        if (line->left_out.row_count) score_row(&table, "  left out", &line->left_out, "");
+    }
+    for (int i = 0; i < ACCURACY_TIER_COUNT; i++) {
+        const struct accuracy_line *line = &accuracy->tier_lines[i];
+        bool shown = strchr(accuracy->tiers, 'A' + i) != NULL;
+        if (shown || line->now.row_count + line->now.failure_count == 0) continue;
+        score_row(&table, line->name, &line->now, "");
+    }
+    return table_text(&table);
+}
+
+// "3 rows", "1 sweep"
+static const char *counted(struct arena *arena, int count, const char *what)
+{
+    return arena_print(arena, "%s %s%s", units_count(arena, count), what, count == 1 ? "" : "s");
+}
+
+static const char *memory_line(struct arena *arena, const char *name, const struct score *score)
+{
+    if (score->row_count == 0) return "";
+    const char *under = score->least < 0 ? units_signed_percent(arena, score->least) : "none";
+    const char *over = score->most > 0 ? units_signed_percent(arena, score->most) : "none";
+    return arena_print(arena, "%s: %s, MAPE %s, bias %s, worst under %s, worst over %s\n", name,
+                       counted(arena, score->row_count, "row"), units_percent(arena, score->mape),
+                       units_signed_percent(arena, score->bias), under, over);
+}
+
+static const char *ranking_line(struct arena *arena, const char *name,
+                                const struct ranking_score *ranking)
+{
+    if (ranking->sweep_count == 0) return "";
+    double right = ranking->pair_count ? (double)ranking->right_count / ranking->pair_count : 1;
+    return arena_print(arena,
+                       "%s: %s, %s of %s in the right order (%s); regret of the chosen plan\n"
+                       "      %s mean, %s worst\n",
+                       name, counted(arena, ranking->sweep_count, "sweep"),
+                       units_count(arena, ranking->right_count),
+                       counted(arena, ranking->pair_count, "pair"), units_percent(arena, right),
+                       units_percent(arena, ranking->regret_mean),
+                       units_percent(arena, ranking->regret_worst));
+}
+
+// Where the runs are of several stacks, each apart.
+static const char *allocated_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    const char *text = memory_line(arena, "Allocated memory", &accuracy->allocated);
+    for (int i = 0; i < accuracy->allocated_stack_count && accuracy->allocated_stack_count > 1;
+         i++) {
+        const struct accuracy_line *line = &accuracy->allocated_stacks[i];
+        text =
+            arena_print(arena, "%s%s", text,
+                        memory_line(arena, arena_print(arena, "  of %s", line->name), &line->now));
+    }
+    return text;
+}
+
+static const char *failures_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    const char *text = "";
+    for (int i = 0; i < accuracy->trials->count; i++) {
+        const struct trial *trial = &accuracy->trials->items[i];
+        if (trial->answered) continue;
+        text = arena_print(arena, "%sFailed: %s (tier %c): %s\n", text, trial->row->id,
+                           trial->row->tier, trial->why_not);
+    }
+    return text;
+}
+
+char *accuracy_table_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    const char *means =
+        arena_print(arena, "Mean over families (%d): MAPE %s", accuracy->family_count,
+                    units_percent(arena, accuracy->family_mape));
+    if (accuracy->has_left_out) {
+        means = arena_print(arena, "%s, left out %s", means,
+                            units_percent(arena, accuracy->left_out_family_mape));
+    }
+    return arena_print(arena, "%s\n%s\n%s\n%s%s%s%s%s", families_text(arena, accuracy),
+                       groups_text(arena, accuracy), means, allocated_text(arena, accuracy),
+                       memory_line(arena, "Reserved memory", &accuracy->reserved),
+                       ranking_line(arena, "Ranking", &accuracy->ranking),
+                       ranking_line(arena, "Ranking, left out", &accuracy->left_out_ranking),
+                       failures_text(arena, accuracy));
+}
+
+static double error_of(const struct trial *trial)
+{
+    return trial->prediction.step_s / trial->row->step_s - 1;
+}
+
+static int compare_errors(const void *a, const void *b)
+{
+    const struct trial *const *left = a, *const *right = b;
+    double difference = fabs(error_of(*right)) - fabs(error_of(*left));
+    if (difference != 0) return difference > 0 ? 1 : -1;
+    return (*left)->row->line - (*right)->row->line;
+}
+
+char *accuracy_worst_text(struct arena *arena, const struct accuracy *accuracy, int count)
+{
+    const struct trials *trials = accuracy->trials;
+    const struct trial **sorted = ARENA_NEW(arena, const struct trial *, trials->count);
+    int used = 0;
+    for (int i = 0; i < trials->count; i++) {
+        const struct trial *trial = &trials->items[i];
+        bool shown = trial->answered && trial->row->step_s > 0;
+        if (shown && strchr(accuracy->tiers, trial->row->tier)) sorted[used++] = trial;
+    }
+    qsort(sorted, (size_t)used, sizeof *sorted, compare_errors);
+    struct table table = table_new(arena, "rrrll");
+    table_row(&table, (const char *[]){"error", "predicted", "measured", "row", "plan"});
+    for (int i = 0; i < used && i < count; i++) {
+        const struct trial *trial = sorted[i];
+        table_row(&table, (const char *[]){units_signed_percent(arena, error_of(trial)),
+                                           units_seconds(arena, trial->prediction.step_s),
+                                           units_seconds(arena, trial->row->step_s), trial->row->id,
+                                           parallel_text(arena, &trial->parallel)});
+    }
+    return table_text(&table);
+}
+
+static const char *tera(struct arena *arena, double flop_per_s)
+{
+    return arena_print(arena, "%.0f", flop_per_s / 1e12);
+}
+
+char *accuracy_rates_text(struct arena *arena, const struct trials *trials)
+{
+    struct table table = table_new(arena, "lrrrrr");
+    table_row(&table, (const char *[]){"TFLOP/s per GPU", "GPUs", "published", "predicted", "error",
+                                       "our count"});
+    for (int i = 0; i < trials->count; i++) {
+        const struct trial *trial = &trials->items[i];
+        const struct row *row = trial->row;
+        if (row->flop_per_s_per_gpu <= 0 || row->step_s <= 0) continue;
+        const char *gpus = arena_print(arena, "%d", row->facts.gpus);
+        const char *published = tera(arena, row->flop_per_s_per_gpu);
+        if (!trial->answered) {
+            table_row(&table, (const char *[]){row->id, gpus, published, "-", "failed", "-"});
+            continue;
+        }
+        // The same flops in the predicted time.
+        double ratio = row->step_s / trial->prediction.step_s;
+        table_row(&table,
+                  (const char *[]){row->id, gpus, published,
+                                   tera(arena, row->flop_per_s_per_gpu * ratio),
+                                   units_signed_percent(arena, ratio - 1),
+                                   tera(arena, trial->prediction.hardware_flop_per_s_per_gpu)});
+    }
+    return table_text(&table);
+}

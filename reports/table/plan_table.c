@@ -1,0 +1,306 @@
+#include "reports/table/plan_table.h"
+#include "core/table.h"
+#include "core/units.h"
+#include "planner/explain.h"
+#include "planner/ranking.h"
+#include "reports/table/band_text.h"
+#include "reports/table/cuts_text.h"
+#include "reports/table/model_text.h"
+#include "reports/table/money_text.h"
+#include "reports/table/reliability_text.h"
+
+#include <string.h>
+
+static const char *degrees_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = "", *data = "";
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        int degree = parallel->degree[axis];
+        bool always = axis == AXIS_TP || axis == AXIS_PP || axis == AXIS_DP;
+        if (degree == 1 && !always) continue;
+        const char *how = "";
+        if (axis == AXIS_TP && parallel->sp) how = " sp";
+        if (axis == AXIS_CP) how = arena_print(arena, " %s", cp_kind_name(parallel->cp_kind));
+        const char *word = arena_print(arena, "%s%d%s ", axis_name(axis), degree, how);
+        // Data parallelism comes last.
+        if (axis == AXIS_DP) data = word;
+        if (axis != AXIS_DP) text = arena_print(arena, "%s%s", text, word);
+    }
+    return arena_print(arena, "%s%s", text, data);
+}
+
+// " tp>pp>dp" where the axes do not lie in the default order; axes of one rank are left out.
+static const char *order_text(struct arena *arena, const struct parallel *parallel)
+{
+    struct parallel other = *parallel;
+    parallel_default_order(&other);
+    bool is_default = true;
+    const char *text = "";
+    for (int i = 0, j = 0; i < parallel->order_count; i++) {
+        if (parallel->degree[parallel->order[i]] == 1) continue;
+        while (parallel->degree[other.order[j]] == 1) {
+            j++;
+        }
+        is_default = is_default && parallel->order[i] == other.order[j++];
+        text = arena_print(arena, "%s%s%s", text, *text ? ">" : " ", axis_name(parallel->order[i]));
+    }
+    return is_default ? "" : text;
+}
+
+const char *parallel_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = arena_print(arena, "%smb%d z%d", degrees_text(arena, parallel),
+                                   parallel->micro_batch, parallel->zero);
+    if (parallel->zero_group > 0) text = arena_print(arena, "%s/%d", text, parallel->zero_group);
+    if (parallel->vpp > 1) text = arena_print(arena, "%s v%d", text, parallel->vpp);
+    // 1F1B is what is expected, and with more chunks than one interleaved.
+    bool expected = parallel->schedule == SCHEDULE_1F1B ||
+                    (parallel->schedule == SCHEDULE_INTERLEAVED && parallel->vpp > 1);
+    if (parallel->degree[AXIS_PP] > 1 && !expected) {
+        text = arena_print(arena, "%s %s", text, schedule_name(parallel->schedule));
+        if (parallel->in_flight > 0) text = arena_print(arena, "%s:%d", text, parallel->in_flight);
+    }
+    if (parallel->recompute != RECOMPUTE_NONE) {
+        text =
+            arena_print(arena, "%s %s", text,
+                        recompute_words(arena, parallel->recompute, parallel->recompute_classes));
+        if (parallel->recompute_layers >= 0) {
+            text = arena_print(arena, "%s:%d", text, parallel->recompute_layers);
+        }
+    }
+    if (!offload_is_none(&parallel->offload)) {
+        text = arena_print(arena, "%s offload %s", text, offload_words(arena, &parallel->offload));
+    }
+    if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
+    return arena_print(arena, "%s%s", text, order_text(arena, parallel));
+}
+
+const char *cluster_text(struct arena *arena, const struct cluster *cluster)
+{
+    const char *text = "";
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct node_group *group = &cluster->nodes[i];
+        text = arena_print(arena, "%s%s%d x %d %s", text, i ? " + " : "", group->count, group->gpus,
+                           group->device->name);
+    }
+    int64_t all = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        all += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
+    }
+    if (all != cluster->rank_count) {
+        text = arena_print(arena, "%d GPU%s of %s", cluster->rank_count,
+                           cluster->rank_count == 1 ? "" : "s", text);
+    }
+    if (cluster->idle_gpus == 0) return text;
+    return arena_print(arena, "%s (%d more stand idle)", text, cluster->idle_gpus);
+}
+
+// Gibibytes, with a decimal where there are few.
+static const char *gib_text(struct arena *arena, int64_t bytes)
+{
+    double gib = (double)bytes / (1024.0 * 1024.0 * 1024.0);
+    return arena_print(arena, gib < 9.95 ? "%.1f" : "%.0f", gib);
+}
+
+const char *lost_to_text(struct arena *arena, const struct cost *loser, const struct cost *winner)
+{
+    struct explanation_term terms[EXPLANATION_TERM_MAX];
+    int count = explain_terms(winner, loser, terms);
+    const char *name = NULL;
+    double most_s = 0;
+    for (int i = 0; i < count; i++) {
+        double more_s = terms[i].other_s - terms[i].winner_s;
+        if (more_s <= most_s) continue;
+        most_s = more_s;
+        name = terms[i].name;
+    }
+    if (!name) return "-";
+    return arena_print(arena, "%s %.1f%%", name, 100 * most_s / winner->step_s);
+}
+
+static void add_row(struct table *table, struct arena *arena, const struct search_request *request,
+                    const struct search_result *result, const struct evaluation *best, int i)
+{
+    const struct candidate *candidate = &result->best[i];
+    const struct candidate *winner = &result->best[0];
+    double mfu = best->prediction.mfu_ratio * best->prediction.step_s / candidate->cost.step_s *
+                 (double)parallel_rank_count(&winner->parallel) /
+                 (double)parallel_rank_count(&candidate->parallel);
+    double more_ratio = candidate->cost.step_s / winner->cost.step_s - 1;
+    const char *more = i == 0 ? "-" : units_signed_percent(arena, more_ratio);
+    const char *cells[] = {
+        arena_print(arena, "%d", i + 1),
+        parallel_text(arena, &candidate->parallel),
+        arena_print(arena, "%.4g", candidate->cost.step_s),
+        units_percent(arena, mfu),
+        gib_text(arena, candidate->memory.peak_bytes),
+        arena_print(arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
+                    gib_text(arena, cluster_device_bytes(request->cluster))),
+        i == 0 ? "-" : lost_to_text(arena, &candidate->cost, &winner->cost),
+        more,
+    };
+    table_row(table, cells);
+}
+
+// Of whole layers the best is proven; of classes of operators there is a bound.
+static const char *certainty_of_classes(struct arena *arena, const struct search_result *result)
+{
+    double best_s = result->best[0].closed_form_s, layers_s = result->layers_s;
+    double more_percent = 100 * (best_s / layers_s - 1);
+    const char *layers = units_seconds(arena, layers_s);
+    if (step_ns(best_s) == step_ns(layers_s)) {
+        layers = arena_print(arena, "Proven optimal of whole layers (closed form %s)", layers);
+    } else if (best_s < layers_s) {
+        layers = arena_print(arena, "%.2g %% faster than the best of whole layers (proven: %s)",
+                             -more_percent, layers);
+    } else {
+        layers = arena_print(arena, "Within %.1f %% of the best of whole layers (proven: %s)",
+                             more_percent, layers);
+    }
+    return arena_print(arena, "%s; by classes of operators within %.1f %% of optimal (bound %s).",
+                       layers, 100 * (best_s / result->bound_s - 1),
+                       units_seconds(arena, result->bound_s));
+}
+
+// A proof is of predicted times: what the band cannot tell apart is said with it.
+static const char *among_text(struct arena *arena, const struct search_result *result,
+                              const struct prediction *prediction)
+{
+    int count = band_overlap_count(result, prediction);
+    if (count < 2) return "";
+    return arena_print(arena, ": first of %d that the band cannot tell apart", count);
+}
+
+static const char *certainty(struct arena *arena, const struct search_result *result,
+                             const struct prediction *prediction)
+{
+    const char *among = among_text(arena, result, prediction);
+    // What is proven is proven of the closed form; the events only rank its best few.
+    double best_s = result->best[0].closed_form_s;
+    if (result->considered_count == 1) {
+        return arena_print(arena, "The only plan that these pins leave (closed form %s).",
+                           units_seconds(arena, best_s));
+    }
+    switch (result->status) {
+    case SEARCH_OPTIMAL:
+        return arena_print(arena, "Proven optimal (closed form %s)%s.",
+                           units_seconds(arena, best_s), among);
+    case SEARCH_BEST_OF:
+        return arena_print(arena, "Best of %s plans (closed form %s)%s.%s",
+                           units_count(arena, result->considered_count),
+                           units_seconds(arena, best_s), among, cuts_text(arena, result));
+    case SEARCH_FEASIBLE:
+        if (result->layers_s > 0) return certainty_of_classes(arena, result);
+        if (result->bound_s <= 0) return "Heuristic: no bound is proven.";
+        return arena_print(arena, "Within %.1f %% of the best of %s plans (bound %s).%s",
+                           100 * (best_s / result->bound_s - 1),
+                           units_count(arena, result->considered_count),
+                           units_seconds(arena, result->bound_s), cuts_text(arena, result));
+    case SEARCH_STOPPED:
+        return arena_print(arena,
+                           "Stopped by SIGINT: best of the %s plans priced so far; not proven.",
+                           units_count(arena, result->priced_count));
+    case SEARCH_NOTHING_FITS:
+        break;
+    }
+    return "";
+}
+
+static const char *rejected(struct arena *arena, const struct search_request *request,
+                            const struct search_result *result)
+{
+    if (result->dropped[DROP_MEMORY] <= 0) return "";
+    return arena_print(arena, "   at least %s of %s need more than %s reserved\n",
+                       units_count(arena, result->dropped[DROP_MEMORY]),
+                       units_count(arena, result->considered_count),
+                       units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
+}
+
+static const char *band_sentence(struct arena *arena, const struct prediction *prediction)
+{
+    const char *text = band_text(arena, prediction);
+    return *text ? arena_print(arena, "      %s\n", text) : "";
+}
+
+static const char *memory_sentence(struct arena *arena, const struct search_request *request,
+                                   const struct prediction *prediction)
+{
+    const char *text = memory_band_text(arena, prediction, request->stack->name);
+    return *text ? arena_print(arena, "      Memory %s\n", text) : "";
+}
+
+// "stack fsdp2 (25 measured runs on h200-sxm5-141g)"
+static const char *stack_text(struct arena *arena, const struct search_request *request,
+                              const struct prediction *prediction)
+{
+    const char *name = request->stack->name;
+    // No published run is of a processor: what is known of it was measured on the spot.
+    bool is_cpu = strcmp(request->cluster->nodes[0].device->kind, "cpu") == 0;
+    if (!prediction->bands || is_cpu) return arena_print(arena, "stack %s", name);
+    return arena_print(arena, "stack %s (%s)", name,
+                       bands_runs_text(arena, prediction->bands, request->cluster, name));
+}
+
+char *plan_table_text(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct evaluation *best)
+{
+    static const char *const HEADER[] = {"#",         "layout",   "step s",  "MFU",
+                                         "alloc GiB", "reserved", "lost to", "vs #1"};
+    struct table table = table_new(arena, "rlrrrrlr");
+    table_row(&table, HEADER);
+    for (int i = 0; i < result->best_count; i++) {
+        add_row(&table, arena, request, result, best, i);
+    }
+    const struct prediction *prediction = &best->prediction;
+    return arena_print(
+        arena,
+        "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%sBest: %s: %s a step\n%s"
+        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s%s%s\n",
+        model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
+        (long long)request->workload.seq_len, (long long)request->workload.global_batch,
+        precision_name(request->workload.precision), stack_text(arena, request, prediction),
+        units_count(arena, result->considered_count), table_text(&table),
+        rejected(arena, request, result), band_overlap_text(arena, result, prediction),
+        parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
+        band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
+        units_count(arena, prediction->tokens_per_s_per_gpu),
+        units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
+        units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, prediction),
+        money_text(arena, request->workload.tokens, prediction),
+        reliability_sentence(arena, request->cluster, request->workload.tokens, prediction),
+        certainty(arena, result, prediction));
+}
+
+char *plan_nothing_text(struct arena *arena, const struct search_request *request,
+                        const struct search_result *result)
+{
+    const struct memory_parts *memory = &result->closest.memory;
+    char *text = arena_print(
+        arena,
+        "nothing fits: the closest plan (%s) needs %s allocated, %s reserved of %s, %s "
+        "too much on stage %d "
+        "(weights %s, gradients %s, optimizer %s, activations %s)",
+        parallel_text(arena, &result->closest.parallel),
+        units_bytes(arena, (double)memory->peak_bytes),
+        units_bytes(arena, (double)memory->reserved_bytes),
+        units_bytes(arena, (double)cluster_device_bytes(request->cluster)),
+        units_bytes(arena, (double)result->shortfall_bytes), result->closest.worst_stage,
+        units_bytes(arena, (double)memory->weights_bytes),
+        units_bytes(arena, (double)memory->gradients_bytes),
+        units_bytes(arena, (double)memory->optimizer_bytes),
+        units_bytes(arena, (double)(memory->activations_bytes + memory->transient_bytes)));
+    if (result->closest.host_short_bytes > 0) {
+        text = arena_print(arena, "%s; its hosts lack %s of %s for what it offloads", text,
+                           units_bytes(arena, (double)result->closest.host_short_bytes),
+                           result->closest.host_lack);
+    }
+    for (int i = 0; i < result->remedy_count; i++) {
+        text =
+            arena_print(arena, "%s%s%s", text, i ? ", or " : "; would fit: ", result->remedies[i]);
+    }
+    for (int i = 0; i < result->cut_count; i++) {
+        text = arena_print(arena, "%s%s%s", text,
+                           i ? ", " : "; not searched: ", cut_text(result->cuts[i].cut));
+    }
+    return text;
+}

@@ -1,0 +1,140 @@
+#include "tests/support/test.h"
+
+#include "core/file.h"
+#include "models/import.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Every shape of attention in the zoo is asked of cuDNN, on a Hopper that need not be there
+// (tests/gpu/sdpa_shapes.c). Where CUDA or cuDNN is not installed there is nothing to ask.
+
+enum { SHAPE_MAX = 512, SEQ = 2048 };
+
+struct sdpa_case {
+    char name[96];
+    int64_t heads, kv_heads, width, value_width;
+    int causal;
+};
+
+struct shapes {
+    struct sdpa_case at[SHAPE_MAX];
+    int count;
+};
+
+static void add_shape(struct shapes *shapes, const char *model, const struct block *block,
+                      const struct op *op)
+{
+    const struct tensor *q = &block->tensors[op->inputs[0]];
+    const struct tensor *k = &block->tensors[op->inputs[1]];
+    const struct tensor *v = &block->tensors[op->inputs[2]];
+    struct sdpa_case shape = {.heads = q->extents[2].size,
+                              .kv_heads = k->extents[2].size,
+                              .width = q->extents[3].size,
+                              .value_width = v->extents[3].size,
+                              .causal = op->causal};
+    // These go to the products and the masked softmax, whatever cuDNN says.
+    bool is_special = op->softcap > 0 || op->alibi || op->dropout_ratio > 0 || op->window > 0 ||
+                      (op->input_count > 3);
+    if (is_special) return;
+    for (int i = 0; i < shapes->count; i++) {
+        const struct sdpa_case *other = &shapes->at[i];
+        if (other->heads == shape.heads && other->kv_heads == shape.kv_heads &&
+            other->width == shape.width && other->value_width == shape.value_width &&
+            other->causal == shape.causal)
+            return;
+    }
+    assert_true(shapes->count < SHAPE_MAX);
+    snprintf(shape.name, sizeof shape.name, "%s", model);
+    shapes->at[shapes->count++] = shape;
+}
+
+static void read_zoo(struct arena *arena, struct shapes *shapes)
+{
+    int count = 0;
+    const char **names = file_list_data(arena, "models/zoo", &count);
+    assert_true(count > 50);
+    for (int i = 0; i < count; i++) {
+        struct err err = {0};
+        struct arena_mark mark = arena_mark(arena);
+        struct import_options options = {.flash = true};
+        struct model_config *config = model_load(arena, names[i], NULL, NULL, &err);
+        assert_string_equal(err.text, "");
+        struct graph *graph = model_graph(arena, config, &options);
+        for (int b = 0; b < graph->block_count; b++) {
+            for (int o = 0; o < graph->blocks[b].op_count; o++) {
+                const struct op *op = &graph->blocks[b].ops[o];
+                if (op->kind == OP_ATTENTION) add_shape(shapes, names[i], &graph->blocks[b], op);
+            }
+        }
+        arena_reset(arena, mark);
+    }
+}
+
+// Writes the questions to a file, asks, and reads the answers.
+static void ask(const char *folder, const struct shapes *shapes)
+{
+    char command[3 * PATH_MAX], path[] = "/tmp/meshwright_shapes_XXXXXX", line[256];
+    int file = mkstemp(path), lines = 0, missing = 0;
+    FILE *questions = fdopen(file, "w");
+    assert_non_null(questions);
+    for (int i = 0; i < shapes->count; i++) {
+        const struct sdpa_case *s = &shapes->at[i];
+        fprintf(questions, "%d 1 %lld %lld %d %d %lld %lld %d\n", i, (long long)s->heads,
+                (long long)s->kv_heads, SEQ, SEQ, (long long)s->width, (long long)s->value_width,
+                s->causal);
+    }
+    fclose(questions);
+    snprintf(command, sizeof command, "LD_LIBRARY_PATH=%s/stub:$LD_LIBRARY_PATH %s/sdpa_shapes <%s",
+             folder, folder, path);
+    FILE *answers = popen(command, "r");
+    assert_non_null(answers);
+    for (int index, configs; fgets(line, sizeof line, answers); lines++) {
+        char direction[16];
+        assert_int_equal(sscanf(line, "%d %15s %d", &index, direction, &configs), 3);
+        const struct sdpa_case *s = &shapes->at[index];
+        if (configs == 0) {
+            printf("# no engine %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
+                   direction, s->name, (long long)s->heads, (long long)s->kv_heads,
+                   (long long)s->width, (long long)s->value_width);
+        }
+        missing += configs == 0;
+    }
+    int status = pclose(answers);
+    unlink(path);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+    assert_int_equal(lines, 2 * shapes->count);
+    assert_int_equal(missing, 0);
+}
+
+static void cudnn_has_engines_for_the_attention_of_the_zoo(void **state)
+{
+    char path[PATH_MAX], probe[PATH_MAX + 32];
+    struct shapes *shapes = ARENA_NEW(*state, struct shapes, 1);
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(length > 0);
+    path[length] = '\0';
+    const char *folder = dirname(path);
+    read_zoo(*state, shapes);
+    assert_true(shapes->count > 20);
+    snprintf(probe, sizeof probe, "%s/sdpa_shapes", folder);
+    bool is_there = access(probe, X_OK) == 0;
+    snprintf(probe, sizeof probe, "%s/stub/libcuda.so.1", folder);
+    if (!is_there || access(probe, R_OK) != 0) {
+        printf("# nothing asked: CUDA, its driver's stub or cuDNN is not installed\n");
+        return;
+    }
+    ask(folder, shapes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cudnn_has_engines_for_the_attention_of_the_zoo),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

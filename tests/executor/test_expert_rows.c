@@ -1,0 +1,216 @@
+#include "executor/engine/expert_rows.h"
+#include "tests/support/draw.h"
+#include "tests/support/test.h"
+
+// Rows of boxes against the dense table of choices that they stand for.
+
+enum { BATCH = 3, SEQ = 5, EXPERTS = 6, COLUMNS = 4, DRAWS = 300 };
+
+struct row_table {
+    struct expert_rows rows;
+    bool chosen[BATCH][SEQ][EXPERTS];  // of the whole
+};
+
+static struct held box_drawn(struct draw *draw)
+{
+    static const int SIZES[] = {BATCH, SEQ, EXPERTS, COLUMNS};
+    struct held box = {.rank = ROWS_RANK, .elements = 1};
+    for (int d = 0; d < ROWS_RANK; d++) {
+        box.first[d] = draw_int(draw, 0, SIZES[d] - 1);
+        box.count[d] = draw_int(draw, 0, SIZES[d] - (int)box.first[d]);
+        box.elements *= box.count[d];
+    }
+    return box;
+}
+
+static bool is_in(const struct held *box, int64_t batch, int64_t seq, int64_t expert)
+{
+    const int64_t index[] = {batch, seq, expert};
+    for (int d = 0; d < ROWS_COLUMN; d++) {
+        if (index[d] < box->first[d] || index[d] >= box->first[d] + box->count[d]) return false;
+    }
+    return true;
+}
+
+// What of the whole is known: a box of it, the rest of the table stays false.
+static void draw_table(struct arena *arena, struct draw *draw, struct row_table *table)
+{
+    struct held known = box_drawn(draw);
+    bool part[BATCH * SEQ * EXPERTS];
+    int64_t at = 0;
+    int often = draw_int(draw, 1, 4);
+    memset(table->chosen, 0, sizeof table->chosen);
+    memcpy(table->rows.first, known.first, sizeof table->rows.first);
+    memcpy(table->rows.count, known.count, sizeof table->rows.count);
+    for (int64_t b = 0; b < BATCH; b++)
+        for (int64_t s = 0; s < SEQ; s++)
+            for (int64_t e = 0; e < EXPERTS; e++) {
+                if (!is_in(&known, b, s, e)) continue;
+                table->chosen[b][s][e] = part[at++] = draw_int(draw, 0, 3) < often;
+            }
+    expert_rows_make(arena, &table->rows, part);
+}
+
+// The place in memory of every row of a box: by expert, then by token; -1 where there is none.
+static int64_t place_rows(const struct row_table *table, const struct held *box,
+                          int64_t place[BATCH][SEQ][EXPERTS])
+{
+    int64_t count = 0;
+    for (int64_t e = 0; e < EXPERTS; e++)
+        for (int64_t b = 0; b < BATCH; b++)
+            for (int64_t s = 0; s < SEQ; s++) {
+                bool exists = table->chosen[b][s][e] && is_in(box, b, s, e);
+                place[b][s][e] = exists ? count++ : -1;
+            }
+    return count;
+}
+
+static struct held known_box(const struct row_table *table, struct draw *draw)
+{
+    struct held known = {.rank = ROWS_RANK}, box = box_drawn(draw);
+    memcpy(known.first, table->rows.first, sizeof table->rows.first);
+    memcpy(known.count, table->rows.count, sizeof table->rows.count);
+    known.count[ROWS_COLUMN] = COLUMNS;
+    return held_overlap(&known, &box);
+}
+
+static void check_routing(struct arena *arena, const struct row_table *table,
+                          const struct held *box)
+{
+    int64_t place[BATCH][SEQ][EXPERTS], count = place_rows(table, box, place);
+    const struct kernel_routing *routing = expert_rows_routing(arena, &table->rows, box);
+    assert_int_equal(expert_rows_count(&table->rows, box), count);
+    assert_int_equal(routing->expert_count, box->count[ROWS_EXPERT]);
+    assert_int_equal(routing->first_expert, box->first[ROWS_EXPERT]);
+    assert_int_equal(routing->rows_of[0], 0);
+    assert_int_equal(routing->rows_of[routing->expert_count], count);
+    for (int64_t e = 0; e < routing->expert_count; e++) {
+        for (int64_t row = routing->rows_of[e]; row < routing->rows_of[e + 1]; row++) {
+            int64_t token = routing->token_of[row], seqs = box->count[ROWS_SEQ];
+            int64_t batch = box->first[ROWS_BATCH] + token / seqs;
+            int64_t seq = box->first[ROWS_SEQ] + token % seqs;
+            assert_int_equal(place[batch][seq][box->first[ROWS_EXPERT] + e], row);
+        }
+    }
+}
+
+static void check_choices(struct arena *arena, const struct row_table *table,
+                          const struct held *box)
+{
+    bool *chosen = ARENA_NEW(arena, bool, box->elements + BATCH * SEQ * EXPERTS);
+    expert_rows_read(&table->rows, box, chosen);
+    for (int64_t b = 0; b < box->count[0]; b++)
+        for (int64_t s = 0; s < box->count[1]; s++)
+            for (int64_t e = 0; e < box->count[2]; e++) {
+                bool found = chosen[(b * box->count[1] + s) * box->count[2] + e];
+                assert_int_equal(
+                    found, table->chosen[box->first[0] + b][box->first[1] + s][box->first[2] + e]);
+            }
+}
+
+static void check_walk(const struct row_table *table, const struct held *source,
+                       const struct held *target)
+{
+    int64_t from[BATCH][SEQ][EXPERTS], to[BATCH][SEQ][EXPERTS], next = 0, shared = 0, walked = 0;
+    int64_t target_of[BATCH * SEQ * EXPERTS];
+    place_rows(table, source, from);
+    place_rows(table, target, to);
+    for (int64_t i = 0; i < BATCH * SEQ * EXPERTS; i++) {
+        int64_t source_row = (&from[0][0][0])[i], target_row = (&to[0][0][0])[i];
+        shared += source_row >= 0 && target_row >= 0;
+        if (source_row >= 0) target_of[source_row] = target_row;
+    }
+    struct expert_walk walk = {.rows = &table->rows, .source_box = source, .target_box = target};
+    struct expert_run run;
+    while (expert_rows_next(&walk, &run)) {
+        assert_true(run.count > 0 && run.source >= next);
+        for (int64_t i = 0; i < run.count; i++)
+            assert_int_equal(target_of[run.source + i], run.target + i);
+        next = run.source + run.count;
+        walked += run.count;
+    }
+    assert_int_equal(walked, shared);
+}
+
+static void boxes_have_the_rows_that_were_chosen_in_them(void **state)
+{
+    struct draw draw = draw_start("rows of boxes", 11);
+    struct row_table table = {0};
+    for (int i = 0; i < DRAWS; i++) {
+        draw_table(*state, &draw, &table);
+        struct held box = known_box(&table, &draw);
+        check_routing(*state, &table, &box);
+        check_choices(*state, &table, &box);
+    }
+}
+
+static void a_walk_meets_every_row_that_two_boxes_share(void **state)
+{
+    struct draw draw = draw_start("shared rows", 12);
+    struct row_table table = {0};
+    for (int i = 0; i < DRAWS; i++) {
+        draw_table(*state, &draw, &table);
+        struct held source = known_box(&table, &draw), target = known_box(&table, &draw);
+        check_walk(&table, &source, &target);
+        check_walk(&table, &source, &source);
+    }
+}
+
+static void what_lies_outside_is_not_known(void **state)
+{
+    struct draw draw = draw_start("known boxes", 13);
+    struct row_table table = {0};
+    draw_table(*state, &draw, &table);
+    for (int d = 0; d < ROWS_COLUMN; d++) {
+        table.rows.first[d] = 1;
+        table.rows.count[d] = 2;
+    }
+    struct held box = {.first = {1, 1, 1}, .count = {2, 1, 2, COLUMNS}};
+    assert_true(expert_rows_know(&table.rows, &box));
+    for (int d = 0; d < ROWS_COLUMN; d++) {
+        struct held other = box;
+        other.first[d] = 2;
+        other.count[d] = 2;
+        assert_false(expert_rows_know(&table.rows, &other));
+        other.first[d] = 0;
+        assert_false(expert_rows_know(&table.rows, &other));
+        other.count[d] = 0;
+        assert_true(expert_rows_know(&table.rows, &other));
+    }
+}
+
+// Of a table that is known in whole sequences: the n-th of a sequence to choose an expert has a row
+// while n <= capacity.
+static void the_first_of_a_sequence_have_room(void **state)
+{
+    struct draw draw = draw_start("capacities", 3);
+    for (int n = 0; n < DRAWS; n++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct row_table table = {0};
+        do
+            draw_table(*state, &draw, &table);
+        while (table.rows.count[ROWS_SEQ] != SEQ);
+        int capacity = draw_int(&draw, 1, SEQ);
+        expert_rows_drop(&table.rows, capacity);
+        for (int64_t b = 0; b < BATCH; b++)
+            for (int64_t e = 0; e < EXPERTS; e++)
+                for (int64_t s = 0, count = 0; s < SEQ; s++) {
+                    count += table.chosen[b][s][e];
+                    table.chosen[b][s][e] = table.chosen[b][s][e] && count <= capacity;
+                }
+        struct held box = known_box(&table, &draw);
+        check_routing(*state, &table, &box);
+        arena_reset(*state, mark);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(boxes_have_the_rows_that_were_chosen_in_them),
+        cmocka_unit_test(a_walk_meets_every_row_that_two_boxes_share),
+        cmocka_unit_test(what_lies_outside_is_not_known),
+        cmocka_unit_test(the_first_of_a_sequence_have_room),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,137 @@
+#include "executor/launcher/parts.h"
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Memory that ran out, in the words of launch_memory.c: what a rank says, how its process ended,
+// and that it stands still with nothing left to map.
+
+static const struct rusage USED = {.ru_maxrss = 1 << 20};  // KiB: 1 GiB
+enum { EXITED_4 = 4 << 8 };                                // as waitpid gives it
+
+static struct heartbeat *heartbeat_at_work(void)
+{
+    static struct heartbeat heartbeat;
+    memset(&heartbeat, 0, sizeof heartbeat);
+    atomic_store(&heartbeat.pid, (int)getpid());
+    atomic_store(&heartbeat.state, HEARTBEAT_WORKING);
+    return &heartbeat;
+}
+
+static void check_told(const char *text, const char *start)
+{
+    assert_memory_equal(text, start, strlen(start));
+    assert_true(launch_memory_is_told(text));
+}
+
+static void a_fault_of_memory_is_put_as_that_with_its_place(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    err_set(&err, ERR_SYSTEM, "rank 3, step 2, at F0.0 1 mlp.up: no memory left on this host");
+    launch_memory_explain(3, &err);
+    check_told(err.text, "rank 3 ran out of memory (");
+    assert_non_null(strstr(err.text, ") in step 2, at F0.0 1 mlp.up"));
+    assert_int_equal(err.kind, ERR_SYSTEM);
+    char once[sizeof err.text];
+    strcpy(once, err.text);
+    launch_memory_explain(3, &err);
+    assert_string_equal(err.text, once);
+}
+
+static void what_the_system_refuses_is_one_too(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    err_set(&err, ERR_SYSTEM, "shared memory of the ranks (x): Cannot allocate memory");
+    launch_memory_explain(1, &err);
+    check_told(err.text, "rank 1 ran out of memory (");
+}
+
+static void other_faults_stay_as_they_are(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {
+        "rank 3, step 2, at F0.0 1 mlp.up: no kernel for it",
+        "rank 1 failed in step 0: opening the device: no memory left on this host",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct err err = {0};
+        err_set(&err, ERR_SYSTEM, "%s", TEXTS[i]);
+        launch_memory_explain(-1, &err);
+        assert_string_equal(err.text, TEXTS[i]);
+    }
+}
+
+static void a_process_that_the_kernel_ended_for_memory_is_told(void **state)
+{
+    (void)state;
+    struct heartbeat *heartbeat = heartbeat_at_work();
+    launch_memory_note_end(heartbeat, 2, SIGKILL, &USED, launch_memory_kills() - 1);
+    check_told(heartbeat->reason, "rank 2 ran out of memory (1.00 GiB allocated of ");
+}
+
+static void one_that_somebody_killed_is_not(void **state)
+{
+    (void)state;
+    struct heartbeat *heartbeat = heartbeat_at_work();
+    launch_memory_note_end(heartbeat, 2, SIGKILL, &USED, launch_memory_kills() + 1);
+    launch_memory_note_end(heartbeat, 2, SIGSEGV, &USED, launch_memory_kills() - 1);
+    assert_string_equal(heartbeat->reason, "");
+}
+
+static void a_rank_that_gave_up_in_the_middle_wanted_memory(void **state)
+{
+    (void)state;
+    struct heartbeat *heartbeat = heartbeat_at_work();
+    launch_memory_note_end(heartbeat, 0, EXITED_4, &USED, launch_memory_kills());
+    check_told(heartbeat->reason, "rank 0 ran out of memory (1.00 GiB allocated of ");
+    // One that has said why it failed ends with 4 as well.
+    heartbeat = heartbeat_at_work();
+    atomic_store(&heartbeat->state, HEARTBEAT_FAILED);
+    launch_memory_note_end(heartbeat, 0, EXITED_4, &USED, launch_memory_kills());
+    assert_string_equal(heartbeat->reason, "");
+}
+
+// A child that may map little more than it has.
+static void a_rank_that_stands_still_with_no_room_left_is_told(void **state)
+{
+    (void)state;
+    char text[256] = "";
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    assert_false(launch_memory_is_full(child, 1, text, sizeof text));
+    struct rlimit limit = {(rlim_t)1 << 28, (rlim_t)1 << 28};
+    bool is_limited = prlimit(child, RLIMIT_AS, &limit, NULL) == 0;
+    bool is_full = launch_memory_is_full(child, 1, text, sizeof text);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    if (!is_limited) return;
+    assert_true(is_full);
+    check_told(text, "rank 1 ran out of memory (");
+    assert_non_null(strstr(text, " of 256 MiB, its limit of address space)"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fault_of_memory_is_put_as_that_with_its_place),
+        cmocka_unit_test(what_the_system_refuses_is_one_too),
+        cmocka_unit_test(other_faults_stay_as_they_are),
+        cmocka_unit_test(a_process_that_the_kernel_ended_for_memory_is_told),
+        cmocka_unit_test(one_that_somebody_killed_is_not),
+        cmocka_unit_test(a_rank_that_gave_up_in_the_middle_wanted_memory),
+        cmocka_unit_test(a_rank_that_stands_still_with_no_room_left_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+#include "tests/support/test.h"
+
+#include "cost_models/memory.h"
+#include "memory/plan_script.h"
+
+#include "tests/support/run_case.h"
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// Optimizer states on the host: the same training, less on the device, as much on the host as the
+// memory model says.
+
+static const double TOLERANCE = 1e-12;
+static const char GPT2[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 37, \"n_embd\": 16, \"n_layer\": 4, \"n_head\": 4, "
+    "\"n_positions\": 16}";
+static const char LLAMA[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 41, \"hidden_size\": 16, \"intermediate_size\": "
+    "24, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"tie_word_embeddings\": false}";
+enum { SEQ = 16, BATCH = 8 };
+
+struct spread {
+    int dp, tp, pp, zero, zero_group;
+    enum optimizer optimizer;
+    double clip_norm;
+};
+
+static const struct spread SPREADS[] = {
+    {.optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
+    {.optimizer = OPTIMIZER_ADAM},
+    {.optimizer = OPTIMIZER_SGD, .clip_norm = 1},
+    {.dp = 2, .zero = 1, .optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
+    {.dp = 4, .zero = 2, .optimizer = OPTIMIZER_ADAMW},
+    {.dp = 4, .zero = 3, .optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
+    {.dp = 4, .zero = 3, .zero_group = 2, .optimizer = OPTIMIZER_ADAM},
+    {.dp = 2, .tp = 2, .pp = 2, .zero = 1, .optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
+    {.pp = 2, .optimizer = OPTIMIZER_SGD},
+};
+enum { SPREAD_COUNT = sizeof SPREADS / sizeof *SPREADS };
+
+static struct run_case case_of(const char *config, const struct spread *spread)
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    if (spread->dp) of.parallel.degree[AXIS_DP] = spread->dp;
+    if (spread->tp) of.parallel.degree[AXIS_TP] = spread->tp;
+    if (spread->pp) of.parallel.degree[AXIS_PP] = spread->pp;
+    if (spread->pp) of.parallel.schedule = SCHEDULE_1F1B;
+    of.parallel.micro_batch = 1;
+    of.parallel.zero = spread->zero;
+    of.parallel.zero_group = spread->zero_group;
+    of.optimizer = spread->optimizer;
+    of.clip_norm = spread->clip_norm;
+    of.steps = 3;
+    return of;
+}
+
+static struct run_outcome *run(struct arena *arena, const struct run_case *of)
+{
+    struct err err = {0};
+    struct run_outcome *outcome = run_case_run(arena, of, &err);
+    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
+    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
+    return outcome;
+}
+
+static int64_t planned_host_bytes(const struct run_outcome *found)
+{
+    return plan_scripts_host_bytes((const struct script *const *)found->scripts, found->stack,
+                                   found->real_bytes, found->compute_bytes);
+}
+
+// Shares of units are rounded up on one side, sums on the other.
+static void check_bytes(struct arena *arena, const struct run_case *of,
+                        const struct run_outcome *found)
+{
+    double planned = (double)planned_host_bytes(found), held = (double)found->host_peak_bytes;
+    if (fabs(held - planned) > 0.02 * planned)
+        fail_msg("%s: %.0f bytes on the host, planned %.0f", run_case_text(arena, of), held,
+                 planned);
+    planned =
+        (double)plan_scripts_nvme_bytes((const struct script *const *)found->scripts, found->stack,
+                                        found->real_bytes, found->compute_bytes);
+    held = (double)found->nvme_bytes;
+    assert_true((of->parallel.offload.optimizer == TIER_NVME) == (held > 0));
+    if (fabs(held - planned) > 0.02 * planned)
+        fail_msg("%s: %.0f bytes on NVMe, planned %.0f", run_case_text(arena, of), held, planned);
+}
+
+static void states_on_the_host_change_nothing(void **state)
+{
+    static const char *const MODELS[] = {GPT2, LLAMA};
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (int m = 0; m < 2; m++) {
+        for (int s = 0; s < SPREAD_COUNT; s++) {
+            struct run_case of = case_of(MODELS[m], &SPREADS[s]);
+            const struct run_outcome *expected = run(*state, &of);
+            assert_int_equal(expected->host_peak_bytes, 0);
+            of.parallel.offload.optimizer = TIER_HOST;
+            const struct run_outcome *found = run(*state, &of);
+            const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            check_bytes(*state, &of, found);
+            // The device has no moments any more, and nothing else instead.
+            int64_t planned = run_outcome_planned_bytes(found);
+            int moments = optimizer_moment_count(of.optimizer);
+            assert_true(found->peak_bytes < expected->peak_bytes || moments == 0);
+            assert_true(labs(found->peak_bytes - planned) <= planned / 50);
+            of.parallel.offload.optimizer = TIER_NVME;
+            of.nvme = folder;
+            found = run(*state, &of);
+            difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("on NVMe: %s: %s", run_case_text(*state, &of), difference);
+            check_bytes(*state, &of, found);
+        }
+    }
+    assert_int_equal(rmdir(folder), 0);  // empty
+}
+
+// Back ends with masters in another width; CUDA's is one whose memory the host cannot touch, and
+// whose states the portable kernels update.
+static void masters_on_the_host_are_those_of_the_device(void **state)
+{
+    static const struct {
+        const char *backend;
+        enum precision precision;
+        double tolerance;
+    } WIDTHS[] = {{"cpu", PRECISION_FP32, 0},
+                  {"cpu-half", PRECISION_BF16, 0},
+                  {"cpu-half", PRECISION_FP16, 0},
+                  {"cuda", PRECISION_FP32, 1e-5},
+                  {"cuda", PRECISION_BF16, 4e-3}};
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (size_t w = 0; w < sizeof WIDTHS / sizeof *WIDTHS; w++) {
+        struct run_case of = case_of(GPT2, &SPREADS[3]);
+        of.backend = WIDTHS[w].backend;
+        of.precision = WIDTHS[w].precision;
+        of.steps = 2;
+        const struct run_outcome *expected = run(*state, &of);
+        of.parallel.offload.optimizer = TIER_HOST;
+        const struct run_outcome *found = run(*state, &of);
+        const char *difference =
+            run_outcome_difference(*state, expected, found, WIDTHS[w].tolerance);
+        if (difference) fail_msg("%s: %s", of.backend, difference);
+        assert_null(run_outcome_rounding(*state, found, of.precision));
+        check_bytes(*state, &of, found);
+        of.parallel.offload.optimizer = TIER_NVME;
+        of.nvme = folder;
+        const char *elsewhere = run_outcome_difference(*state, found, run(*state, &of), 0);
+        if (elsewhere) fail_msg("%s on NVMe: %s", of.backend, elsewhere);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void without_its_folder_no_run_begins(void **state)
+{
+    struct run_case of = case_of(GPT2, &SPREADS[3]);
+    struct err err = {0};
+    of.parallel.offload.optimizer = TIER_NVME;
+    of.nvme = "/nowhere/at/all";
+    const struct run_outcome *found = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_false(found->done);
+    const char *line = "making a file in /nowhere/at/all: No such file or directory";
+    assert_non_null(strstr(found->error, line));
+}
+
+// What comes back leaves its room to what goes next.
+static void activations_take_as_much_of_the_host_as_is_in_flight(void **state)
+{
+    struct run_case of = case_of(LLAMA, &(struct spread){.pp = 2, .optimizer = OPTIMIZER_ADAMW});
+    const struct run_outcome *expected = run(*state, &of);
+    of.parallel.offload.activations = TIER_HOST;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        of.parallel.offload.layers[class] = -1;
+    const struct run_outcome *found = run(*state, &of);
+    assert_null(run_outcome_difference(*state, expected, found, TOLERANCE));
+    check_bytes(*state, &of, found);
+    of.parallel.offload.optimizer = TIER_HOST;
+    found = run(*state, &of);
+    assert_null(run_outcome_difference(*state, expected, found, TOLERANCE));
+    check_bytes(*state, &of, found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_on_the_host_change_nothing),
+        cmocka_unit_test(masters_on_the_host_are_those_of_the_device),
+        cmocka_unit_test(without_its_folder_no_run_begins),
+        cmocka_unit_test(activations_take_as_much_of_the_host_as_is_in_flight),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

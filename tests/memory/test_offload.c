@@ -1,0 +1,405 @@
+#include "tests/support/draw.h"
+#include "tests/support/priced.h"
+#include "tests/support/random_search.h"
+#include "tests/support/test.h"
+
+#include "cost_models/hosts.h"
+#include "plan/offload.h"
+#include "planner/explain.h"
+#include "planner/ranking.h"
+#include "simulator/closed_form.h"
+#include "simulator/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct offload parsed(const char *words)
+{
+    struct offload offload;
+    assert_true(offload_parse(words, &offload));
+    return offload;
+}
+
+static void words_and_numbers_name_one_choice(void **state)
+{
+    static const char *const WORDS[] = {
+        "none",
+        "optimizer",
+        "optimizer@nvme,activations",
+        "activations:12@nvme",
+        "optimizer,attention:3,mlp",
+        "other,attention:1,norm,activation,mlp,experts,mla-up:254",
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        struct offload offload = parsed(WORDS[i]);
+        struct offload again = offload_of_value(offload_value(&offload));
+        assert_memory_equal(offload.layers, again.layers, sizeof offload.layers);
+        assert_int_equal(offload.optimizer, again.optimizer);
+        assert_int_equal(offload.activations, again.activations);
+    }
+    struct offload all = parsed("activations:5");
+    assert_string_equal(offload_words(*state, &all), "activations:5");
+    struct offload some = parsed("mlp:2@nvme,optimizer@host,other@nvme");
+    assert_string_equal(offload_words(*state, &some), "optimizer,other@nvme,mlp:2@nvme");
+    assert_int_equal(offload_classes(&some, 1), 1u << OP_CLASS_NONE | 1u << OP_CLASS_MLP);
+    assert_int_equal(offload_classes(&some, 2), 1u << OP_CLASS_NONE);
+}
+
+static void what_is_no_choice_is_refused(void **state)
+{
+    static const char *const WORDS[] = {
+        "",        "all",        "optimizer:3",        "activations:0", "activations:255",
+        "mlp,mlp", "optimizer,", "mlp,attention@nvme", "none,mlp",      "optimizer@device",
+        "mlp:x",   "mlp:",       "activations,mlp",    "@nvme",         "optimizer,optimizer",
+    };
+    (void)state;
+    struct offload offload = {.optimizer = TIER_HOST};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        assert_false(offload_parse(WORDS[i], &offload));
+    assert_int_equal(offload.optimizer, TIER_HOST);
+}
+
+static struct priced priced_with(struct arena *arena, const char *words, int pp)
+{
+    struct priced of = priced_start(arena, "llama-2-7b", "dgx-a100-80g", "meshwright");
+    of.parallel.degree[AXIS_PP] = pp;
+    of.parallel.micro_batch = 2;
+    of.parallel.offload = parsed(words);
+    priced_finish(&of);
+    return of;
+}
+
+// What is saved is divided over the classes, and what is moved leaves the device but for two layers
+// in transit.
+static void moved_activations_leave_the_device(void **state)
+{
+    struct priced kept = priced_with(*state, "none", 4);
+    struct priced moved = priced_with(*state, "activations", 4);
+    const struct block_program *layer = priced_block(&kept, BLOCK_LAYER);
+    int64_t sum = 0;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        sum += layer->class_saved_bytes[class];
+    assert_true(sum == layer->saved_bytes && layer->class_saved_bytes[OP_CLASS_ATTENTION] > 0);
+    struct memory_parts before = memory_of_stage(kept.program, kept.stack, 0);
+    struct memory_parts after = memory_of_stage(moved.program, moved.stack, 0);
+    // Four micro-batches of the eight layers of the first stage are in flight.
+    assert_true(after.host_bytes == 4 * 8 * layer->saved_bytes);
+    assert_true(after.activations_bytes ==
+                before.activations_bytes - after.host_bytes + 2 * layer->saved_bytes);
+    assert_true(before.host_bytes == 0 && before.optimizer_bytes == after.optimizer_bytes);
+}
+
+static void states_on_the_host_take_longer_and_leave_the_device(void **state)
+{
+    struct priced kept = priced_with(*state, "none", 4);
+    struct priced host = priced_with(*state, "optimizer", 4);
+    struct priced nvme = priced_with(*state, "optimizer@nvme", 4);
+    struct memory_parts before = memory_of_stage(kept.program, kept.stack, 0);
+    struct memory_parts after = memory_of_stage(host.program, host.stack, 0);
+    struct memory_parts below = memory_of_stage(nvme.program, nvme.stack, 0);
+    assert_true(after.optimizer_bytes == 0 && below.optimizer_bytes == 0);
+    assert_true(after.host_bytes > before.optimizer_bytes && below.nvme_bytes > 0);
+    assert_true(below.nvme_bytes == before.optimizer_bytes);
+    double kept_s = closed_form(kept.price).update_s, host_s = closed_form(host.price).update_s;
+    assert_true(kept_s < host_s && host_s <= closed_form(nvme.price).update_s);
+}
+
+// Events and closed form see the same copies; the parts of a step sum to it.
+static void events_and_closed_form_agree(void **state)
+{
+    static const char *const WORDS[] = {"activations", "optimizer,activations:3@nvme",
+                                        "other,mlp:2,attention:5"};
+    struct arena scratch = {0};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        struct priced of = priced_with(*state, WORDS[i], i % 2 ? 4 : 1);
+        struct cost plain = closed_form(priced_with(*state, "none", i % 2 ? 4 : 1).price);
+        struct cost form = closed_form(of.price);
+        struct engine_options options = {.want_trace = true};
+        struct simulation *events = simulate_step(*state, &scratch, of.price, &options);
+        assert_true(fabs(form.step_s / events->cost.step_s - 1) < 0.01);
+        assert_true(fabs(cost_parts_sum(&form) - form.step_s) < 1e-9 * form.step_s);
+        double exposed_s = form.exposed_s[PART_OFFLOAD];
+        assert_true(exposed_s > 0 && form.step_s > plain.step_s);
+        assert_true(fabs(exposed_s - events->cost.exposed_s[PART_OFFLOAD]) < 1e-3 * exposed_s);
+        int down = 0, up = 0;
+        for (int64_t s = 0; s < events->trace.span_count; s++) {
+            down += events->trace.spans[s].stream == STREAM_D2H;
+            up += events->trace.spans[s].stream == STREAM_H2D;
+        }
+        assert_true(down > 0 && down == up);
+    }
+    arena_free(&scratch);
+}
+
+// Two stages of four ranks share a host of eight; each counts its own bytes.
+static void the_fullest_host_is_found(void **state)
+{
+    struct priced of = priced_with(*state, "activations", 2);
+    struct memory_parts stages[2] = {{.host_bytes = 100}, {.host_bytes = 10, .nvme_bytes = 7}};
+    struct host_need need = hosts_need(of.program, stages);
+    assert_int_equal(need.host_bytes, 4 * 100 + 4 * 10);
+    assert_int_equal(need.nvme_bytes, 4 * 7);
+    assert_int_equal(hosts_shortfall(&need), 0);
+    stages[0].host_bytes = need.host_limit_bytes;
+    need = hosts_need(of.program, stages);
+    assert_true(hosts_shortfall(&need) == 3 * need.host_limit_bytes + 40);
+    assert_string_equal(hosts_lack(&need), "host memory");
+}
+
+static void hosts_without_drives_are_named(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "ascend-910b", "mindspore");
+    of.parallel.degree[AXIS_DP] = of.cluster->rank_count;
+    of.workload.global_batch = of.cluster->rank_count;
+    of.parallel.offload = parsed("optimizer@nvme");
+    struct err err = {0};
+    assert_false(program_check(of.graph, of.cluster, &of.workload, &of.parallel, &err));
+    assert_non_null(strstr(err.text, "have no NVMe"));
+}
+
+static void stacks_refuse_what_they_cannot_move(void **state)
+{
+    static const struct {
+        const char *stack, *words, *why;
+    } CASES[] = {
+        {"megatron-2021", "optimizer", "cannot offload the optimizer"},
+        {"fsdp", "optimizer@nvme", "cannot offload the optimizer to NVMe"},
+        {"fsdp", "mlp", "of whole layers only"},
+        {"megatron-deepspeed", "optimizer", "at zero stage 0"},
+        {"megatron-deepspeed", "activations", "without full recompute"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct err err = {0};
+        const struct stack *stack = stack_load(*state, CASES[i].stack, &err);
+        struct parallel parallel = {.offload = parsed(CASES[i].words),
+                                    .attention = ATTENTION_UNFUSED};
+        for (int axis = 0; axis < AXIS_COUNT; axis++)
+            parallel.degree[axis] = 1;
+        const char *why = NULL;
+        assert_false(stack_can_run(stack, &parallel, *state, &why));
+        assert_non_null(strstr(why, CASES[i].why));
+    }
+}
+
+// A search that may move what it likes finds the same plans whether it prunes or not, and none that
+// is slower than without.
+static void pruned_and_exhaustive_search_move_the_same(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 10;
+    struct draw draw = draw_start("offload, pruned against exhaustive", 20261121);
+    int moved_count = 0;
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        request.objective = i % 5 == 4 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+        struct err err = {0}, other = {0};
+        request.stack = stack_load(&arena, "meshwright", &err);
+        struct search_result plain = {0}, pruned = {0}, whole = {0};
+        bool fits = search_plans(&arena, &request, &plain, &other) && plain.best_count > 0;
+        // Where all is moved anyway, recomputing more may be faster: less of it is copied.
+        struct offload all = parsed("activations");
+        request.pins.search_offload = i % 3 != 2;
+        if (!request.pins.search_offload)
+            pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&all), offload_value(&all));
+        bool ok = search_plans(&arena, &request, &pruned, &err);
+        request.exhaustive = true;
+        other = (struct err){0};
+        assert_int_equal(ok, search_plans(&arena, &request, &whole, &other));
+        assert_int_equal(pruned.status, whole.status);
+        assert_int_equal(pruned.best_count, whole.best_count);
+        assert_true(pruned.considered_count == whole.considered_count);
+        // What classes may still win, and what whole layers cannot, is the same too.
+        if (request.objective == OBJECTIVE_TIME)
+            assert_int_equal(step_ns(pruned.bound_s), step_ns(whole.bound_s));
+        assert_int_equal(step_ns(pruned.layers_s), step_ns(whole.layers_s));
+        if (pruned.layers_s > 0) assert_true(pruned.best[0].closed_form_s >= pruned.bound_s);
+        for (int k = 0; k < pruned.best_count; k++) {
+            const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
+            assert_int_equal(candidate_compare(request.objective, a, b), 0);
+            moved_count += !offload_is_none(&a->parallel.offload);
+        }
+        if (fits && request.pins.search_offload) assert_true(pruned.best_count > 0);
+        arena_free(&arena);
+    }
+    assert_true(moved_count > 0);
+}
+
+static void forbid(struct search_request *request, const char *key, int64_t value)
+{
+    struct pins *pins = &request->pins;
+    pins->forbidden[pins->forbidden_count].key = key;
+    pins->forbidden[pins->forbidden_count++].value = value;
+}
+
+// The best move is forbidden, then the next one, some times. Returns how many rounds had a plan
+// that moves something.
+static int forbid_best(struct search_request *request)
+{
+    int moved_count = 0;
+    struct search_result before = {0};
+    struct arena arena = {0};
+    for (int round = 0; round < 4; round++) {
+        struct search_result pruned = {0}, whole = {0};
+        struct err err = {0}, other = {0};
+        request->exhaustive = false;
+        bool ok = search_plans(&arena, request, &pruned, &err);
+        request->exhaustive = true;
+        assert_int_equal(ok, search_plans(&arena, request, &whole, &other));
+        assert_int_equal(pruned.best_count, whole.best_count);
+        for (int k = 0; k < pruned.best_count; k++) {
+            const struct candidate *plan = &pruned.best[k];
+            assert_int_equal(candidate_compare(request->objective, plan, &whole.best[k]), 0);
+            assert_true(pins_allow_all(&request->pins, &plan->parallel, NULL));
+        }
+        if (pruned.best_count == 0) break;
+        const struct candidate *best = &pruned.best[0];
+        // Where W stands apart a tail means one plan, and forbidding it may show a faster one.
+        bool is_fused = schedule_row(best->parallel.schedule)->backward_fused;
+        if (before.best_count > 0 && is_fused && request->objective == OBJECTIVE_TIME)
+            assert_true(best->closed_form_s >= before.bound_s * (1 - 1e-9));
+        moved_count += !offload_is_none(&best->parallel.offload);
+        forbid(request, "offload", offload_value(&best->parallel.offload));
+        before = pruned;
+    }
+    arena_free(&arena);
+    return moved_count;
+}
+
+static void forbidden_moves_are_not_proposed(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 4, moved_count = 0;
+    struct draw draw = draw_start("offload, the best one forbidden", 20261122);
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        request.objective = i % 4 == 3 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+        struct err err = {0};
+        request.stack = stack_load(&arena, "meshwright", &err);
+        request.pins.search_offload = true;
+        moved_count += forbid_best(&request);
+        arena_free(&arena);
+    }
+    assert_true(moved_count > 0);
+}
+
+static struct search_request question(struct arena *arena, const char *stack)
+{
+    struct search_request request = {.pins = pins_none(), .top = 1};
+    struct err err = {0};
+    request.model = model_load(arena, "llama-2-7b", NULL, NULL, &err);
+    request.cluster = cluster_load(arena, "dgx-a100-80g", &err);
+    request.stack = stack_load(arena, stack, &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload =
+        (struct workload){.seq_len = 2048, .global_batch = 16, .precision = PRECISION_BF16};
+    return request;
+}
+
+// What is refused says which other choices there are, and none that is forbidden as well.
+static void a_refusal_names_what_else_may_be_moved(void **state)
+{
+    struct search_request request = question(*state, "meshwright");
+    struct search_result result = {0};
+    struct err err = {0};
+    forbid(&request, "offload", 0);
+    assert_false(search_plans(*state, &request, &result, &err));
+    assert_non_null(strstr(err.text, "--offload as forbidden"));
+    assert_non_null(strstr(err.text, "--offload may be optimizer, "));
+
+    struct offload states = parsed("optimizer");
+    request.pins.forbidden_count = 0;
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&states), offload_value(&states));
+    forbid(&request, "offload", offload_value(&states));
+    err = (struct err){0};
+    assert_false(search_plans(*state, &request, &result, &err));
+    assert_non_null(strstr(err.text, "--offload optimizer: no plan"));
+    assert_non_null(strstr(err.text, "--offload may be none, optimizer@nvme"));
+}
+
+static struct explanation asked(struct arena *arena, const struct search_request *request,
+                                const char *words)
+{
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, request, &result, &err));
+    assert_true(explain_why(arena, request, &result, "offload", words, &why, &err));
+    assert_string_equal(err.text, "");
+    if (!why.possible || why.is_winner) return why;
+    double other_s = 0;
+    for (int i = 0; i < why.term_count; i++)
+        other_s += why.terms[i].other_s;
+    assert_true(fabs(other_s / why.other.cost.step_s - 1) < 1e-6);
+    assert_true(why.other.closed_form_s >= result.bound_s * (1 - 1e-9) ||
+                pins_get(&request->pins, CHOICE_OFFLOAD).set);
+    struct offload offload = parsed(words);
+    assert_true(offload_value(&why.other.parallel.offload) == offload_value(&offload));
+    return why;
+}
+
+static void moves_are_explained(void **state)
+{
+    struct search_request request = question(*state, "meshwright");
+    assert_true(asked(*state, &request, "none").is_winner);
+    struct explanation why = asked(*state, &request, "optimizer");
+    assert_true(why.possible && why.fits && !why.is_winner);
+    assert_string_equal(why.largest, "update");
+    why = asked(*state, &request, "activations");
+    assert_true(why.possible && why.fits && !why.is_winner);
+    assert_true(asked(*state, &request, "attention:3,mlp").possible);
+    why = asked(*state, &request, "attention:3@nvme,mlp@nvme");
+    assert_false(why.possible);
+    assert_string_equal(why.reason, "--offload activations@nvme is not executed, because "
+                                    "activations are kept in the memory of the host");
+
+    // The question overrules the pin of its own key, searched or given.
+    request.pins.search_offload = true;
+    assert_string_equal(asked(*state, &request, "optimizer").largest, "update");
+    request.pins.search_offload = false;
+    struct offload states = parsed("optimizer");
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&states), offload_value(&states));
+    assert_true(asked(*state, &request, "optimizer").is_winner);
+    why = asked(*state, &request, "none");
+    assert_true(why.possible && why.fits && !why.is_winner);
+
+    request = question(*state, "megatron-2021");
+    why = asked(*state, &request, "optimizer");
+    assert_false(why.possible);
+    assert_non_null(strstr(why.reason, "cannot offload the optimizer"));
+}
+
+static void a_question_about_no_move_is_refused(void **state)
+{
+    struct search_request request = question(*state, "meshwright");
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(*state, &request, &result, &err));
+    assert_false(explain_why(*state, &request, &result, "offload", "everything", &why, &err));
+    assert_string_equal(err.text, "offload: \"everything\" is none of its values");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_and_numbers_name_one_choice),
+        cmocka_unit_test(what_is_no_choice_is_refused),
+        cmocka_unit_test(moved_activations_leave_the_device),
+        cmocka_unit_test(states_on_the_host_take_longer_and_leave_the_device),
+        cmocka_unit_test(events_and_closed_form_agree),
+        cmocka_unit_test(the_fullest_host_is_found),
+        cmocka_unit_test(hosts_without_drives_are_named),
+        cmocka_unit_test(stacks_refuse_what_they_cannot_move),
+        cmocka_unit_test(pruned_and_exhaustive_search_move_the_same),
+        cmocka_unit_test(forbidden_moves_are_not_proposed),
+        cmocka_unit_test(a_refusal_names_what_else_may_be_moved),
+        cmocka_unit_test(moves_are_explained),
+        cmocka_unit_test(a_question_about_no_move_is_refused),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

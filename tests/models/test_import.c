@@ -1,0 +1,230 @@
+#include "tests/support/test.h"
+
+#include "models/import.h"
+
+#include <stdio.h>
+
+// tests/data/param_counts*.tsv hold what transformers counts for each config (name, parameters).
+
+struct warnings {
+    int count;
+    char last[512];
+};
+
+static void keep_warning(void *context, const char *line)
+{
+    struct warnings *warnings = context;
+    warnings->count++;
+    snprintf(warnings->last, sizeof warnings->last, "%s", line);
+}
+
+// Of a config named without-KEY, or defaults, the absent dimension is refused by its name; where it
+// is none, what was taken is said.
+static bool is_refused_by_name(const char *name, const struct model_config *config,
+                               const struct err *err)
+{
+    const char *key = strstr(name, "-without-");
+    if (!key && !strstr(name, "-defaults") && !strstr(name, "-ffn") && !strstr(name, "-no-"))
+        return false;
+    if (config && key) {
+        assert_non_null(config->notes[0]);
+        assert_non_null(strstr(config->notes[0], key + strlen("-without-")));
+    }
+    if (config) return false;
+    assert_int_equal(err->kind, ERR_INPUT);
+    assert_non_null(strstr(err->text, "missing \""));
+    if (key) assert_non_null(strstr(err->text, key + strlen("-without-")));
+    return true;
+}
+
+static int check_counts(const char *table, const char *folder)
+{
+    FILE *file = fopen(table, "r");
+    assert_non_null(file);
+    char line[256], name[128];
+    int checked = 0;
+    long long expected = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%127s %lld", name, &expected) != 2) continue;
+        struct arena arena = {0};
+        struct err err = {0};
+        const char *path = arena_print(&arena, "%s/%s.json", folder, name);
+        struct model_config *config = model_load(&arena, path, NULL, NULL, &err);
+        checked++;
+        if (is_refused_by_name(name, config, &err)) {
+            arena_free(&arena);
+            continue;
+        }
+        assert_string_equal(err.text, "");
+        for (int flash = 0; flash < 2; flash++) {
+            struct import_options options = {flash, !flash, flash ? 1024 : 0};
+            struct graph *graph = model_graph(&arena, config, &options);
+            if (graph->parameter_count != expected) {
+                fail_msg("%s: %lld parameters, transformers counts %lld", path,
+                         (long long)graph->parameter_count, expected);
+            }
+        }
+        arena_free(&arena);
+    }
+    fclose(file);
+    return checked;
+}
+
+static void shipped_models_have_the_parameters_that_transformers_counts(void **state)
+{
+    (void)state;
+    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 57);
+}
+
+static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(void **state)
+{
+    (void)state;
+    int checked =
+        check_counts("tests/data/param_counts_variants.tsv", "tests/data/config_variants");
+    assert_true(checked >= 480);
+}
+
+static const struct {
+    const char *file, *text;
+} BAD_CONFIGS[] = {
+    {"activation", "1:39: $.hidden_act: unknown activation \"mish\"; known: gelu, gelu_fast, "
+                   "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
+    {"bool", "1:43: $.attention_bias: expected true or false, found a string"},
+    {"dbrx_activation",
+     "1:62: $.ffn_config.ffn_act_fn.name: unknown activation \"mish\"; known: gelu, gelu_fast, "
+     "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
+    {"dbrx_ffn", "1:38: $.ffn_config: expected an object, found an array"},
+    {"dbrx_heads", "1:39: $.attn_config: 3 key-value heads do not divide 16 heads"},
+    {"dbrx_top_k", "1:38: $.ffn_config: a token cannot go to 5 of 4 experts"},
+    {"dropout", "1:38: $.attn_pdrop: must be between 0 and 0.99, found 1"},
+    {"duplicate", "4:3: $.hidden_size: duplicate key"},
+    {"experts_count", "1:44: $.num_experts: must be between 0 and 4096, found 5000"},
+    {"experts_dense", "1:48: $.mlp_only_layers: expected an array of layers"},
+    {"experts_huge", "1:48: $.num_local_experts: 4096 experts of this size have more than 1e18 "
+                     "parameters"},
+    {"experts_layer", "1:52: $.mlp_only_layers[1]: must be between 0 and 10000, found -2"},
+    {"experts_none", "1:48: $.num_local_experts: must be between 1 and 4096, found 0"},
+    {"experts_step", "1:52: $.decoder_sparse_step: must be between 1 and 10000, found 0"},
+    {"experts_top_k", "4:26: $.num_experts_per_tok: a token cannot go to 9 of 8 experts"},
+    {"experts_type", "1:48: $.num_local_experts: expected a number, found a string"},
+    {"fraction", "1:41: $.hidden_size: expected a whole number, found 64.5"},
+    {"glm_shared", "1:48: $.n_shared_experts: together the shared experts are wider than 1000000"},
+    {"heads", "4:13: $.n_head: 12 heads do not divide a hidden size of 770"},
+    {"heads_llama", "4:26: $.num_attention_heads: 16 heads do not divide a hidden size of 100"},
+    {"hidden", "1:40: $.hidden_size: must be between 1 and 1000000, found 0"},
+    {"kv_heads", "4:26: $.num_key_value_heads: 5 key-value heads do not divide 32 heads"},
+    {"layer_count", "1:65: $.layer_types: 1 entries for 3 layers"},
+    {"layer_types", "1:84: $.layer_types[1]: unknown layer type \"round\"; known: "
+                    "full_attention, sliding_attention"},
+    {"missing_type", "1:1: $: missing \"model_type\""},
+    {"model_type",
+     "3:17: $.model_type: unknown \"foo\"; known: bert, bloom, dbrx, deepseek_v2, deepseek_v3, "
+     "falcon, gemma, gemma2, gemma3_text, glm4_moe, gpt2, gpt_neox, gpt_oss, grok-1, grok1, "
+     "kimi_k2, llama, llama4_text, "
+     "mistral, "
+     "mixtral, nemotron, opt, phi3, qwen2, qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, "
+     "qwen2_vl_text, qwen3, qwen3_moe, qwen3_vl_moe_text, qwen3_vl_text, starcoder2"},
+    {"nul", "1:24: a NUL byte"},
+    {"root", "1:1: $: expected an object, found an array"},
+    {"syntax", "2:17: not valid JSON from here on"},
+    {"type", "3:24: $.num_hidden_layers: expected a number, found a string"},
+    {"type_number", "1:16: $.model_type: expected a string, found a number"},
+    {"vocab", "1:38: $.vocab_size: must be between 1 and 100000000, found -1"},
+    {"zero_layers", "1:44: $.num_hidden_layers: must be between 1 and 10000, found 0"},
+};
+
+static void a_wrong_config_is_answered_with_its_place(void **state)
+{
+    for (size_t i = 0; i < sizeof BAD_CONFIGS / sizeof *BAD_CONFIGS; i++) {
+        struct err err = {0};
+        char path[128], expected[512];
+        snprintf(path, sizeof path, "tests/data/config_bad_%s.json", BAD_CONFIGS[i].file);
+        snprintf(expected, sizeof expected, "%s:%s", path, BAD_CONFIGS[i].text);
+        assert_null(model_load(*state, path, NULL, NULL, &err));
+        assert_string_equal(err.text, expected);
+        assert_int_equal(err.kind, ERR_INPUT);
+    }
+}
+
+static void an_unknown_key_is_ignored_and_a_near_miss_told(void **state)
+{
+    struct err err = {0};
+    struct warnings warnings = {0};
+    struct model_config *config =
+        model_load(*state, "tests/data/config_near_miss.json", keep_warning, &warnings, &err);
+    assert_non_null(config);
+    assert_int_equal(warnings.count, 1);
+    assert_string_equal(warnings.last, "tests/data/config_near_miss.json: \"rms_norm_ep\" is not "
+                                       "known, did you mean \"rms_norm_eps\"?");
+    assert_string_equal(config->name, "config_near_miss");
+    assert_int_equal(json_count(&config->config, &err), 8);
+    assert_string_equal(config->model_type, "llama");
+    struct import_options options = {0};
+    assert_int_equal(model_graph(*state, config, &options)->hidden, 4096);
+}
+
+static void an_error_set_before_is_kept(void **state)
+{
+    struct err err = {0};
+    err_set(&err, ERR_USAGE, "the first error");
+    assert_null(model_load(*state, "tests/data/config_near_miss.json", NULL, NULL, &err));
+    assert_string_equal(err.text, "the first error");
+}
+
+static void a_config_inside_another_file_is_read_in_place(void **state)
+{
+    static const char TEXT[] =
+        "{\"model\": {\"config\": {\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 768, "
+        "\"n_head\": 12, \"n_positions\": 1024, \"vocab_size\": 50257}}}";
+    struct err err = {0};
+    struct json_document document;
+    assert_true(json_parse(*state, "plan.json", TEXT, strlen(TEXT), &document, &err));
+    struct json root = json_root(&document), model = json_get(&root, "model", &err);
+    struct json object = json_get(&model, "config", &err);
+    struct model_config *config = model_read(*state, "mine", &object, NULL, NULL, &err);
+    assert_non_null(config);
+    struct import_options options = {.vocab_multiple = 256};
+    struct graph *graph = model_graph(*state, config, &options);
+    assert_string_equal(graph->name, "mine");
+    struct json layers = json_get(&config->config, "n_layer", &err);
+    assert_false(json_fail(&layers, &err, "kept"));
+    assert_string_equal(err.text, "plan.json:1:56: $.model.config.n_layer: kept");
+    assert_int_equal(graph->layer_count, 3);
+    assert_int_equal(graph->vocab, 50257);
+    assert_int_equal(graph->vocab_padded, 50432);
+}
+
+static void options_decide_on_dropout_and_on_the_attention_kernel(void **state)
+{
+    struct err err = {0};
+    struct model_config *config =
+        model_load(*state, "tests/data/config_variants/gpt2-base.json", NULL, NULL, &err);
+    assert_non_null(config);
+    for (int i = 0; i < 4; i++) {
+        struct import_options options = {.flash = i & 1, .dropout = i & 2};
+        struct graph *graph = model_graph(*state, config, &options);
+        int count[OP_KIND_COUNT] = {0};
+        for (int o = 0; o < graph->blocks[1].op_count; o++) {
+            count[graph->blocks[1].ops[o].kind]++;
+        }
+        assert_int_equal(count[OP_ATTENTION], options.flash);
+        assert_int_equal(count[OP_SOFTMAX], !options.flash);
+        // After attention and mlp, and on the probabilities of the chain.
+        assert_int_equal(count[OP_DROPOUT], options.dropout ? 3 - options.flash : 0);
+        assert_true(graph->dropout_ratio == (options.dropout ? 0.1 : 0));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shipped_models_have_the_parameters_that_transformers_counts),
+        cmocka_unit_test(absent_and_odd_keys_give_the_parameters_that_transformers_counts),
+        cmocka_unit_test(a_wrong_config_is_answered_with_its_place),
+        cmocka_unit_test(an_unknown_key_is_ignored_and_a_near_miss_told),
+        cmocka_unit_test(an_error_set_before_is_kept),
+        cmocka_unit_test(a_config_inside_another_file_is_read_in_place),
+        cmocka_unit_test(options_decide_on_dropout_and_on_the_attention_kernel),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,126 @@
+#include "tests/support/test.h"
+
+#include "models/import.h"
+#include "tests/support/interpreter.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// The graphs compute what transformers computes: tests/data/reference_losses.tsv holds the mean
+// loss of its models in double precision (config, loss, class), with every parameter and id set to
+// the numbers below; its norms, rotations and routers compute in single precision, which shows in
+// the eighth digit. Seeds are hashes of names, so that both sides can make them alike.
+
+enum { BATCH = 1, SEQ = 6 };
+
+// FNV-1a, 64 bits.
+static uint64_t hash(const char *text)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash;
+}
+
+static uint64_t next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+// Between -0.2 and 0.2; weights of norms around one.
+static void fill_parameter(struct interpreter *in, int tensor, int position)
+{
+    const struct tensor *parameter = &in->block->tensors[tensor];
+    const char *name = parameter->tie ? parameter->tie : parameter->name;
+    bool is_norm = strstr(name, "norm.weight") != NULL;
+    if (in->block->role == BLOCK_LAYER) name = arena_print(in->arena, "%d:%s", position, name);
+    uint64_t seed = hash(name);
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
+        values[i] = 0.4 * ((double)next(&seed) / (double)(1u << 31) - 0.5) + is_norm;
+    }
+}
+
+static void fill_ids(struct interpreter *in, int tensor, int64_t vocab)
+{
+    const char *name = in->block->tensors[tensor].name;
+    uint64_t seed = hash(name);
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
+        bool is_position = strcmp(name, "position_ids") == 0;
+        values[i] = is_position ? (double)i : (double)(next(&seed) % (uint64_t)vocab);
+    }
+}
+
+// Runs one block on the outputs of the one before, which its own then replace.
+static void run_block(struct arena *arena, const struct graph *graph, int position,
+                      double *passed[2])
+{
+    const struct block *block = &graph->blocks[graph->sequence[position]];
+    struct interpreter in = interpreter_new(arena, block, BATCH, SEQ);
+    for (int t = 0; t < block->tensor_count; t++) {
+        enum tensor_role role = block->tensors[t].role;
+        if (role == TENSOR_PARAMETER) fill_parameter(&in, t, position);
+        if (role == TENSOR_IDS) fill_ids(&in, t, graph->vocab);
+    }
+    for (int i = 0; i < block->input_count; i++) {
+        assert_non_null(passed[i]);
+        double *values = interpreter_array(&in, block->inputs[i]);
+        int64_t elements = interpreter_elements(&in, block->inputs[i]);
+        memcpy(values, passed[i], (size_t)elements * sizeof *values);
+    }
+    interpreter_run(&in, 0, block->op_count);
+    for (int i = 0; i < block->output_count; i++)
+        passed[i] = in.values[block->outputs[i]];
+}
+
+// Of the next token; what a prediction module loses beside it, transformers does not compute.
+static double mean_loss(struct arena *arena, const char *path, bool is_flash)
+{
+    struct err err = {0};
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    struct import_options options = {.flash = is_flash};
+    struct graph *graph = model_graph(arena, config, &options);
+    double *passed[2] = {NULL, NULL}, sum = 0;
+    for (int position = 0; position < graph->sequence_count; position++) {
+        run_block(arena, graph, position, passed);
+    }
+    for (int i = 0; i < BATCH * SEQ; i++)
+        sum += passed[0][i];
+    return sum / (BATCH * SEQ);
+}
+
+static void graphs_compute_the_losses_of_transformers(void **state)
+{
+    (void)state;
+    FILE *file = fopen("tests/data/reference_losses.tsv", "r");
+    assert_non_null(file);
+    char line[256], name[128];
+    double expected = 0;
+    int checked = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%127s %lf", name, &expected) != 2) continue;
+        struct arena arena = {0};
+        const char *path = arena_print(&arena, "tests/data/config_variants/%s.json", name);
+        for (int flash = 0; flash < 2; flash++) {
+            double found = mean_loss(&arena, path, flash);
+            if (!(fabs(found - expected) < 1e-6)) {
+                fail_msg("%s: a loss of %.12f, transformers computes %.12f", name, found, expected);
+            }
+        }
+        arena_free(&arena);
+        checked++;
+    }
+    fclose(file);
+    assert_true(checked >= 23);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_compute_the_losses_of_transformers),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,159 @@
+#include "tests/support/random_search.h"
+#include "tests/support/test.h"
+
+#include "planner/bound.h"
+#include "planner/compose.h"
+#include "planner/saturated.h"
+#include "planner/scan.h"
+
+#include <math.h>
+
+// What the search says of a group before it is lowered, and after one layer of it is.
+struct bounds {
+    double graph_s, saturated_s, probe_s;
+    bool has_room;
+};
+
+static double room_s(const struct saturated_question *question, struct bound_work work,
+                     double layer_s, int micro_batches)
+{
+    struct saturated_room room = saturated_room(question, layer_s);
+    work.all_s += room.recompute_s, work.chain_s += room.recompute_s;
+    double step_s = bound_pipeline_s(work, question->mesh->degree[AXIS_PP], micro_batches,
+                                     question->tails->kinds);
+    return fmax(step_s, micro_batches * room.stage_s);
+}
+
+static struct bounds bounds_of(struct memo *memo, struct composer *composer,
+                               const struct space *space, const struct space_group *group,
+                               const struct space_tails *tails)
+{
+    const struct search_request *request = space->request;
+    const struct space_mesh *mesh = &space->meshes[group->mesh];
+    const struct graph *graph = memo_graph(memo, group->attention, mesh->degree[AXIS_TP]);
+    struct bound_facts facts = bound_facts(graph, request->workload.seq_len);
+    struct saturated saturated = saturated_make(memo, space, &facts, group->attention);
+    int64_t limit_bytes = cluster_device_bytes(request->cluster);
+    const struct saturated_question question = {request, &facts, &saturated, mesh,
+                                                group,   tails,  limit_bytes};
+    struct parallel parallel = space_first(space, group, &tails->tails[0]);
+    int count = (int)parallel_micro_batch_count(&parallel, request->workload.global_batch);
+    struct bound_work rest = bound_rest(request, &facts, mesh, group->micro_batch);
+    struct bound_work whole = saturated_work(&facts, &saturated, mesh, group->micro_batch);
+    double layer_s = whole.all_s / facts.probe_count;
+    whole.all_s += rest.all_s, whole.chain_s += rest.chain_s;
+    composer_group(composer, &parallel);
+    struct bound_work layer = composer_probe(composer, &parallel, facts.probe_kind);
+    struct bound_work probed = {facts.probe_count * layer.all_s + rest.all_s,
+                                facts.probe_count * layer.chain_s + rest.chain_s};
+    return (struct bounds){
+        .graph_s = bound_step_s(request, &facts, mesh, group->micro_batch, tails),
+        .saturated_s = room_s(&question, whole, layer_s, count),
+        .probe_s = room_s(&question, probed, layer.all_s, count),
+        .has_room = bound_has_room(request, &facts, mesh, group, tails, limit_bytes),
+    };
+}
+
+// No plan that fits is below a bound of its group, and none fits where a bound says that there is
+// no room. Returns how many fit.
+static int check_tail(const struct space *space, struct composer *composer,
+                      const struct space_group *group, const struct space_tail *tail,
+                      const struct bounds *bounds)
+{
+    int64_t limit_bytes = cluster_device_bytes(space->request->cluster);
+    int fitting = 0;
+    for (int r = 0; r < tail->recompute_count; r++) {
+        const struct space_recompute *recompute = &tail->recomputes[r];
+        struct parallel parallel =
+            space_parallel(space, group, tail, recompute, recompute->layers_low);
+        int stage;
+        int64_t bytes = composer_memory(composer, &parallel, &stage).reserved_bytes;
+        assert_true(composer_floor_bytes(composer, &parallel) <= bytes);
+        double step_s = composer_cost(composer, &parallel).step_s * (1 + 1e-12);
+        assert_true(bounds->graph_s <= step_s);
+        if (bytes > limit_bytes) continue;
+        fitting++;
+        assert_true(bounds->has_room);
+        assert_true(bounds->saturated_s <= step_s && bounds->probe_s <= step_s);
+    }
+    return fitting;
+}
+
+static int check_bounds(struct arena *arena, const struct search_request *request, int step)
+{
+    struct arena scratch = {0};
+    struct memo *memo = memo_new(arena, &scratch, request);
+    struct space_graphs graphs = {memo_graph_of, memo};
+    struct space *space = space_make(arena, request, &graphs);
+    struct composer *composer = composer_new(arena, &scratch, memo);
+    int fitting = 0;
+    for (int g = 0; g < space->group_count; g += step) {
+        const struct space_group *group = &space->groups[g];
+        const struct space_tails *tails = space_tails(space, &graphs, group);
+        if (tails->count == 0) continue;
+        struct bounds bounds = bounds_of(memo, composer, space, group, tails);
+        for (int i = 0; i < tails->count; i++)
+            fitting += check_tail(space, composer, group, &tails->tails[i], &bounds);
+    }
+    arena_free(&scratch);
+    return fitting;
+}
+
+static void bounds_of_the_graph_are_below_every_plan(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("bounds", 17);
+    int fitting = 0;
+    for (int i = 0; i < 40; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        fitting += check_bounds(&arena, &request, 23);
+        arena_free(&arena);
+    }
+    assert_true(fitting > 1000);
+}
+
+static void a_larger_micro_batch_takes_hardly_more_time_a_sequence(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("families", 23);
+    int pairs = 0;
+    for (int i = 0; i < 20; i++) {
+        struct arena arena = {0}, scratch = {0};
+        struct search_request request = random_search(&arena, &draw);
+        struct memo *memo = memo_new(&arena, &scratch, &request);
+        struct space_graphs graphs = {memo_graph_of, memo};
+        struct space *space = space_make(&arena, &request, &graphs);
+        struct composer *composer = composer_new(&arena, &scratch, memo);
+        double least_s = INFINITY;
+        for (int g = 0; g < space->group_count; g++) {
+            const struct space_group *group = &space->groups[g];
+            const struct space_tails *tails = space_tails(space, &graphs, group);
+            bool new_family = g == 0 || group->micro_batch <= group[-1].micro_batch;
+            if (new_family) least_s = INFINITY;
+            if (tails->count == 0) continue;
+            const struct graph *graph =
+                memo_graph(memo, group->attention, space->meshes[group->mesh].degree[AXIS_TP]);
+            struct bound_facts facts = bound_facts(graph, request.workload.seq_len);
+            struct parallel parallel = space_first(space, group, &tails->tails[0]);
+            composer_group(composer, &parallel);
+            double sequence_s =
+                composer_probe(composer, &parallel, facts.probe_kind).all_s / group->micro_batch;
+            assert_true(SCAN_LAST_WAVE_RATIO * sequence_s <= least_s);
+            pairs += !isinf(least_s);
+            least_s = fmin(least_s, sequence_s);
+        }
+        arena_free(&scratch);
+        arena_free(&arena);
+    }
+    assert_true(pairs > 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bounds_of_the_graph_are_below_every_plan),
+        cmocka_unit_test(a_larger_micro_batch_takes_hardly_more_time_a_sequence),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,108 @@
+#include "planner/choice.h"
+#include "planner/ranking.h"
+#include "planner/search.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Eight sequences of gpt2-xl at once are too many for one device of 40 GB.
+static struct search_request tight(struct arena *arena, const char *stack)
+{
+    struct err err = {0};
+    struct cluster *cluster = cluster_load(arena, "dgx-a100-40g", &err);
+    struct search_request request = {.pins = pins_none(), .top = 3, .cluster = cluster};
+    request.model = model_load(arena, "gpt2-xl", NULL, NULL, &err);
+    request.stack = stack_load(arena, stack, &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_true(cluster_take_gpus(cluster, 1, &err));
+    assert_string_equal(err.text, "");
+    request.workload = (struct workload){.seq_len = 1024,
+                                         .global_batch = 64,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    request.pins.search_offload = true;
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 8, 8);
+    return request;
+}
+
+static struct search_result searched(struct arena *arena, const struct search_request *request)
+{
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, request, &result, &err));
+    assert_true(result.best_count > 0);
+    return result;
+}
+
+static bool moves_layers_alike(const struct offload *offload)
+{
+    for (int class = 1; class < OP_CLASS_COUNT; class ++)
+        if (offload->layers[class] != offload->layers[0]) return false;
+    return true;
+}
+
+static void classes_may_be_faster_than_whole_layers(void **state)
+{
+    struct search_request request = tight(*state, "meshwright");
+    struct search_result result = searched(*state, &request);
+    const struct candidate *best = &result.best[0];
+    assert_true(best->closed_form_s < result.layers_s);
+    assert_true(result.bound_s < best->closed_form_s);
+    assert_int_equal(result.status, SEARCH_FEASIBLE);
+    assert_false(moves_layers_alike(&best->parallel.offload));
+    assert_true(best->memory.reserved_bytes <= cluster_device_bytes(request.cluster));
+    request.exhaustive = true;
+    struct search_result whole = searched(*state, &request);
+    assert_int_equal(candidate_compare(OBJECTIVE_TIME, best, &whole.best[0]), 0);
+    assert_int_equal(step_ns(result.bound_s), step_ns(whole.bound_s));
+    assert_int_equal(step_ns(result.layers_s), step_ns(whole.layers_s));
+    assert_true(whole.considered_count == result.considered_count);
+}
+
+// A plan is there once, however many of its tail were found.
+static void a_tail_is_ranked_once(void **state)
+{
+    struct search_request request = tight(*state, "meshwright");
+    pins_clear(&request.pins, CHOICE_MICRO_BATCH);
+    request.top = 8;
+    struct search_result result = searched(*state, &request);
+    for (int i = 0; i < result.best_count; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(result.best[i].parallel.micro_batch !=
+                            result.best[k].parallel.micro_batch ||
+                        result.best[i].parallel.zero != result.best[k].parallel.zero);
+    assert_true(result.best_count > 2);
+}
+
+static void a_stack_of_whole_layers_gets_whole_layers(void **state)
+{
+    struct search_request request = tight(*state, "fsdp2");
+    struct search_result result = searched(*state, &request);
+    for (int i = 0; i < result.best_count; i++)
+        assert_true(moves_layers_alike(&result.best[i].parallel.offload));
+}
+
+// Nobody asked for classes where activations are pinned, or memory is what counts.
+static void classes_are_asked_of_only_where_that_is_searched(void **state)
+{
+    struct search_request request = tight(*state, "meshwright");
+    request.objective = OBJECTIVE_MEMORY;
+    assert_true(searched(*state, &request).layers_s == 0);
+    request.objective = OBJECTIVE_TIME;
+    request.pins.search_offload = false;
+    struct search_result result = searched(*state, &request);
+    assert_true(result.layers_s == 0 && offload_is_none(&result.best[0].parallel.offload));
+    assert_int_equal(result.status, SEARCH_BEST_OF);
+    assert_int_equal(result.cuts[result.cut_count - 1].cut, CUT_OFFLOAD);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_may_be_faster_than_whole_layers),
+        cmocka_unit_test(a_tail_is_ranked_once),
+        cmocka_unit_test(a_stack_of_whole_layers_gets_whole_layers),
+        cmocka_unit_test(classes_are_asked_of_only_where_that_is_searched),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,460 @@
+#include "tests/support/checker.h"
+#include "tests/support/draw.h"
+#include "tests/support/random_search.h"
+#include "tests/support/test.h"
+
+#include "planner/batch.h"
+#include "planner/compose.h"
+#include "planner/explain.h"
+#include "planner/scan.h"
+#include "reports/table/plan_json.h"
+#include "simulator/closed_form.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct search_request shipped(struct arena *arena, const char *model, const char *cluster,
+                                     int64_t seq_len, int64_t global_batch)
+{
+    struct err err = {0};
+    struct search_request request = {.pins = pins_none(), .top = 5};
+    request.model = model_load(arena, model, NULL, NULL, &err);
+    request.cluster = cluster_load(arena, cluster, &err);
+    request.stack = stack_load(arena, "megatron-core", &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload = (struct workload){.seq_len = seq_len,
+                                         .global_batch = global_batch,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    return request;
+}
+
+static void check_plan(struct arena *arena, const struct search_request *request,
+                       const struct search_result *result, const struct candidate *candidate)
+{
+    struct evaluation_request question = {.model = request->model,
+                                          .cluster = request->cluster,
+                                          .stack = request->stack,
+                                          .fabrics = request->fabrics,
+                                          .workload = request->workload,
+                                          .parallel = candidate->parallel};
+    struct evaluation evaluation = {0};
+    struct arena scratch = {0};
+    struct err err = {0};
+    bool ok = evaluate(arena, &scratch, &question, &evaluation, &err);
+    arena_free(&scratch);
+    assert_string_equal(err.text, "");
+    assert_true(ok);
+    struct plan_document document = {.request = &question,
+                                     .evaluation = &evaluation,
+                                     .search = result,
+                                     .version = "test",
+                                     .device_bytes = cluster_device_bytes(request->cluster)};
+    struct checker_result judged = checker_check(plan_document_text(arena, &document));
+    assert_string_equal(judged.text, "");
+    assert_int_equal(judged.violation_count, 0);
+}
+
+static bool same_plan(const struct candidate *a, const struct candidate *b)
+{
+    return candidate_compare(OBJECTIVE_TIME, a, b) == 0 && a->simulated == b->simulated &&
+           step_ns(a->closed_form_s) == step_ns(b->closed_form_s);
+}
+
+// Kinds of plans that were among the best, so that none is left out unseen.
+struct kinds {
+    int experts, contexts, zero_bubble;
+};
+
+static void note_kinds(struct kinds *kinds, const struct parallel *parallel)
+{
+    kinds->experts += parallel->degree[AXIS_EP] > 1;
+    kinds->contexts += parallel->degree[AXIS_CP] > 1;
+    kinds->zero_bubble += parallel->schedule >= SCHEDULE_ZB_H1;
+}
+
+static void pruned_and_exhaustive_search_find_the_same_plans(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 40;
+    struct draw draw = draw_start("pruned against exhaustive", 3);
+    int fitting = 0;
+    struct kinds kinds = {0};
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        request.objective = i % 5 == 4 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+        struct search_result pruned = {0}, whole = {0};
+        struct err err_pruned = {0}, err_whole = {0};
+        bool ok = search_plans(&arena, &request, &pruned, &err_pruned);
+        request.exhaustive = true;
+        assert_int_equal(ok, search_plans(&arena, &request, &whole, &err_whole));
+        assert_string_equal(err_pruned.text, err_whole.text);
+        assert_int_equal(pruned.status, whole.status);
+        assert_int_equal(pruned.best_count, whole.best_count);
+        assert_true(pruned.considered_count == whole.considered_count);
+        for (int k = 0; k < pruned.best_count; k++) {
+            assert_true(same_plan(&pruned.best[k], &whole.best[k]));
+            note_kinds(&kinds, &pruned.best[k].parallel);
+        }
+        fitting += pruned.best_count > 0;
+        arena_free(&arena);
+    }
+    assert_in_range(fitting, cases / 3, cases);
+    assert_true(kinds.experts > 0 && kinds.contexts > 0 && kinds.zero_bubble > 0);
+}
+
+static void every_plan_passes_the_independent_checker(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 40;
+    struct draw draw = draw_start("checker", 7);
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        struct search_result result = {0};
+        struct err err = {0};
+        if (search_plans(&arena, &request, &result, &err)) {
+            int64_t limit_bytes = cluster_device_bytes(request.cluster);
+            for (int k = 0; k < result.best_count; k++) {
+                check_plan(&arena, &request, &result, &result.best[k]);
+                assert_true(result.best[k].memory.reserved_bytes <= limit_bytes);
+            }
+            if (result.status == SEARCH_NOTHING_FITS) {
+                check_plan(&arena, &request, &result, &result.closest);
+                assert_true(result.shortfall_bytes > 0);
+                assert_in_range(result.remedy_count, 1, 6);
+            }
+        }
+        arena_free(&arena);
+    }
+}
+
+// What the search composes of memoised blocks, asked of every plan of a space and of the whole
+// program lowered anew.
+static void check_composed(struct arena *arena, const struct search_request *request, int step)
+{
+    struct arena scratch = {0};
+    struct memo *memo = memo_new(arena, &scratch, request);
+    struct space_graphs graphs = {memo_graph_of, memo};
+    struct space *space = space_make(arena, request, &graphs);
+    struct composer *composer = composer_new(arena, &scratch, memo);
+    int number = 0;
+    for (int g = 0; g < space->group_count; g++) {
+        const struct space_group *group = &space->groups[g];
+        const struct space_tails *tails = space_tails(space, &graphs, group);
+        for (int i = 0; i < tails->count; i++) {
+            const struct space_tail *tail = &tails->tails[i];
+            if (number++ % step != 0) continue;
+            const struct space_recompute *recompute =
+                &tail->recomputes[number % tail->recompute_count];
+            struct parallel parallel =
+                space_parallel(space, group, tail, recompute, recompute->layers_low);
+            composer_group(composer, &parallel);
+            struct arena_mark mark = arena_mark(&scratch);
+            const struct graph *graph =
+                evaluation_graph(&scratch, request->model, request->stack, &parallel);
+            struct program *program =
+                program_lower(&scratch, graph, request->cluster, &request->workload, &parallel,
+                              request->stack->merge_contractions);
+            struct cost whole = closed_form(step_price(&scratch, memo_context(memo), program));
+            int stage = -1, worst = -1;
+            struct memory_parts memory = memory_worst(program, request->stack, &stage);
+            struct memory_parts composed = composer_memory(composer, &parallel, &worst);
+            arena_reset(&scratch, mark);
+            struct cost cost = composer_cost(composer, &parallel);
+            assert_true(fabs(cost.step_s - whole.step_s) <= 1e-9 * whole.step_s);
+            assert_true(composed.reserved_bytes == memory.reserved_bytes);
+            assert_true(composer_bound(composer, &parallel) <= cost.step_s * (1 + 1e-12));
+        }
+    }
+    arena_free(&scratch);
+}
+
+static void composed_prices_and_memory_are_those_of_the_whole_program(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("composed", 11);
+    for (int i = 0; i < 12; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        struct stack any = *request.stack;
+        if (any.schedules) any.schedules = (1u << SCHEDULE_KIND_COUNT) - 1;
+        any.accumulates_whole = i % 2 == 0;
+        any.zero_stages = any.zero_stages_with_pipeline = (1u << 4) - 1;
+        request.stack = &any;
+        check_composed(&arena, &request, 37);
+        arena_free(&arena);
+    }
+}
+
+// The pattern holds 2p - 1 micro-batches, what is searched under a limit 2p.
+static void a_stack_that_searches_zero_bubble_holds_up_to_its_limit(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
+    struct err unknown = {0};
+    struct stack any = *stack_load(arena, "megatron-zero-bubble", &unknown);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_ZB_H2, SCHEDULE_ZB_H2);
+    pins_set(&request.pins, CHOICE_PP, 4, 4);
+    for (int searched = 0; searched < 2; searched++) {
+        any.searched_zero_bubble = searched == 1;
+        request.stack = &any;
+        struct search_result result = {0};
+        struct err err = {0};
+        assert_true(search_plans(arena, &request, &result, &err));
+        assert_true(result.best_count > 0);
+        assert_int_equal(result.best[0].parallel.in_flight, searched ? 8 : 0);
+        check_plan(arena, &request, &result, &result.best[0]);
+    }
+}
+
+// A stage between equal ones can need the most under zb-v, and a shard group gives ZeRO a mesh of
+// its own, which bounds must not take for the other.
+static void inner_stages_and_shard_groups_are_asked(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-6.7b", "dgx-a100-80g-x7", 2048, 56);
+    struct stack any = *request.stack;
+    any.schedules = (1u << SCHEDULE_KIND_COUNT) - 1;
+    request.stack = &any;
+    request.pins.schedule = SCHEDULE_ZB_V;
+    pins_set(&request.pins, CHOICE_PP, 7, 7);
+    check_composed(arena, &request, 1);
+
+    request = shipped(arena, "gpt3-6.7b", "dgx-a100-80g-x8", 2048, 64);
+    request.objective = OBJECTIVE_MEMORY;
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
+    pins_set(&request.pins, CHOICE_ZERO_GROUP, 4, 4);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(result.best_count > 0);
+    for (int i = 0; i < result.best_count; i++)
+        assert_int_equal(result.best[i].parallel.zero_group, 4);
+}
+
+static void equal_requests_give_equal_plans(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
+    struct search_result first = {0}, second = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &first, &err));
+    assert_true(search_plans(arena, &request, &second, &err));
+    assert_int_equal(first.best_count, 5);
+    for (int i = 0; i < first.best_count; i++) {
+        assert_true(same_plan(&first.best[i], &second.best[i]));
+        assert_true(first.best[i].cost.step_s == second.best[i].cost.step_s);
+        if (i == 0) continue;
+        assert_true(candidate_compare(OBJECTIVE_TIME, &first.best[i - 1], &first.best[i]) < 0);
+    }
+    assert_true(first.considered_count == second.considered_count);
+    assert_true(first.priced_count == second.priced_count);
+}
+
+static void optimal_is_said_only_with_a_certificate(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("certificate", 5);
+    for (int i = 0; i < 20; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        struct search_result result = {0};
+        struct err err = {0};
+        if (search_plans(&arena, &request, &result, &err) && result.best_count > 0) {
+            int64_t best_ns = step_ns(result.best[0].closed_form_s);
+            int64_t bound_ns = step_ns(result.bound_s);
+            assert_true(bound_ns <= best_ns);
+            assert_int_equal(result.status == SEARCH_FEASIBLE, bound_ns < best_ns);
+            bool certain = bound_ns == best_ns;
+            bool optimal = certain && result.cut_count == 0;
+            assert_int_equal(result.status == SEARCH_OPTIMAL, optimal);
+        }
+        arena_free(&arena);
+    }
+}
+
+static void the_smallest_plan_is_no_larger_than_the_fastest(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "llama-2-7b", "dgx-a100-80g", 2048, 64);
+    struct search_result fastest = {0}, smallest = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &fastest, &err));
+    request.objective = OBJECTIVE_MEMORY;
+    assert_true(search_plans(arena, &request, &smallest, &err));
+    assert_int_equal(smallest.status, SEARCH_BEST_OF);
+    assert_true(smallest.best[0].memory.reserved_bytes < fastest.best[0].memory.reserved_bytes);
+    assert_true(smallest.best[0].cost.step_s >= fastest.best[0].cost.step_s);
+    assert_true(smallest.bound_s <= fastest.best[0].closed_form_s);
+}
+
+static void what_does_not_fit_says_what_would(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-175b", "dgx-a100-80g", 2048, 64);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_int_equal(result.status, SEARCH_NOTHING_FITS);
+    assert_int_equal(result.best_count, 0);
+    assert_true(result.closest.memory.reserved_bytes - result.shortfall_bytes ==
+                cluster_device_bytes(request.cluster));
+    assert_int_equal(result.remedy_count, 2);
+    assert_non_null(strstr(result.remedies[0], "GPUs (--nodes "));
+    assert_non_null(strstr(result.remedies[1], "devices with "));
+}
+
+static void a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "llama-2-7b", "dgx-a100-80g", 4096, 64);
+    request.stack = stack_load(arena, "meshwright", &(struct err){0});
+    pins_set(&request.pins, CHOICE_DP, 8, 8);
+    pins_set(&request.pins, CHOICE_ZERO, 0, 0);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_int_equal(result.status, SEARCH_NOTHING_FITS);
+    assert_int_equal(result.closest.parallel.zero, 0);
+    assert_int_equal(result.closest.parallel.degree[AXIS_DP], 8);
+    assert_memory_equal(result.remedies[0], "--zero ", 7);
+    assert_non_null(strstr(result.remedies[0], "% time)"));
+    // The named change, pinned, is a plan that fits.
+    int64_t zero = result.remedies[0][7] - '0';
+    pins_set(&request.pins, CHOICE_ZERO, zero, zero);
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(result.best_count > 0);
+}
+
+static void a_lost_choice_is_explained_term_by_term(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    int other = result.best[0].parallel.degree[AXIS_TP] == 8 ? 1 : 8;
+    assert_true(explain_why(arena, &request, &result, "tp", other == 8 ? "8" : "1", &why, &err));
+    assert_true(why.possible && !why.is_winner);
+    assert_int_equal(why.other.parallel.degree[AXIS_TP], other);
+    double winner_s = 0, other_s = 0;
+    for (int i = 0; i < why.term_count; i++) {
+        winner_s += why.terms[i].winner_s;
+        other_s += why.terms[i].other_s;
+    }
+    assert_true(fabs(winner_s - result.best[0].cost.step_s) < 1e-6 * winner_s);
+    assert_true(fabs(other_s - why.other.cost.step_s) < 1e-6 * other_s);
+    assert_non_null(why.text);
+}
+
+// A question that completes the pins of a pipeline does not turn the rival into a described run,
+// with even stages and, in fp16, the attention of the scripts that run so; the winner is none.
+static void a_question_compares_like_with_like(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
+    request.workload.precision = PRECISION_FP16;
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_int_equal(result.best[0].parallel.attention, ATTENTION_FLASH);
+    assert_true(result.best[0].parallel.degree[AXIS_PP] != 4);
+    assert_true(explain_why(arena, &request, &result, "pp", "4", &why, &err));
+    assert_true(why.possible && why.fits);
+    assert_int_equal(why.other.parallel.attention, ATTENTION_FLASH);
+
+    pins_set(&request.pins, CHOICE_PP, 8, 8);
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_int_equal(result.best[0].parallel.attention, ATTENTION_UNFUSED);
+    assert_true(explain_why(arena, &request, &result, "pp", "4", &why, &err));
+    assert_true(why.possible && why.fits);
+    assert_int_equal(why.other.parallel.attention, ATTENTION_UNFUSED);
+}
+
+static void choices_of_experts_context_and_schedule_are_explained(void **state)
+{
+    struct arena *arena = *state;
+    static const struct {
+        const char *key, *value;
+    } ASKED[] = {{"ep", "1"}, {"cp", "4"}, {"schedule", "1f1b"}, {"recompute", "norm,experts"}};
+    struct search_request request = shipped(arena, "mixtral-8x7b", "dgx-h100-x4", 8192, 256);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    struct search_result result = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(result.best_count > 0);
+    for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
+        struct explanation why = {0};
+        enum choice choice;
+        int64_t wanted;
+        assert_true(
+            explain_why(arena, &request, &result, ASKED[i].key, ASKED[i].value, &why, &err));
+        assert_true(why.possible);
+        assert_true(choice_from_name(ASKED[i].key, &choice, &err));
+        assert_true(choice_parse(choice, ASKED[i].value, &wanted, &err));
+        assert_true(choice_value(&why.other.parallel, choice) == wanted);
+        if (why.fits) assert_true(why.other.closed_form_s >= result.bound_s * (1 - 1e-9));
+    }
+    assert_string_equal(err.text, "");
+}
+
+static void an_impossible_choice_is_explained_by_its_reason(void **state)
+{
+    struct arena *arena = *state;
+    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g", 2048, 64);
+    struct search_result result = {0};
+    struct explanation why = {0};
+    struct err err = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    assert_true(explain_why(arena, &request, &result, "--micro-batch", "5", &why, &err));
+    assert_false(why.possible);
+    assert_non_null(why.reason);
+    assert_false(explain_why(arena, &request, &result, "tb", "5", &why, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, "unknown choice \"tb\": did you mean \"tp\"?");
+}
+
+static void a_batch_past_what_the_optimizer_bears_is_warned_about(void **state)
+{
+    struct arena *arena = *state;
+    struct workload workload = {
+        .seq_len = 2048, .global_batch = 8000, .optimizer = OPTIMIZER_ADAMW};
+    assert_null(batch_warning(arena, &workload));
+    workload.global_batch = 8001;
+    assert_non_null(strstr(batch_warning(arena, &workload), "--optimizer lamb"));
+    workload.optimizer = OPTIMIZER_LAMB;
+    assert_null(batch_warning(arena, &workload));
+    workload.global_batch = 32769;
+    assert_non_null(batch_warning(arena, &workload));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pruned_and_exhaustive_search_find_the_same_plans),
+        cmocka_unit_test(every_plan_passes_the_independent_checker),
+        cmocka_unit_test(composed_prices_and_memory_are_those_of_the_whole_program),
+        cmocka_unit_test(a_stack_that_searches_zero_bubble_holds_up_to_its_limit),
+        cmocka_unit_test(inner_stages_and_shard_groups_are_asked),
+        cmocka_unit_test(equal_requests_give_equal_plans),
+        cmocka_unit_test(optimal_is_said_only_with_a_certificate),
+        cmocka_unit_test(the_smallest_plan_is_no_larger_than_the_fastest),
+        cmocka_unit_test(what_does_not_fit_says_what_would),
+        cmocka_unit_test(a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price),
+        cmocka_unit_test(a_lost_choice_is_explained_term_by_term),
+        cmocka_unit_test(a_question_compares_like_with_like),
+        cmocka_unit_test(choices_of_experts_context_and_schedule_are_explained),
+        cmocka_unit_test(an_impossible_choice_is_explained_by_its_reason),
+        cmocka_unit_test(a_batch_past_what_the_optimizer_bears_is_warned_about),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

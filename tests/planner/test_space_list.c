@@ -1,0 +1,83 @@
+#include "planner/choice.h"
+#include "planner/space_list.h"
+#include "tests/support/test.h"
+
+static struct search_request request_of(struct arena *arena, const char *model, const char *cluster,
+                                        int64_t global_batch)
+{
+    struct err err = {0};
+    struct search_request request = {
+        .model = model_load(arena, model, NULL, NULL, &err),
+        .cluster = cluster_load(arena, cluster, &err),
+        .stack = stack_load(arena, "meshwright", &err),
+        .fabrics = fabrics_load(arena, &err),
+        .workload = {.seq_len = 1024, .global_batch = global_batch, .precision = PRECISION_BF16},
+        .pins = pins_none(),
+        .top = 1,
+    };
+    assert_string_equal(err.text, "");
+    return request;
+}
+
+static void check_values(const struct space_list *list, enum choice choice, const int64_t *values,
+                         int count)
+{
+    assert_int_equal(list->choices[choice].count, count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(list->choices[choice].values[i], values[i]);
+}
+
+// gpt2 has 12 heads and 12 layers, which with embedding and head fill 14 chunks at most; 8 GPUs.
+static void every_legal_value_is_in_the_space(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "gpt2", "dgx-a100-80g", 64);
+    struct space_list *list = ARENA_NEW(*state, struct space_list, 1);
+    assert_true(space_list(*state, &request, list, &err));
+    check_values(list, CHOICE_TP, (const int64_t[]){1, 2, 4}, 3);
+    check_values(list, CHOICE_PP, (const int64_t[]){1, 2, 4, 8}, 4);
+    check_values(list, CHOICE_CP, (const int64_t[]){1, 2, 4, 8}, 4);
+    check_values(list, CHOICE_VPP, (const int64_t[]){1, 2, 3, 4, 5, 6, 7}, 7);
+    check_values(list, CHOICE_MICRO_BATCH, (const int64_t[]){1, 2, 4, 8, 16, 32, 64}, 7);
+    check_values(list, CHOICE_ZERO, (const int64_t[]){0, 1, 2, 3}, 4);
+    check_values(list, CHOICE_SP, (const int64_t[]){0, 1}, 2);
+    assert_int_equal(list->cuts, 0);
+}
+
+static void what_is_pinned_has_one_value(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "gpt2", "dgx-a100-80g", 64);
+    struct space_list *list = ARENA_NEW(*state, struct space_list, 1);
+    pins_set(&request.pins, CHOICE_PP, 4, 4);
+    assert_true(space_list(*state, &request, list, &err));
+    check_values(list, CHOICE_PP, (const int64_t[]){4}, 1);
+    assert_true(list->choices[CHOICE_PP].is_pinned && !list->choices[CHOICE_TP].is_pinned);
+    pins_set(&request.pins, CHOICE_TP, 3, 3);
+    assert_false(space_list(*state, &request, list, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+}
+
+// Very many meshes: the degrees are cut, and each cut is named; what is pinned is not cut.
+static void a_space_of_many_meshes_names_its_cuts(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "gpt3-175b", "dgx-a100-80g-x128", 1536);
+    struct space_list *list = ARENA_NEW(*state, struct space_list, 1);
+    assert_true(space_list(*state, &request, list, &err));
+    assert_int_equal(list->cuts, 1u << CUT_TP | 1u << CUT_CP | 1u << CUT_MICRO_BATCH);
+    pins_set(&request.pins, CHOICE_TP, 32, 32);
+    pins_set(&request.pins, CHOICE_CP, 2, 2);
+    assert_true(space_list(*state, &request, list, &err));
+    assert_int_equal(list->cuts & (1u << CUT_TP | 1u << CUT_CP), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_legal_value_is_in_the_space),
+        cmocka_unit_test(what_is_pinned_has_one_value),
+        cmocka_unit_test(a_space_of_many_meshes_names_its_cuts),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

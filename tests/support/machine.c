@@ -1,0 +1,402 @@
+#include "tests/support/machine.h"
+
+#include "tests/support/interpreter.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// One lowered block on all ranks, beside the same block on one.
+struct machine_case {
+    struct arena *arena;
+    const struct block_program *program;
+    const struct block *block;
+    const struct mesh *mesh;
+    struct interpreter whole;
+    int64_t batch;
+    double **values[MACHINE_RANK_MAX];  // [rank][buffer]
+    struct interpreter local;           // borrowed by each op of each rank
+};
+
+struct machine_range {
+    int64_t first[TENSOR_RANK_MAX], count[TENSOR_RANK_MAX], elements;
+    int rank;
+};
+
+static struct machine_range range_of(const struct machine_case *m, int tensor,
+                                     const struct layout *layout, int rank)
+{
+    const struct tensor *t = &m->block->tensors[tensor];
+    struct machine_range range = {.elements = 1, .rank = t->rank};
+    for (int i = 0; i < t->rank; i++) {
+        int64_t size = extent_size(&t->extents[i], m->batch, MACHINE_SEQ);
+        struct slice slice = layout_slice(layout, m->mesh, t->extents[i].dim, size, rank);
+        range.first[i] = slice.first;
+        range.count[i] = slice.count;
+        range.elements *= slice.count;
+    }
+    return range;
+}
+
+static struct machine_range buffer_range(const struct machine_case *m, int buffer, int rank)
+{
+    const struct buffer *b = &m->program->buffers[buffer];
+    return range_of(m, b->tensor, &b->layout, rank);
+}
+
+// The whole index of element `at` of a range.
+static void index_of(const struct machine_range *range, int64_t at, int64_t index[TENSOR_RANK_MAX])
+{
+    for (int i = range->rank - 1; i >= 0; i--) {
+        index[i] = range->first[i] + at % range->count[i];
+        at /= range->count[i];
+    }
+}
+
+// The place of a whole index in a range; -1 when it is not there.
+static int64_t place_of(const struct machine_range *range, const int64_t index[TENSOR_RANK_MAX])
+{
+    int64_t at = 0;
+    for (int i = 0; i < range->rank; i++) {
+        int64_t within = index[i] - range->first[i];
+        if (within < 0 || within >= range->count[i]) return -1;
+        at = at * range->count[i] + within;
+    }
+    return at;
+}
+
+static struct machine_range whole_range(const struct machine_case *m, int tensor)
+{
+    struct layout whole = {{0}};
+    return range_of(m, tensor, &whole, 0);
+}
+
+static double *local_array(struct machine_case *m, int rank, int buffer)
+{
+    int64_t elements = buffer_range(m, buffer, rank).elements;
+    if (!m->values[rank][buffer]) m->values[rank][buffer] = ARENA_NEW(m->arena, double, elements);
+    return m->values[rank][buffer];
+}
+
+// Hands every rank its slice of a tensor that comes from outside.
+static void hand_in(struct machine_case *m, int buffer)
+{
+    int tensor = m->program->buffers[buffer].tensor;
+    struct machine_range whole = whole_range(m, tensor);
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        struct machine_range range = buffer_range(m, buffer, rank);
+        double *values = local_array(m, rank, buffer);
+        for (int64_t i = 0; i < range.elements; i++) {
+            int64_t index[TENSOR_RANK_MAX];
+            index_of(&range, i, index);
+            values[i] = m->whole.values[tensor][place_of(&whole, index)];
+        }
+    }
+}
+
+static bool is_same_group(const struct mesh *mesh, unsigned axes, int a, int b)
+{
+    for (int i = 0; i < mesh->axis_count; i++) {
+        bool may_differ = axes >> i & 1;
+        if (!may_differ && mesh_coordinate(mesh, i, a) != mesh_coordinate(mesh, i, b)) return false;
+    }
+    return true;
+}
+
+static const char *layout_text(const struct machine_case *m, int buffer)
+{
+    const struct layout *layout = &m->program->buffers[buffer].layout;
+    const char *text = "";
+    for (int i = 0; i < m->mesh->axis_count; i++) {
+        int8_t of = layout->of[i];
+        const char *what = of < 0 ? "partial" : of > 0 ? dim_name((enum dim)of) : "whole";
+        text = arena_print(m->arena, "%s %s: %s", text, m->mesh->axes[i].name, what);
+    }
+    return text;
+}
+
+static void fail_at(const struct machine_case *m, const struct instr *instr, int holders,
+                    int members)
+{
+    const struct tensor *tensor = &m->block->tensors[m->program->buffers[instr->inputs[0]].tensor];
+    fail_msg("%s of %s: %d of %d ranks hold an element;%s ->%s", collective_name(instr->collective),
+             tensor->name, holders, members, layout_text(m, instr->inputs[0]),
+             layout_text(m, instr->outputs[0]));
+}
+
+// One element of the result of a collective on one rank: the sum over the group for reductions,
+// else the copy that one of them holds.
+static double combined(struct machine_case *m, const struct instr *instr, int rank,
+                       const int64_t index[TENSOR_RANK_MAX])
+{
+    bool sums = instr->combine != 0;
+    double value = 0;
+    int holders = 0, members = 0;
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        unsigned axes = instr->collective == COLLECTIVE_SLICE ? 0 : instr->axes;
+        if (!is_same_group(m->mesh, axes, rank, other)) continue;
+        struct machine_range range = buffer_range(m, instr->inputs[0], other);
+        int64_t at = place_of(&range, index);
+        members++;
+        if (at < 0) continue;
+        value += m->values[other][instr->inputs[0]][at];
+        holders++;
+    }
+    if (holders != (sums ? members : 1)) fail_at(m, instr, holders, members);
+    return value;
+}
+
+static void communicate(struct machine_case *m, const struct instr *instr)
+{
+    int output = instr->outputs[0];
+    double *results[MACHINE_RANK_MAX];
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        struct machine_range range = buffer_range(m, output, rank);
+        results[rank] = ARENA_NEW(m->arena, double, range.elements);
+        for (int64_t i = 0; i < range.elements; i++) {
+            int64_t index[TENSOR_RANK_MAX];
+            index_of(&range, i, index);
+            results[rank][i] = combined(m, instr, rank, index);
+        }
+    }
+    for (int rank = 0; rank < m->mesh->rank_count; rank++)
+        m->values[rank][output] = results[rank];
+}
+
+// A sum of any number of terms, some of which lack dims of the result (biases).
+static void add(struct machine_case *m, const struct instr *instr, int rank)
+{
+    int output = instr->outputs[0];
+    const struct tensor *to = &m->block->tensors[m->program->buffers[output].tensor];
+    struct machine_range range = buffer_range(m, output, rank);
+    for (int64_t i = 0; i < range.elements; i++) {
+        int64_t index[TENSOR_RANK_MAX];
+        index_of(&range, i, index);
+        double sum = 0;
+        for (int j = 0; j < instr->input_count; j++) {
+            int buffer = instr->inputs[j];
+            const struct tensor *from = &m->block->tensors[m->program->buffers[buffer].tensor];
+            struct machine_range term = buffer_range(m, buffer, rank);
+            int64_t own[TENSOR_RANK_MAX];
+            for (int e = 0; e < from->rank; e++) {
+                own[e] = index[tensor_find_dim(to, from->extents[e].dim)];
+            }
+            int64_t at = place_of(&term, own);
+            assert_true(at >= 0);
+            sum += m->values[rank][buffer][at];
+        }
+        local_array(m, rank, output)[i] = sum;
+    }
+}
+
+static bool splits_vocab(const struct machine_case *m, const struct instr *instr)
+{
+    return layout_axes_on(&m->program->buffers[instr->inputs[0]].layout, DIM_VOCAB) != 0;
+}
+
+// The vocabulary-parallel loss: what its three inner reductions amount to.
+static void lose_together(struct machine_case *m, const struct instr *instr, int rank)
+{
+    int logits = instr->inputs[0];
+    unsigned axes = layout_axes_on(&m->program->buffers[logits].layout, DIM_VOCAB);
+    struct machine_range rows = buffer_range(m, instr->inputs[1], rank);
+    for (int64_t i = 0; i < rows.elements; i++) {
+        double sum = 0, target = 0;
+        int64_t label = (int64_t)m->values[rank][instr->inputs[1]][i];
+        for (int other = 0; other < m->mesh->rank_count; other++) {
+            if (!is_same_group(m->mesh, axes, rank, other)) continue;
+            struct machine_range range = buffer_range(m, logits, other);
+            for (int64_t v = 0; v < range.count[2]; v++) {
+                double x = m->values[other][logits][i * range.count[2] + v];
+                sum += exp(x);
+                if (range.first[2] + v == label) target = x;
+            }
+        }
+        local_array(m, rank, instr->outputs[0])[i] = log(sum) - target;
+        local_array(m, rank, instr->outputs[1])[i] = log(sum);
+    }
+}
+
+// Shows a buffer to the interpreter as its tensor. The first tensor with a dim says where it
+// starts: keys, which come later, keep the name seq but are whole.
+static void show(struct machine_case *m, int rank, int buffer, int tensor, bool seen[DIM_COUNT])
+{
+    const struct tensor *t = &m->block->tensors[tensor];
+    struct machine_range range = buffer_range(m, buffer, rank);
+    m->local.values[tensor] = local_array(m, rank, buffer);
+    for (int i = 0; i < t->rank; i++) {
+        enum dim dim = t->extents[i].dim;
+        m->local.sizes[tensor][i] = range.count[i];
+        if (!seen[dim]) m->local.offset[dim] = range.first[i];
+        seen[dim] = true;
+    }
+}
+
+static void compute(struct machine_case *m, const struct instr *instr, int rank)
+{
+    const struct op *op = &m->block->ops[instr->op];
+    bool seen[DIM_COUNT] = {false};
+    if (op->kind == OP_ADD) return add(m, instr, rank);
+    if (op->kind == OP_LOSS && splits_vocab(m, instr)) return lose_together(m, instr, rank);
+    memset(m->local.offset, 0, sizeof m->local.offset);
+    for (int i = 0; i < instr->input_count; i++) {
+        show(m, rank, instr->inputs[i], op->inputs[i], seen);
+    }
+    for (int i = 0; i < instr->output_count; i++) {
+        show(m, rank, instr->outputs[i], op->outputs[i], seen);
+    }
+    if (op->kind == OP_LOSS_BACKWARD) {
+        int64_t rows = buffer_range(m, instr->inputs[2], rank).elements;
+        double *labels = ARENA_NEW(m->arena, double, rows);
+        for (int64_t i = 0; i < rows; i++) {
+            labels[i] = m->local.values[op->inputs[2]][i] - (double)m->local.offset[DIM_VOCAB];
+        }
+        m->local.values[op->inputs[2]] = labels;
+    }
+    interpreter_run(&m->local, instr->op, instr->op + 1);
+}
+
+static void check_lifetimes(const struct machine_case *m, int at)
+{
+    const struct instr *instr = &m->program->instrs[at];
+    for (int i = 0; i < instr->input_count + instr->output_count; i++) {
+        int b = i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
+        const struct buffer *buffer = &m->program->buffers[b];
+        assert_true(buffer->birth <= at && at < buffer->death);
+    }
+}
+
+static void run(struct machine_case *m)
+{
+    for (int i = 0; i < m->program->instr_count; i++) {
+        const struct instr *instr = &m->program->instrs[i];
+        check_lifetimes(m, i);
+        bool is_flat = instr->collective && m->program->buffers[instr->inputs[0]].tensor < 0;
+        if (is_flat) continue;
+        if (instr->collective) {
+            communicate(m, instr);
+            continue;
+        }
+        for (int rank = 0; rank < m->mesh->rank_count; rank++)
+            compute(m, instr, rank);
+    }
+}
+
+// Compares a buffer with the whole tensor, its partial sums added up over `axes`.
+static void check_buffer(struct machine_case *m, int buffer, unsigned axes)
+{
+    int tensor = m->program->buffers[buffer].tensor;
+    struct machine_range whole = whole_range(m, tensor);
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        struct machine_range range = buffer_range(m, buffer, rank);
+        for (int64_t i = 0; i < range.elements; i++) {
+            int64_t index[TENSOR_RANK_MAX];
+            double found = 0;
+            index_of(&range, i, index);
+            for (int other = 0; other < m->mesh->rank_count; other++) {
+                if (!is_same_group(m->mesh, axes, rank, other)) continue;
+                found += m->values[other][buffer][i];
+            }
+            double expected = m->whole.values[tensor][place_of(&whole, index)];
+            if (fabs(found - expected) < 1e-9 * (1 + fabs(expected))) continue;
+            fail_msg("%s, rank %d, element %lld: %.12g, expected %.12g",
+                     m->block->tensors[tensor].name, rank, (long long)i, found, expected);
+        }
+    }
+}
+
+static double next_number(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*seed >> 33) / (double)(1u << 31) - 0.5;
+}
+
+static void fill(struct interpreter *in, uint64_t seed)
+{
+    for (int t = 0; t < in->block->tensor_count; t++) {
+        const struct tensor *tensor = &in->block->tensors[t];
+        if (tensor->producer >= 0) continue;
+        double *values = interpreter_array(in, t);
+        for (int64_t i = 0; i < interpreter_elements(in, t); i++) {
+            double number = next_number(&seed);
+            // Type ids have the smallest table: two rows.
+            values[i] = tensor->role == TENSOR_IDS ? (double)(number > 0) : number;
+        }
+    }
+}
+
+static void hand_in_all(struct machine_case *m)
+{
+    for (int b = 0; b < m->program->buffer_count; b++) {
+        int tensor = m->program->buffers[b].tensor;
+        if (tensor < 0) continue;
+        const struct tensor *t = &m->block->tensors[tensor];
+        if (t->producer < 0 && (t->role == TENSOR_PARAMETER || t->role == TENSOR_IDS)) {
+            hand_in(m, b);
+        }
+    }
+    for (int i = 0; i < m->block->input_count; i++)
+        hand_in(m, m->program->inputs[i]);
+    for (int i = 0; i < m->block->output_count; i++) {
+        hand_in(m, m->program->output_gradients[i]);
+    }
+}
+
+static int gradient_buffer(const struct machine_case *m, int tensor)
+{
+    int found = -1;
+    for (int b = 0; b < m->program->buffer_count; b++) {
+        if (m->program->buffers[b].tensor == tensor) found = b;
+    }
+    assert_true(found >= 0);
+    return found;
+}
+
+static void check_gradients(struct machine_case *m, const struct parallel *parallel,
+                            const struct block_gradients *gradients)
+{
+    for (int i = 0; i < m->program->parameter_count; i++) {
+        const struct parameter *parameter = &m->program->parameters[i];
+        int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);
+        bool is_sharded = parallel->zero >= 2;
+        unsigned sharded = is_sharded ? mesh_shard_axes(m->mesh, parallel, parameter->kind) : 0;
+        for (int a = 0; a < m->mesh->axis_count; a++) {
+            if (parameter->layout.of[a] > 0) sharded &= ~(1u << a);
+        }
+        unsigned axes = parameter->gradient_partial_axes | sharded;
+        assert_int_equal(axes, layout_partial_axes(&m->program->buffers[buffer].layout));
+        check_buffer(m, buffer, axes);
+    }
+    for (int i = 0; i < m->block->input_count; i++) {
+        if (gradients->of_input[i] >= 0) check_buffer(m, m->program->input_gradients[i], 0);
+    }
+}
+
+void machine_check(struct arena *arena, const struct block *forward, const struct mesh *mesh,
+                   const struct parallel *parallel, enum recompute recompute)
+{
+    struct differentiated facts;
+    block_differentiate(arena, forward, &facts);
+    struct lower_request request = {.block = forward,
+                                    .mesh = mesh,
+                                    .parallel = parallel,
+                                    .recompute = recompute,
+                                    .seq_len = MACHINE_SEQ,
+                                    .differentiated = &facts};
+    struct machine_case m = {.arena = arena,
+                             .program = lower_block(arena, &request),
+                             .block = facts.block,
+                             .mesh = mesh,
+                             .batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP]};
+    m.whole = interpreter_new(arena, m.block, m.batch, MACHINE_SEQ);
+    m.local = interpreter_new(arena, m.block, m.batch, MACHINE_SEQ);
+    fill(&m.whole, 77);
+    interpreter_run(&m.whole, 0, m.block->op_count);
+    for (int rank = 0; rank < mesh->rank_count; rank++) {
+        m.values[rank] = ARENA_NEW(arena, double *, m.program->buffer_count);
+    }
+    hand_in_all(&m);
+    run(&m);
+    for (int i = 0; i < m.block->output_count; i++)
+        check_buffer(&m, m.program->outputs[i], 0);
+    check_gradients(&m, parallel, &facts.gradients);
+}

@@ -1,0 +1,198 @@
+#include "tests/support/random_case.h"
+
+#include <stdio.h>
+
+enum { RANK_MAX = 16 };
+
+static void shuffle_order(struct draw *draw, struct parallel *parallel)
+{
+    parallel_default_order(parallel);
+    for (int i = parallel->order_count - 1; i > 0; i--) {
+        int other = draw_int(draw, 0, i);
+        enum axis kept = parallel->order[i];
+        parallel->order[i] = parallel->order[other];
+        parallel->order[other] = kept;
+    }
+}
+
+static struct parallel draw_parallel(struct draw *draw)
+{
+    static const int DEGREES[] = {1, 1, 2, 2, 3, 4};
+    static const int RECOMPUTE[] = {RECOMPUTE_NONE, RECOMPUTE_NONE, RECOMPUTE_SELECTIVE,
+                                    RECOMPUTE_FULL};
+    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .recompute_layers = -1};
+    do {
+        parallel.degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
+        parallel.degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);
+        parallel.degree[AXIS_DP] = DRAW_ONE(draw, DEGREES);
+    } while (parallel_rank_count(&parallel) > RANK_MAX);
+    parallel.micro_batch = draw_int(draw, 1, 2);
+    parallel.sp = draw_int(draw, 0, 1);
+    parallel.zero = draw_int(draw, 0, 3);
+    parallel.cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel.recompute = (enum recompute)DRAW_ONE(draw, RECOMPUTE);
+    parallel.recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
+    parallel.passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
+    shuffle_order(draw, &parallel);
+    bool has_replicas = draw_int(draw, 0, 2) == 0 && parallel.degree[AXIS_DP] % 2 == 0;
+    if (has_replicas) {
+        parallel.zero_group = parallel.degree[AXIS_CP] * (parallel.degree[AXIS_DP] / 2);
+    }
+    return parallel;
+}
+
+// kv heads: whole groups for tp, or fewer than tp.
+static struct random_sizes draw_sizes(struct draw *draw, const struct parallel *parallel)
+{
+    int tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
+    int parts = parallel->cp_kind == CP_ULYSSES ? tp * cp : tp, kv = parts;
+    for (int divisor = draw_int(draw, 1, parts); divisor > 1; divisor--) {
+        if (kv % divisor == 0 && (kv / divisor) % tp == 0) kv /= divisor;
+    }
+    if (tp % 2 == 0 && kv == tp && draw_int(draw, 0, 1)) kv = tp / 2;
+    int heads = kv * draw_int(draw, 1, 2);
+    if (heads % parts) heads = parts * (kv % parts == 0 || parts % kv == 0 ? 1 : kv);
+    return (struct random_sizes){.kv_heads = kv,
+                                 .heads_per_kv_head = heads / kv,
+                                 .head_dim = 2,
+                                 .hidden = draw_int(draw, 2, 3),
+                                 .ffn = draw_int(draw, 1, 2) * tp,
+                                 .vocab = draw_int(draw, 1, 2) * tp,
+                                 .flash = draw_int(draw, 0, 1)};
+}
+
+static void draw_experts(struct draw *draw, struct random_case *drawn)
+{
+    struct parallel *parallel = &drawn->parallel;
+    int ranks = (int)parallel_rank_count(parallel);
+    if (draw_int(draw, 0, 1)) return;
+    drawn->sizes.experts = 2;
+    for (int tries = 0; tries < 8; tries++) {
+        struct parallel folded = *parallel;
+        folded.degree[AXIS_ETP] = draw_int(draw, 0, 2) ? 1 : 2;
+        folded.degree[AXIS_EP] = draw_int(draw, 1, ranks);
+        if (folded.degree[AXIS_EP] == 1 || !mesh_folds(&folded, drawn->sizes.kv_heads)) continue;
+        *parallel = folded;
+        drawn->sizes.experts = folded.degree[AXIS_EP] * draw_int(draw, 1, 2);
+        if (drawn->sizes.ffn % folded.degree[AXIS_ETP]) {
+            drawn->sizes.ffn *= folded.degree[AXIS_ETP];
+        }
+        return;
+    }
+}
+
+static void lower(struct arena *arena, struct draw *draw, struct random_case *drawn)
+{
+    struct parallel *parallel = &drawn->parallel;
+    drawn->mesh = mesh_make(parallel, drawn->sizes.kv_heads);
+    drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
+    if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);
+    block_differentiate(arena, drawn->block, &drawn->facts);
+    struct lower_request request = {.block = drawn->block,
+                                    .mesh = &drawn->mesh,
+                                    .parallel = parallel,
+                                    .recompute = parallel->recompute,
+                                    .seq_len = drawn->seq_len,
+                                    .precision = PRECISION_BF16,
+                                    .capacity_factor = draw_int(draw, 0, 2) ? 0 : 1.5,
+                                    .expert_imbalance = 1.2,
+                                    .differentiated = &drawn->facts};
+    drawn->program = lower_block(arena, &request);
+}
+
+void random_case_draw(struct arena *arena, struct draw *draw, struct random_case *drawn)
+{
+    static const enum block_role ROLES[] = {BLOCK_LAYER, BLOCK_LAYER, BLOCK_LAYER, BLOCK_EMBEDDING,
+                                            BLOCK_HEAD};
+    *drawn = (struct random_case){.parallel = draw_parallel(draw)};
+    drawn->sizes = draw_sizes(draw, &drawn->parallel);
+    draw_experts(draw, drawn);
+    drawn->block = random_block(arena, draw, &drawn->sizes, DRAW_ONE(draw, ROLES));
+    lower(arena, draw, drawn);
+}
+
+// Whether tp can split everything that it prefers. Where only a part of its axes can, a sum over
+// the rest cannot be reduced into a slice of the sequence: no model is that narrow.
+static bool is_wide_enough(const struct graph *graph, int tp)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int t = 0; t < block->tensor_count; t++) {
+            int ffn = tensor_find_dim(&block->tensors[t], DIM_FFN);
+            if (ffn >= 0 && block->tensors[t].extents[ffn].size < tp) return false;
+        }
+    }
+    return true;
+}
+
+// kv heads are split as far as they go and shared by whole groups beyond; query heads and experts
+// divide.
+static bool is_legal(const struct graph *graph, const struct parallel *parallel)
+{
+    int64_t tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
+    int64_t parts = parallel->cp_kind == CP_ULYSSES ? tp * cp : tp, kv = graph->kv_head_count;
+    bool shares = kv >= tp ? kv % tp == 0 : tp % kv == 0;
+    bool has_experts = graph->expert_count > 0;
+    int ep = parallel->degree[AXIS_EP], etp = parallel->degree[AXIS_ETP];
+    bool splits =
+        has_experts ? graph->expert_count % ep == 0 && graph->expert_ffn % etp == 0 : ep * etp == 1;
+    bool divides = graph->head_count % parts == 0 && shares && splits;
+    return divides && is_wide_enough(graph, (int)tp) && mesh_folds(parallel, kv);
+}
+
+void random_case_draw_model(struct arena *arena, struct draw *draw, const struct graph *graph,
+                            struct random_case *drawn)
+{
+    *drawn = (struct random_case){.sizes.kv_heads = graph->kv_head_count};
+    do {
+        drawn->parallel = draw_parallel(draw);
+        if (graph->expert_count == 0) continue;
+        drawn->parallel.degree[AXIS_EP] = draw_int(draw, 1, (int)graph->expert_count);
+        drawn->parallel.degree[AXIS_ETP] = draw_int(draw, 0, 3) ? 1 : 2;
+    } while (!is_legal(graph, &drawn->parallel));
+    drawn->block = &graph->blocks[draw_int(draw, 0, graph->block_count - 1)];
+    lower(arena, draw, drawn);
+}
+
+struct sets_case random_case_sets(const struct random_case *drawn)
+{
+    return (struct sets_case){.facts = &drawn->facts,
+                              .program = drawn->program,
+                              .mesh = &drawn->mesh,
+                              .parallel = &drawn->parallel,
+                              .seq_len = drawn->seq_len,
+                              .element_bytes = 2};
+}
+
+void random_case_print(const struct random_case *drawn, int number)
+{
+    const struct block *block = drawn->block;
+    const struct parallel *p = &drawn->parallel;
+    printf("# case %d: tp %d, cp %d %s, dp %d, ep %d, etp %d, sp %d, zero %d (group %d), "
+           "recompute %s, micro_batch %d, seq %lld, kv heads %lld of %lld\n# mesh",
+           number, p->degree[AXIS_TP], p->degree[AXIS_CP], cp_kind_name(p->cp_kind),
+           p->degree[AXIS_DP], p->degree[AXIS_EP], p->degree[AXIS_ETP], p->sp, p->zero,
+           p->zero_group, recompute_name(p->recompute), p->micro_batch, (long long)drawn->seq_len,
+           (long long)drawn->sizes.kv_heads,
+           (long long)(drawn->sizes.kv_heads * drawn->sizes.heads_per_kv_head));
+    for (int a = 0; a < drawn->mesh.axis_count; a++) {
+        const struct mesh_axis *axis = &drawn->mesh.axes[a];
+        printf(" %s=%d(%s)", axis->name, axis->size, axis_name(axis->expert));
+    }
+    printf("\n");
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        printf("# %s kind %d:", op->name, (int)op->kind);
+        for (int i = 0; i < op->input_count + op->output_count; i++) {
+            bool output = i >= op->input_count;
+            int t = output ? op->outputs[i - op->input_count] : op->inputs[i];
+            const struct tensor *tensor = &block->tensors[t];
+            printf(" %s%s(", output ? "-> " : "", tensor->name);
+            for (int e = 0; e < tensor->rank; e++)
+                printf("%s%s %lld", e ? ", " : "", dim_name(tensor->extents[e].dim),
+                       (long long)tensor->extents[e].size);
+            printf(")");
+        }
+        printf("\n");
+    }
+}

@@ -1,0 +1,110 @@
+#include "simulator/engine.h"
+#include "tests/support/run_case.h"
+
+#include <math.h>
+
+// What a run moved and held against what was planned for it.
+
+static int ranks_of_stage(const struct run_outcome *found)
+{
+    return found->program->mesh.rank_count / found->program->shape.stage_count;
+}
+
+// The kind under which the engine counts a task.
+static struct run_kind kind_of(const struct script *script, int task)
+{
+    const struct script_task *of = &script->tasks[task];
+    if (of->kind != SCRIPT_INSTR)
+        return (struct run_kind){.group = RUN_TASK, .index = script_task_id(script, task).kind};
+    const struct instr *instr = &script->program->blocks[of->block]->instrs[of->instr];
+    enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
+    return (struct run_kind){
+        .group = RUN_COLLECTIVE, .index = (int)collective, .axis = instr->parent};
+}
+
+static bool is_alike(const struct run_kind *a, const struct run_kind *b)
+{
+    return a->group == b->group && a->index == b->index && a->axis == b->axis;
+}
+
+static int plan_bytes(const struct run_outcome *found)
+{
+    return found->program->workload.precision == PRECISION_FP32 ? 4 : 2;
+}
+
+// Flat collectives of gradients: they are planned in the plan's width, and reduced as reals.
+static bool reduces_gradients(const struct script *script, int task)
+{
+    const struct script_task *of = &script->tasks[task];
+    if (of->kind != SCRIPT_INSTR || of->unit < 0) return false;
+    const struct block_program *block = script->program->blocks[of->block];
+    return block->instrs[of->instr].collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+// Of work of the step: weights that are gathered are those that kernels read.
+static double step_bytes(const struct run_outcome *found, const struct run_kind *kind)
+{
+    bool gathers = kind->group == RUN_TASK && kind->index == ENGINE_PARAMETER_GATHER;
+    return gathers ? found->compute_bytes : found->real_bytes;
+}
+
+// Bytes of a kind as the scripts have them, all ranks, and how far parts of uneven shards may be
+// from those of the fullest rank, of which scripts speak.
+static double planned_bytes(const struct run_outcome *found, const struct run_kind *kind,
+                            double *slack)
+{
+    double bytes = 0, real = found->real_bytes;
+    *slack = 0;
+    for (int s = 0; s < found->program->shape.stage_count; s++) {
+        const struct script *script = found->scripts[s];
+        for (int t = 0; t < script->task_count; t++) {
+            struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX];
+            struct run_kind own = kind_of(script, t);
+            if (!is_alike(&own, kind)) continue;
+            int count = script_exchanges(script, t, exchanges);
+            for (int e = 0; e < count; e++) {
+                double wide = (double)exchanges[e].bytes / plan_bytes(found) *
+                              (reduces_gradients(script, t) ? real : found->compute_bytes);
+                bytes += wide + (double)exchanges[e].elements * step_bytes(found, kind);
+                bool is_shared = script->tasks[t].kind == SCRIPT_SMALL_REDUCE ||
+                                 script->tasks[t].kind == SCRIPT_TIED_REDUCE;
+                // A shard of a unit may hold any part of a small parameter.
+                if (is_shared) *slack += (double)exchanges[e].elements * real;
+                if (exchanges[e].elements > 0) *slack += real * found->program->mesh.rank_count;
+            }
+        }
+    }
+    *slack *= ranks_of_stage(found);
+    return bytes * ranks_of_stage(found);
+}
+
+const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found)
+{
+    for (int k = 0; k < found->kind_count; k++) {
+        const struct run_kind *kind = &found->kinds[k];
+        bool is_received = kind->group == RUN_TASK && (kind->index == ENGINE_RECEIVE_FORWARD ||
+                                                       kind->index == ENGINE_RECEIVE_BACKWARD);
+        if (is_received || kind->group == RUN_OPERATOR) continue;
+        double slack, planned = planned_bytes(found, kind, &slack);
+        if (fabs(kind->bytes - planned) <= slack + 1e-9 * planned) continue;
+        return arena_print(arena, "%s %d of %s: %.0f bytes moved, %.0f planned",
+                           kind->group == RUN_TASK ? "task" : "collective", kind->index,
+                           axis_name(kind->axis), kind->bytes, planned);
+    }
+    return NULL;
+}
+
+int64_t run_outcome_planned_bytes(const struct run_outcome *found)
+{
+    // What is tied in several chunks of a stage is counted in each by the memory model, and kept
+    // once.
+    for (int stage = 0; stage < found->program->shape.stage_count; stage++) {
+        const struct script *script = found->scripts[stage];
+        for (int u = 0; u < script->unit_count; u++) {
+            int same_as = script->units[u].same_as;
+            if (same_as >= 0 && script->units[same_as].chunk != script->units[u].chunk) return -1;
+        }
+    }
+    return plan_scripts_peak_bytes((const struct script *const *)found->scripts, found->stack,
+                                   found->real_bytes, found->compute_bytes);
+}

@@ -1,0 +1,83 @@
+#include "tests/support/script_case.h"
+
+#include "cost_models/parameters.h"
+#include "memory/pack/pack.h"
+#include "memory/plan_script.h"
+#include "tests/support/priced.h"
+
+#include <assert.h>
+
+void script_case_keep(const struct priced *priced, struct script_case *of)
+{
+    of->stack = priced->stack;
+    of->context = (struct price_context){
+        .compute = {.device = priced->cluster->nodes[0].device,
+                    .stack = priced->stack,
+                    .precision = of->program->workload.precision},
+        .fabrics = priced->fabrics,
+        .cluster = of->program->cluster,
+    };
+}
+
+void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct script_case *of)
+{
+    *of = (struct script_case){.arena = arena, .model = -1};
+    struct priced priced = priced_start(arena, "gpt2", "dgx-a100-80g-x16", "meshwright");
+    priced.parallel.degree[AXIS_PP] = stages;
+    priced.parallel.degree[AXIS_DP] = 2;
+    priced.parallel.zero = 1;
+    priced.workload = (struct workload){
+        .seq_len = 256, .precision = PRECISION_FP32, .global_batch = (int64_t)2 * micro_batches};
+    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
+    *cluster = *priced.cluster;
+    cluster->rank_count = (int)parallel_rank_count(&priced.parallel);
+    struct err err = {0};
+    bool is_legal = program_check(priced.graph, cluster, &priced.workload, &priced.parallel, &err);
+    assert(is_legal && !err.kind);
+    of->program = program_lower(arena, priced.graph, cluster, &priced.workload, &priced.parallel,
+                                priced.stack->merge_contractions);
+    script_case_keep(&priced, of);
+}
+
+static struct script *write_stage(const struct script_case *of, int stage)
+{
+    enum { ALIGNMENT = 64 };
+    struct arena *arena = of->arena;
+    struct err err = {0};
+    bool repeats = of->program->shape.stage_count == 1;
+    const struct stage_graph *graph =
+        stage_graph_of(arena, of->program, of->stack, stage,
+                       repeats ? 1 : of->program->shape.micro_batch_count, &err);
+    assert(graph && !err.kind);
+    const struct memory_problem *problem = memory_problem_make(arena, graph->graph, ALIGNMENT);
+    int *order = ARENA_NEW(arena, int, problem->operator_count);
+    int *birth = ARENA_NEW(arena, int, problem->buffer_count);
+    int *death = ARENA_NEW(arena, int, problem->buffer_count);
+    for (int o = 0; o < problem->operator_count; o++)
+        order[o] = o;
+    memory_lifetimes(arena, problem, order, birth, death);
+    struct pack_buffer *buffers = ARENA_NEW(arena, struct pack_buffer, problem->buffer_count);
+    for (int b = 0; b < problem->buffer_count; b++)
+        buffers[b] = (struct pack_buffer){birth[b], death[b], problem->buffers[b].bytes, 1, -1};
+    struct pack_problem packing = {buffers, problem->buffer_count, 0};
+    int64_t *offsets = ARENA_NEW(arena, int64_t, problem->buffer_count);
+    int64_t height = pack_long_lived_best_fit(arena, &packing, offsets);
+    int64_t *places = ARENA_NEW(arena, int64_t, graph->graph->tensor_count);
+    for (int t = 0; t < graph->graph->tensor_count; t++)
+        places[t] = -1;
+    for (int b = 0; b < problem->buffer_count; b++)
+        places[problem->buffers[b].tensor] = offsets[b];
+    for (int t = 0; t < graph->graph->tensor_count; t++)
+        places[t] = places[graph->graph->tensors[t].storage];
+    const struct step_rules rules = step_rules_of(of->stack, of->program);
+    return plan_script_stage(arena, of->program, graph, stage, order, places, height, ALIGNMENT,
+                             &rules);
+}
+
+void script_case_write(struct script_case *of)
+{
+    int count = of->program->shape.stage_count;
+    of->scripts = ARENA_NEW(of->arena, struct script *, count);
+    for (int stage = 0; stage < count; stage++)
+        of->scripts[stage] = write_stage(of, stage);
+}

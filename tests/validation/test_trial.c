@@ -1,0 +1,145 @@
+#include "tests/support/test.h"
+#include "validation/trial.h"
+
+#include <math.h>
+
+// A few rows of tests/validation: pipelined, sharded, zero bubble, with experts.
+static const char *const IDS[] = {"seqsel-22B-seqsel", "fms-fsdp-llama2_7b-a100-eager",
+                                  "internlm-7b-tp2-z4-16", "zb-1.5B-zb-2p-m24",
+                                  "moezoo-h100-235b-tp2ep32pp8"};
+enum { WANTED_COUNT = 5 };
+
+static struct rows read_rows(struct arena *arena)
+{
+    struct rows rows, few = {ARENA_NEW(arena, struct row, WANTED_COUNT), 0};
+    struct err err = {0};
+    assert_true(rows_read(arena, "tests/validation/published.jsonl", &rows, &err));
+    for (int i = 0; i < rows.count; i++) {
+        for (int k = 0; k < WANTED_COUNT; k++) {
+            if (strcmp(rows.items[i].id, IDS[k]) == 0) few.items[few.count++] = rows.items[i];
+        }
+    }
+    assert_int_equal(few.count, WANTED_COUNT);
+    return few;
+}
+
+static struct trials run(struct arena *arena, const struct rows *rows)
+{
+    struct trials trials;
+    struct err err = {0};
+    trials_ask(arena, rows, QUESTION_STATED, &trials);
+    assert_true(trials_answer(arena, &trials, NULL, NULL, &err));
+    return trials;
+}
+
+static void pins_are_kept(void **state)
+{
+    struct rows rows = read_rows(*state);
+    struct trials trials = run(*state, &rows);
+    assert_int_equal(trials.count, rows.count);
+    for (int i = 0; i < trials.count; i++) {
+        const struct trial *trial = &trials.items[i];
+        const struct row_facts *facts = &trial->row->facts;
+        assert_ptr_equal(trial->row, &rows.items[i]);
+        assert_true(trial->answered);
+        assert_null(trial->why_not);
+        assert_int_equal(trial->parallel.degree[AXIS_DP], facts->dp);
+        assert_int_equal(trial->parallel.degree[AXIS_TP], facts->tp);
+        assert_int_equal(trial->parallel.zero, facts->zero_stage);
+        assert_true(trial->prediction.step_s_low < trial->prediction.step_s_high);
+    }
+}
+
+static void a_program_priced_again_takes_as_long(void **state)
+{
+    struct arena *arena = *state, scratch = {0};
+    struct rows rows = read_rows(arena);
+    struct trials trials = run(arena, &rows);
+    struct err err = {0};
+    const struct fabrics *fabrics = fabrics_load(arena, &err);
+    for (int i = 0; i < trials.count; i++) {
+        const struct trial *trial = &trials.items[i];
+        struct trial_program *program = trial_program_new(arena, trial);
+        const struct device *device = trial->cluster->nodes[0].device;
+        struct device slow = *device;
+        for (int p = 0; p < PRECISION_COUNT; p++) {
+            slow.efficiency.gemm_ratio[p] /= 2;
+        }
+        size_t used_bytes = arena->used_bytes;
+        double step_s = trial_program_step_s(program, &scratch, device, trial->stack, fabrics);
+        double slow_s = trial_program_step_s(program, &scratch, &slow, trial->stack, fabrics);
+        double again_s = trial_program_step_s(program, &scratch, device, trial->stack, fabrics);
+        assert_true(step_s == trial->prediction.step_s);
+        assert_true(slow_s > 1.1 * step_s);
+        assert_true(again_s == step_s);
+        assert_true(arena->used_bytes == used_bytes);
+    }
+    arena_free(&scratch);
+}
+
+static void an_answer_may_be_asked_for_again(void **state)
+{
+    struct arena *arena = *state;
+    struct rows rows = read_rows(arena);
+    struct trials trials = run(arena, &rows);
+    struct err err = {0};
+    const struct fabrics *fabrics = fabrics_load(arena, &err);
+    struct trial *trial = &trials.items[0];
+    double step_s = trial->prediction.step_s;
+    struct stack slow = *trial->stack;
+    slow.step_overhead_s += 1;
+    trial->stack = &slow;
+    trial_answer(arena, trial, fabrics, NULL);
+    assert_true(trial->answered);
+    assert_true(fabs(trial->prediction.step_s - step_s - 1) < 1e-6);
+    assert_true(trial->prediction.step_s_high == 0);  // without bands
+}
+
+static void what_cannot_be_asked_says_why(void **state)
+{
+    struct arena *arena = *state;
+    struct rows rows = read_rows(arena);
+    rows.items[0].device = "abacus";
+    rows.items[1].facts.dp = 7;
+    rows.items[2].stack = "quipu";
+    struct trials trials = run(arena, &rows);
+    assert_false(trials.items[0].answered);
+    assert_non_null(strstr(trials.items[0].why_not, "no device is called \"abacus\""));
+    assert_false(trials.items[1].answered);
+    assert_non_null(strstr(trials.items[1].why_not, "--dp 7"));
+    assert_false(trials.items[2].answered);
+    assert_non_null(strstr(trials.items[2].why_not, "quipu"));
+    assert_true(trials.items[3].answered);
+    // Asked again, what could not be asked is no crash.
+    trial_answer(arena, &trials.items[0], NULL, NULL);
+    assert_false(trials.items[0].answered);
+    assert_non_null(trials.items[0].why_not);
+}
+
+static void coarse_questions_leave_details_to_the_stack(void **state)
+{
+    struct arena *arena = *state;
+    struct rows rows = read_rows(arena);
+    struct trials stated, coarse;
+    trials_ask(arena, &rows, QUESTION_STATED, &stated);
+    trials_ask(arena, &rows, QUESTION_COARSE, &coarse);
+    int grouped = 0;
+    for (int i = 0; i < rows.count; i++) {
+        assert_false(coarse.items[i].pins.zero_group.set);
+        assert_int_equal(coarse.items[i].pins.overlap, -1);
+        grouped += stated.items[i].pins.zero_group.set;
+    }
+    assert_int_equal(grouped, 2);  // InternEvo, and sharding inside a node
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pins_are_kept),
+        cmocka_unit_test(a_program_priced_again_takes_as_long),
+        cmocka_unit_test(an_answer_may_be_asked_for_again),
+        cmocka_unit_test(what_cannot_be_asked_says_why),
+        cmocka_unit_test(coarse_questions_leave_details_to_the_stack),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
