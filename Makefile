@@ -32,8 +32,8 @@ LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
 GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
-PAGE_PARTS = $(addprefix $(GENERATED)/,reports/page/page.css.inc reports/page/page.js.inc \
-                 reports/page/what_if.css.inc reports/page/what_if.js.inc reports/page/planner.js.inc)
+PAGE_PARTS = $(addprefix $(GENERATED)/reports/page/,page.css.inc page.js.inc what_if.css.inc \
+                 what_if.js.inc planner.js.inc)
 
 # One folder deeper as well (models/families/); of executor/ the floors that are no plug-ins.
 PLUGIN_FOLDERS = $(addprefix executor/,cpu cuda mpi nccl)
@@ -41,12 +41,14 @@ SOURCES = $(filter-out executor/contraction.c $(addsuffix /%,$(PLUGIN_FOLDERS)),
           $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS))))
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o) $(MESSAGES).o
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
-TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
-FUZZERS = $(patsubst tests/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz_*.c))
-BENCHES = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
+# Tests lie in folders as what they test does; their programs stand side by side.
+TESTS = $(addprefix $(BUILD)/tests/,$(basename $(notdir $(wildcard tests/*/test_*.c))))
+FUZZERS = $(addprefix build/fuzz/tests/,$(basename $(notdir $(wildcard tests/fuzz/*.c))))
+BENCHES = $(addprefix $(BUILD)/tests/,$(basename $(notdir $(wildcard tests/bench/bench_*.c))))
 PRELOADS = tests/support/malloc_fail.c tests/support/trace_lines.c
-HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_% tests/bench_% tests/fuzz_% \
-          tests/draw_% tests/support/mpi_peer.c tests/support/io_fail.c $(PRELOADS),$(wildcard tests/*.c)))
+HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/support/test_% tests/support/draw_% \
+            tests/support/mpi_peer.c tests/support/io_fail.c $(PRELOADS), \
+            $(wildcard tests/support/*.c tests/bench/plain_gpt2*.c)))
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
 CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
@@ -112,7 +114,7 @@ $(BUILD)/%.fp64.o: %.c Makefile
 	$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -DREAL=double -DREAL_IS_DOUBLE -c -o $@ $<
 
 # A baseline of speed, with the flags that its original is published with.
-$(BUILD)/tests/plain_gpt2%o: CFLAGS = -Ofast -march=native
+$(BUILD)/tests/bench/plain_gpt2%o: CFLAGS = -Ofast -march=native
 
 # MPI between ranks, where there is an MPI. Its headers are not ours to warn about.
 MPI_CFLAGS = $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(MPICC) -show)))
@@ -167,8 +169,9 @@ MODULE_FOLDERS = core topologies models models/families plan plan/layout plan/lo
 MODULE_SOURCES = $(filter-out core/file% core/trace.c, \
                      $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
                  $(wildcard memory/keep/*keep*.c) \
-                 $(addprefix reports/,band_text.c model_text.c plan_json.c plan_table.c sweep.c) \
-                 $(wildcard reports/replan*.c)
+                 $(addprefix reports/,table/band_text.c table/model_text.c table/plan_json.c \
+                     table/plan_table.c whatif/sweep.c) \
+                 $(wildcard reports/page/replan*.c)
 MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
 MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \
               -s MAXIMUM_MEMORY=4GB
@@ -186,6 +189,10 @@ CJSON_HEADERS = $(shell pkg-config --variable=includedir libcjson 2>/dev/null)
 build/wasm/include/cjson/cJSON.h: $(CJSON_HEADERS)/cjson/cJSON.h
 	@mkdir -p $(@D)
 	cp $< $@
+
+# The object of a program of tests, in whichever folder its source lies.
+.SECONDEXPANSION:
+object_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/*/$(1).c))
 
 # What tests/gpu/run.sh runs on a machine with a GPU.
 GPU_TESTS = test_cpu_kernels test_cuda_backend test_run_half test_grouped test_weight_sums
@@ -208,7 +215,7 @@ gpu_bundle: $(BUNDLED)
 	tests/gpu/bundle_libraries.sh $(BUNDLE)
 $(BUNDLE)/meshwright: $(OBJECTS)
 $(BUNDLE)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a
-$(BUNDLE)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
+$(BUNDLE)/tests/test_%: $$(call object_of,test_$$*) $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	@mkdir -p $(@D)
 	$(BUNDLE_LINK) -o $@ $^ -lcmocka $(LIBRARIES)
 $(BUNDLE)/meshwright $(BUNDLE)/tests/gpu_compare:
@@ -248,7 +255,7 @@ $(BUILD)/%.cu.emulated.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -Wconversion,$(ALL_CFLAGS)) $(EMULATED_CFLAGS) -x c -c -o $@ $<
 
-$(BUILD)/tests/mpi_peer.so: $(BUILD)/tests/mpi_peer.mpi.o
+$(BUILD)/tests/mpi_peer.so: $(BUILD)/tests/support/mpi_peer.mpi.o
 	$(CC) $(SANITIZE) -shared -o $@ $^ $(MPI_LIBRARIES)
 
 # Generated code is not ours to warn about.
@@ -263,7 +270,7 @@ $(MESSAGES).o: $(MESSAGES).c
 $(GENERATED)/%.inc: % Makefile
 	@mkdir -p $(@D)
 	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
-$(BUILD)/reports/page_parts.o $(BUILD)/reports/page_planner.o: $(PAGE_PARTS)
+$(BUILD)/reports/page/page_parts.o $(BUILD)/reports/page/page_planner.o: $(PAGE_PARTS)
 
 # The places that know where files are installed are rebuilt when that changes.
 PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o
@@ -281,24 +288,24 @@ $(TEST_PLUGINS) $(addprefix $(BUNDLE)/tests/,$(BESIDE_TESTS)):
 	ln -sf ../$(@F) $@
 
 MODULE_LIBRARY = $(BUILD)/libmeshwright.a
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libhelpers.a $(MODULE_LIBRARY) \
+$(BUILD)/tests/test_%: $$(call object_of,test_$$*) $(BUILD)/libhelpers.a $(MODULE_LIBRARY) \
                        | $(TEST_PLUGINS)
 	$(CC) $(SANITIZE) -o $@ $^ -lcmocka $(LIBRARIES)
 
-$(BUILD)/tests/bench_%: $(BUILD)/tests/bench_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a \
-                        | $(TEST_PLUGINS)
+$(BUILD)/tests/bench_%: $$(call object_of,bench_$$*) $(BUILD)/libhelpers.a \
+                        $(BUILD)/libmeshwright.a | $(TEST_PLUGINS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
 # Long draws, for who changes the search: tests/support/draw_proofs.c.
-$(BUILD)/tests/draw_%: $(BUILD)/tests/draw_%.o $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
+$(BUILD)/tests/draw_%: $$(call object_of,draw_$$*) $(BUILD)/libhelpers.a $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
 
-$(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libmeshwright.a
+$(BUILD)/tests/fuzz_%: $$(call object_of,fuzz_$$*) $(BUILD)/libmeshwright.a
 	$(CC) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBRARIES)
 
-$(BUILD)/tests/io_fail: $(BUILD)/tests/io_fail.o
+$(BUILD)/tests/io_fail: $(BUILD)/tests/support/io_fail.o
 	$(CC) $(SANITIZE) -o $@ $^
-$(PRELOADS:%.c=$(BUILD)/%.so): $(BUILD)/%.so: %.c
+$(PRELOADS:tests/support/%.c=$(BUILD)/tests/%.so): $(BUILD)/tests/%.so: tests/support/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
 
@@ -344,8 +351,8 @@ check: check_deps accuracy check_format check_clang check_tidy check_sanitized c
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
-	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) wasm tests tests/gpu) \
-	               $(addsuffix /*/*.[ch],$(FOLDERS))) $(CUDA_KERNELS)
+	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) wasm) \
+	               $(addsuffix /*/*.[ch],$(FOLDERS) tests)) $(CUDA_KERNELS)
 
 check_clang: check_deps
 	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs

@@ -312,23 +312,21 @@ static void add_heaviest(const struct program *program, const struct chunk_bytes
                          struct holding *holding)
 {
     int chunk_count = program->shape.chunk_count;
-    struct schedule_in_flight list[SCHEDULE_HOLD_MAX * CHUNKS];
+    struct schedule_in_flight list[SCHEDULE_IN_FLIGHT_MAX * CHUNKS];
     struct stage_in_flight in_flight = {list, 0};
-    if (program->in_flight) {
+    if (program->in_flight)
         in_flight = program->in_flight[stage];
-    } else {
+    else
         in_flight.count = memory_moments(program, stage, list);
-    }
     struct chunk_weights weights;
     find_weights(bytes, chunk_count, &weights);
     struct chunk_bytes worst = {0};
     double worst_transit = 0, room = LAYERS_IN_TRANSIT * holding->transit_bytes;
     bool moves = offload_moves_activations(&program->parallel.offload);
     for (int i = 0; i < in_flight.count; i++) {
-        struct chunk_bytes found =
-            weigh(&weights, &in_flight.moments[i * chunk_count], chunk_count);
-        double moved =
-            moves ? moved_at(bytes, &in_flight.moments[i * chunk_count], chunk_count) : 0;
+        const struct schedule_in_flight *moment = &in_flight.moments[i * chunk_count];
+        struct chunk_bytes found = weigh(&weights, moment, chunk_count);
+        double moved = moves ? moved_at(bytes, moment, chunk_count) : 0;
         double transit = smaller(room, moved);
         holding->moved_bytes = larger(holding->moved_bytes, moved);
         if (found.saved + found.logits + transit <= worst.saved + worst.logits + worst_transit)

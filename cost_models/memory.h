@@ -35,7 +35,7 @@ double memory_class_bytes(const struct stack *stack, enum precision precision,
                           const struct block_program *block, unsigned classes);
 // Of the gradients that go to a host together.
 double memory_bucket_bytes(const struct program *program, const struct stack *stack);
-// Fills the moments of a stage at which it can hold most, room for SCHEDULE_HOLD_MAX of them;
+// Fills the moments of a stage at which it can hold most, room for SCHEDULE_IN_FLIGHT_MAX of them;
 // returns how many. Of the program only shape and schedule are read.
 int memory_moments(const struct program *program, int stage, struct schedule_in_flight *moments);
 // What one micro-batch leaves in a chunk, for whoever follows memory over a step: of the parts

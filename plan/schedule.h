@@ -63,7 +63,7 @@ struct pipeline_times {
 struct schedule_in_flight {
     int alive, waiting;
 };
-enum { SCHEDULE_HOLD_MAX = 128 };
+enum { SCHEDULE_IN_FLIGHT_MAX = 128 };
 
 struct schedule_row {
     const char *name;
@@ -81,7 +81,8 @@ struct schedule_row {
     int (*chunk_of)(const struct schedule_shape *shape, int virtual_stage);
     // The moments at which memory can be highest: whatever a micro-batch weighs between F and B and
     // between B and W of each chunk, no moment of the order weighs more than the heaviest of these.
-    // Fills in_flight[n * chunk_count + chunk], at most SCHEDULE_HOLD_MAX of n; returns how many.
+    // Fills in_flight[n * chunk_count + chunk], at most SCHEDULE_IN_FLIGHT_MAX of n; returns how
+    // many.
     int (*in_flight)(const struct schedule_shape *shape, int stage,
                      struct schedule_in_flight *in_flight);
     // Seconds from the first forward to the last task of any stage; a formula, agreeing with the

@@ -37,7 +37,7 @@ const struct stage_in_flight *moments_get(struct moments *moments, const struct 
     struct arena spare = {0};
     int chunks = program->shape.chunk_count;
     struct schedule_in_flight *found =
-        ARENA_NEW(&spare, struct schedule_in_flight, SCHEDULE_HOLD_MAX * chunks);
+        ARENA_NEW(&spare, struct schedule_in_flight, SCHEDULE_IN_FLIGHT_MAX * chunks);
     int count = memory_moments(program, stage, found);
     struct schedule_in_flight *kept =
         ARENA_NEW(moments->arena, struct schedule_in_flight, count * chunks);

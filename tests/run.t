@@ -133,7 +133,8 @@ sub keeps_to_the_plan {
     my $wrong = '';
     for my $kind (@{ $run->{kinds} }) {
         my ($priced, $moved) = @$kind{qw(predicted_bytes measured_bytes)};
-        next if $kind->{kind} =~ /^(send|receive) /;  # tests/executor/test_run_random.c looks at messages
+        # tests/executor/test_run_random.c looks at messages
+        next if $kind->{kind} =~ /^(send|receive) /;
         next if abs($priced - $moved) <= 0.01 * $priced + 16;
         $wrong .= "$kind->{kind}: $moved bytes, priced $priced\n";
     }

@@ -21,8 +21,8 @@ void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot 
 int schedule_fill_in_flight(const struct schedule_shape *shape, int warm_up,
                             struct schedule_in_flight *in_flight);
 
-// Holds found so far, none of them below another in all its counts. Past SCHEDULE_HOLD_MAX the last
-// takes the larger of each count, which is never too little.
+// Holds found so far, none of them below another in all its counts. Past SCHEDULE_IN_FLIGHT_MAX the
+// last takes the larger of each count, which is never too little.
 struct hold_list {
     struct schedule_in_flight *in_flight;
     int chunk_count, count;

@@ -35,7 +35,7 @@ void hold_list_add(struct hold_list *list, const struct schedule_in_flight *mome
         kept++;
     }
     list->count = kept;
-    if (kept == SCHEDULE_HOLD_MAX) {
+    if (kept == SCHEDULE_IN_FLIGHT_MAX) {
         raise(&list->in_flight[(kept - 1) * chunks], moment, chunks);
         return;
     }
@@ -75,6 +75,6 @@ int schedule_fill_in_flight(const struct schedule_shape *shape, int warm_up,
         moment[(warm_up + next) / p % v].alive += next - k;
         moment[v - 1 - k / p % v].alive -= next - k;
     }
-    assert(count <= SCHEDULE_HOLD_MAX);
+    assert(count <= SCHEDULE_IN_FLIGHT_MAX);
     return count;
 }

@@ -1,7 +1,7 @@
 #include "core/plain.h"
 #include "core/units.h"
+#include "reports/machine/launch.h"
 #include "reports/page/section.h"
-#include "reports/table/launch.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 

@@ -1,5 +1,5 @@
 #include "reports/table/plan_json.h"
-#include "reports/table/launch.h"
+#include "reports/machine/launch.h"
 
 #include <assert.h>
 #include <math.h>

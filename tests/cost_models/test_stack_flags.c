@@ -1,6 +1,6 @@
 #include "core/file.h"
 #include "cost_models/stack.h"
-#include "reports/table/launch.h"
+#include "reports/machine/launch.h"
 #include "tests/support/test.h"
 
 static const struct stack *load(struct arena *arena, const char *name)

@@ -165,10 +165,10 @@ static int64_t heaviest_moment(struct arena *arena, const struct schedule_row *r
 static int64_t heaviest_hold(const struct schedule_row *row, const struct schedule_shape *shape,
                              int stage, const int *bytes)
 {
-    static struct schedule_in_flight in_flight[SCHEDULE_HOLD_MAX * (UINT8_MAX + 1)];
+    static struct schedule_in_flight in_flight[SCHEDULE_IN_FLIGHT_MAX * (UINT8_MAX + 1)];
     int v = shape->chunk_count, count = row->in_flight(shape, stage, in_flight);
     int64_t worst = 0;
-    assert_in_range(count, 1, SCHEDULE_HOLD_MAX);
+    assert_in_range(count, 1, SCHEDULE_IN_FLIGHT_MAX);
     for (int i = 0; i < count; i++) {
         int64_t sum = 0;
         for (int chunk = 0; chunk < v; chunk++) {
@@ -370,7 +370,7 @@ static void no_stage_holds_less_than_its_share_of_1f1b(void **state)
 {
     (void)state;
     enum { STAGES = 24, CHUNKS = 4, MICRO_BATCHES = 50 };
-    struct schedule_in_flight in_flight[SCHEDULE_HOLD_MAX * CHUNKS];
+    struct schedule_in_flight in_flight[SCHEDULE_IN_FLIGHT_MAX * CHUNKS];
     for (int kind = 0; kind < SCHEDULE_KIND_COUNT; kind++) {
         const struct schedule_row *row = schedule_row((enum schedule_kind)kind);
         for (int i = 0; i < STAGES * CHUNKS * MICRO_BATCHES; i++) {

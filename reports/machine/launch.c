@@ -1,4 +1,4 @@
-#include "reports/table/launch.h"
+#include "reports/machine/launch.h"
 
 #include <string.h>
 
