@@ -149,9 +149,9 @@ static unsigned moves_beside(struct build *build, const struct space_tail *tail,
                              const struct space_recompute *recompute)
 {
     unsigned mask = 0;
+    struct parallel parallel =
+        space_parallel(build->space, build->group, tail, recompute, recompute->layers_low);
     for (int i = 0; i < tail->move_count; i++) {
-        struct parallel parallel =
-            space_parallel(build->space, build->group, tail, recompute, recompute->layers_low);
         parallel.offload = space_moved(&tail->moves[i], tail->moves[i].layers_high);
         // Beside nothing moved the stack was asked already.
         if (offload_is_none(&parallel.offload) || stack_allows(build, &parallel)) mask |= 1u << i;
@@ -187,10 +187,12 @@ static bool add_recomputes(struct build *build, struct space_tail tail, int laye
     struct space_recompute recomputes[2 * SPACE_VALUE_MAX];
     int count = 0;
     add_moves(build, &tail, layers_most);
+    struct parallel parallel = space_first(space, build->group, &tail);
     for (int i = 0; i < space->recomputes.count; i++) {
         struct space_recompute recompute = {.layers_low = -1, .layers_high = -1};
         recompute.recompute = recompute_of_value(space->recomputes.values[i], &recompute.classes);
-        struct parallel parallel = space_parallel(space, build->group, &tail, &recompute, -1);
+        parallel.recompute = recompute.recompute;
+        parallel.recompute_classes = recompute.classes;
         if (!stack_allows(build, &parallel)) {
             // A stack that keeps activations elsewhere refuses something else of the tail.
             bool keeps_all = recompute.recompute == RECOMPUTE_NONE;
