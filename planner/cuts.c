@@ -145,6 +145,12 @@ static bool is_searched_way(const struct space *space, const struct parallel *pa
     return false;
 }
 
+// Whose bound is of every plan, in whatever split and way to recompute.
+static bool bounds_all(enum cut cut)
+{
+    return cut == CUT_ATTENTION || cut == CUT_OVERLAP || cut == CUT_PASSES;
+}
+
 // The best plan may itself be one that the space does not hold, found beside one that it does.
 // What differs from it in another cut is then left out twice, and bounded by either.
 static double beside_s(const struct space *space, const struct scan_result *scanned,
@@ -172,7 +178,7 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
     for (int i = 0; i < asked; i++) {
         struct question *question = &questions[i];
         if (!question->left_out) continue;
-        question->bound_s = fmin(question->bound_s, least_s);
+        if (!bounds_all(question->cut)) question->bound_s = fmin(question->bound_s, least_s);
         if (by_memory && is_no_smaller(question->cut)) continue;
         bool slower = !by_memory && (isinf(question->bound_s) ||
                                      step_ns(question->bound_s) >= step_ns(best->closed_form_s));
