@@ -9,8 +9,8 @@
 // One of each group of stages that are alike, with everything that was found out about it.
 struct plan_stage {
     int stage;  // the first of them
-    const int *stages;
-    int stage_count;
+    int *stages;
+    int stage_count, micro_batches;  // of the graph
     const struct stage_graph *graph;
     const struct memory_problem *problem;
     struct memory_schedule result;
@@ -21,18 +21,22 @@ struct plan_stages {
     const struct memory_graph *refused;  // whose schedule the checker found wrong: a bug
 };
 
-// The groups with graphs and problems (`alignment` of sizes), in order of their first stage, not
-// yet scheduled. Stages are alike when they hold the same classes of chunks and run them in the
-// same order. ERR_USAGE where a plan has nothing to schedule.
+// The groups without graphs and problems, in order of their first stage. Stages are alike when they
+// hold the same classes of chunks and run them in the same order. `whole`: with every micro-batch
+// of the step; without a pipeline each is like the first, which alone is there.
+void plan_stages_group(struct arena *arena, const struct program *program, bool whole,
+                       struct plan_stages *stages);
+// The graph and the problem of a group (`alignment` of sizes), not yet scheduled. Graphs with every
+// micro-batch are large: who needs one at a time gives each an arena of its own. ERR_USAGE where a
+// plan has nothing to schedule.
+MUST_CHECK bool plan_stage_build(struct arena *arena, const struct program *program,
+                                 const struct stack *stack, int64_t alignment,
+                                 struct plan_stage *stage, struct err *err);
+
+// All groups with their graphs, of as many micro-batches as make the most alive.
 MUST_CHECK bool plan_stages_make(struct arena *arena, const struct program *program,
                                  const struct stack *stack, int64_t alignment,
                                  struct plan_stages *stages, struct err *err);
-
-// The same with every micro-batch of the step; without a pipeline each is like the first, which
-// alone is there.
-MUST_CHECK bool plan_stages_make_whole(struct arena *arena, const struct program *program,
-                                       const struct stack *stack, int64_t alignment,
-                                       struct plan_stages *stages, struct err *err);
 
 // All of it: stages made, each scheduled by options->method (memory_schedule_graph, whose errors
 // are handed on; `refused` is set with ERR_SYSTEM). options->time_limit_s is of one group.

@@ -43,6 +43,7 @@ static int block_index(const struct script_writing *writing, const struct block_
     return index;
 }
 
+// With room for so many operands.
 static struct script_task *put(struct script_writing *writing, enum script_kind kind,
                                const struct script_spot *spot, int input_count, int output_count)
 {
@@ -97,7 +98,12 @@ static struct script_operand of_unit(const struct script_writing *writing, enum 
                                      int buffer, int unit)
 {
     int parameter = writing->script->units[unit].first_parameter;
-    return (struct script_operand){place, buffer, 0, 0, parameter, place == PLACE_GRADIENT};
+    return (struct script_operand){
+        .place = place,
+        .buffer = buffer,
+        .parameter = parameter,
+        .adds = place == PLACE_GRADIENT,
+    };
 }
 
 static void cover(struct script_task *task, int first, int count)
@@ -106,14 +112,26 @@ static void cover(struct script_task *task, int first, int count)
     task->unit_count = count;
 }
 
+static struct script_task *put_step(struct script_writing *writing, const struct script_spot *spot,
+                                    int step, int input_count, int output_count)
+{
+    const struct instr *instr = &spot->steps->program->instrs[step];
+    struct script_task *task = put(writing, SCRIPT_INSTR, spot, input_count, output_count);
+    task->instr = step;
+    task->stream = stream_of(instr);
+    task->slot_kind = slot_kind(instr);
+    return task;
+}
+
 // Whole parameters gathered, or their gradients scattered.
-static void put_flat(struct script_writing *writing, const struct script_spot *spot, int step,
-                     struct script_task *task)
+static void put_flat(struct script_writing *writing, const struct script_spot *spot, int step)
 {
     const struct block_step *of = &spot->steps->steps[step];
-    const struct instr *instr = &spot->steps->program->instrs[of->instr];
+    const struct instr *instr = &spot->steps->program->instrs[step];
     bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
     int first, count = script_covered_units(writing, spot, of->nth, gathers, &first);
+    struct script_task *task =
+        put_step(writing, spot, step, gathers ? count : 1 + of->read_count, gathers ? 1 : count);
     cover(task, first, count);
     if (gathers) {
         for (int u = first; u < first + count; u++)
@@ -142,13 +160,9 @@ static void put_instr(struct script_writing *writing, int operator)
     bool is_term_sum = instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
                        block->buffers[instr->outputs[0]].external;
     if (is_term_sum) return;
-    int units = block->parameter_count;
+    if (step->nth >= 0) return put_flat(writing, &spot, index);
     struct script_task *task =
-        put(writing, SCRIPT_INSTR, &spot, instr->input_count + units, instr->output_count + units);
-    task->instr = index;
-    task->stream = stream_of(instr);
-    task->slot_kind = slot_kind(instr);
-    if (step->nth >= 0) return put_flat(writing, &spot, index, task);
+        put_step(writing, &spot, index, instr->input_count, instr->output_count);
     for (int i = 0; i < instr->input_count; i++)
         add_input(task, script_operand_of(writing, &spot, step->input_values[i], instr->inputs[i],
                                           false));
@@ -353,6 +367,7 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
     int rounds = program->shape.micro_batch_count / graph->micro_batches;
     assert(rounds * graph->micro_batches == program->shape.micro_batch_count);
     assert((rounds == 1 || program->shape.stage_count == 1) && "places are held");
+    struct arena scratch = {0};
     struct script *script = ARENA_NEW(arena, struct script, 1);
     *script = (struct script){
         .program = program,
@@ -367,15 +382,17 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
         .graph = graph,
         .offsets = offsets,
         .script = script,
-        .slots = stage_slots_of(arena, program, stage, graph->micro_batches),
+        .slots = stage_slots_of(&scratch, program, stage, graph->micro_batches),
         .task_capacity = rounds * graph->graph->operator_count,
     };
     script_add_state(arena, script);
-    script->tasks = ARENA_NEW(arena, struct script_task, writing.task_capacity);
+    // What runs once a step is put between them: then they stand in the arena.
+    script->tasks = ARENA_NEW(&scratch, struct script_task, writing.task_capacity);
     find_parameters(&writing);
     for (; writing.round < rounds; writing.round++)
         put_round(&writing, order);
     script_add_step(arena, script);
     script_add_waits(arena, script);
+    arena_free(&scratch);
     return script;
 }

@@ -84,37 +84,74 @@ static const struct stage_schedule *make_schedule(struct arena *arena, struct ar
     return &plan_schedule_of(arena, &one, options->alignment)->stages[0];
 }
 
+struct making {
+    struct arena *arena, *scratch;
+    const struct program *program;
+    const struct stack *stack;
+    const struct plan_schedule *schedule;
+    const struct memory_options *options;
+    struct step_rules rules;
+    struct script **scripts;
+    bool is_planned;
+};
+
+// The scripts of the stages of a group. `own` has what is of the group alone.
+static bool make_group(struct making *making, struct arena *own, struct plan_stage *group,
+                       struct err *err)
+{
+    const struct program *program = making->program;
+    int64_t alignment = making->options->alignment;
+    if (!plan_stage_build(own, program, making->stack, alignment, group, err)) return false;
+    const struct stage_schedule *of = planned_of(making->schedule, group);
+    making->is_planned = making->is_planned && of;
+    if (of) {
+        alignment = making->schedule->alignment;
+    } else {
+        of = make_schedule(own, making->scratch, group, making->options, err);
+        if (!of) return false;
+    }
+    for (int k = 0; k < group->stage_count; k++) {
+        int stage = group->stages[k];
+        making->scripts[stage] =
+            plan_script_stage(making->arena, program, group->graph, stage, of->order, of->offsets,
+                              of->arena_bytes, alignment, &making->rules);
+    }
+    return true;
+}
+
 struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
                                   const struct program *program, const struct stack *stack,
                                   const struct plan_schedule *schedule,
                                   const struct memory_options *options, bool *is_planned,
                                   struct err *err)
 {
-    struct plan_stages groups;
-    if (!check_count(program, err) || !check_storage(program, err) ||
-        !plan_stages_make_whole(arena, program, stack, options->alignment, &groups, err))
-        return NULL;
+    if (!check_count(program, err) || !check_storage(program, err)) return NULL;
     int stage_count = program->shape.stage_count;
-    struct script **scripts = ARENA_NEW(arena, struct script *, stage_count);
-    const struct step_rules rules = step_rules_of(stack, program);
-    *is_planned = true;
+    struct making making = {
+        .arena = arena,
+        .scratch = scratch,
+        .program = program,
+        .stack = stack,
+        .schedule = schedule,
+        .options = options,
+        .rules = step_rules_of(stack, program),
+        .scripts = ARENA_NEW(arena, struct script *, stage_count),
+        .is_planned = true,
+    };
+    struct plan_stages groups;
+    plan_stages_group(arena, program, true, &groups);
     for (int i = 0; i < groups.count; i++) {
-        struct plan_stage *group = &groups.stages[i];
-        const struct stage_schedule *of = planned_of(schedule, group);
-        int64_t alignment = of ? schedule->alignment : options->alignment;
-        *is_planned = *is_planned && of;
-        if (!of) of = make_schedule(arena, scratch, group, options, err);
-        if (!of) return NULL;
-        for (int k = 0; k < group->stage_count; k++) {
-            int stage = group->stages[k];
-            scripts[stage] = plan_script_stage(arena, program, group->graph, stage, of->order,
-                                               of->offsets, of->arena_bytes, alignment, &rules);
-        }
+        struct arena own = {0};
+        bool is_made = make_group(&making, &own, &groups.stages[i], err);
+        arena_free(&own);
+        if (!is_made) return NULL;
     }
+    *is_planned = making.is_planned;
     struct arena_mark mark = arena_mark(scratch);
-    bool is_right = script_check(scratch, (const struct script *const *)scripts, stage_count, err);
+    const struct script *const *scripts = (const struct script *const *)making.scripts;
+    bool is_right = script_check(scratch, scripts, stage_count, err);
     arena_reset(scratch, mark);
-    return is_right ? scripts : NULL;
+    return is_right ? making.scripts : NULL;
 }
 
 // The program in the numbers of a run. No copies of the weights in two widths; GEMMs of fp8 are

@@ -15,7 +15,13 @@ struct script_operand script_in_arena(const struct script_writing *writing,
     int64_t bytes = spot->steps->program->buffers[of->buffer].bytes;
     int64_t offset = bytes > 0 ? writing->offsets[tensor] : 0;
     assert(offset >= 0);
-    return (struct script_operand){PLACE_ARENA, of->buffer, offset, bytes, -1, false};
+    return (struct script_operand){
+        .place = PLACE_ARENA,
+        .buffer = of->buffer,
+        .parameter = -1,
+        .offset = offset,
+        .bytes = bytes,
+    };
 }
 
 // A gradient's terms (a parameter that two operators read) are added up where the gradient is.
@@ -125,7 +131,7 @@ struct script_operand script_operand_of(const struct script_writing *writing,
     const struct block_program *block = spot->steps->program;
     const struct buffer *of = &block->buffers[buffer];
     if (!of->external) return script_in_arena(writing, spot, value);
-    struct script_operand operand = {PLACE_IDS, buffer, 0, 0, -1, false};
+    struct script_operand operand = {.place = PLACE_IDS, .buffer = buffer, .parameter = -1};
     int parameter = script_parameter_of(writing, spot, buffer, is_output);
     if (parameter < 0) {
         assert(block->block->tensors[of->tensor].role == TENSOR_IDS);

@@ -40,15 +40,15 @@ static struct stage_slots slots_of(struct arena *arena, const struct program *pr
                     : stage_slots_make(arena, program, stage);
 }
 
-static bool make(struct arena *arena, const struct program *program, const struct stack *stack,
-                 int64_t alignment, bool whole, struct plan_stages *stages, struct err *err)
+void plan_stages_group(struct arena *arena, const struct program *program, bool whole,
+                       struct plan_stages *stages)
 {
     int count = program->shape.stage_count;
-    struct stage_slots *slots = ARENA_NEW(arena, struct stage_slots, count);
-    int **members = ARENA_NEW(arena, int *, count);
+    struct arena scratch = {0};
+    struct stage_slots *slots = ARENA_NEW(&scratch, struct stage_slots, count);
     *stages = (struct plan_stages){.stages = ARENA_NEW(arena, struct plan_stage, count)};
     for (int stage = 0; stage < count; stage++) {
-        slots[stage] = slots_of(arena, program, stage, whole);
+        slots[stage] = slots_of(&scratch, program, stage, whole);
         int group = 0;
         while (group < stages->count &&
                !is_alike(program, stages->stages[group].stage, &slots[stages->stages[group].stage],
@@ -57,29 +57,35 @@ static bool make(struct arena *arena, const struct program *program, const struc
         struct plan_stage *of = &stages->stages[group];
         if (group == stages->count) {
             stages->count++;
-            members[group] = ARENA_NEW(arena, int, count);
-            *of = (struct plan_stage){.stage = stage, .stages = members[group]};
-            of->graph =
-                stage_graph_of(arena, program, stack, stage, slots[stage].micro_batches, err);
-            if (!of->graph) return false;
-            of->problem = memory_problem_make(arena, of->graph->graph, alignment);
+            *of = (struct plan_stage){
+                .stage = stage,
+                .stages = ARENA_NEW(arena, int, count),
+                .micro_batches = slots[stage].micro_batches,
+            };
         }
-        members[group][of->stage_count++] = stage;
+        of->stages[of->stage_count++] = stage;
     }
+    arena_free(&scratch);
+}
+
+bool plan_stage_build(struct arena *arena, const struct program *program, const struct stack *stack,
+                      int64_t alignment, struct plan_stage *stage, struct err *err)
+{
+    stage->graph = stage_graph_of(arena, program, stack, stage->stage, stage->micro_batches, err);
+    if (!stage->graph) return false;
+    stage->problem = memory_problem_make(arena, stage->graph->graph, alignment);
     return true;
 }
 
 bool plan_stages_make(struct arena *arena, const struct program *program, const struct stack *stack,
                       int64_t alignment, struct plan_stages *stages, struct err *err)
 {
-    return make(arena, program, stack, alignment, false, stages, err);
-}
-
-bool plan_stages_make_whole(struct arena *arena, const struct program *program,
-                            const struct stack *stack, int64_t alignment,
-                            struct plan_stages *stages, struct err *err)
-{
-    return make(arena, program, stack, alignment, true, stages, err);
+    plan_stages_group(arena, program, false, stages);
+    for (int i = 0; i < stages->count; i++) {
+        if (!plan_stage_build(arena, program, stack, alignment, &stages->stages[i], err))
+            return false;
+    }
+    return true;
 }
 
 // Offsets of the problem's buffers by tensor; all that share memory have that of the first.

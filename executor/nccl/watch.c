@@ -7,13 +7,21 @@
 #include <string.h>
 #include <time.h>
 
-// How often the watcher looks, and how long taking down may take before it is an abort.
-enum { WATCH_NS = 2000000, CLOSE_PAUSES = 100000, YIELD_COUNT = 50 };
+// How often the watcher looks, and how long taking down may take before it is an abort: others may
+// still be at work on a busy machine, and those that are gone are found out sooner.
+enum { WATCH_NS = 2000000, CLOSE_S = 60, YIELD_COUNT = 50 };
 
 static void sleep_ns(long ns)
 {
     const struct timespec pause = {0, ns};
     nanosleep(&pause, NULL);
+}
+
+static double clock_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 void nccl_pause(void)
@@ -203,7 +211,8 @@ static void destroy_comm(ncclComm_t *comm)
 
 static bool wait_until_idle(struct communicator *communicator)
 {
-    for (int i = 0; i < CLOSE_PAUSES && !atomic_load(&communicator->has_failed); i++) {
+    double end_s = clock_s() + CLOSE_S;
+    while (clock_s() < end_s && !atomic_load(&communicator->has_failed)) {
         pthread_mutex_lock(&communicator->lock);
         nccl_links_pump(communicator);
         bool is_idle = nccl_links_are_idle(communicator);
@@ -219,7 +228,8 @@ void nccl_comms_close(struct communicator *communicator)
     bool is_done = wait_until_idle(communicator);
     nccl_watch_end(communicator);
     if (is_done) is_done = finish_all(communicator, true);
-    for (int i = 0; i < CLOSE_PAUSES && !is_done && !atomic_load(&communicator->has_failed); i++) {
+    double end_s = clock_s() + CLOSE_S;
+    while (!is_done && clock_s() < end_s && !atomic_load(&communicator->has_failed)) {
         nccl_pause();
         is_done = finish_all(communicator, false);
     }

@@ -8,6 +8,14 @@ struct byte_range {
     int64_t lower, upper;
 };
 
+// Arrays of ranges that sets have grown out of, for others to grow into: by the power of two that
+// is their size. Sets are many, and what they left behind would be as much again as what they hold.
+enum { ROOMS_MOST = 31 };
+struct range_pool {
+    struct arena *arena;
+    struct byte_range *left[ROOMS_MOST];  // the first of each names the next
+};
+
 // Ascending and apart: no two touch.
 struct range_set {
     struct byte_range *ranges;
@@ -17,7 +25,7 @@ struct range_set {
 enum { SETS_MOST = 4 * 32 };  // four a level
 
 struct occupancy {
-    struct arena *arena;
+    struct range_pool pool;
     int leaf_count;           // a power of two; node 1 is the root, leaves are leaf_count + section
     struct range_set *any;    // in use somewhere in the node
     struct range_set *whole;  // in use throughout the node; of inner nodes only
@@ -30,7 +38,7 @@ struct occupancy {
 struct occupancy *occupancy_new(struct arena *arena, int section_count)
 {
     struct occupancy *occupancy = ARENA_NEW(arena, struct occupancy, 1);
-    occupancy->arena = arena;
+    occupancy->pool.arena = arena;
     occupancy->leaf_count = 1;
     while (occupancy->leaf_count < section_count)
         occupancy->leaf_count *= 2;
@@ -59,7 +67,38 @@ static int seek(const struct range_set *set, int place, int64_t address)
     return low;
 }
 
-static void set_add(struct arena *arena, struct range_set *set, int64_t lower, int64_t upper)
+static struct byte_range *take_ranges(struct range_pool *pool, int power)
+{
+    struct byte_range *ranges = pool->left[power];
+    if (!ranges) return arena_alloc(pool->arena, (size_t)1 << power, sizeof *ranges);
+    memcpy(&pool->left[power], ranges, sizeof pool->left[power]);
+    return ranges;
+}
+
+static void leave_ranges(struct range_pool *pool, struct byte_range *ranges, int power)
+{
+    static_assert(sizeof(struct byte_range *) <= sizeof(struct byte_range), "a range names one");
+    memcpy(ranges, &pool->left[power], sizeof pool->left[power]);
+    pool->left[power] = ranges;
+}
+
+// Twice the room.
+static void grow(struct range_pool *pool, struct range_set *set)
+{
+    int power = 0;
+    while (1 << power <= set->count)
+        power++;
+    assert(power < ROOMS_MOST);
+    struct byte_range *wider = take_ranges(pool, power);
+    if (set->count) {
+        memcpy(wider, set->ranges, (size_t)set->count * sizeof *wider);
+        leave_ranges(pool, set->ranges, power - 1);
+    }
+    set->ranges = wider;
+    set->room = 1 << power;
+}
+
+static void set_add(struct range_pool *pool, struct range_set *set, int64_t lower, int64_t upper)
 {
     int first = seek(set, 0, lower), end = first;
     while (end < set->count && set->ranges[end].lower <= upper)
@@ -75,12 +114,7 @@ static void set_add(struct arena *arena, struct range_set *set, int64_t lower, i
         set->count -= dropped;
         return;
     }
-    if (set->count == set->room) {
-        set->room = set->room ? 2 * set->room : 2;
-        struct byte_range *wider = ARENA_NEW(arena, struct byte_range, set->room);
-        if (set->count) memcpy(wider, set->ranges, (size_t)set->count * sizeof *wider);
-        set->ranges = wider;
-    }
+    if (set->count == set->room) grow(pool, set);
     struct byte_range *here = &set->ranges[first];
     memmove(here + 1, here, (size_t)(set->count - first) * sizeof *here);
     *here = (struct byte_range){lower, upper};
@@ -97,9 +131,9 @@ void occupancy_add(struct occupancy *occupancy, int first, int end, int64_t lowe
         if (low % 2) nodes[node_count++] = low++;
         if (high % 2) nodes[node_count++] = --high;
         for (int i = 0; i < node_count; i++) {
-            set_add(occupancy->arena, &occupancy->any[nodes[i]], lower, upper);
+            set_add(&occupancy->pool, &occupancy->any[nodes[i]], lower, upper);
             if (nodes[i] >= leaf_count) continue;
-            set_add(occupancy->arena, &occupancy->whole[nodes[i]], lower, upper);
+            set_add(&occupancy->pool, &occupancy->whole[nodes[i]], lower, upper);
         }
     }
     // Nodes above that the lifetime covers in part.
@@ -107,9 +141,9 @@ void occupancy_add(struct occupancy *occupancy, int first, int end, int64_t lowe
     for (int i = 1; leaf_count >> i; i++) {
         int left = low >> i, right = (high - 1) >> i;
         bool part_left = left << i != low, part_right = high >> i << i != high;
-        if (part_left) set_add(occupancy->arena, &occupancy->any[left], lower, upper);
+        if (part_left) set_add(&occupancy->pool, &occupancy->any[left], lower, upper);
         if (part_right && !(part_left && right == left)) {
-            set_add(occupancy->arena, &occupancy->any[right], lower, upper);
+            set_add(&occupancy->pool, &occupancy->any[right], lower, upper);
         }
     }
 }

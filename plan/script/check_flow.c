@@ -333,7 +333,11 @@ static bool check_around(const struct check_flow *flow)
         int value = check_read_value(flow, buffer, version, op->phase != PHASE_FORWARD);
         if (value < 0) return check_fail(flow->checking, flow->stage, "stands before its operator");
         const struct check_value *of = &flow->stage->values[value];
-        struct script_operand operand = {PLACE_ARENA, buffer, of->offset, of->bytes, -1, false};
+        struct script_operand operand = {.place = PLACE_ARENA,
+                                         .buffer = buffer,
+                                         .parameter = -1,
+                                         .offset = of->offset,
+                                         .bytes = of->bytes};
         if (!check_read(flow->checking, flow->stage, &operand, value, NULL)) return false;
         if (is_output && !use_again(flow, &operand)) return false;
     }

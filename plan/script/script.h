@@ -49,11 +49,11 @@ enum script_place {
 
 struct script_operand {
     enum script_place place;
-    int buffer;      // of the block program: tensor (-1: flat), layout, element
-    int64_t offset;  // PLACE_ARENA: of the first byte
-    int64_t bytes;   // PLACE_ARENA
+    int buffer;     // of the block program: tensor (-1: flat), layout, element
     int parameter;  // of the stage; -1. Set in the arena too, for parts of gathered units and rooms
     bool adds;      // an output that is added to what is there (gradients of micro-batches)
+    int64_t offset;  // PLACE_ARENA: of the first byte
+    int64_t bytes;   // PLACE_ARENA
 };
 
 struct script_task {

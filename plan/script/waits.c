@@ -280,12 +280,15 @@ static void learn(struct waiting *waiting, int other)
 static void settle(struct waiting *waiting, struct script_task *task)
 {
     int own = (int)task->stream;
-    task->waits = ARENA_NEW(waiting->arena, int, STREAM_COUNT);
+    int waits[STREAM_COUNT];
     for (int s = 0; s < STREAM_COUNT; s++) {
         if (waiting->wanted[s] > 0 && !is_implied(waiting, s, own))
-            task->waits[task->wait_count++] = waiting->wanted[s] - 1;
+            waits[task->wait_count++] = waiting->wanted[s] - 1;
     }
-    qsort(task->waits, (size_t)task->wait_count, sizeof *task->waits, by_task);
+    task->waits = task->wait_count ? ARENA_NEW(waiting->arena, int, task->wait_count) : NULL;
+    for (int i = 0; i < task->wait_count; i++)
+        task->waits[i] = waits[i];
+    if (task->wait_count) qsort(task->waits, (size_t)task->wait_count, sizeof(int), by_task);
     for (int i = 0; i < task->wait_count; i++)
         learn(waiting, task->waits[i]);
     if (waiting->last[own]) learn(waiting, waiting->last[own] - 1);

@@ -102,12 +102,14 @@ static void a_flag_that_stays_down_changes_nothing(void **state)
     assert_true(with.best[0].cost.step_s == without.best[0].cost.step_s);
 }
 
-// The signal by which a child that does this ended; 0: it did not.
+// The signal by which a child that does this ended; 0: it did not. Whoever starts a job behind the
+// terminal may have it ignore the signal.
 static int signal_of(void (*child)(void))
 {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
+        signal(SIGINT, SIG_DFL);
         child();
         _exit(0);
     }

@@ -117,8 +117,10 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
         program_lower(arena, job->graph, cluster, &workload, &of->parallel, true);
     outcome->program = program;
     struct arena scratch = {0};
+    // Whatever the packer has found by then has to run as well.
     const struct memory_options memory = {.method = of->roam ? MEMORY_ROAM : MEMORY_GREEDY,
-                                          .alignment = ALIGNMENT};
+                                          .alignment = ALIGNMENT,
+                                          .time_limit_s = 0.25};
     bool is_planned;
     job->scripts = plan_scripts_make(arena, &scratch, program, outcome->stack, NULL, &memory,
                                      &is_planned, why);
