@@ -235,6 +235,9 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         outcome->replay_count = result.replay_count;
         outcome->joined_count = result.joined_count;
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
+        assert_in_range(result.task_count, 0, RUN_TASK_MAX);
+        outcome->task_count = result.task_count;
+        memcpy(outcome->tasks, result.tasks, (size_t)result.task_count * sizeof *result.tasks);
         outcome->kind_count = result.kind_count;
         memcpy(outcome->kinds, result.kinds, (size_t)result.kind_count * sizeof *result.kinds);
     }
@@ -276,6 +279,8 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     outcome->nvme_bytes = told->nvme_bytes;
     outcome->replay_count = told->replay_count;
     outcome->joined_count = told->joined_count;
+    outcome->task_count = told->task_count;
+    memcpy(outcome->tasks, told->tasks, sizeof told->tasks);
     outcome->kind_count = told->kind_count;
     memcpy(outcome->kinds, told->kinds, sizeof told->kinds);
     munmap(shared, sizeof *shared);
