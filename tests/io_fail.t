@@ -100,7 +100,8 @@ sub every_file {
                 . ">$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");
             my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
             last if text_of("$tmp/calls") =~ /calls/;
-            my @lines = grep { !/^note: |gnuplot is not installed/ } split /^/, text_of("$tmp/stderr");
+            my @lines = grep { !/^note: |gnuplot is not installed/ }
+                split /^/, text_of("$tmp/stderr");
             chomp(my @left = -d "$tmp/out" ? `find $tmp/out -type f` : ());
             push @wrong, "$call $number: status $status, @lines" if $status ne 4 || @lines != 1;
             push @wrong, map { "$call $number: left $_" }
