@@ -66,7 +66,7 @@ static int joined_at(struct engine *engine, int task)
     unsigned written = 0;
     for (int t = task; t < last && count < JOINED_MAX; t++, count++) {
         bool fits = count == 0 ? segments_is_plain(engine, t) : segments_goes_on(engine, t);
-        bool is_one = fits && engine->script->tasks[t].kind == SCRIPT_INSTR &&
+        bool is_one = fits && engine->script->tasks[t].kind == TASK_INSTR &&
                       engine->script->tasks[t].output_count == 1;
         if (!is_one || !call_make(engine, t, &calls[count])) break;
     }
@@ -83,7 +83,7 @@ void joins_prepare(struct engine *engine)
     if (!engine->backend->joins || options->poison || options->operators_apart) return;
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *of = &engine->script->tasks[t];
-        if (of->kind != SCRIPT_INSTR || instr_of(engine, t)->collective) continue;
+        if (of->kind != TASK_INSTR || instr_of(engine, t)->collective) continue;
         enum op_kind kind = instr_of(engine, t)->kind;
         bool may_begin = kind == OP_CONTRACT || kind == OP_REDUCE;
         if (!may_begin || engine->prepared[t].is_joined) continue;
@@ -103,6 +103,7 @@ bool joins_run(struct engine *engine, int task)
     int count = engine->prepared[task].joined;
     for (int i = 0; i < count; i++) {
         if (!call_make(engine, task + i, &calls[i])) return false;
+        tasks_measure_call(engine, task + i, &calls[i]);
     }
     enum stream stream = engine->script->tasks[task].stream;
     return engine_ok(engine, task,
