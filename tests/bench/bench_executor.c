@@ -209,7 +209,7 @@ static bool plan(struct executor_bench *bench, struct err *err)
     cluster->rank_count = 1;
     if (!program_check(bench->graph, cluster, &workload, &parallel, err)) return false;
     struct program *program = program_lower(bench->arena, bench->graph, cluster, &workload,
-                                            &parallel, stack->merge_contractions);
+                                            &parallel, stack_joins(stack));
     const struct memory_options memory = {.method = MEMORY_ROAM, .alignment = 512};
     bool is_planned;
     struct script **scripts =
