@@ -156,11 +156,23 @@ static const char *run_pair(struct cuda_device *device, enum stream stream,
     return cuda_fault(cudaGetLastError());
 }
 
-// What the library has no such kernel for runs one by one.
+// A norm and the sum in front of it or behind it, in one kernel; false: they do not fit.
+static bool run_norm(struct cuda_device *device, enum stream stream,
+                     const struct kernel_call calls[2])
+{
+    bool is_forward = calls[0].op->kind == OP_ADD && calls[1].op->kind == OP_NORM;
+    struct run run = {device, stream, device->streams[stream], &calls[is_forward]};
+    if (is_forward) return cuda_norm_of_sum(&run, &calls[0]);
+    bool is_backward = calls[0].op->kind == OP_NORM_BACKWARD && calls[1].op->kind == OP_ADD;
+    return is_backward && cuda_norm_into_sum(&run, &calls[1]);
+}
+
+// What there is no such kernel for runs one by one.
 const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
+    if (count == 2 && run_norm(own, stream, calls)) return cuda_fault(cudaGetLastError());
     int weight = count >= 2 ? weight_of(calls) : -1, joined = joined_count(calls, count);
     const char *fault = joined == 0  ? "no epilogue"
                         : weight < 0 ? run_one(own, stream, calls, joined)

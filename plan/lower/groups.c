@@ -290,6 +290,48 @@ static bool join_rows(struct grouping *grouping, int index)
     }
 }
 
+static bool is_vector_of(const struct grouping *grouping, int buffer, int whole)
+{
+    const struct tensor *term = tensor_of(grouping, buffer), *sum = tensor_of(grouping, whole);
+    return term && sum && term->role == TENSOR_PARAMETER && term->rank == 1 && sum->rank > 2 &&
+           term->extents[0].dim == sum->extents[sum->rank - 1].dim;
+}
+
+// SUM_NORM: terms have the sum's dims, or its last one alone.
+static bool join_sum_norm(struct grouping *grouping, int index)
+{
+    const struct instr *norm = at(grouping, index);
+    int sum = norm->kind == OP_NORM ? maker_of(grouping, index, norm->inputs[0]) : -1;
+    const struct layout *like = &grouping->program->buffers[norm->outputs[0]].layout;
+    if (sum < 0 || at(grouping, sum)->kind != OP_ADD || !is_alone(grouping, sum)) return false;
+    const struct instr *maker = at(grouping, sum);
+    bool fits = is_alike(grouping, sum, index) && works_on_rows(grouping, sum, like) &&
+                works_on_rows(grouping, index, like) && maker->input_count <= SUM_NORM_TERMS;
+    for (int k = 0; k < maker->input_count && fits; k++)
+        fits = is_same_shape(grouping, maker->inputs[k], maker->outputs[0]) ||
+               is_vector_of(grouping, maker->inputs[k], maker->outputs[0]);
+    return fits && add_to(grouping, sum, index, JOIN_SUM_NORM);
+}
+
+// NORM_SUM: what the norm's backward makes is read by the sum alone.
+static bool join_norm_sum(struct grouping *grouping, int index)
+{
+    const struct instr *sum = at(grouping, index);
+    const struct layout *like = &grouping->program->buffers[sum->outputs[0]].layout;
+    if (sum->kind != OP_ADD || sum->input_count != 2 || !works_on_rows(grouping, index, like))
+        return false;
+    for (int k = 0; k < 2; k++) {
+        int norm = maker_of(grouping, index, sum->inputs[k]);
+        bool fits = norm >= 0 && at(grouping, norm)->kind == OP_NORM_BACKWARD &&
+                    at(grouping, norm)->outputs[0] == sum->inputs[k] && is_alone(grouping, norm) &&
+                    is_alike(grouping, norm, index) && works_on_rows(grouping, norm, like) &&
+                    is_passed_on(grouping, sum->inputs[k]) &&
+                    is_same_shape(grouping, sum->inputs[1 - k], sum->outputs[0]);
+        if (fits && add_to(grouping, norm, index, JOIN_NORM_SUM)) return true;
+    }
+    return false;
+}
+
 // A single GEMM with rows and columns, whose result is a matrix.
 static bool is_matrix(const struct grouping *grouping, int gemm)
 {
@@ -373,9 +415,10 @@ static bool join_bias_gradient(struct grouping *grouping, int index)
 }
 
 static bool (*const RULES[JOIN_COUNT])(struct grouping *grouping, int index) = {
-    [JOIN_SUM] = join_sum,          [JOIN_ROWS] = join_rows,
-    [JOIN_BIAS] = join_bias,        [JOIN_GELU] = join_gelu,
-    [JOIN_GELU_SLOPE] = join_slope, [JOIN_BIAS_GRADIENT] = join_bias_gradient,
+    [JOIN_SUM] = join_sum,           [JOIN_ROWS] = join_rows,
+    [JOIN_SUM_NORM] = join_sum_norm, [JOIN_NORM_SUM] = join_norm_sum,
+    [JOIN_BIAS] = join_bias,         [JOIN_GELU] = join_gelu,
+    [JOIN_GELU_SLOPE] = join_slope,  [JOIN_BIAS_GRADIENT] = join_bias_gradient,
 };
 
 static void try_rules(struct grouping *grouping, int index)

@@ -7,7 +7,7 @@
 // part of it and neither read what it writes nor write what it reads. All are of one phase, and
 // none works on the rows of experts.
 
-enum { GROUP_MEMBERS_MAX = 8 };
+enum { GROUP_MEMBERS_MAX = 8, SUM_NORM_TERMS = 4 };
 
 // Moves instructions and marks them: `kernel`, `joined`, `join`, `passing` and `kept_bytes` of
 // struct instr. Before lifetimes are known.
