@@ -21,17 +21,17 @@ static bool find_default(struct arena *arena, const struct plan_stack_question *
     return true;
 }
 
-// A schedule that is pinned and that only a fork of the stack has.
-static bool take_fork(struct arena *arena, const struct plan_stack_question *question,
-                      const struct stack **stack, struct err *err)
+// A schedule that is pinned and that only a fork of the stack has: other software, which is taken
+// only when it is named, since without the pin its plans are not among those searched.
+static bool check_fork(struct arena *arena, const struct plan_stack_question *question,
+                       const struct stack *stack, struct err *err)
 {
-    const struct stack *fork = stack_for_schedule(arena, *stack, question->pins->schedule, err);
-    if (fork && fork != *stack) {
-        fprintf(stderr, "note: stack %s has no schedule %s, taking its fork %s\n", (*stack)->name,
-                schedule_name((enum schedule_kind)question->pins->schedule), fork->name);
-    }
-    *stack = fork;
-    return fork != NULL;
+    int schedule = question->pins->schedule;
+    const struct stack *fork = stack_for_schedule(arena, stack, schedule, err);
+    if (!fork || fork == stack) return fork != NULL;
+    err_set(err, ERR_USAGE, "stack %s has no schedule %s, its fork has: --stack %s", stack->name,
+            schedule_name((enum schedule_kind)schedule), fork->name);
+    return false;
 }
 
 bool plan_stack(struct arena *arena, const char *name, const struct plan_stack_question *question,
@@ -44,7 +44,7 @@ bool plan_stack(struct arena *arena, const char *name, const struct plan_stack_q
     } else if (!*stack && !find_default(arena, question, has_experts, stack, err)) {
         return false;
     }
-    if (*stack && !take_fork(arena, question, stack, err)) return false;
+    if (*stack && !check_fork(arena, question, *stack, err)) return false;
     if (*stack) *stack = stack_for_model(arena, *stack, has_experts);
     return *stack != NULL;
 }

@@ -232,7 +232,6 @@ static int run(struct arena *arena, const struct run_arguments *arguments,
 }
 
 static const struct run_arguments DEFAULTS = {
-    .output = "run.json",
     .backend = "auto",
     .data = "synthetic",
     .replay_rank = -1,
@@ -279,10 +278,11 @@ int run_command(int argc, char **argv, struct err *err)
         {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
         {"--data", OPTION_CHOICE, &arguments.data, "tokens by a rule, or bytes of a small text",
          "synthetic|text", 0, 0},
-        {"-o", OPTION_TEXT, &arguments.output, "what was measured", "FILE", 0, 0},
+        {"-o", OPTION_TEXT, &arguments.output, "write what was measured, and all tasks", "FILE", 0,
+         0},
         {"--trace", OPTION_TEXT, &arguments.trace,
          "write predicted above measured for Perfetto or chrome://tracing", "FILE", 0, 0},
-        {"--json", OPTION_FLAG, &arguments.json, "print what -o holds instead of the table", NULL,
+        {"--json", OPTION_FLAG, &arguments.json, "print what -o writes instead of the table", NULL,
          0, 0},
         {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--learning-rate", OPTION_F64, &arguments.learning_rate, "constant", NULL, 0, 1e3},

@@ -24,6 +24,7 @@ struct rank {
     struct communicator *communicator;
     struct heartbeat_page *page;
     int rank;
+    bool is_unmatched;  // some task was predicted or ran alone: the answer is no
 };
 
 static bool is_first(const struct rank *rank)
@@ -60,7 +61,7 @@ static int64_t largest_message(const struct script *script, int64_t widen)
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
         for (int i = 0; i < task->input_count; i++) {
-            bool is_message = task->kind == SCRIPT_SEND || task->kind == SCRIPT_INSTR;
+            bool is_message = task->kind == TASK_SEND || task->kind == TASK_INSTR;
             if (is_message && task->inputs[i].bytes > most) most = task->inputs[i].bytes;
         }
     }
@@ -179,7 +180,7 @@ static void give_up(struct rank *rank, struct err *err)
 // The exit code of the rank.
 static int close_rank(struct rank *rank, struct err *err)
 {
-    int status = err->kind ? exit_status(err) : 0;
+    int status = err->kind ? exit_status(err) : rank->is_unmatched;
     if (err->kind) give_up(rank, err);
     if (rank->transport) rank->transport->close(rank->communicator);
     if (rank->device) rank->backend->close(rank->device);
@@ -220,7 +221,7 @@ static const char *machine_text(struct arena *arena)
                        sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static bool answer(struct arena *arena, const struct rank *rank, const struct run_result *result,
+static bool answer(struct arena *arena, struct rank *rank, const struct run_result *result,
                    struct err *err)
 {
     const struct run_job *job = rank->job;
@@ -231,8 +232,9 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
         plan_scripts_peak_bytes(scripts, job->request.stack, real_bytes, compute_bytes),
         plan_scripts_host_bytes(scripts, job->request.stack, real_bytes, compute_bytes),
         plan_scripts_nvme_bytes(scripts, job->request.stack, real_bytes, compute_bytes)};
-    struct run_compare compare =
-        run_compare_make(arena, &job->request, &job->evaluation, &job->ledger, memory, result);
+    const struct run_widths widths = {real_bytes, compute_bytes};
+    struct run_compare compare = run_compare_make(arena, &job->request, &job->evaluation,
+                                                  &job->ledger, memory, widths, result);
     struct backend_device_facts device = {0};
     const char *fault = rank->backend->probe(&device);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);
@@ -247,20 +249,26 @@ static bool answer(struct arena *arena, const struct rank *rank, const struct ru
         .rank_count = job->rank_count,
     };
     const char *text = run_json_text(arena, &compare, &facts);
-    if (!file_write(arguments->output, text, strlen(text), err)) return false;
+    const char *output = arguments->output;
+    // A rank alone ran nobody else's tasks.
+    rank->is_unmatched = compare.join.unmatched_count > 0 && arguments->replay_rank < 0;
+    if (output && !file_write(output, text, strlen(text), err)) return false;
     if (arguments->trace) {
         struct trace overlay = run_overlay(arena, &compare);
         if (!trace_write(&overlay, arguments->trace, err)) return false;
     }
     if (arguments->json) {
         fputs(text, stdout);
+        if (rank->is_unmatched) fputs(run_join_text(arena, &compare.join), stderr);
         return true;
     }
-    printf("\n%s%s, %s (%s), %d rank%s over %s\nWrote %s%s%s\n", run_table_text(arena, &compare),
+    printf("\n%s%s, %s (%s), %d rank%s over %s\n", run_table_text(arena, &compare),
            rank->backend->name, device.name, device.libraries, job->rank_count,
-           job->rank_count == 1 ? "" : "s", rank->transport->name,
-           plain_copy(arena, arguments->output), arguments->trace ? " and " : "",
-           arguments->trace ? plain_copy(arena, arguments->trace) : "");
+           job->rank_count == 1 ? "" : "s", rank->transport->name);
+    bool is_both = output && arguments->trace;
+    if (output || arguments->trace)
+        printf("Wrote %s%s%s\n", output ? plain_copy(arena, output) : "", is_both ? " and " : "",
+               arguments->trace ? plain_copy(arena, arguments->trace) : "");
     return true;
 }
 

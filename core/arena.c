@@ -86,6 +86,17 @@ void *arena_grown(struct arena *arena, void *items, int count, int *capacity, si
     return grown;
 }
 
+char *arena_text_room(struct arena *arena, char *text, size_t length, size_t count,
+                      size_t *capacity)
+{
+    enum { LEAST = 256 };
+    if (*capacity > length && *capacity - length > count) return text;
+    *capacity = 2 * (length + count) + LEAST;
+    char *grown = ARENA_NEW(arena, char, *capacity);
+    if (length) memcpy(grown, text, length);
+    return grown;
+}
+
 char *arena_copy(struct arena *arena, const char *text)
 {
     size_t bytes = strlen(text) + 1;

@@ -36,6 +36,10 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size);
     ((items) = arena_grown((arena), (items), (count), &(capacity), sizeof *(items)))
 void *arena_grown(struct arena *arena, void *items, int count, int *capacity, size_t size);
 
+// The same for a text of `length` bytes that is to take `count` more and a NUL.
+char *arena_text_room(struct arena *arena, char *text, size_t length, size_t count,
+                      size_t *capacity);
+
 // A copy of `text`, and a formatted text, in the arena.
 char *arena_copy(struct arena *arena, const char *text);
 char *arena_print(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -56,26 +56,21 @@ static int compare_names(const void *a, const void *b)
 
 const char **file_list_data(struct arena *arena, const char *folder, int *count)
 {
-    int capacity = 64;
-    const char **names = ARENA_NEW(arena, const char *, capacity);
+    int capacity = 0;
+    const char **names = NULL;
     *count = 0;
     DIR *stream = opendir(find_folder(arena, folder));
     if (!stream) return names;
     for (struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
         if (entry->d_name[0] == '.' || !has_suffix(entry->d_name)) continue;
-        if (*count == capacity - 1) {
-            const char **grown = ARENA_NEW(arena, const char *, 2 * capacity);
-            memcpy(grown, names, (size_t)*count * sizeof *names);
-            names = grown;
-            capacity *= 2;
-        }
+        ARENA_GROW(arena, names, *count, capacity);
         char *name = arena_copy(arena, entry->d_name);
         name[strlen(name) - strlen(SUFFIX)] = '\0';
         names[(*count)++] = name;
     }
     closedir(stream);
     // The order of a folder is the file system's; the answer must be the same everywhere.
-    qsort(names, (size_t)*count, sizeof *names, compare_names);
+    if (*count > 0) qsort(names, (size_t)*count, sizeof *names, compare_names);
     return names;
 }
 

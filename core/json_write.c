@@ -11,13 +11,8 @@
 // The writer grows its text inside the arena; the abandoned halves sum to less than the text.
 static void put_bytes(struct json_writer *writer, const char *bytes, size_t count)
 {
-    if (writer->capacity - writer->length <= count) {
-        size_t capacity = 2 * (writer->length + count) + 256;
-        char *grown = ARENA_NEW(writer->arena, char, capacity);
-        if (writer->length) memcpy(grown, writer->text, writer->length);
-        writer->text = grown;
-        writer->capacity = capacity;
-    }
+    writer->text = arena_text_room(writer->arena, writer->text, writer->length, count,
+                                   &writer->capacity);
     memcpy(writer->text + writer->length, bytes, count);
     writer->length += count;
     writer->text[writer->length] = '\0';

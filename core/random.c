@@ -1,14 +1,12 @@
 #include "core/random.h"
+#include "core/hash.h"
 #include "core/real.h"
 
 #include <math.h>
 
 uint64_t random_bits(uint64_t *state)
 {
-    uint64_t bits = *state += 0x9e3779b97f4a7c15u;
-    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-    return bits ^ bits >> 31;
+    return hash_mix(*state += HASH_STEP);
 }
 
 double random_uniform(uint64_t *state)

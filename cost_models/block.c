@@ -40,6 +40,7 @@ struct ring {
     unsigned axes;
     enum part part;
     double attention_s;
+    int instr;  // 1 + number of the first that is streamed
 };
 
 // Seconds of one phase by kind.
@@ -136,12 +137,14 @@ static bool is_gathered_low_precision(const struct price_context *context,
     return is_low_precision;
 }
 
-static void add_streamed(const struct mesh *mesh, const struct instr *instr, struct tally *tally)
+static void add_streamed(const struct mesh *mesh, const struct block_program *program,
+                         const struct instr *instr, struct tally *tally)
 {
     struct ring *ring = &tally->rings[instr->recompute];
     assert(ring->step_count == 0 || ring->axes == instr->axes);
     // The payloads of a step are sent together.
     if (ring->step_count == 0) tally->kernel_count += instr->stream_steps;
+    if (ring->step_count == 0) ring->instr = 1 + (int)(instr - program->instrs);
     if (instr->stream_steps > ring->step_count) ring->step_count = instr->stream_steps;
     ring->step_bytes += (double)instr->bytes / mesh_size(mesh, instr->axes);
     ring->axes = instr->axes;
@@ -156,7 +159,8 @@ static struct exchange exchange_of(const struct price_context *context,
                                 .overlap = axis_overlap(instr->parent),
                                 .collective = instr->collective,
                                 .axes = instr->axes,
-                                .bytes = (double)instr->bytes};
+                                .bytes = (double)instr->bytes,
+                                .instr = 1 + (int)(instr - program->instrs)};
     if (!instr->parameter) {
         exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
@@ -282,7 +286,8 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
                                 .part = ring->part,
                                 .collective = COLLECTIVE_SEND_RECV,
                                 .axes = ring->axes,
-                                .bytes = ring->step_bytes};
+                                .bytes = ring->step_bytes,
+                                .instr = ring->instr};
     struct collective_cost send =
         cost_of(memo, exchange.collective, &exchange.routing, exchange.axes, exchange.bytes);
     double piece_s = left_ratio * ring->attention_s / (ring->step_count + 1);
@@ -378,7 +383,7 @@ static void add_program(const struct price_context *context, const struct mesh *
         if (instr->collective == COLLECTIVE_NONE) {
             add_compute(context, program, instr, tally);
         } else if (instr->streamed) {
-            add_streamed(mesh, instr, tally);
+            add_streamed(mesh, program, instr, tally);
         } else if (instr->collective != COLLECTIVE_SLICE) {
             struct exchange exchange = exchange_of(context, program, instr);
             if (memo) {

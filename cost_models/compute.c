@@ -5,6 +5,7 @@
 #include "cost_models/gemm.h"
 #include "cost_models/parameters.h"
 #include "models/op.h"
+#include "plan/script/graph.h"
 
 #include <assert.h>
 #include <math.h>
@@ -193,7 +194,8 @@ static struct compute_cost price_streaming(const struct compute_context *context
 {
     double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
     const struct op *op = &program->block->ops[instr->op];
-    if (bytes <= 0 || contraction_has_summed(program, instr) ||
+    bool never_runs = step_is_term_sum(program, instr) && stack_is_executed(context->stack);
+    if (bytes <= 0 || never_runs || contraction_has_summed(program, instr) ||
         compute_is_in_group(context, program->block, op)) {
         return (struct compute_cost){0};
     }

@@ -16,6 +16,14 @@ void ledger_turn_to(struct ledger *ledger, int block, int chunk)
     ledger->block = block;
     ledger->chunk = chunk;
     ledger->first = ledger->count;
+    ledger->use = ledger->group = 0;
+}
+
+void ledger_turn_to_part(struct ledger *ledger, int use, int group)
+{
+    if (!ledger) return;
+    ledger->use = 1 + use;
+    ledger->group = 1 + group;
 }
 
 void ledger_add(struct ledger *ledger, const struct ledger_line *line)
@@ -26,6 +34,8 @@ void ledger_add(struct ledger *ledger, const struct ledger_line *line)
     *own = *line;
     own->block = ledger->block;
     own->chunk = ledger->chunk;
+    own->of_use = ledger->use;
+    own->of_group = ledger->group;
 }
 
 // Bytes of the buffers that contractions which run as one read and write, each counted once.
@@ -97,6 +107,7 @@ void ledger_add_operator(struct ledger *ledger, const struct block_program *prog
         .s = cost->s,
         .exposed_s = cost->s,
         .instr = instr,
+        .of_instr = 1 + (int)(instr - program->instrs),
         .joined = 1,
         .flop = instr->flop,
         .bytes = (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes),
@@ -138,6 +149,7 @@ void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
         .bytes = exchange->bytes,
         .collective = exchange->collective,
         .exchange = exchange->kind,
+        .of_instr = exchange->instr,
         .part = exchange->part,
         .axes = exchange->axes,
         .rank_count = group->rank_count,

@@ -38,6 +38,7 @@ struct exchange {
     struct routing routing;  // of a dispatch that sends a token once to a place
     unsigned axes;
     double bytes;
+    int instr;  // 1 + number in the block
 };
 
 struct ledger_line {
@@ -55,10 +56,13 @@ struct ledger_line {
     // operators
     const struct instr *instr;  // the first of those that run as one; NULL: no operator
     int joined;                 // instructions that run as one
-    struct gemm gemm;           // of contractions, as it runs; else 0
-    double flop;                // useful ones
-    double bytes;               // of operators read and written, what a fused kernel keeps left
-                                // out; of a collective the payload of one message
+    // Of the step graph (plan/script/graph.h), 1 + number, 0: none: the instruction of the block,
+    // the use of a block in the chunk, the group or small of the chunk's step_end.
+    int of_instr, of_use, of_group;
+    struct gemm gemm;  // of contractions, as it runs; else 0
+    double flop;       // useful ones
+    double bytes;      // of operators read and written, what a fused kernel keeps left
+                       // out; of a collective the payload of one message
     enum bound bound;
     bool measured;  // the device's table of kernels has it; then what it is bound by is not known
     // collectives
@@ -75,6 +79,7 @@ struct ledger {
     struct ledger_line *lines;
     int count, capacity;
     int block, chunk;  // that is being priced
+    int use, group;    // of the chunk; 1 + number, 0: none
     int first;         // line of the block that is being priced
 };
 
@@ -84,6 +89,8 @@ struct ledger ledger_new(struct arena *arena);
 
 // From here on lines are of this block, of this class of chunks, or (-1, -1) of the whole step.
 void ledger_turn_to(struct ledger *ledger, int block, int chunk);
+// And of this use of a block in it, or of this group of its step_end; -1: of none.
+void ledger_turn_to_part(struct ledger *ledger, int use, int group);
 // `line` with block and chunk filled in. One that takes no time is left out.
 void ledger_add(struct ledger *ledger, const struct ledger_line *line);
 // Seconds of an operator, from what the instruction says.

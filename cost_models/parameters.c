@@ -34,6 +34,7 @@ struct parameter_sums parameter_sums(const struct program *program,
         for (int i = 0; i < block->parameter_count; i++) {
             const struct parameter *parameter = &block->parameters[i];
             if (!is_new(&ties, parameter->tie)) continue;
+            if (step_is_elsewhere(program, chunk, parameter)) continue;
             // What repeats is tied to itself.
             int count = parameter->tie ? 1 : use->count;
             sums.elements[parameter->kind] += (double)parameter->elements * count;

@@ -146,6 +146,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
     for (int i = 0; i < end.group_count; i++) {
         const struct step_group *group = &end.groups[i];
+        ledger_turn_to_part(context->ledger, -1, i);
         price.gradient_reduce_s +=
             reduce_s(context, program, group, group->elements * reduce_bytes);
         if (!stack->owned_tensors) price.parameter_gather_s += gather_s(context, program, group);
@@ -153,11 +154,13 @@ static struct chunk_price once_a_step(const struct price_context *context,
     if (stack->owned_tensors) price.parameter_gather_s = owned_gather_s(context, program, &sums);
     for (int i = 0; i < end.small_kind_count; i++) {
         const struct step_small *of = &end.smalls[i];
+        ledger_turn_to_part(context->ledger, -1, i);
         // Of gradients kept in shards each rank adds up its own part.
         double bytes = of->elements * reduce_bytes / mesh_size(mesh, of->gradient_axes);
         struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, of->axes, bytes, of->count};
         price.small_reduce_s += messages_s(context, mesh, &small);
     }
+    ledger_turn_to_part(context->ledger, -1, -1);
     price.counts =
         (struct step_counts){end.reduce_count, end.small_count, end.update_count, end.gather_count};
     price.bucket_count = end.reduce_count > 0 ? end.reduce_count : end.gather_count;
@@ -222,8 +225,10 @@ static struct chunk_price price_chunk(const struct price_context *context,
                 price.phase_s[phase][part] += chunk->uses[u].count * block->phase_s[phase][part];
             }
         }
+        ledger_turn_to_part(context->ledger, u, -1);
         copy_add(context, program, &chunk->uses[u], block, &price);
     }
+    ledger_turn_to_part(context->ledger, -1, -1);
     struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);
     for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {

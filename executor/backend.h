@@ -62,7 +62,7 @@ struct box_copy {
 // writes the update direction instead of applying it, then the caller sums norms over the ranks
 // that share the parameter and calls again with `apply` and the ratio. The direction of LAMB is
 // Adam's step plus decay, that of LARS the clipped gradient plus decay; the ratio of LARS goes into
-// its momentum, and its trust coefficient is part of the ratio.
+// its momentum, and its trust coefficient is part of the ratio. `direction` may be `gradients`.
 enum update_part { UPDATE_ALL, UPDATE_DIRECTION, UPDATE_APPLY };
 struct update_call {
     enum optimizer optimizer;

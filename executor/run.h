@@ -52,6 +52,12 @@ struct run_kind {  // one kind of task
     double bytes;       // payload a step, of communication
 };
 
+struct run_task {  // one task of the step graph, a step, all ranks together
+    double count;  // how often it ran
+    double bytes;  // that its operands hold, or that it moves
+    double s;      // mean over the steps after the first
+};
+
 struct run_result {
     int step_count;
     double *step_s;         // of the slowest rank
@@ -68,6 +74,8 @@ struct run_result {
     int64_t joined_count;  // operators a step that ran as one with the one before them
     struct run_kind *kinds;
     int kind_count;
+    struct run_task *tasks;  // by their numbers (plan/script/graph.h)
+    int task_count;
     struct trace trace;  // of the fastest step after the first, all ranks
 };
 

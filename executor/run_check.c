@@ -28,9 +28,11 @@ bool run_check_program(const struct program *program, struct err *err)
 
 bool run_check_nvme(const struct program *program, const char *folder, struct err *err)
 {
-    if (program->parallel.offload.optimizer != TIER_NVME || folder) return true;
-    return err_set(err, ERR_USAGE,
-                   "--nvme DIR is missing: the plan keeps optimizer states on NVMe");
+    const struct offload *offload = &program->parallel.offload;
+    bool moves_states = offload->optimizer == TIER_NVME;
+    if (folder || (!moves_states && offload->activations != TIER_NVME)) return true;
+    return err_set(err, ERR_USAGE, "--nvme DIR is missing: the plan keeps %s on NVMe",
+                   moves_states ? "optimizer states" : "activations");
 }
 
 bool run_check_data(const struct graph *graph, enum run_data data, struct err *err)
@@ -80,7 +82,7 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
     };
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
-        if (task->kind != SCRIPT_INSTR) continue;
+        if (task->kind != TASK_INSTR) continue;
         const struct instr *instr = &engine_block(&engine, task)->instrs[task->instr];
         if (instr->collective != COLLECTIVE_NONE) continue;
         struct kernel_call call;

@@ -44,7 +44,7 @@ static int block_index(const struct script_writing *writing, const struct block_
 }
 
 // With room for so many operands.
-static struct script_task *put(struct script_writing *writing, enum script_kind kind,
+static struct script_task *put(struct script_writing *writing, enum task_kind kind,
                                const struct script_spot *spot, int input_count, int output_count)
 {
     struct script *script = writing->script;
@@ -61,7 +61,7 @@ static struct script_task *put(struct script_writing *writing, enum script_kind 
         .instr = -1,
         .inputs = ARENA_NEW(writing->arena, struct script_operand, input_count),
         .outputs = ARENA_NEW(writing->arena, struct script_operand, output_count),
-        .stream = STREAM_COMPUTE,
+        .stream = task_kind_stream(kind),
         .peer_stage = -1,
         .peer_chunk = -1,
         .unit = -1,
@@ -116,7 +116,7 @@ static struct script_task *put_step(struct script_writing *writing, const struct
                                     int step, int input_count, int output_count)
 {
     const struct instr *instr = &spot->steps->program->instrs[step];
-    struct script_task *task = put(writing, SCRIPT_INSTR, spot, input_count, output_count);
+    struct script_task *task = put(writing, TASK_INSTR, spot, input_count, output_count);
     task->instr = step;
     task->stream = stream_of(instr);
     task->slot_kind = slot_kind(instr);
@@ -156,9 +156,7 @@ static void put_instr(struct script_writing *writing, int operator, int index)
     const struct block_step *step = &spot.steps->steps[index];
     const struct block_program *block = spot.steps->program;
     const struct instr *instr = &block->instrs[index];
-    bool is_term_sum = instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
-                       block->buffers[instr->outputs[0]].external;
-    if (is_term_sum) return;
+    if (step_is_term_sum(block, instr)) return;
     if (step->nth >= 0) return put_flat(writing, &spot, index);
     struct script_task *task =
         put_step(writing, &spot, index, instr->input_count, instr->output_count);
@@ -188,7 +186,7 @@ static int step_of(const struct script_spot *spot, int operator)
     return step;
 }
 
-static void put_own(struct script_writing *writing, int operator, enum script_kind kind)
+static void put_own(struct script_writing *writing, int operator, enum task_kind kind)
 {
     struct script_spot spot = spot_of(writing, operator);
     int index = step_of(&spot, operator);
@@ -198,12 +196,12 @@ static void put_own(struct script_writing *writing, int operator, enum script_ki
         add_input(task, script_in_arena(writing, &spot, step->reads[i]));
     for (int i = 0; i < step->write_count; i++)
         add_output(task, script_in_arena(writing, &spot, step->writes[i]));
-    if (kind == SCRIPT_COPY_OUT) task->stream = STREAM_D2H;
-    if (kind == SCRIPT_COPY_IN) task->stream = STREAM_H2D;
-    if (kind != SCRIPT_ROOM) return;
+    if (kind != TASK_ROOM) return;
     int first;
     int count = script_covered_units(writing, &spot, step->nth, false, &first);
     cover(task, first, count);
+    int place = step_graph_place(writing->script->graph, writing->script->stage, spot.chunk);
+    task->in_graph = step_graph_scatter(writing->script->graph, place, spot.position, step->nth);
 }
 
 // Stage and chunk that work behind this one (1) or in front of it (-1).
@@ -219,10 +217,9 @@ static void find_peer(const struct script_writing *writing, int chunk, int direc
     assert(own < count && own + direction >= 0 && own + direction < count);
     task->peer_stage = row->stage_of(shape, own + direction);
     task->peer_chunk = row->chunk_of(shape, own + direction);
-    task->stream = STREAM_PP;
     // Each direction to each chunk has a channel of its own: in a V two stages are neighbours
     // twice.
-    int receiver = task->kind == SCRIPT_SEND ? task->peer_chunk : chunk;
+    int receiver = task->kind == TASK_SEND ? task->peer_chunk : chunk;
     task->channel = 2 * receiver + (task->slot_kind != TASK_FORWARD);
 }
 
@@ -244,7 +241,7 @@ static const int *boundary_values(const struct script_writing *writing, int slot
 }
 
 // What a slot gets: a message, or the seed of the loss's gradient.
-static void put_arrival(struct script_writing *writing, enum script_kind kind, int slot)
+static void put_arrival(struct script_writing *writing, enum task_kind kind, int slot)
 {
     struct script_spot spot = boundary_of(writing, slot, true);
     const int *values = boundary_values(writing, slot, &spot, true);
@@ -253,7 +250,7 @@ static void put_arrival(struct script_writing *writing, enum script_kind kind, i
         if (values[i] >= 0) add_output(task, script_in_arena(writing, &spot, values[i]));
     }
     bool is_forward = task->slot_kind == TASK_FORWARD;
-    if (kind == SCRIPT_RECEIVE) find_peer(writing, spot.chunk, is_forward ? -1 : 1, task);
+    if (kind == TASK_RECEIVE) find_peer(writing, spot.chunk, is_forward ? -1 : 1, task);
 }
 
 static void put_departure(struct script_writing *writing, int slot)
@@ -262,7 +259,7 @@ static void put_departure(struct script_writing *writing, int slot)
     const int *values = boundary_values(writing, slot, &spot, false);
     bool is_forward = writing->slots.slots[slot].kind == TASK_FORWARD;
     bool is_loss = is_forward && !writing->graph->chunks[spot.chunk].behind.exists;
-    struct script_task *task = put(writing, is_loss ? SCRIPT_LOSS : SCRIPT_SEND, &spot, 2, 0);
+    struct script_task *task = put(writing, is_loss ? TASK_LOSS : TASK_SEND, &spot, 2, 0);
     for (int i = 0; i < 2; i++) {
         if (values[i] >= 0) add_input(task, script_in_arena(writing, &spot, values[i]));
     }
@@ -277,7 +274,7 @@ static bool belongs_to(const struct script_writing *writing, int operator, int s
     if (of->kind == TASK_WEIGHT || of->chunk != graph->chunk[operator] ||
         of->micro_batch != graph->micro_batch[operator])
         return false;
-    bool arrives = graph->kind[operator] != STAGE_SEND;
+    bool arrives = graph->kind[operator] != TASK_SEND;
     struct script_spot spot = boundary_of(writing, slot, arrives);
     const int *values = boundary_values(writing, slot, &spot, arrives);
     const struct memory_operator *of_graph = &graph->graph->operators[operator];
@@ -299,8 +296,8 @@ static struct moved_messages find_moved(const struct script_writing *writing)
     struct moved_messages moved = {ARENA_NEW(writing->arena, bool, count),
                                    ARENA_NEW(writing->arena, bool, count)};
     for (int o = 0; o < graph->graph->operator_count; o++) {
-        bool is_send = graph->kind[o] == STAGE_SEND;
-        if (!is_send && graph->kind[o] != STAGE_RECEIVE) continue;
+        bool is_send = graph->kind[o] == TASK_SEND;
+        if (!is_send && graph->kind[o] != TASK_RECEIVE) continue;
         if (belongs_to(writing, o, graph->slot[o])) continue;
         int slot = graph->slot[o] + (is_send ? -1 : 1);
         assert(slot >= 0 && slot < count && belongs_to(writing, o, slot));
@@ -313,27 +310,26 @@ static void put_operator(struct script_writing *writing, int operator)
 {
     int slot = writing->graph->slot[operator];
     switch (writing->graph->kind[operator]) {
-    case STAGE_INSTR:
+    case TASK_INSTR:
         return put_instrs(writing, operator);
-    case STAGE_ROOM:
-        return put_own(writing, operator, SCRIPT_ROOM);
-    case STAGE_COPY_OUT:
-        return put_own(writing, operator, SCRIPT_COPY_OUT);
-    case STAGE_COPY_IN:
-        return put_own(writing, operator, SCRIPT_COPY_IN);
-    case STAGE_SEED:
-        return put_arrival(writing, SCRIPT_SEED, slot);
-    case STAGE_RECEIVE:
-        if (belongs_to(writing, operator, slot)) put_arrival(writing, SCRIPT_RECEIVE, slot);
+    case TASK_ROOM:
+        return put_own(writing, operator, TASK_ROOM);
+    case TASK_COPY_OUT:
+        return put_own(writing, operator, TASK_COPY_OUT);
+    case TASK_COPY_IN:
+        return put_own(writing, operator, TASK_COPY_IN);
+    case TASK_SEED:
+        return put_arrival(writing, TASK_SEED, slot);
+    case TASK_RECEIVE:
+        if (belongs_to(writing, operator, slot)) put_arrival(writing, TASK_RECEIVE, slot);
         return;
-    case STAGE_SEND:
+    case TASK_SEND:
         if (belongs_to(writing, operator, slot)) put_departure(writing, slot);
         return;
-    case STAGE_HOLD:
+    case TASK_SLOT_END:
+        return;
+    default:
         assert(false && "a graph without every micro-batch");
-        return;
-    case STAGE_END:
-        return;
     }
 }
 
@@ -345,9 +341,9 @@ static void put_round(struct script_writing *writing, const int *order)
         bool begins = graph->slot[order[i]] != slot;
         assert(!begins || graph->slot[order[i]] == slot + 1);
         slot = graph->slot[order[i]];
-        if (begins && moved.receives[slot]) put_arrival(writing, SCRIPT_RECEIVE, slot);
+        if (begins && moved.receives[slot]) put_arrival(writing, TASK_RECEIVE, slot);
         put_operator(writing, order[i]);
-        bool ends = graph->kind[order[i]] == STAGE_END;
+        bool ends = graph->kind[order[i]] == TASK_SLOT_END;
         if (ends && moved.sends[slot]) put_departure(writing, slot);
     }
 }
@@ -375,7 +371,7 @@ static int count_tasks(const struct script_writing *writing)
     for (int o = 0; o < graph->graph->operator_count; o++) {
         int first = graph->instr[o];
         count++;
-        if (graph->kind[o] != STAGE_INSTR) continue;
+        if (graph->kind[o] != TASK_INSTR) continue;
         count += instr_last(spot_of(writing, o).steps->program->instrs, first) - first;
     }
     return count;
@@ -393,6 +389,7 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
     struct script *script = ARENA_NEW(arena, struct script, 1);
     *script = (struct script){
         .program = program,
+        .graph = step_graph_make(arena, program, rules),
         .stage = stage,
         .rules = *rules,
         .arena_bytes = arena_bytes,
@@ -415,6 +412,7 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
         put_round(&writing, order);
     script_add_step(arena, script);
     script_add_waits(arena, script);
+    script_number(script);
     arena_free(&scratch);
     return script;
 }

@@ -251,7 +251,7 @@ static void scatter(struct reading *reading, int step, const struct instr *instr
     }
 }
 
-static int add_step(struct reading *reading, enum block_step_kind kind, int instr)
+static int add_step(struct reading *reading, enum task_kind kind, int instr)
 {
     struct block_steps *steps = reading->steps;
     int step = steps->step_count++;
@@ -272,7 +272,7 @@ static void make_rooms(struct reading *reading)
     for (int i = block->phase_first[PHASE_WEIGHT], n = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
         if (!instr->collective || !is_flat(reading, instr)) continue;
-        int step = add_step(reading, STEP_ROOM, -1);
+        int step = add_step(reading, TASK_ROOM, -1);
         int room = new_value(reading, instr->inputs[0]);
         add_write(reading, step, room);
         reading->steps->steps[step].nth = n;
@@ -318,8 +318,8 @@ static void move_saved(struct reading *reading, unsigned moved)
     for (int b = 0; b < block->buffer_count; b++) {
         if (!block->buffers[b].saved || !(moved >> class_of[b] & 1)) continue;
         if (steps->copy_out < 0) {
-            steps->copy_out = add_step(reading, STEP_COPY_OUT, -1);
-            steps->copy_in = add_step(reading, STEP_COPY_IN, -1);
+            steps->copy_out = add_step(reading, TASK_COPY_OUT, -1);
+            steps->copy_in = add_step(reading, TASK_COPY_IN, -1);
             add_after(reading, steps->copy_in, steps->copy_out);
         }
         add_read(reading, steps->copy_out, reading->value_of[b]);
@@ -336,7 +336,7 @@ static void read_all(struct reading *reading, unsigned moved)
     for (int i = 0; i < block->parameter_count; i++)
         reading->room[i] = reading->waiting[i] = -1;
     for (int i = 0; i < block->instr_count; i++)
-        add_step(reading, STEP_INSTR, i);
+        add_step(reading, TASK_INSTR, i);
     place_boundaries(reading);
     make_rooms(reading);
     for (int i = 0; i < block->instr_count; i++) {
@@ -358,7 +358,7 @@ static void put_rooms(const struct block_steps *steps, bool *is_made, int step, 
 {
     const struct block_step *of = &steps->steps[step];
     for (int s = steps->program->instr_count; s < steps->step_count; s++) {
-        if (steps->steps[s].kind != STEP_ROOM) continue;
+        if (steps->steps[s].kind != TASK_ROOM) continue;
         int room = steps->steps[s].writes[0];
         for (int i = 0; i < of->read_count && !is_made[s]; i++) {
             if (of->reads[i] != room) continue;

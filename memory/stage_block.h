@@ -19,10 +19,8 @@ struct block_value {
     bool is_boundary;  // comes from a neighbour: block input or output gradient
 };
 
-enum block_step_kind { STEP_INSTR, STEP_ROOM, STEP_COPY_OUT, STEP_COPY_IN };
-
 struct block_step {
-    enum block_step_kind kind;
+    enum task_kind kind;          // TASK_INSTR, TASK_ROOM or a copy
     int instr;                    // -1: of another kind
     int *reads, *writes, *after;  // values, values, steps
     int read_count, write_count, after_count;

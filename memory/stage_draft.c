@@ -55,7 +55,7 @@ static void fill_operators(const struct draft *draft, struct memory_graph *graph
                            struct stage_graph *stage)
 {
     int count = draft->operator_count;
-    enum stage_operator *kinds = ARENA_NEW(draft->arena, enum stage_operator, count);
+    enum task_kind *kinds = ARENA_NEW(draft->arena, enum task_kind, count);
     int *maps[5];
     for (int i = 0; i < 5; i++)
         maps[i] = ARENA_NEW(draft->arena, int, count);

@@ -14,7 +14,7 @@ void index_list_add(struct arena *arena, struct index_list *list, int item);
 struct draft_operator {
     const char *name;
     struct index_list inputs, outputs, after;
-    enum stage_operator kind;
+    enum task_kind kind;
     int instr, chunk, position, micro_batch, slot;
 };
 struct draft_tensor {

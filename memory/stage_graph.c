@@ -77,7 +77,7 @@ static int add_operator(struct building *building, const struct draft_operator *
 }
 
 // An operator that is no instruction.
-static int add_own(struct building *building, enum stage_operator kind, const char *what,
+static int add_own(struct building *building, enum task_kind kind, const char *what,
                    const struct stage_slot *slot, int position)
 {
     static const char KINDS[] = "FBW";
@@ -183,9 +183,9 @@ static void pass_gates(struct building *building, int operator)
 static const char *step_name(struct arena *arena, const struct block_steps *steps,
                              const struct block_step *step, int position)
 {
-    static const char *const KINDS[] = {NULL, "room for gradients", "copy out", "copy in"};
+    if (step->kind != TASK_INSTR)
+        return arena_print(arena, "%d %s", position, task_kind_name(step->kind));
     const struct block_program *program = steps->program;
-    if (KINDS[step->kind]) return arena_print(arena, "%d %s", position, KINDS[step->kind]);
     const struct instr *instr = &program->instrs[step->instr];
     if (!instr->collective)
         return arena_print(arena, "%d %s", position, program->block->ops[instr->op].name);
@@ -196,17 +196,15 @@ static const char *step_name(struct arena *arena, const struct block_steps *step
 
 static int emit(struct building *building, const struct stage_slot *slot, int position, int index)
 {
-    static const enum stage_operator KINDS[] = {STAGE_INSTR, STAGE_ROOM, STAGE_COPY_OUT,
-                                                STAGE_COPY_IN};
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     const struct block_step *step = &steps->steps[index];
     struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     // Instructions that run as one call are one operator.
-    int first = step->kind == STEP_INSTR ? instr_first(steps->program->instrs, index) : index;
+    int first = step->kind == TASK_INSTR ? instr_first(steps->program->instrs, index) : index;
     int operator= work->operators[first];
     if (operator<0) {
         const char *name = step_name(building->draft.arena, steps, step, position);
-        operator= add_own(building, KINDS[step->kind], name, slot, position);
+        operator= add_own(building, step->kind, name, slot, position);
         building->draft.operators[operator].instr = step->instr;
     }
     work->operators[index] = operator;
@@ -248,7 +246,7 @@ static void emit_early(struct building *building, const struct stage_slot *slot,
     for (int i = 0; i < order.count; i++) {
         const struct block_step *step = &steps->steps[order.steps[i]];
         bool gathers = step->gathers && (building->gathers_ahead || !is_ahead);
-        bool is_early = gathers || step->kind == STEP_COPY_IN;
+        bool is_early = gathers || step->kind == TASK_COPY_IN;
         if (!is_early || work->operators[order.steps[i]] >= 0) continue;
         int operator= emit(building, slot, position, order.steps[i]);
         pass_gates(building, operator);
@@ -320,8 +318,8 @@ static void receive(struct building *building, int index)
     int position = is_forward ? 0 : chunk->count - 1;
     const struct block_steps *steps = chunk->blocks[position];
     const int *values = is_forward ? steps->inputs : steps->output_gradients;
-    int operator= from.exists ? add_own(building, STAGE_RECEIVE, "receive", slot, position)
-                              : add_own(building, STAGE_SEED, "seed", slot, position);
+    int operator= from.exists ? add_own(building, TASK_RECEIVE, "receive", slot, position)
+                              : add_own(building, TASK_SEED, "seed", slot, position);
     pass_gates(building, operator);
     for (int i = 0; i < 2; i++) {
         if (values[i] < 0) continue;
@@ -354,7 +352,7 @@ static void send(struct building *building, const struct message *message, const
                  int end_count)
 {
     if (message->count == 0) return;
-    int operator= add_own(building, STAGE_SEND, "send", message->slot, -1);
+    int operator= add_own(building, TASK_SEND, "send", message->slot, -1);
     for (int i = 0; i < message->count; i++)
         reads(building, operator, message->tensors[i]);
     for (int i = 0; i < end_count; i++)
@@ -386,7 +384,7 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     if (is_now) send(building, &own, ends, end_count);
     if (!is_now) building->sending = own;
     ends = unfollowed(building, &end_count);
-    int end = add_own(building, STAGE_END, "end", slot, -1);
+    int end = add_own(building, TASK_SLOT_END, "end", slot, -1);
     // A slot without work (B of an embedding alone) stands where it does all the same.
     if (end_count == 0) pass_gates(building, end);
     for (int i = 0; i < end_count; i++)
@@ -459,7 +457,7 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
     if (holds) {
         const struct draft_operator held = {
             .name = "held places",
-            .kind = STAGE_HOLD,
+            .kind = TASK_HOLD,
             .instr = -1,
             .chunk = -1,
             .position = -1,

@@ -3,18 +3,6 @@
 #include "memory/schedule.h"
 #include "plan/program.h"
 
-enum stage_operator {
-    STAGE_INSTR,
-    STAGE_HOLD,      // the places that are held
-    STAGE_RECEIVE,   // a message
-    STAGE_SEND,      // a message, or the loss to whoever asks
-    STAGE_SEED,      // the gradient of the loss
-    STAGE_ROOM,      // for a block's gradients, which are scattered
-    STAGE_COPY_OUT,  // what is offloaded
-    STAGE_COPY_IN,
-    STAGE_END,  // of a slot
-};
-
 // What one rank of a stage holds and does in a step, as a graph for the scheduler: the slots of the
 // stage's schedule, in each the blocks of the chunk, in each the instructions. Slots stay in the
 // order that the pipeline's schedule gives; within a slot instructions may change places as far as
@@ -39,7 +27,7 @@ struct stage_graph {
     int micro_batches;
     // Where an operator comes from: operator o is instruction `instr[o]` of position `position[o]`
     // of chunk `chunk[o]` for micro-batch `micro_batch[o]`; instr -1: of another kind.
-    const enum stage_operator *kind;
+    const enum task_kind *kind;  // a message sent may be the losses, to whoever asks
     const int *instr, *position, *chunk, *micro_batch;
     const int *slot;    // by operator, of the stage's schedule; -1: before the first
     const int *buffer;  // of tensor t: in its block program; -1: persistent or a held place

@@ -27,8 +27,8 @@ static struct reach reach_of(struct arena *arena, const struct program *program,
 {
     int chunk_count = program->shape.chunk_count;
     struct reach reach = {0, ARENA_NEW(arena, int, SPAN_COUNT *chunk_count)};
-    int *done[TASK_KIND_COUNT];
-    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+    int *done[SLOT_KIND_COUNT];
+    for (int kind = 0; kind < SLOT_KIND_COUNT; kind++)
         done[kind] = ARENA_NEW(arena, int, chunk_count);
     int64_t bytes = 0;
     for (int i = 0; i < slots->count; i++) {
@@ -97,7 +97,7 @@ static void fill_order(const struct schedule_row *row, const struct schedule_sha
     if (shape->stage_count > 1) return row->order(shape, stage, order);
     struct schedule_shape one = *shape;
     one.micro_batch_count = 1;
-    int each = TASK_KIND_COUNT * shape->chunk_count;
+    int each = SLOT_KIND_COUNT * shape->chunk_count;
     for (int k = 0; k < shape->micro_batch_count; k++) {
         row->order(&one, stage, &order[k * each]);
         for (int i = 0; i < each; i++)
@@ -111,7 +111,7 @@ struct stage_slots stage_slots_of(struct arena *arena, const struct program *pro
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     struct schedule_shape shape = program->shape;
     shape.micro_batch_count = micro_batches;
-    int count = TASK_KIND_COUNT * shape.chunk_count * micro_batches;
+    int count = SLOT_KIND_COUNT * shape.chunk_count * micro_batches;
     struct slot *order = ARENA_NEW(arena, struct slot, count);
     fill_order(row, &shape, stage, order);
     struct stage_slots slots = {.slots = ARENA_NEW(arena, struct stage_slot, count),

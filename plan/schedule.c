@@ -90,7 +90,7 @@ void schedule_fill(const struct schedule_shape *shape, int warm_up, struct slot 
         if (warm_up + k < total) *at++ = forward_at(shape, warm_up + k);
         at = put_backward(shape, k, at);
     }
-    assert(at - slots == (ptrdiff_t)TASK_KIND_COUNT * total);
+    assert(at - slots == (ptrdiff_t)SLOT_KIND_COUNT * total);
 }
 
 double schedule_hop(const struct pipeline_times *times)
@@ -129,13 +129,13 @@ const struct stage_runs *stage_runs_make(struct arena *arena, const struct sched
 
 int task_number(const struct schedule_shape *shape, const struct task_id *id)
 {
-    assert(id->kind >= 0 && id->kind < TASK_NUMBER_KINDS && id->chunk < shape->chunk_count);
-    return (id->item * shape->chunk_count + id->chunk) * TASK_NUMBER_KINDS + id->kind;
+    assert(id->kind >= 0 && id->kind < TASK_KIND_COUNT && id->chunk < shape->chunk_count);
+    return (id->item * shape->chunk_count + id->chunk) * TASK_KIND_COUNT + id->kind;
 }
 
 struct task_id task_id_of(const struct schedule_shape *shape, int number)
 {
-    int rest = number / TASK_NUMBER_KINDS;
-    return (struct task_id){number % TASK_NUMBER_KINDS, rest % shape->chunk_count,
+    int rest = number / TASK_KIND_COUNT;
+    return (struct task_id){number % TASK_KIND_COUNT, rest % shape->chunk_count,
                             rest / shape->chunk_count};
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "plan/parallel.h"
+#include "plan/task.h"
 
 #include <stdint.h>
 
@@ -12,10 +13,8 @@
 // unless the schedule places chunks otherwise (V shapes). Forward of chunk s needs s-1, backward
 // s+1.
 
-enum task_kind { TASK_FORWARD, TASK_BACKWARD, TASK_WEIGHT, TASK_KIND_COUNT };
-
 struct slot {
-    uint8_t kind;   // enum task_kind
+    uint8_t kind;   // the slots of enum task_kind
     uint8_t chunk;  // on this stage
     int32_t micro_batch;
 };
@@ -96,11 +95,9 @@ const struct schedule_row *schedule_row(enum schedule_kind kind);
 // Whether it runs stages of two model chunks.
 bool schedule_takes_chunks(enum schedule_kind kind);
 
-// Tasks are numbered alike in every trace of a plan, simulated or measured. `kind` is an enum
-// task_kind or one of the kinds that only a run has (below TASK_NUMBER_KINDS); `item` is the
-// micro-batch of a slot or a message, the bucket of a reduction or gather, else 0. The rank says
-// which stage's task it is.
-enum { TASK_NUMBER_KINDS = 16 };
+// Tasks are numbered alike in every trace of a plan, simulated or measured. `item` is the
+// micro-batch of a slot; of a message twice that, and one more where it goes backward; the bucket
+// of a reduction or gather, else 0. The rank says which stage's task it is.
 struct task_id {
     int kind, chunk, item;
 };

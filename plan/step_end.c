@@ -23,8 +23,12 @@ bool step_streams(const struct workload *workload)
 
 bool step_has_rooms(const struct program *program)
 {
+    const struct parallel *parallel = &program->parallel;
+    // Where W is apart, norms have gradients of all blocks before any other has the rest of its.
+    bool is_fused =
+        parallel->degree[AXIS_PP] == 1 || schedule_row(parallel->schedule)->backward_fused;
     return step_streams(&program->workload) && program->shape.micro_batch_count == 1 &&
-           pass_is_on(&program->parallel, PASS_COMBINE);
+           pass_is_on(parallel, PASS_COMBINE) && is_fused;
 }
 
 bool step_cuts_blocks(const struct program *program, const struct storage *storage)
@@ -58,6 +62,19 @@ struct storage step_storage(const struct program *program, const struct paramete
     storage.gradient_axes &= kept;
     storage.optimizer_axes &= kept;
     return storage;
+}
+
+bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
+                       const struct parameter *parameter)
+{
+    const struct tied_reduce *tied = &program->tied;
+    if (!parameter->tie || chunk->first || tied->first_stage != tied->last_stage) return false;
+    const struct block *block = &program->graph->blocks[program->graph->sequence[0]];
+    for (int t = 0; t < block->tensor_count; t++) {
+        const char *other = block->tensors[t].tie;
+        if (other && strcmp(other, parameter->tie) == 0) return true;
+    }
+    return false;
 }
 
 static bool is_tie(const char *a, const char *b)
@@ -273,8 +290,10 @@ struct step_end step_end_of(const struct program *program, const struct program_
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_use *use = &chunk->uses[u];
         const struct block_program *block = program->blocks[use->block_program];
-        for (int p = 0; p < block->parameter_count; p++)
-            add_parameter(&summing, &block->parameters[p], u, use->count);
+        for (int p = 0; p < block->parameter_count; p++) {
+            if (!step_is_elsewhere(program, chunk, &block->parameters[p]))
+                add_parameter(&summing, &block->parameters[p], u, use->count);
+        }
     }
     for (int i = 0; i < end.group_count; i++)
         end.groups[i].bucket_count = bucket_count_of(program, &end.groups[i], rules);

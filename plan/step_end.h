@@ -27,7 +27,8 @@
 // LARS'. Where there is neither, each bucket is updated as soon as it is reduced and no task reads
 // its old weights any more, beside the rest of backward. Buckets are whole blocks then, and small
 // gradients go bucket by bucket; with a single micro-batch the gradients of a group pass through
-// two rooms as large as its largest bucket, one being filled while the other is reduced.
+// two rooms as large as its largest bucket, one being filled while the other is reduced. Where a
+// schedule parts W from B gradients of all blocks are under way at a time, and have no rooms.
 
 struct step_rules {
     double bucket_elements;           // of gradients that fill a bucket
@@ -82,7 +83,11 @@ struct step_end step_end_of(const struct program *program, const struct program_
 unsigned step_data_axes(const struct program *program, enum parameter_kind kind);
 unsigned step_own_axes(const struct program *program, const struct parameter *parameter);
 struct storage step_storage(const struct program *program, const struct parameter *parameter);
-// The group of a parameter of a chunk.
+// Whether a parameter of a chunk is that of the embedding, which another chunk of the same stage
+// holds (schedules that place chunks in a V): it is kept, reduced and updated there, once.
+bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
+                       const struct parameter *parameter);
+// The group of a parameter of a chunk that is not elsewhere.
 int step_group_of(const struct program *program, const struct step_end *end,
                   const struct parameter *parameter);
 // Whether buckets of a group are cut between blocks alone.

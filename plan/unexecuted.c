@@ -10,18 +10,9 @@ static bool moves_layer_norms(const struct workload *workload, const struct offl
     return takes_norms(workload->optimizer) && offload->optimizer != TIER_DEVICE;
 }
 
-static bool moves_activations_to_nvme(const struct workload *workload,
-                                      const struct offload *offload)
-{
-    (void)workload;
-    return offload->activations == TIER_NVME;
-}
-
 static const struct unexecuted ROWS[] = {
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms},
-    {"--offload activations@nvme", "activations are kept in the memory of the host",
-     moves_activations_to_nvme},
 };
 
 const struct unexecuted *unexecuted_rows(int *count)

@@ -164,7 +164,8 @@ double bound_kept_bytes(const struct search_request *request, const struct space
     for (int zero = 0; zero < 4; zero++) {
         kept[zero] = tails->zero_most >= zero ? shards : whole;
     }
-    double bytes = kept[2] * stack_gradient_bytes(stack, precision);
+    double gradients = tails->streams ? 0 : tails->accumulates ? whole : kept[2];
+    double bytes = gradients * stack_gradient_bytes(stack, precision);
     if (!tails->moves_states)
         bytes += kept[1] * stack_state_bytes(stack, request->workload.optimizer, precision);
     if (stack_keeps_low_precision_weights(stack, precision, tails->zero_most >= 3)) {

@@ -361,7 +361,9 @@ static double chunk_phase_s(const struct step_price *price, int stage, int chunk
 // Where W may be put off. A stage has its own work, and before that waits for the first forward
 // through the stages in front of it, if it has one chunk. The stage whose F and B take longest
 // takes them of all micro-batches, of which the first comes up through those in front and the last
-// goes down again; and a micro-batch passes all stages up and down.
+// goes down again; and a micro-batch passes all stages up and down. Where steps run into each other
+// a stage is still busy with the step before while it waits for its first forward; the first stage,
+// which does not wait, sees the rest of them all the same.
 static double parted_s(const struct step_price *price)
 {
     double before_s[PHASE_COUNT] = {0}, chain_s = 0, least_s = 0;
@@ -378,7 +380,8 @@ static double parted_s(const struct step_price *price)
         int last = chunks == 1 ? run.count - 1 : 0;
         double up_s = before_s[PHASE_FORWARD] + last * (own_s[PHASE_FORWARD] + hop_s);
         double down_s = before_s[PHASE_BACKWARD] + last * (own_s[PHASE_BACKWARD] + hop_s);
-        least_s = fmax(least_s, m * (pair_s + own_s[PHASE_WEIGHT]) + up_s);
+        double idle_s = price->post_validated ? 0 : up_s;
+        least_s = fmax(least_s, m * (pair_s + own_s[PHASE_WEIGHT]) + idle_s);
         least_s = fmax(least_s, m * pair_s + up_s + down_s);
         for (int phase = 0; phase < PHASE_COUNT && chunks == 1; phase++)
             before_s[phase] += run.count * (own_s[phase] + hop_s);

@@ -117,7 +117,8 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
          scanned->piped_s},
         {CUT_ZERO_GROUP, is_open(space, CHOICE_ZERO_GROUP) && shards(space) && has_groups(space),
          scanned->steady_s},
-        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && has_data(space), scanned->steady_s},
+        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && has_data(space),
+         fmin(scanned->steady_s, scanned->pressed_s)},
         {CUT_ATTENTION, is_open(space, CHOICE_ATTENTION) && many, scanned->other_attention_s},
         {CUT_OVERLAP, is_open(space, CHOICE_OVERLAP) && stack->overlap != 0 && !alone,
          scanned->silent_s},
@@ -130,10 +131,37 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     return sizeof all / sizeof *all;
 }
 
-// What never needs less memory than a plan of the space.
+// What never needs less memory than a plan of the space. Buckets have rooms of their own.
 static bool is_no_smaller(enum cut cut)
 {
-    return cut == CUT_ZERO_GROUP || cut == CUT_BUCKET;
+    return cut == CUT_ZERO_GROUP;
+}
+
+static bool is_searched_way(const struct space *space, const struct parallel *parallel)
+{
+    int value = recompute_value(parallel->recompute, parallel->recompute_classes);
+    for (int i = 0; i < space->recomputes.count; i++)
+        if (space->recomputes.values[i] == value) return true;
+    return false;
+}
+
+// Whose bound is of every plan, in whatever split and way to recompute.
+static bool bounds_all(enum cut cut)
+{
+    return cut == CUT_ATTENTION || cut == CUT_OVERLAP || cut == CUT_PASSES;
+}
+
+// The best plan may itself be one that the space does not hold, found beside one that it does.
+// What differs from it in another cut is then left out twice, and bounded by either.
+static double beside_s(const struct space *space, const struct scan_result *scanned,
+                       const struct parallel *best)
+{
+    double least_s = INFINITY;
+    bool split = best->stage_layers_count > 0 && space->request->pins.stage_layers_count == 0;
+    if (split || best->in_flight > 0) least_s = fmin(least_s, scanned->piped_s);
+    if (!is_searched_way(space, best)) least_s = fmin(least_s, scanned->pressed_s);
+    if (best->zero_group > 0) least_s = fmin(least_s, scanned->steady_s);
+    return least_s;
 }
 
 int cuts_open(const struct space *space, const struct space_graphs *graphs,
@@ -142,17 +170,19 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
 {
     struct question questions[CUT_COUNT];
     int count = 0, asked = ask(space, graphs, scanned, questions);
-    bool by_memory = space->request->objective == OBJECTIVE_MEMORY;
+    bool by_memory = !best || space->request->objective == OBJECTIVE_MEMORY;
     for (int cut = 0; cut < CUT_STAGES; cut++) {
         if (space->cuts >> cut & 1) list[count++] = (struct open_cut){(enum cut)cut, 0};
     }
+    double least_s = best ? beside_s(space, scanned, &best->parallel) : INFINITY;
     for (int i = 0; i < asked; i++) {
         struct question *question = &questions[i];
         if (!question->left_out) continue;
+        if (!bounds_all(question->cut)) question->bound_s = fmin(question->bound_s, least_s);
         if (by_memory && is_no_smaller(question->cut)) continue;
-        bool slower =
-            isinf(question->bound_s) || step_ns(question->bound_s) >= step_ns(best->closed_form_s);
-        if (!by_memory && slower) continue;
+        bool slower = !by_memory && (isinf(question->bound_s) ||
+                                     step_ns(question->bound_s) >= step_ns(best->closed_form_s));
+        if (slower) continue;
         double bound_s = by_memory ? 0 : question->bound_s;
         list[count++] = (struct open_cut){question->cut, bound_s};
     }

@@ -176,26 +176,28 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
     return false;
 }
 
-// Whether the stack can run what is asked; else why not, without its name.
-static bool can_run(struct arena *arena, const struct stack *stack,
-                    const struct default_stack_question *question, const char **why)
+// Whether the stack can train the model in this precision; else why not. What is pinned has no say,
+// so that a pin narrows what is searched and never changes the software.
+static bool can_train(struct arena *arena, const struct stack *stack,
+                      const struct default_stack_question *question, const char **why)
 {
     struct err narrow = {0};
-    const struct pins *pins = question->pins;
-    const struct int_range *experts = &pins->degree[AXIS_EP];
-    bool may_split = !experts->set || experts->high > 1;
     if (!stack_check_precision(stack, question->precision, &narrow)) {
         *why = arena_print(arena, "runs no GEMMs in %s", precision_name(question->precision));
         return false;
     }
-    if (question->has_experts && may_split && !(stack->axes >> AXIS_EP & 1)) {
-        *why = "cannot split over ep";
-        return false;
-    }
-    if (pins->search_offload && !stack->offload)
+    *why = "cannot split over ep";
+    return !question->has_experts || stack->axes >> AXIS_EP & 1;
+}
+
+// Whether the stack has what is pinned; else why not, without its name.
+static bool has_pinned(struct arena *arena, const struct stack *stack,
+                       const struct default_stack_question *question, const char **why)
+{
+    if (question->pins->search_offload && !stack->offload)
         return *why = "moves nothing off the device", false;
     stack = stack_for_model(arena, stack, question->has_experts);
-    if (can_run_pins(arena, stack, pins, why)) return true;
+    if (can_run_pins(arena, stack, question->pins, why)) return true;
     const char *name = *why ? arena_print(arena, "stack %s ", stack->name) : "";
     size_t length = strlen(name);
     if (!*why) *why = "has no schedule for these pins";
@@ -216,6 +218,25 @@ static const char *runs_text(struct arena *arena, const struct default_stack_que
                        near->name);
 }
 
+// What has the pins that the taken stack lacks: its fork, or the first of those that can train the
+// model. NULL: none has.
+static const struct stack *first_that_can(struct arena *arena,
+                                          const struct default_stack_question *question,
+                                          const struct stack *taken, const struct entry *entries,
+                                          int count)
+{
+    const char *why;
+    struct err none = {0};
+    const struct stack *fork = stack_for_schedule(arena, taken, question->pins->schedule, &none);
+    if (fork && fork != taken && has_pinned(arena, fork, question, &why)) return fork;
+    for (int i = 0; i < count; i++) {
+        const struct stack *stack = entries[i].stack;
+        if (can_train(arena, stack, question, &why) && has_pinned(arena, stack, question, &why))
+            return stack;
+    }
+    return NULL;
+}
+
 bool default_stack_find(struct arena *arena, const struct default_stack_question *question,
                         struct default_stack *found, struct err *err)
 {
@@ -231,7 +252,7 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     if (err->kind) return false;
     const char *passed = "", *why = NULL;
     int taken = 0;
-    while (taken < count && !can_run(arena, entries[taken].stack, question, &why)) {
+    while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
         passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,
                              entries[taken].run_count, why);
         taken++;
@@ -242,5 +263,10 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
         .stack = entry->stack,
         .why = arena_print(arena, "%s%s", runs_text(arena, question, entry, near), passed),
     };
-    return true;
+    if (has_pinned(arena, entry->stack, question, &why)) return true;
+    const struct stack *other = first_that_can(arena, question, entry->stack, entries, count);
+    if (!other) return true;
+    err_set(err, ERR_USAGE, "stack %s, taken because --stack is not given (%s), %s; --stack %s can",
+            entry->stack->name, runs_text(arena, question, entry, near), why, other->name);
+    return false;
 }

@@ -2,18 +2,19 @@
 #include "cost_models/band.h"
 #include "planner/search.h"
 
-// The software that a plan is for where nobody names it: of the shipped stacks that can run what is
-// asked, the one with most measured runs on the devices of the clusters, because its predictions
-// are known best. Where none of these devices was ever measured, the runs of the nearest device
-// count: of one kind, and fewest times apart in 16-bit peak and memory bandwidth. Ties go to more
-// runs in all, then to the name.
+// The software that a plan is for where nobody names it: of the shipped stacks that can train the
+// model in the precision asked for, the one with most measured runs on the devices of the clusters,
+// because its predictions are known best. Where none of these devices was ever measured, the runs
+// of the nearest device count: of one kind, and fewest times apart in 16-bit peak and memory
+// bandwidth. Ties go to more runs in all, then to the name. Pins have no say: they narrow what is
+// searched, so that no pin finds a plan that the answer without it should have been.
 
 struct default_stack_question {
     const struct cluster *const *clusters;  // one stack for all of them
     int cluster_count;
     enum precision precision;
-    bool has_experts;         // a stack has to split over them, unless the pins keep them together
-    const struct pins *pins;  // what is pinned has to be among its abilities
+    bool has_experts;         // a stack has to split over them
+    const struct pins *pins;  // what is pinned has to be among the abilities of the stack
     const struct bands *bands;
 };
 
@@ -24,9 +25,9 @@ struct default_stack {
                       // why it is passed over
 };
 
-// False and a set `err` where a data file is wrong or no stack is for devices of this kind. Where
-// no stack can run what is asked, the one with most runs is taken, and the search says what it
-// lacks. Lives in `arena`.
+// False and a set `err` where a data file is wrong, no stack is for devices of this kind, or the
+// stack lacks what is pinned and another has it, which the error names. Where no stack can run what
+// is asked, the one with most runs is taken, and the search says what it lacks. Lives in `arena`.
 MUST_CHECK bool default_stack_find(struct arena *arena,
                                    const struct default_stack_question *question,
                                    struct default_stack *found, struct err *err);

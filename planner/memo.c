@@ -65,6 +65,7 @@ struct graph_entry {
     enum attention attention;
     int tp;
     const struct graph *graph;
+    uint64_t experts, attention_cores;  // 1 << kind of a block that has some
     const struct graph_gradients *gradients;
 };
 
@@ -115,6 +116,34 @@ struct memo_counts memo_counts(const struct memo *memo)
     return (struct memo_counts){memo->graph_count, memo->lowered.count, memo->priced.count};
 }
 
+static bool has_experts(const struct block *block)
+{
+    for (int t = 0; t < block->tensor_count; t++) {
+        const struct tensor *tensor = &block->tensors[t];
+        if (tensor_find_dim(tensor, DIM_EXPERT) >= 0 || tensor_find_dim(tensor, DIM_GATE) >= 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_attention(const struct block *block)
+{
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind == OP_ATTENTION || op->class == OP_CLASS_ATTENTION) return true;
+    }
+    return false;
+}
+
+static uint64_t blocks_with(const struct graph *graph, bool (*has)(const struct block *))
+{
+    uint64_t mask = 0;
+    assert(graph->block_count <= 64);
+    for (int b = 0; b < graph->block_count; b++)
+        if (has(&graph->blocks[b])) mask |= 1ull << b;
+    return mask;
+}
+
 static const struct graph_entry *graph_entry(struct memo *memo, enum attention attention, int tp)
 {
     for (int i = 0; i < memo->graph_count; i++) {
@@ -130,7 +159,11 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];
     const struct graph *graph =
         evaluation_graph(memo->arena, memo->request->model, memo->request->stack, &parallel);
-    *entry = (struct graph_entry){.attention = attention, .tp = tp, .graph = graph};
+    *entry = (struct graph_entry){.attention = attention,
+                                  .tp = tp,
+                                  .graph = graph,
+                                  .experts = blocks_with(graph, has_experts),
+                                  .attention_cores = blocks_with(graph, has_attention)};
     return entry;
 }
 
@@ -159,16 +192,19 @@ struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel
     return mesh;
 }
 
-static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
+static struct graph_entry *entry_of(struct memo *memo, const struct graph *graph)
 {
-    for (int i = 0; i < memo->graph_count; i++) {
-        struct graph_entry *entry = &memo->graphs[i];
-        if (entry->graph != key->graph) continue;
-        if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
-        return &entry->gradients->blocks[key->kind];
-    }
+    for (int i = 0; i < memo->graph_count; i++)
+        if (memo->graphs[i].graph == graph) return &memo->graphs[i];
     assert(0 && "the graph is the memo's own");
     return NULL;
+}
+
+static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
+{
+    struct graph_entry *entry = entry_of(memo, key->graph);
+    if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
+    return &entry->gradients->blocks[key->kind];
 }
 
 static struct op_layouts *layouts_of(struct memo *memo, const struct differentiated *facts,
@@ -343,8 +379,9 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
     return sharded;
 }
 
-static struct lower_key lower_key(const struct graph *graph, int kind, const struct mesh *mesh,
-                                  const struct parallel *parallel, enum recompute recompute)
+static struct lower_key lower_key(struct memo *memo, const struct graph *graph, int kind,
+                                  const struct mesh *mesh, const struct parallel *parallel,
+                                  enum recompute recompute)
 {
     struct lower_key key;
     memset(&key, 0, sizeof key);
@@ -353,13 +390,18 @@ static struct lower_key lower_key(const struct graph *graph, int kind, const str
     key.recompute = recompute_value(
         recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);
     key.sp = parallel->sp;
-    key.cp_kind = (int)parallel->cp_kind;
+    const struct graph_entry *entry = entry_of(memo, graph);
+    bool splits_experts = entry->experts >> kind & 1;
+    // Kinds of context parallelism differ in attention alone.
+    // Kinds of context parallelism differ in attention alone.
+    if (entry->attention_cores >> kind & 1) key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
     bool is_inside = graph->blocks[kind].input_count > 0;
     key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
-        bool is_data = axis->parent == AXIS_DP && axis->expert == AXIS_DP;
+        // Without experts in the block the part of dp that splits them is as good as the rest.
+        bool is_data = axis->parent == AXIS_DP && (axis->expert == AXIS_DP || !splits_experts);
         if (axis->parent == AXIS_PP) continue;  // no layout uses it, and it comes last
         struct axis_key own = axis_key(axis);
         own.stride = 0;
@@ -391,7 +433,7 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
                                     const struct mesh *mesh, const struct parallel *parallel,
                                     enum recompute recompute)
 {
-    struct lower_key wanted = lower_key(graph, kind, mesh, parallel, recompute);
+    struct lower_key wanted = lower_key(memo, graph, kind, mesh, parallel, recompute);
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);

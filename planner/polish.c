@@ -11,7 +11,7 @@ struct polish {
     const struct scan_request *request;
     struct composer *composer;
     const struct graph *graph;  // of the plan at hand
-    int priced;
+    int priced, most;           // tries of the plan at hand
     struct candidate best;
 };
 
@@ -28,16 +28,20 @@ static bool is_allowed(const struct polish *polish, const struct parallel *paral
 }
 
 // Takes the plan where it is legal, has room and is better than the best so far.
-static bool try(struct polish *polish, const struct parallel *parallel)
+static bool try(struct polish *polish, const struct parallel *wanted)
 {
     const struct search_request *search = polish->request->search;
-    if (polish->priced >= POLISH_MOST || !is_allowed(polish, parallel)) return false;
+    struct parallel changed = *wanted, *parallel = &changed;
+    changed.accumulates = stack_accumulates(search->stack, wanted, search->workload.global_batch);
+    if (polish->priced >= polish->most || !is_allowed(polish, parallel)) return false;
     struct candidate plan = {.parallel = *parallel};
     polish->priced++;
     composer_group(polish->composer, parallel);
+    bool by_time = search->objective != OBJECTIVE_MEMORY;
+    if (by_time && composer_bound(polish->composer, parallel) >= polish->best.closed_form_s)
+        return false;
     plan.cost = composer_cost(polish->composer, parallel);
     plan.closed_form_s = plan.cost.step_s;
-    bool by_time = search->objective != OBJECTIVE_MEMORY;
     if (by_time && plan.closed_form_s >= polish->best.closed_form_s) return false;
     plan.memory = composer_memory(polish->composer, parallel, &plan.worst_stage);
     if (plan.memory.reserved_bytes > cluster_device_bytes(search->cluster)) return false;
@@ -69,7 +73,7 @@ static bool move_layers(struct polish *polish)
     bool better = false;
     for (int i = 0; i < stages * stages; i++) {
         int from = i / stages, to = i % stages;
-        if (from == to || now[from] == 0 || polish->priced >= POLISH_MOST) continue;
+        if (from == to || now[from] == 0 || polish->priced >= polish->most) continue;
         int *layers = ARENA_NEW(polish->arena, int, stages);
         memcpy(layers, now, (size_t)stages * sizeof *layers);
         layers[from]--, layers[to]++;
@@ -150,6 +154,105 @@ static bool recap(struct polish *polish)
     return better;
 }
 
+static bool same_degrees(const struct space_mesh *mesh, const struct parallel *parallel)
+{
+    bool no_group = parallel->zero == 0 || mesh->zero_group == parallel->zero_group;
+    return memcmp(mesh->degree, parallel->degree, sizeof mesh->degree) == 0 &&
+           mesh->cp_kind == parallel->cp_kind && no_group;
+}
+
+// Its mesh laid over the ranks in the other orders of the space: the best order of one split of the
+// layers need not be that of another.
+static bool reorder(struct polish *polish)
+{
+    const struct space *space = polish->request->space;
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    for (int i = 0; i < space->mesh_count; i++) {
+        const struct space_mesh *mesh = &space->meshes[i];
+        if (!same_degrees(mesh, &parallel)) continue;
+        if (memcmp(parallel.order, mesh->order, sizeof parallel.order) == 0) continue;
+        parallel.order_count = mesh->order_count;
+        memcpy(parallel.order, mesh->order, sizeof parallel.order);
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+// Everything else that may be moved off the device, where that is searched.
+static bool move_off(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    struct parallel parallel = polish->best.parallel;
+    struct space_move moves[SPACE_MOVE_MAX];
+    bool better = false;
+    if (!search->pins.search_offload || pins_get(&search->pins, CHOICE_OFFLOAD).set) return false;
+    composer_group(polish->composer, &parallel);
+    int most = composer_division(polish->composer, &parallel)->layers_most;
+    int count = space_moves(search, most, moves);
+    for (int i = 0; i < count; i++) {
+        for (int layers = moves[i].layers_low; layers <= moves[i].layers_high; layers++) {
+            parallel.offload = space_moved(&moves[i], layers);
+            better |= try(polish, &parallel);
+        }
+    }
+    return better;
+}
+
+// Whether the plan divides its layers, or recomputes classes, as no plan of the space does.
+static bool is_outside(const struct polish *polish, const struct parallel *parallel)
+{
+    const struct space *space = polish->request->space;
+    if (parallel->stage_layers_count > 0) return true;
+    int value = recompute_value(parallel->recompute, parallel->recompute_classes);
+    for (int i = 0; i < space->recomputes.count; i++)
+        if (space->recomputes.values[i] == value) return false;
+    return true;
+}
+
+// The first cap that the space has for the schedule (planner/space_tails.c); its own stays.
+static int first_cap(const struct polish *polish, const struct parallel *parallel)
+{
+    const struct parallel *own = &polish->best.parallel;
+    int stages = parallel->degree[AXIS_PP];
+    if (parallel->schedule == own->schedule) return own->in_flight;
+    if (parallel->schedule == SCHEDULE_ZB_AUTO) return stages;
+    bool searched = polish->request->search->stack->searched_zero_bubble;
+    return searched && parallel->schedule == SCHEDULE_ZB_H2 ? 2 * stages : 0;
+}
+
+// Of a plan that the space does not hold no other schedule, number of chunks or ZeRO was asked.
+static bool reschedule(struct polish *polish)
+{
+    const struct space *space = polish->request->space;
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    if (parallel.degree[AXIS_PP] == 1 || !is_outside(polish, &parallel)) return false;
+    int most = space->layer_count / parallel.degree[AXIS_PP] + 1;
+    for (int i = 0; i < space->schedules.count; i++) {
+        parallel.schedule = (enum schedule_kind)space->schedules.values[i];
+        parallel.in_flight = first_cap(polish, &parallel);
+        bool chunked = schedule_takes_chunks(parallel.schedule);
+        for (parallel.vpp = 1; parallel.vpp <= (chunked ? most : 1); parallel.vpp++)
+            better |= try(polish, &parallel);
+    }
+    return better;
+}
+
+static bool reshard(struct polish *polish)
+{
+    const struct space *space = polish->request->space;
+    struct parallel parallel = polish->best.parallel;
+    bool better = false;
+    if (!is_outside(polish, &parallel)) return false;
+    for (int i = 0; i < space->zeros.count; i++) {
+        parallel.zero = space->zeros.values[i];
+        if (parallel.zero == 0) parallel.zero_group = 0;
+        better |= try(polish, &parallel);
+    }
+    return better;
+}
+
 // Two plans may be improved to the same one.
 static bool holds(const struct ranking *ranking, const struct candidate *plan)
 {
@@ -161,21 +264,22 @@ static bool holds(const struct ranking *ranking, const struct candidate *plan)
 void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
             struct ranking *ranking)
 {
-    static bool (*const MOVES[])(struct polish *) = {move_layers, recompute_classes, relayer,
-                                                     regroup, recap};
+    // What changes least stands first, and is tried again after each gain.
+    static bool (*const MOVES[])(struct polish *) = {reorder,  relayer,     regroup,
+                                                     recap,    move_layers, recompute_classes,
+                                                     move_off, reshard,     reschedule};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);
     polish.composer = composer_new(arena, scratch, request->memo);
     for (int i = 0; i < ranking->count; i++) {
         polish.best = ranking->items[i];
+        polish.priced = 0;
+        polish.most = i == 0 ? POLISH_MOST : POLISH_MOST_OTHERS;
         const struct parallel *parallel = &polish.best.parallel;
         polish.graph = memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]);
-        for (bool any = true; any;) {
-            any = false;
-            for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES; move++)
-                any |= MOVES[move](&polish);
-        }
+        for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
+            move = MOVES[move](&polish) ? 0 : move + 1;
         if (!holds(&better, &polish.best)) ranking_offer(&better, &polish.best);
     }
     *ranking = better;

@@ -151,11 +151,13 @@ struct refine_result refine(struct arena *arena, struct arena *scratch,
     struct composer *composer = composer_new(arena, scratch, request->memo);
     if (bases->count > 0)
         qsort(bases->items, (size_t)bases->count, sizeof *bases->items, compare_bases);
-    for (int i = 0; i < bases->count; i++) {
+    for (int i = 0, stages = 0; i < bases->count; i++) {
         const struct refine_base *base = &bases->items[i];
         if (base->kept.closed_form_s >= result.layers_s) break;
         if (i == 0) result.bound_s = base->kept.closed_form_s;
-        if (i == REFINE_MOST) break;
+        stages += base->kept.parallel.degree[AXIS_PP];
+        bool long_enough = i >= REFINE_LEAST && stages > REFINE_STAGES_MOST;
+        if (i == REFINE_MOST || long_enough) break;
         result.stopped = search_should_stop(request->search);
         if (result.stopped) break;
         ask(composer, request, base, ranking);

@@ -8,7 +8,9 @@
 // space if everything were kept. Nothing that a tail recomputes or moves makes it faster than that,
 // so that the least of these times bounds the plans by classes too.
 
-enum { REFINE_MOST = 20 };  // that are asked of, fastest first
+// That are asked of, fastest first; and their stages together, since a question of many stages
+// takes long, but REFINE_LEAST whatever they have.
+enum { REFINE_MOST = 20, REFINE_STAGES_MOST = 100, REFINE_LEAST = 4 };
 
 // A tail with even or balanced stages and one place for the optimizer's states.
 struct refine_base {

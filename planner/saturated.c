@@ -35,7 +35,7 @@ static struct parallel whole_parallel(const struct space *space, enum attention 
 // One layer, recomputed in one way, a sequence of it.
 struct layer {
     struct bound_work work;
-    double saved_bytes;
+    struct saturated_way way;
     double linear_elements;
 };
 
@@ -53,9 +53,12 @@ static struct layer layer_of(struct memo *memo, const struct space *space, int k
     double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
     double all_s = chain_s + phase_s(&block->price, PHASE_WEIGHT);
     enum precision precision = request->workload.precision;
+    double backward_bytes = (double)block->light->backward_transient_bytes;
+    double parted_bytes = (double)block->light->parted_transient_bytes;
     return (struct layer){
         {all_s / sequences, chain_s / sequences},
-        memory_kept_bytes(request->stack, precision, block->light) / sequences,
+        {memory_kept_bytes(request->stack, precision, block->light) / sequences,
+         fmin(backward_bytes, parted_bytes) / sequences},
         (double)block->light->linear_elements,
     };
 }
@@ -72,14 +75,17 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
     }
     if (count == 0) return (struct saturated){0};
     struct saturated found = {.sequence = layers[fastest].work,
-                              .saved_bytes = layers[fastest].saved_bytes,
-                              .saved_least_bytes = layers[fastest].saved_bytes,
+                              .saved_bytes = layers[fastest].way.saved_bytes,
                               .s_per_byte = INFINITY,
+                              .way_count = count,
+                              .transient_least_bytes = INFINITY,
                               .dense_elements = facts->probe_elements[0],
                               .expert_elements = facts->probe_elements[1]};
     for (int i = 0; i < count; i++) {
-        double freed_bytes = found.saved_bytes - layers[i].saved_bytes;
-        found.saved_least_bytes = fmin(found.saved_least_bytes, layers[i].saved_bytes);
+        double freed_bytes = found.saved_bytes - layers[i].way.saved_bytes;
+        found.ways[i] = layers[i].way;
+        found.transient_least_bytes =
+            fmin(found.transient_least_bytes, layers[i].way.transient_bytes);
         found.sequence.chain_s = fmin(found.sequence.chain_s, layers[i].work.chain_s);
         if (freed_bytes <= 0) continue;
         double more_s = layers[i].work.all_s - found.sequence.all_s;
@@ -133,8 +139,30 @@ static double layer_bytes(const struct saturated_question *question)
     return bytes + copies * elements * precision_bytes(precision);
 }
 
-// A stage that holds n layers keeps n (weights + held * saved) bytes of them. As long as that is no
-// more than its room nothing is recomputed; each layer more frees its bytes from all that are held.
+// What the stages of a group have in common: the share of one sequence's bytes that a rank has of a
+// micro-batch, of what is kept and of what is worked on, with the allocator's slack.
+struct stage_share {
+    double room_bytes, weight_bytes, kept, worked;
+};
+
+// The most layers that a stage has room for which holds so many micro-batches: each keeps its
+// weights and what one way to recompute saves, beside the working memory of a layer recomputed so.
+static double most_layers(const struct saturated *saturated, const struct stage_share *share,
+                          double held)
+{
+    double most = 0;
+    for (int i = 0; i < saturated->way_count; i++) {
+        const struct saturated_way *way = &saturated->ways[i];
+        double each_bytes = share->weight_bytes + held * share->kept * way->saved_bytes;
+        double room_bytes = share->room_bytes - share->worked * way->transient_bytes;
+        most = fmax(most, room_bytes / each_bytes);
+    }
+    return most;
+}
+
+// A stage that holds n layers keeps n (weights + held * saved) bytes of them, and works on one. As
+// long as that is no more than its room nothing is recomputed; each layer more frees its bytes from
+// all that are held.
 static void find_rooms(const struct saturated_question *question, struct stage_room *rooms)
 {
     const struct search_request *request = question->request;
@@ -143,17 +171,21 @@ static void find_rooms(const struct saturated_question *question, struct stage_r
     const struct space_mesh *mesh = question->mesh;
     int stages = mesh->degree[AXIS_PP], size = question->group->micro_batch;
     int micro_batches = (int)(request->workload.global_batch / mesh->degree[AXIS_DP] / size);
-    double room_bytes = (double)(question->limit_bytes - stack->reserve_bytes);
     double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
-    double slack = 1 + stack->reserve_ratio, share = size / ranks * slack;
-    double weight_bytes = layer_bytes(question);
+    double slack = 1 + stack->reserve_ratio;
+    struct stage_share share = {.room_bytes =
+                                    (double)(question->limit_bytes - stack->reserve_bytes),
+                                .weight_bytes = layer_bytes(question),
+                                .kept = size / ranks * slack};
+    // What is moved off the device may be worked on in pieces.
+    if (!question->tails->moves_activations) share.worked = share.kept;
     for (int stage = 0; stage < stages; stage++) {
         double held = bound_held(question->tails, stages - stage, micro_batches);
-        double each_bytes = weight_bytes + held * share * saturated->saved_bytes;
-        double least_bytes = weight_bytes + held * share * saturated->saved_least_bytes;
+        double each_bytes = share.weight_bytes + held * share.kept * saturated->saved_bytes;
+        double worked_bytes = share.worked * saturated->transient_least_bytes;
         struct stage_room *room = &rooms[stage];
-        room->kept = room_bytes / each_bytes;
-        room->most = room_bytes / least_bytes;
+        room->most = most_layers(saturated, &share, held);
+        room->kept = fmax(0, fmin((share.room_bytes - worked_bytes) / each_bytes, room->most));
         room->more_s = held > 0 ? saturated->s_per_byte * each_bytes / (held * slack) : 0;
     }
 }

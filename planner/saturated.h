@@ -9,11 +9,15 @@
 
 struct saturated {
     struct bound_work
-        sequence;              // of one sequence in one layer, recomputed as little as can be; zero
-                               // where measured kernels leave no law that larger ones are faster
-    double saved_bytes;        // that the layer keeps of it then,
-    double saved_least_bytes;  // and recomputed as far as can be
-    double s_per_byte;         // no way to recompute frees bytes for less
+        sequence;           // of one sequence in one layer, recomputed as little as can be; zero
+                            // where measured kernels leave no law that larger ones are faster
+    double saved_bytes;     // that the layer keeps of it then
+    double s_per_byte;      // no way to recompute frees bytes for less
+    int way_count;          // each way to recompute: what is kept of a sequence, and what its
+    struct saturated_way {  // backward needs beside that
+        double saved_bytes, transient_bytes;
+    } ways[SPACE_VALUE_MAX];
+    double transient_least_bytes;            // of any of them
     double dense_elements, expert_elements;  // of the layer
     double low_precision_dense_elements,
         low_precision_expert_elements;  // of them, what low-precision GEMMs read

@@ -1,40 +1,22 @@
 #include "planner/scan.h"
 
 #include "core/progress.h"
+#include "plan/step_end.h"
 #include "planner/bound.h"
 #include "planner/saturated.h"
 #include "planner/scan_group.h"
+#include "planner/scan_queue.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// How closely a group has been looked at. Each step costs more and gives a higher bound.
-enum level {
-    LEVEL_FAMILY,  // bound from the graph alone
-    LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
-    LEVEL_PROBE,   // that of its own is
-    LEVEL_BLOCKS,  // all blocks are, with nothing recomputed or sharded
-};
-
-struct entry {
-    double bound_s;
-    int group;  // index, which breaks ties
-    enum level level;
-};
-
-// Groups by their bounds, the lowest on top.
-struct queue {
-    struct entry *entries;
-    int count;
-};
-
 enum { GRAPHS_MAX = 256 };
 
 struct scan_walk {
     struct scan scan;
-    struct queue queue;
+    struct scan_queue queue;
     struct scan_group *groups;
     struct known {
         const struct graph *graph;
@@ -45,39 +27,6 @@ struct scan_walk {
     int looks;  // groups that were priced since there is a plan
     double progress_s, start_s;
 };
-
-static bool before(const struct entry *a, const struct entry *b)
-{
-    if (a->bound_s != b->bound_s) return a->bound_s < b->bound_s;
-    return a->group < b->group;
-}
-
-static void queue_push(struct queue *queue, struct entry entry)
-{
-    int at = queue->count++;
-    while (at > 0 && before(&entry, &queue->entries[(at - 1) / 2])) {
-        queue->entries[at] = queue->entries[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    queue->entries[at] = entry;
-}
-
-static struct entry queue_pop(struct queue *queue)
-{
-    struct entry top = queue->entries[0], last = queue->entries[--queue->count];
-    int at = 0;
-    for (int child = 1; child < queue->count; child = 2 * at + 1) {
-        if (child + 1 < queue->count &&
-            before(&queue->entries[child + 1], &queue->entries[child])) {
-            child++;
-        }
-        if (!before(&queue->entries[child], &last)) break;
-        queue->entries[at] = queue->entries[child];
-        at = child;
-    }
-    queue->entries[at] = last;
-    return top;
-}
 
 static const struct known *known_of(struct scan_walk *walk, const struct space_group *group)
 {
@@ -168,9 +117,23 @@ static double saturated_bound(struct scan_walk *walk, int index)
     return fmax(graph_bound(walk, index), work_bound(walk, group, work, layer_s));
 }
 
-static bool same_family(const struct space_group *a, const struct space_group *b)
+// A single micro-batch needs no sums of gradients, nor do they wait for others: where that spares
+// memory the largest micro-batch may have room though smaller ones have none.
+static bool is_lean(const struct scan_walk *walk, const struct space_group *group)
 {
-    return a->mesh == b->mesh && a->attention == b->attention && a->sp == b->sp;
+    const struct search_request *request = walk->scan.space->request;
+    const struct space_mesh *mesh = &walk->scan.space->meshes[group->mesh];
+    bool spares = request->stack->accumulates_whole || step_streams(&request->workload);
+    int64_t sequences = (int64_t)mesh->degree[AXIS_DP] * group->micro_batch;
+    return spares && request->workload.global_batch == sequences;
+}
+
+// Groups in which a larger micro-batch never needs less memory.
+static bool same_family(const struct scan_walk *walk, const struct space_group *a,
+                        const struct space_group *b)
+{
+    return a->mesh == b->mesh && a->attention == b->attention && a->sp == b->sp &&
+           is_lean(walk, a) == is_lean(walk, b);
 }
 
 // The next larger micro-batch of a family, or -1.
@@ -178,7 +141,7 @@ static int next_of(const struct scan_walk *walk, int index)
 {
     if (index + 1 == walk->scan.space->group_count) return -1;
     const struct space_group *groups = walk->scan.space->groups;
-    return same_family(&groups[index], &groups[index + 1]) ? index + 1 : -1;
+    return same_family(walk, &groups[index], &groups[index + 1]) ? index + 1 : -1;
 }
 
 // The first from `index` on in its family that has plans, or -1.
@@ -198,20 +161,48 @@ static bool has_room(struct scan_walk *walk, const struct scan_group *group)
                           walk->scan.limit_bytes);
 }
 
+static void note(double *least_s, double bound_s)
+{
+    *least_s = fmin(*least_s, bound_s);
+}
+
+static bool is_pipelined(const struct scan_walk *walk, const struct scan_group *group)
+{
+    return walk->scan.space->meshes[group->group->mesh].degree[AXIS_PP] > 1;
+}
+
+// No step of the group is shorter than this, were there room to keep everything. What its own
+// blocks say is in kept_s; of groups that were not looked at what one sequence of the family says.
+static double kept_bound(struct scan_walk *walk, int index)
+{
+    struct scan_group *group = &walk->groups[index];
+    if (group->kept_s <= 0) {
+        double size = group->group->micro_batch;
+        const struct probe *sequence = &group->sequence;
+        struct bound_work work = {sequence->work.all_s * size, sequence->work.chain_s * size};
+        (void)saturated_bound(walk, index);
+        (void)work_bound(walk, group, work, sequence->layer_s * size);
+    }
+    return group->kept_s;
+}
+
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family
-// goes.
+// goes. What the space does not hold may have room all the same, in each of them.
 static void drop_family(struct scan_walk *walk, int index)
 {
-    index = filled_from(walk, index);
-    if (index >= 0) {
+    struct probe sequence = {{0, 0}, 0};
+    for (index = filled_from(walk, index); index >= 0;
+         index = filled_from(walk, next_of(walk, index))) {
         struct scan_group *group = &walk->groups[index];
-        if (group->kept_s <= 0) (void)saturated_bound(walk, index);
-        group->pressed = true;
-    }
-    for (; index >= 0; index = next_of(walk, index)) {
-        if (walk->groups[index].done) continue;
-        walk->groups[index].done = true;
-        walk->scan.result.unfit_count += walk->groups[index].tails->plan_count;
+        if (group->sequence.layer_s > 0) sequence = group->sequence;
+        if (group->done) continue;
+        group->sequence = sequence;
+        double kept_s = kept_bound(walk, index);
+        bool may_split = is_pipelined(walk, group) && has_room(walk, group);
+        if (may_split && !isinf(saturated_bound(walk, index)))
+            note(&walk->scan.result.piped_s, kept_s);
+        group->pressed = group->done = true;
+        walk->scan.result.unfit_count += group->tails->plan_count;
     }
 }
 
@@ -230,7 +221,11 @@ static void push_graph(struct scan_walk *walk, int index, struct probe sequence)
     struct bound_work work = {sequence.work.all_s * size, sequence.work.chain_s * size};
     double bound_s =
         fmax(saturated_bound(walk, index), work_bound(walk, group, work, sequence.layer_s * size));
-    queue_push(&walk->queue, (struct entry){bound_s, index, LEVEL_GRAPH});
+    if (isinf(bound_s)) {
+        drop_family(walk, index);
+        return;
+    }
+    scan_queue_push(&walk->queue, (struct scan_entry){bound_s, index, LEVEL_GRAPH});
 }
 
 // No micro-batch of the family, which begins at `index`, takes less a sequence than this. Asked of
@@ -272,18 +267,8 @@ static bool enter(struct scan_walk *walk, struct scan_group *group)
     return group_has_room(&walk->scan, group);
 }
 
-static void note(double *least_s, double bound_s)
-{
-    *least_s = fmin(*least_s, bound_s);
-}
-
-static bool is_pipelined(const struct scan_walk *walk, const struct scan_group *group)
-{
-    return walk->scan.space->meshes[group->group->mesh].degree[AXIS_PP] > 1;
-}
-
 // Looks one step closer at a group.
-static void look(struct scan_walk *walk, struct entry entry)
+static void look(struct scan_walk *walk, struct scan_entry entry)
 {
     struct scan_group *group = &walk->groups[entry.group];
     double bound_s = entry.bound_s;
@@ -297,7 +282,7 @@ static void look(struct scan_walk *walk, struct entry entry)
         found = probe(walk, group, group->group->micro_batch, 1);
         bound_s = fmax(bound_s, work_bound(walk, group, found.work, found.layer_s));
         if (is_pipelined(walk, group)) note(&walk->scan.result.piped_s, bound_s);
-        queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_PROBE});
+        scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_PROBE});
         push_graph(walk, next_of(walk, entry.group), group->sequence);
         return;
     case LEVEL_PROBE:
@@ -305,7 +290,7 @@ static void look(struct scan_walk *walk, struct entry entry)
         group->kept_s = fmax(group->kept_s, group_bound(&walk->scan, group));
         note(&walk->scan.result.steady_s, group->kept_s);
         bound_s = fmax(bound_s, group->kept_s);
-        queue_push(&walk->queue, (struct entry){bound_s, entry.group, LEVEL_BLOCKS});
+        scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_BLOCKS});
         return;
     case LEVEL_BLOCKS:
         if (!enter(walk, group)) {
@@ -356,6 +341,26 @@ static void note_silent(struct scan_walk *walk)
     }
 }
 
+// Chunks and layers to recompute that are pinned may be more than an even split has: another split
+// has plans where the group has none.
+static void note_uneven(struct scan_walk *walk)
+{
+    static const unsigned ALL = PIPELINE_FUSED | PIPELINE_CHUNKED | PIPELINE_PARTED;
+    const struct space *space = walk->scan.space;
+    const struct pins *pins = &space->request->pins;
+    bool pinned = pins_get(pins, CHOICE_VPP).low > 1 ||
+                  pins_get(pins, CHOICE_RECOMPUTE_LAYERS).low > 0 ||
+                  pins_get(pins, CHOICE_OFFLOAD).low > 0;
+    for (int i = 0; i < space->group_count && pinned; i++) {
+        const struct scan_group *group = &walk->groups[i];
+        if (group->tails->count > 0 || !is_pipelined(walk, group)) continue;
+        struct space_tails tails = {.kinds = ALL};
+        note(&walk->scan.result.piped_s,
+             bound_step_s(space->request, facts_of(walk, group->group),
+                          &space->meshes[group->group->mesh], group->group->micro_batch, &tails));
+    }
+}
+
 // Whether to leave out what has not been looked at yet.
 static bool stops(struct scan_walk *walk)
 {
@@ -374,22 +379,22 @@ static bool has_looked(const struct scan_walk *walk)
 static void walk_by_time(struct scan_walk *walk)
 {
     int group_count = walk->scan.space->group_count;
-    walk->queue.entries = ARENA_NEW(walk->scan.arena, struct entry, group_count + 1);
+    walk->queue.entries = ARENA_NEW(walk->scan.arena, struct scan_entry, group_count + 1);
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = walk->scan.space->groups;
-        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
         double bound_s = saturated_bound(walk, first);
         if (isinf(bound_s)) {
             drop_family(walk, first);
         } else {
-            queue_push(&walk->queue, (struct entry){bound_s, first, LEVEL_FAMILY});
+            scan_queue_push(&walk->queue, (struct scan_entry){bound_s, first, LEVEL_FAMILY});
         }
     }
     double first_s = walk->queue.count > 0 ? walk->queue.entries[0].bound_s : 0;
     while (walk->queue.count > 0) {
-        struct entry entry = queue_pop(&walk->queue);
+        struct scan_entry entry = scan_queue_pop(&walk->queue);
         const struct ranking *ranking = &walk->scan.result.ranking;
         if (!scan_may_take(&walk->scan, entry.bound_s, 0) || has_looked(walk) || stops(walk)) break;
         look(walk, entry);
@@ -407,18 +412,18 @@ static void walk_by_memory(struct scan_walk *walk)
     struct scan *scan = &walk->scan;
     int group_count = scan->space->group_count;
     double bound_s = INFINITY;
-    walk->queue.entries = ARENA_NEW(scan->arena, struct entry, group_count + 1);
+    walk->queue.entries = ARENA_NEW(scan->arena, struct scan_entry, group_count + 1);
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = scan->space->groups;
         if (walk->groups[i].tails->count > 0) bound_s = fmin(bound_s, graph_bound(walk, i));
-        if (i > 0 && same_family(&groups[i], &groups[i - 1])) continue;
+        if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
-        queue_push(&walk->queue,
-                   (struct entry){least_bytes(walk, &walk->groups[first]), first, LEVEL_FAMILY});
+        scan_queue_push(&walk->queue, (struct scan_entry){least_bytes(walk, &walk->groups[first]),
+                                                          first, LEVEL_FAMILY});
     }
     for (int count = walk->queue.count; walk->queue.count > 0;) {
-        struct entry entry = queue_pop(&walk->queue);
+        struct scan_entry entry = scan_queue_pop(&walk->queue);
         if (!scan_may_take(scan, 0, (int64_t)entry.bound_s) || stops(walk)) break;
         scan->any = true;
         for (int at = entry.group; at >= 0 && scan->any;
@@ -474,6 +479,7 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
     } else {
         walk_by_time(&walk);
         note_pressed(&walk);
+        note_uneven(&walk);
     }
     if (request->objective != OBJECTIVE_MEMORY) note_silent(&walk);
     return scan->result;

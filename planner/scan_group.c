@@ -411,12 +411,15 @@ static bool same_pipeline(const struct space_tail *a, const struct space_tail *b
     return a->vpp == b->vpp && a->schedule == b->schedule && a->in_flight == b->in_flight;
 }
 
-// Whether the plan has room in one of the ways to recompute of the tail, that which recomputes most
-// and so mostly frees most first.
+// Whether the plan has room in one of the ways to recompute of the tail: that which recomputes
+// least, whose blocks are known, and then that which recomputes most and so mostly frees most.
 static bool any_recompute_fits(struct scan *scan, struct parallel *parallel,
                                const struct space_tail *tail)
 {
     if (composer_floor_bytes(scan->composer, parallel) > scan->limit_bytes) return false;
+    set_recompute(parallel, &tail->recomputes[0], tail->recomputes[0].layers_low);
+    bool keeps_all = parallel->recompute == RECOMPUTE_NONE;
+    if (keeps_all && meets(scan, parallel, scan->limit_bytes)) return true;
     for (int i = tail->recompute_count - 1; i >= 0; i--) {
         set_recompute(parallel, &tail->recomputes[i], tail->recomputes[i].layers_high);
         if (meets(scan, parallel, scan->limit_bytes)) return true;

@@ -144,11 +144,12 @@ static const char *largest_part(const struct memory_parts *memory)
 }
 
 // Nothing fits: the smallest plan, by how much it misses, and what would help.
-static void answer_closest(struct search *search)
+static void answer_closest(struct search *search, const struct scan_result *scanned)
 {
     struct search_result *result = search->result;
     if (search->stopped) return answer_stopped(search);
     result->status = SEARCH_NOTHING_FITS;
+    result->cut_count = cuts_open(search->space, &search->scan.graphs, scanned, NULL, result->cuts);
     if (search->request->nothing == SEARCH_FITS_ONLY) return;
     struct scan_request scan = search->scan;
     struct search_request quiet = *search->request;
@@ -246,7 +247,7 @@ static bool search_space(struct search *search, struct err *err)
         }
         judge(search, &scanned, fmin(scanned.bound_s, refined_s));
     } else {
-        answer_closest(search);
+        answer_closest(search, &scanned);
     }
     return true;
 }

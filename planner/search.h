@@ -110,7 +110,7 @@ struct search_result {
     double layers_s;      // classes were asked of: the fastest of the space, which is whole
                           // layers, and which the best by classes may be below; 0: not
     int64_t bound_bytes;  // objective memory: none is smaller; else 0
-    struct open_cut cuts[CUT_COUNT];
+    struct open_cut cuts[CUT_COUNT];  // of nothing that fits: what might
     int cut_count;
     double considered_count;  // plans the space holds
     double priced_count;      // of them through the closed form

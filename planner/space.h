@@ -67,6 +67,8 @@ struct space_tails {
     int zero_least, zero_most;
     unsigned kinds;          // of pipelines, a mask of enum pipeline_kind
     bool recomputes;         // no tail keeps all activations
+    bool streams;            // gradients of the single micro-batch pass through rooms of their own
+    bool accumulates;        // gradients of the micro-batches are added up whole
     bool moves_states;       // a plan keeps the optimizer's elsewhere
     bool moves_activations;  // or activations
     double hold_ratio;       // the least of the schedules (struct schedule_row)

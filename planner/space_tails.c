@@ -1,6 +1,8 @@
 #include "planner/space.h"
 
+#include "plan/passes.h"
 #include "plan/program.h"
+#include "plan/step_end.h"
 
 #include <assert.h>
 #include <math.h>
@@ -147,11 +149,12 @@ static unsigned moves_beside(struct build *build, const struct space_tail *tail,
                              const struct space_recompute *recompute)
 {
     unsigned mask = 0;
+    struct parallel parallel =
+        space_parallel(build->space, build->group, tail, recompute, recompute->layers_low);
     for (int i = 0; i < tail->move_count; i++) {
-        struct parallel parallel =
-            space_parallel(build->space, build->group, tail, recompute, recompute->layers_low);
         parallel.offload = space_moved(&tail->moves[i], tail->moves[i].layers_high);
-        if (stack_allows(build, &parallel)) mask |= 1u << i;
+        // Beside nothing moved the stack was asked already.
+        if (offload_is_none(&parallel.offload) || stack_allows(build, &parallel)) mask |= 1u << i;
     }
     return mask;
 }
@@ -184,10 +187,12 @@ static bool add_recomputes(struct build *build, struct space_tail tail, int laye
     struct space_recompute recomputes[2 * SPACE_VALUE_MAX];
     int count = 0;
     add_moves(build, &tail, layers_most);
+    struct parallel parallel = space_first(space, build->group, &tail);
     for (int i = 0; i < space->recomputes.count; i++) {
         struct space_recompute recompute = {.layers_low = -1, .layers_high = -1};
         recompute.recompute = recompute_of_value(space->recomputes.values[i], &recompute.classes);
-        struct parallel parallel = space_parallel(space, build->group, &tail, &recompute, -1);
+        parallel.recompute = recompute.recompute;
+        parallel.recompute_classes = recompute.classes;
         if (!stack_allows(build, &parallel)) {
             // A stack that keeps activations elsewhere refuses something else of the tail.
             bool keeps_all = recompute.recompute == RECOMPUTE_NONE;
@@ -308,8 +313,9 @@ static bool add_chunks(struct build *build, enum schedule_kind schedule, int vpp
     int cap_count = caps_of(build, schedule, caps), before = build->count;
     for (int i = 0; i < cap_count; i++) {
         tail.in_flight = caps[i];
+        if (!schedule_allows(build, &tail)) continue;
         struct parallel parallel = space_first(space, build->group, &tail);
-        if (!schedule_allows(build, &tail) || !divides(build, &parallel)) continue;
+        if (!divides(build, &parallel)) continue;
         add_sharding(build, tail, stage_layers_most(build, &parallel));
     }
     return build->count > before;
@@ -371,7 +377,13 @@ static double move_plan_count(const struct space_tail *tail,
 
 static struct space_tails describe(const struct build *build)
 {
-    struct space_tails tails = {.tails = build->items,
+    const struct space *space = build->space;
+    bool streams =
+        step_streams(&space->request->workload) && pass_is_on(&space->fixed, PASS_COMBINE);
+    bool single = micro_batch_count(space, build->group) == 1;
+    struct space_tails tails = {.streams = streams && single,
+                                .accumulates = space->request->stack->accumulates_whole && !single,
+                                .tails = build->items,
                                 .count = build->count,
                                 .zero_least = 3,
                                 .recomputes = true,

@@ -307,7 +307,7 @@ static void add_parts(const struct form *form, struct cost *cost)
     for (int i = 0; i < price->class_count; i++) {
         const struct chunk_price *class = &price->classes[i];
         double uses = form->runs->class_uses[i], times = uses * rounds;
-        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             const double *part_s = class->phase_s[kind];
             cost->compute_s += times * part_s[PART_COMPUTE];
             cost->recompute_s += times * part_s[PART_RECOMPUTE];
@@ -328,7 +328,7 @@ static double blocked_s(const struct form *form)
     const struct schedule_shape *shape = &form->price->shape;
     double p = shape->stage_count, v = shape->chunk_count, m = shape->micro_batch_count;
     if (!form->row->backward_fused)
-        return m * form->gap_s * (TASK_KIND_COUNT * v * p - (v > 1 ? 5 : 3));
+        return m * form->gap_s * (SLOT_KIND_COUNT * v * p - (v > 1 ? 5 : 3));
     bool ends_once = form->price->schedule == SCHEDULE_1F1B && p > 1;
     return 2 * v * m * form->gap_s * (p - (ends_once ? 1 : 0));
 }

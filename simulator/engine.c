@@ -125,7 +125,7 @@ static struct spans *make_spans(struct arena *arena, const struct event_engine *
     int64_t messages = 4 * (int64_t)shape->chunk_count * shape->micro_batch_count;
     for (int stage = 0; stage < shape->stage_count; stage++) {
         int64_t rank_spans = SPANS_PER_SLOT * engine->walk->slot_count + messages +
-                             stage_buckets(engine->price, stage) + ENGINE_TASK_KIND_COUNT + 2;
+                             stage_buckets(engine->price, stage) + TASK_KIND_COUNT + 2;
         spans->capacity += rank_spans * engine->shown_count[stage];
     }
     spans->list = ARENA_NEW(arena, struct span, spans->capacity);
@@ -152,7 +152,7 @@ static double pipeline_chain_s(const struct event_engine *engine, const struct e
             int at = stage * shape->chunk_count + chunk;
             const struct chunk_price *class = &price->classes[price->class_of[at]];
             bool last_weight = engine->walk->row->backward_fused;
-            for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+            for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
                 double task_s =
                     phase_compute_s(class->phase_s[kind]) * lane->stages[stage].slowdown +
                     phase_exposed_s(class->phase_s[kind]);
@@ -178,7 +178,7 @@ static void add_parts(struct event_engine *engine, const struct engine_lane *lan
         int stage = at / shape->chunk_count;
         const struct step_price *price = lane_price(engine, lane, stage);
         const struct chunk_price *class = &price->classes[price->class_of[at]];
-        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             const double *part_s = class->phase_s[kind];
             engine->recompute_s += part_s[PART_RECOMPUTE] * times * lane->stages[stage].slowdown;
             for (int part = PART_TP; part < PART_COUNT; part++)
@@ -237,7 +237,7 @@ static struct stage_once stage_once(const struct event_engine *engine, int stage
     return once;
 }
 
-static void put_spans(struct event_engine *engine, int stage, enum engine_task kind,
+static void put_spans(struct event_engine *engine, int stage, enum task_kind kind,
                       enum stream stream, int64_t start_ns, int64_t end_ns)
 {
     struct spans *spans = engine->walk->spans;
@@ -249,7 +249,7 @@ static void put_spans(struct event_engine *engine, int stage, enum engine_task k
     }
 }
 
-static void add_spans(struct event_engine *engine, int stage, enum engine_task kind,
+static void add_spans(struct event_engine *engine, int stage, enum task_kind kind,
                       enum stream stream, int64_t start_ns, int64_t end_ns)
 {
     engine->walk->event_count += engine->lane_count;
@@ -260,7 +260,7 @@ static void add_spans(struct event_engine *engine, int stage, enum engine_task k
 static void add_copies(struct event_engine *engine, int stage, enum stream stream, int64_t start_ns,
                        int64_t end_ns)
 {
-    put_spans(engine, stage, ENGINE_UPDATE, stream, start_ns, end_ns);
+    put_spans(engine, stage, TASK_UPDATE, stream, start_ns, end_ns);
 }
 
 // Where buckets are updated as they come, all but the last of them are while that is reduced.
@@ -290,7 +290,7 @@ static int64_t reduce_all(struct event_engine *engine)
         engine->waits[stage].reduce_s = (double)end->exposed_ns[PART_DP] * 1e-9;
         end->exposed_ns[PART_TP] = small_ns;
         end->reduce_ns = reduced_ns + small_ns;
-        add_spans(engine, stage, ENGINE_SMALL_REDUCE, STREAM_TP, reduced_ns, end->reduce_ns);
+        add_spans(engine, stage, TASK_SMALL_REDUCE, STREAM_TP, reduced_ns, end->reduce_ns);
     }
     if (tied_ns > 0) {
         struct stage_end *pair[] = {&engine->ends[0], &engine->ends[stage_count - 1]};
@@ -300,7 +300,7 @@ static int64_t reduce_all(struct event_engine *engine)
             pair[i]->reduce_ns = start_ns + tied_ns;
             pair[i]->exposed_pp_ns = tied_ns;
             engine->waits[i ? stage_count - 1 : 0].tied_s = (double)tied_ns * 1e-9;
-            add_spans(engine, i ? stage_count - 1 : 0, ENGINE_TIED_REDUCE, STREAM_DP, start_ns,
+            add_spans(engine, i ? stage_count - 1 : 0, TASK_TIED_REDUCE, STREAM_DP, start_ns,
                       start_ns + tied_ns);
         }
     }
@@ -325,15 +325,15 @@ static int64_t update_all(struct event_engine *engine, int64_t sync_ns)
         const struct stage_end *end = &engine->ends[stage];
         struct stage_once once = stage_once(engine, stage);
         int64_t start_ns = waits ? sync_ns + norm_ns : end->reduce_ns - end->beside_ns;
-        add_spans(engine, stage, ENGINE_NORM, STREAM_DP, sync_ns, sync_ns + norm_ns);
+        add_spans(engine, stage, TASK_NORM, STREAM_DP, sync_ns, sync_ns + norm_ns);
         int64_t update_ns = llround((double)once.update_ns * engine->slow_most[stage]);
         int64_t updated_ns = start_ns + update_ns;
-        add_spans(engine, stage, ENGINE_UPDATE, STREAM_COMPUTE, start_ns, updated_ns);
+        add_spans(engine, stage, TASK_UPDATE, STREAM_COMPUTE, start_ns, updated_ns);
         int64_t down_ns = once.copy_ns[0] < update_ns ? once.copy_ns[0] : update_ns;
         int64_t up_ns = once.copy_ns[1] < update_ns ? once.copy_ns[1] : update_ns;
         add_copies(engine, stage, STREAM_D2H, start_ns, start_ns + down_ns);
         add_copies(engine, stage, STREAM_H2D, updated_ns - up_ns, updated_ns);
-        add_spans(engine, stage, ENGINE_PARAMETER_GATHER, STREAM_DP, updated_ns,
+        add_spans(engine, stage, TASK_PARAMETER_GATHER, STREAM_DP, updated_ns,
                   updated_ns + once.gather_ns);
         int64_t length_ns = updated_ns + once.gather_ns;
         if (validated) length_ns -= walk_ns(step_begin_s(engine->price, stage, rise_s));

@@ -13,24 +13,6 @@
 // ready. Or lanes are played, each of which stands for any number of pipelines that are alike. The
 // cost is the mean over ranks; the wait for others is bubble. Overhead comes last and has no span.
 
-// Tasks beyond the schedule's slots.
-enum engine_task {
-    ENGINE_SEND_FORWARD = TASK_KIND_COUNT,
-    ENGINE_SEND_BACKWARD,
-    ENGINE_RECEIVE_FORWARD,
-    ENGINE_RECEIVE_BACKWARD,
-    ENGINE_GRADIENT_REDUCE,
-    ENGINE_PARAMETER_GATHER,
-    ENGINE_SMALL_REDUCE,
-    ENGINE_TIED_REDUCE,
-    ENGINE_NORM,
-    ENGINE_UPDATE,
-    ENGINE_TASK_KIND_COUNT
-};
-
-// As traces and tables call it: "F", "send F", "update".
-const char *engine_task_name(enum engine_task kind);
-
 // What a rank of one stage waits for beside its tasks, mean over the stage's ranks. Its gradient
 // and parameter communication as far as compute does not hide it, and blocking hops.
 struct stage_waits {

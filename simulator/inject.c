@@ -78,7 +78,7 @@ static double stage_compute_s(const struct step_price *price, int stage)
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         int class = price->class_of[stage * price->shape.chunk_count + chunk];
         const struct chunk_price *own = &price->classes[class];
-        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             sum_s += (own->phase_s[kind][PART_COMPUTE] + own->phase_s[kind][PART_RECOMPUTE]) *
                      price->shape.micro_batch_count;
         }
@@ -92,7 +92,7 @@ static double stage_busy_s(const struct step_price *price, int stage)
     double sum_s = 0;
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         int class = price->class_of[stage * price->shape.chunk_count + chunk];
-        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             for (int part = 0; part < PART_COUNT; part++) {
                 sum_s += price->classes[class].phase_s[kind][part] * price->shape.micro_batch_count;
             }

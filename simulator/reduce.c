@@ -73,7 +73,7 @@ int64_t reduce_end_ns(struct walk *walk, const struct step_price *price, int sta
             int64_t start_ns = ready_ns > dp.now_ns ? ready_ns : dp.now_ns;
             int64_t part_ns = work_ns * (i + 1) / buckets - work_ns * i / buckets;
             int64_t end_ns = finish(&dp, ready_ns, part_ns);
-            struct task_id id = {ENGINE_GRADIENT_REDUCE, slot->chunk, i};
+            struct task_id id = {TASK_GRADIENT_REDUCE, slot->chunk, i};
             add_spans(walk, id, ranks, rank_count, start_ns, end_ns);
             walk->event_count += rank_count;
         }

@@ -5,32 +5,19 @@
 
 // How spans are called and ordered.
 
-const char *engine_task_name(enum engine_task kind)
-{
-    static const char *const NAMES[ENGINE_TASK_KIND_COUNT] = {"F",
-                                                              "B",
-                                                              "W",
-                                                              "send F",
-                                                              "send B",
-                                                              "receive F",
-                                                              "receive B",
-                                                              "reduce gradients",
-                                                              "gather parameters",
-                                                              "reduce small gradients",
-                                                              "reduce tied gradients",
-                                                              "norm",
-                                                              "update"};
-    assert((unsigned)kind < ENGINE_TASK_KIND_COUNT);
-    return NAMES[kind];
-}
-
 const char *spans_task_name(const void *context, const struct span *span, struct arena *scratch)
 {
     const struct schedule_shape *shape = context;
     struct task_id id = task_id_of(shape, span->task);
-    const char *name = engine_task_name((enum engine_task)id.kind);
-    if (id.kind >= ENGINE_PARAMETER_GATHER) return name;
-    const char *item = id.kind == ENGINE_GRADIENT_REDUCE ? "bucket " : "";
+    enum task_kind kind = (enum task_kind)id.kind;
+    bool is_message = kind == TASK_SEND || kind == TASK_RECEIVE;
+    const char *name = task_kind_name(kind);
+    if (is_message) {
+        name = arena_print(scratch, "%s %s", name, task_kind_name((enum task_kind)(id.item % 2)));
+        id.item /= 2;
+    }
+    if (task_kind_is_once(kind) && kind != TASK_GRADIENT_REDUCE) return name;
+    const char *item = id.kind == TASK_GRADIENT_REDUCE ? "bucket " : "";
     if (shape->chunk_count == 1) return arena_print(scratch, "%s %s%d", name, item, id.item);
     return arena_print(scratch, "%s %s%d chunk %d", name, item, id.item, id.chunk);
 }

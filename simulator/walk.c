@@ -83,7 +83,7 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     walk->row = schedule_row(price->schedule);
     walk->hop_ns = ARENA_NEW(scratch, int64_t, stages);
     walk->virtual_count = virtuals;
-    walk->slot_count = TASK_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
+    walk->slot_count = SLOT_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
     walk->slots = ARENA_NEW(scratch, struct slot, (size_t)stages * (size_t)walk->slot_count);
     walk->virtual_of = ARENA_NEW(scratch, int, virtuals);
     walk->stage_of = ARENA_NEW(scratch, int, virtuals);
@@ -96,8 +96,8 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     size_t messages = (size_t)virtuals * (size_t)shape->micro_batch_count;
     for (int i = 0; i < 2; i++)
         walk->arrive_ns[i] = ARENA_NEW(scratch, int64_t, messages);
-    walk->duration_ns = ARENA_NEW(scratch, int64_t, virtuals * TASK_KIND_COUNT);
-    walk->compute_ns = ARENA_NEW(scratch, int64_t, virtuals * TASK_KIND_COUNT);
+    walk->duration_ns = ARENA_NEW(scratch, int64_t, virtuals * SLOT_KIND_COUNT);
+    walk->compute_ns = ARENA_NEW(scratch, int64_t, virtuals * SLOT_KIND_COUNT);
     walk->gather_ns = ARENA_NEW(scratch, int64_t, virtuals);
     walk->gather_sum_ns = ARENA_NEW(scratch, int64_t, stages);
     walk->queue = ARENA_NEW(scratch, int, stages);
@@ -130,11 +130,11 @@ static void set_durations(struct walk *walk)
     for (int at = 0; at < walk->virtual_count; at++) {
         const struct chunk_price *class = class_of(walk, at);
         double slow = walk->lane ? walk->lane->stages[at / chunk_count].slowdown : 1;
-        for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             const double *part_s = class->phase_s[kind];
             double compute_s = phase_compute_s(part_s) * slow;
-            walk->compute_ns[at * TASK_KIND_COUNT + kind] = walk_ns(compute_s);
-            walk->duration_ns[at * TASK_KIND_COUNT + kind] =
+            walk->compute_ns[at * SLOT_KIND_COUNT + kind] = walk_ns(compute_s);
+            walk->duration_ns[at * SLOT_KIND_COUNT + kind] =
                 walk_ns(compute_s + phase_exposed_s(part_s));
         }
     }
@@ -234,7 +234,7 @@ static void gather_until(struct walk *walk, int stage, bool busy, int64_t until_
     if (before_ns >= sum_ns || own->gather_done_ns < sum_ns) return;
     int64_t end_ns = until_ns - (int64_t)((own->gather_done_ns - sum_ns) / speed);
     walk->event_count++;
-    add_span(walk, stage, STREAM_DP, (struct task_id){ENGINE_PARAMETER_GATHER, 0, 0}, 0, end_ns);
+    add_span(walk, stage, STREAM_DP, (struct task_id){TASK_PARAMETER_GATHER, 0, 0}, 0, end_ns);
 }
 
 // The first forward of a chunk, stopped wherever its next bucket is not there. Returns its end;
@@ -303,11 +303,10 @@ static int send(struct walk *walk, int stage, const struct slot *slot, int to, i
     own->send_ns = walk->price->hop_overlapped ? 0 : hop_ns;
     arrive_ns[at] = start_ns + hop_ns;
     walk->event_count++;
-    struct task_id id = {direction ? ENGINE_SEND_BACKWARD : ENGINE_SEND_FORWARD, slot->chunk,
-                         slot->micro_batch};
+    struct task_id id = {TASK_SEND, slot->chunk, 2 * slot->micro_batch + direction};
     add_span(walk, stage, STREAM_PP, id, start_ns, start_ns + hop_ns);
     if (walk->price->hop_overlapped) {  // a blocking receiver takes it when it is ready to
-        id.kind = direction ? ENGINE_RECEIVE_BACKWARD : ENGINE_RECEIVE_FORWARD;
+        id.kind = TASK_RECEIVE;
         id.chunk = walk->chunk_of[to];
         add_span(walk, walk->stage_of[to], STREAM_PP, id, start_ns, start_ns + hop_ns);
     }
@@ -349,15 +348,13 @@ static void run_slot(struct walk *walk, int stage, const struct slot *slot, stru
     int64_t start_ns = own->end_ns + gap_ns;
     own->blocked_ns += gap_ns;
     if (input.arrive_ns > start_ns) start_ns = input.arrive_ns;
-    struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
     if (input.hop_ns > 0) {
-        struct task_id receive = id;
-        receive.kind =
-            slot->kind == TASK_FORWARD ? ENGINE_RECEIVE_FORWARD : ENGINE_RECEIVE_BACKWARD;
+        struct task_id receive = {TASK_RECEIVE, slot->chunk,
+                                  2 * slot->micro_batch + (slot->kind != TASK_FORWARD)};
         add_span(walk, stage, STREAM_PP, receive, start_ns - input.hop_ns, start_ns);
     }
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
-    int64_t task_ns = task_length_ns(walk, at * TASK_KIND_COUNT + (int)slot->kind);
+    int64_t task_ns = task_length_ns(walk, at * SLOT_KIND_COUNT + (int)slot->kind);
     int64_t end_ns = start_ns + task_ns;
     if (own->gather_done_ns < (double)walk->gather_sum_ns[stage]) {
         gather_until(walk, stage, false, start_ns);

@@ -48,7 +48,7 @@ struct walk {
     const struct step_price *const *prices;  // that stages of a lane choose from
     const struct engine_lane *lane;          // that is walked; NULL: nothing is slower
     int64_t *hop_ns;       // [stage]; a message takes as long as the slower of its two ends
-    int64_t *duration_ns;  // [(stage * chunk_count + chunk) * TASK_KIND_COUNT + kind]
+    int64_t *duration_ns;  // [(stage * chunk_count + chunk) * SLOT_KIND_COUNT + kind]
     int64_t *compute_ns;   // of it what jitter stretches
     double jitter_ratio;   // see engine_options
     int jitter_ranks;

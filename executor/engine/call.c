@@ -105,6 +105,7 @@ bool call_run(struct engine *engine, int task)
     struct kernel_call call;
     const struct script_task *of = &engine->script->tasks[task];
     if (!call_make(engine, task, &call)) return false;
+    tasks_measure_call(engine, task, &call);
     return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "executor/engine/host_state.h"
+#include "executor/engine/moved.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -136,10 +137,10 @@ static void find_owners(struct engine *engine)
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
         engine->prepared[t].owner = -1;
-        if (task->kind != SCRIPT_INSTR || instr_of(engine, task)->inner == 0) continue;
+        if (task->kind != TASK_INSTR || instr_of(engine, task)->inner == 0) continue;
         for (int o = t - 1; o >= 0; o--) {
             const struct script_task *other = &script->tasks[o];
-            bool is_owner = other->kind == SCRIPT_INSTR && other->position == task->position &&
+            bool is_owner = other->kind == TASK_INSTR && other->position == task->position &&
                             other->micro_batch == task->micro_batch &&
                             other->chunk == task->chunk &&
                             instr_of(engine, other)->collective == COLLECTIVE_NONE &&
@@ -158,9 +159,9 @@ static int64_t staging_wanted(const struct engine *engine, enum stream stream)
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *task = &engine->script->tasks[t];
         if (engine->backend->is_asynchronous && task->stream != stream) continue;
-        int64_t wanted = task->kind == SCRIPT_INSTR          ? exchange_staging(engine, t)
-                         : task->kind >= SCRIPT_SMALL_REDUCE ? update_staging(engine, t)
-                                                             : 0;
+        int64_t wanted = task->kind == TASK_INSTR        ? exchange_staging(engine, t)
+                         : task_kind_is_once(task->kind) ? update_staging(engine, t)
+                                                         : 0;
         if (wanted > most) most = wanted;
     }
     return most;
@@ -228,7 +229,7 @@ static bool open_engine(struct engine *engine)
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
-    if (!streams_open(engine)) return false;
+    if (!streams_open(engine) || !moved_open(engine)) return false;
     joins_prepare(engine);
     return segments_open(engine) && measure_open(engine);
 }
@@ -241,6 +242,7 @@ static void close_engine(struct engine *engine)
     segments_close(engine);
     streams_close(engine);
     host_state_close(engine);
+    moved_close(engine);
     host_memory_close(engine);
     state_close(engine);
     data_close(engine);
@@ -256,12 +258,12 @@ static void close_engine(struct engine *engine)
 static bool waits(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (of->kind == SCRIPT_INSTR) {
+    if (of->kind == TASK_INSTR) {
         const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
         return instr->collective != COLLECTIVE_NONE || ring_is(engine, task) ||
                experts_wait(engine, task);
     }
-    return of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_GRADIENT_REDUCE;
+    return task_kind_talks(of->kind);
 }
 
 static void beat(const struct engine *engine, int task, enum heartbeat_state state)
@@ -287,12 +289,14 @@ static bool run_tasks(struct engine *engine)
         beat(engine, t, waits(engine, t) ? HEARTBEAT_WAITING : HEARTBEAT_WORKING);
         count = segments_run(engine, t);
         if (count < 0) return false;
+        tasks_ran(engine, t, count);
         if (count > 0) continue;
         count = 1;
         bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&
                     measure_end(engine, t) && streams_end(engine, t);
         arena_reset(engine->scratch, mark);
         if (!done) return false;
+        tasks_ran(engine, t, 1);
         if (engine->request->options->poison && !poison_after(engine, t)) return false;
     }
     return streams_settle(engine);
@@ -301,6 +305,7 @@ static bool run_tasks(struct engine *engine)
 static bool run_step(struct engine *engine, struct run_result *result)
 {
     engine->loss_sum = 0;
+    moved_start(engine);
     scale_start(engine);
     if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
         !segments_start(engine) || !streams_settle(engine))
@@ -344,8 +349,8 @@ static void fill_memory(struct engine *engine, struct run_result *result)
             if (operand->place == PLACE_ARENA && end > used) used = end;
         }
     }
-    int moments = (state->masters != NULL) + (state->first_moments != NULL) +
-                  (state->second_moments != NULL) + (state->direction != NULL);
+    int moments =
+        (state->masters != NULL) + (state->first_moments != NULL) + (state->second_moments != NULL);
     result->arena_bytes = script->arena_bytes * engine->widen;
     result->arena_used_bytes = used * engine->widen;
     result->state_bytes =

@@ -14,7 +14,7 @@ struct part part_of(int64_t elements, int count, int index);
 // which the optimizer keeps as much as of moments, are there where reals are wider than what
 // kernels read (backend->round); else weights are the masters.
 struct state {
-    char *weights, *gradients, *masters, *first_moments, *second_moments, *direction;
+    char *weights, *gradients, *masters, *first_moments, *second_moments;
     int64_t weight_count, gradient_count, moment_count;  // elements
     int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those
     double *trust;                                       // [parameter]: LAMB and LARS
@@ -82,6 +82,7 @@ struct engine {
     bool *is_written;  // [parameter]: its gradient need not be cleared
     struct data *data;
     struct offloaded *offloaded;
+    struct moved *moved;  // executor/engine/moved.h; NULL: no activations go to NVMe
     struct routed_experts *experts;
     int step;                     // from 0
     double loss_sum;              // of this rank's tokens
@@ -91,6 +92,9 @@ struct engine {
     struct value_end *ends;
     int end_count, next_end;
     struct measure *measure;
+    int *ran;              // [task] of this step; see engine/tasks.c
+    int64_t *plain_bytes;  // [task] of what may be replayed
+    double *sums;          // by number of the step graph's tasks
     struct err *err;
 };
 
@@ -241,6 +245,7 @@ struct state_part update_part_of(struct engine *engine, int parameter);
 // The part of a unit that this rank updates; *at: of its gradients, reals into those of the state.
 struct part update_unit_part(struct engine *engine, int unit, int64_t *at);
 struct update_call update_call_of(struct engine *engine, int parameter);
+void update_measure(struct engine *engine, int task, const struct update_call *call);
 MUST_CHECK bool update_run(struct engine *engine, int task);
 int64_t update_staging(const struct engine *engine, int task);
 // engine_scale.c: at the start; of a step whose norm nobody asks for; and when the norm of the
@@ -269,3 +274,12 @@ bool measure_is_fine(const struct engine *engine);  // every task of this step i
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);
+// tasks.c: `count` tasks from `first` on have run. Of a step that counts each is added up:
+// bytes, and the seconds where it was timed; at the end over all steps that counted.
+MUST_CHECK bool tasks_open(struct engine *engine);
+void tasks_start_step(struct engine *engine);
+void tasks_ran(struct engine *engine, int first, int count);
+void tasks_add(struct engine *engine, int task, int64_t bytes, bool is_timed, double seconds);
+MUST_CHECK bool tasks_finish(struct engine *engine, int steps, struct run_result *result);
+// What the operands of a kernel hold.
+void tasks_measure_call(struct engine *engine, int task, const struct kernel_call *call);

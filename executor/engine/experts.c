@@ -33,7 +33,7 @@ static bool is_ragged(const struct block_program *block, int buffer)
 // The first ragged operand of a task; -1.
 static int ragged_buffer(const struct engine *engine, const struct script_task *task)
 {
-    if (task->kind != SCRIPT_INSTR) return -1;
+    if (task->kind != TASK_INSTR) return -1;
     const struct block_program *block = engine_block(engine, task);
     const struct instr *instr = instr_of(engine, task);
     for (int i = 0; i < instr->input_count; i++)
@@ -45,7 +45,7 @@ static int ragged_buffer(const struct engine *engine, const struct script_task *
 
 static bool gathers_choices(const struct engine *engine, const struct script_task *task)
 {
-    if (task->kind != SCRIPT_INSTR) return false;
+    if (task->kind != TASK_INSTR) return false;
     const struct instr *instr = instr_of(engine, task);
     const struct block *block = engine_block(engine, task)->block;
     return instr->inner > 0 && block->ops[instr->op].kind == OP_DISPATCH;

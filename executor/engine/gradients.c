@@ -17,7 +17,7 @@ static int stored_at(const struct engine *engine, int parameter)
 static bool is_simple(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (of->kind != SCRIPT_INSTR || ring_is(engine, task)) return false;
+    if (of->kind != TASK_INSTR || ring_is(engine, task)) return false;
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     if (instr->collective != COLLECTIVE_NONE || instr->inner > 0) return false;

@@ -52,7 +52,7 @@ static bool open_nvme(struct engine *engine, struct host_state *host, int64_t ro
     const char *folder = engine->request->options->nvme;
     host->order = ARENA_NEW(engine->arena, int, script->unit_count + 1);
     for (int t = 0; t < script->task_count; t++) {
-        if (script->tasks[t].kind != SCRIPT_UPDATE) continue;
+        if (script->tasks[t].kind != TASK_UPDATE) continue;
         const struct script_bucket *bucket = &script->buckets[script->tasks[t].bucket];
         for (int i = 0; i < bucket->unit_count; i++)
             host->order[host->order_count++] = bucket->units[i];
@@ -185,7 +185,7 @@ static void put_back(struct engine *engine, int unit)
 }
 
 // A parameter's part: arrays of the host in place of the device's.
-static const char *update_parameter(struct engine *engine, int parameter, char *states)
+static const char *update_parameter(struct engine *engine, int task, int parameter, char *states)
 {
     const struct host_state *host = engine->host_state;
     struct update_call call = update_call_of(engine, parameter);
@@ -199,18 +199,20 @@ static const char *update_parameter(struct engine *engine, int parameter, char *
     call.first_moments = host->array_count > 1 ? moments : NULL;
     call.second_moments = host->array_count > 2 ? moments + array_bytes : NULL;
     call.rounded = host->rounded ? host->rounded + within * engine->compute_bytes : NULL;
+    update_measure(engine, task, &call);
     if (engine->backend->is_host)
         return engine->backend->update(engine->device, STREAM_COMPUTE, &call);
     return host_step(&call, number_of(engine->backend, ELEMENT_COMPUTE));
 }
 
-static const char *update_unit(struct engine *engine, int unit, char *states)
+static const char *update_unit(struct engine *engine, int task, int unit, char *states)
 {
     const struct script_unit *of = &engine->script->units[unit];
     const char *fault = NULL;
     for (int i = 0; i < of->parameter_count && !fault; i++) {
         int p = of->first_parameter + i;
-        if (engine->script->parameters[p].same_as < 0) fault = update_parameter(engine, p, states);
+        if (engine->script->parameters[p].same_as >= 0) continue;
+        fault = update_parameter(engine, task, p, states);
     }
     return fault;
 }
@@ -248,7 +250,7 @@ static bool update_of_unit(struct engine *engine, int task, int unit)
     struct part kept = state_unit_part(engine, unit, STATE_WEIGHTS);
     int64_t down = own.count * engine->real_bytes, up = own.count * engine->compute_bytes;
     if (!bring_down(engine, task, unit, gradient_at, down) || !fetch(engine, task, unit, &states) ||
-        !engine_ok(engine, task, update_unit(engine, unit, states)))
+        !engine_ok(engine, task, update_unit(engine, task, unit, states)))
         return false;
     const char *weights = host->rounded ? host->rounded : states;
     int64_t weight_at = engine->state.weight_at[unit] + own.first - kept.first;

@@ -18,7 +18,7 @@ static int task_behind(const struct engine *engine, int task, int instr)
 {
     const struct script_task *tasks = engine->script->tasks, *of = &tasks[task];
     for (int t = task + 1; t < engine->script->task_count && tasks[t].slot == of->slot; t++) {
-        bool is_it = tasks[t].kind == SCRIPT_INSTR && tasks[t].instr == instr &&
+        bool is_it = tasks[t].kind == TASK_INSTR && tasks[t].instr == instr &&
                      tasks[t].chunk == of->chunk && tasks[t].position == of->position &&
                      tasks[t].micro_batch == of->micro_batch;
         if (is_it) return t;
@@ -48,7 +48,7 @@ void joins_prepare(struct engine *engine)
     if (!engine->backend->run_joined || options->poison || options->operators_apart) return;
     for (int t = 0; t < engine->script->task_count; t++) {
         int members[GROUP_MEMBERS_MAX];
-        if (engine->script->tasks[t].kind != SCRIPT_INSTR) continue;
+        if (engine->script->tasks[t].kind != TASK_INSTR) continue;
         int count = instr_of(engine, t)->joined;
         if (count == 0 || !find_members(engine, t, members)) continue;
         engine->prepared[t].joined = count;
@@ -75,6 +75,7 @@ bool joins_run(struct engine *engine, int task)
     const struct prepared *of = &engine->prepared[task];
     for (int i = 0; i < of->joined; i++) {
         if (!call_make(engine, of->members[i], &calls[i])) return false;
+        tasks_measure_call(engine, of->members[i], &calls[i]);
     }
     enum stream stream = engine->script->tasks[task].stream;
     return engine_ok(engine, task,

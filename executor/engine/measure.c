@@ -13,7 +13,7 @@
 // timed: slots, exchanges, messages, work of the step.
 
 enum {
-    FIRST_OPERATOR = TASK_NUMBER_KINDS,
+    FIRST_OPERATOR = TASK_KIND_COUNT,
     FIRST_COLLECTIVE = FIRST_OPERATOR + OP_KIND_COUNT,
     KIND_COUNT = FIRST_COLLECTIVE + AXIS_COUNT * COLLECTIVE_COUNT
 };
@@ -27,6 +27,7 @@ struct measure {
     int64_t *bytes;         // [task]
     struct tally kinds[KIND_COUNT];
     int measured_steps, fine_steps;
+    int updated_steps;                      // of those: in fp16 gradients had room
     struct event *start, **began, **ended;  // [task]; NULL: the host's clock is right
     bool *is_shown;                         // [task]: timed in every step
     double step_began_s;
@@ -37,7 +38,7 @@ struct measure {
 static const struct instr *instr_of(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    return of->kind == SCRIPT_INSTR ? &engine_block(engine, of)->instrs[of->instr] : NULL;
+    return of->kind == TASK_INSTR ? &engine_block(engine, of)->instrs[of->instr] : NULL;
 }
 
 // Of operators and collectives inside slots; -1: the task has none but that of its own.
@@ -80,6 +81,7 @@ bool measure_open(struct engine *engine)
     measure->bytes = ARENA_NEW(engine->arena, int64_t, tasks);
     measure->best_starts = ARENA_NEW(engine->arena, double, tasks);
     measure->best_ends = ARENA_NEW(engine->arena, double, tasks);
+    if (!tasks_open(engine)) return false;
     return !is_beside(engine) || open_events(engine);
 }
 
@@ -100,6 +102,7 @@ bool measure_start_step(struct engine *engine)
     struct measure *measure = engine->measure;
     for (int t = 0; t < engine->script->task_count; t++)
         measure->bytes[t] = 0;
+    tasks_start_step(engine);
     measure->step_began_s = clock_s();
     if (!is_beside(engine)) return true;
     const char *fault =
@@ -140,7 +143,7 @@ void measure_bytes(struct engine *engine, int task, int64_t bytes)
 static bool is_work(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    return of->kind == SCRIPT_INSTR || of->kind == SCRIPT_SEED || of->kind == SCRIPT_ROOM;
+    return of->kind == TASK_INSTR || of->kind == TASK_SEED || of->kind == TASK_ROOM;
 }
 
 // What has a kind of its own in traces: messages and work of the step. Losses that are taken out
@@ -148,7 +151,7 @@ static bool is_work(const struct engine *engine, int task)
 static bool has_own_kind(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    return of->kind == SCRIPT_SEND || of->kind == SCRIPT_RECEIVE || of->kind >= SCRIPT_SMALL_REDUCE;
+    return of->kind == TASK_SEND || of->kind == TASK_RECEIVE || task_kind_is_once(of->kind);
 }
 
 static int end_of_slot(const struct engine *engine, int task)
@@ -225,7 +228,7 @@ static double inside_s(const struct engine *engine, int first, int last)
     const struct measure *measure = engine->measure;
     double seconds = 0;
     for (int t = first; t < last && !is_beside(engine); t++) {
-        if (engine->script->tasks[t].kind >= SCRIPT_SMALL_REDUCE)
+        if (task_kind_is_once(engine->script->tasks[t].kind))
             seconds += measure->ends[t] - measure->starts[t];
     }
     return seconds;
@@ -237,6 +240,8 @@ static void add_step(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         double seconds = measure->ends[t] - measure->starts[t];
         int inner = inner_kind(engine, t);
+        if (!engine->scale.skips)
+            tasks_add(engine, t, measure->bytes[t], is_timed(engine, t), seconds);
         // What runs as one counts once, where it begins.
         if (inner >= 0 && is_timed(engine, t) && !engine->prepared[t].is_joined)
             add(measure, inner, 1, seconds, (double)measure->bytes[t]);
@@ -250,6 +255,7 @@ static void add_step(struct engine *engine)
         }
     }
     measure->measured_steps++;
+    measure->updated_steps += !engine->scale.skips;
     measure->fine_steps += measure_is_fine(engine);
 }
 
@@ -326,7 +332,7 @@ static int64_t own_spans(struct engine *engine, int64_t *numbers)
         bool is_collective =
             instr && instr->collective != COLLECTIVE_NONE && instr->collective != COLLECTIVE_SLICE;
         if (is_inside && !is_collective) continue;
-        if (engine->script->tasks[t].kind == SCRIPT_LOSS) continue;
+        if (engine->script->tasks[t].kind == TASK_LOSS) continue;
         struct task_id id = script_task_id(engine->script, t);
         int last = is_slot ? end_of_slot(engine, t) : t;
         int stream = is_slot ? STREAM_COMPUTE : (int)engine->script->tasks[t].stream;
@@ -382,5 +388,6 @@ static bool gather_trace(struct engine *engine, struct run_result *result)
 
 bool measure_finish(struct engine *engine, struct run_result *result)
 {
-    return sum_kinds(engine, result) && gather_trace(engine, result);
+    return sum_kinds(engine, result) && gather_trace(engine, result) &&
+           tasks_finish(engine, engine->measure->updated_steps, result);
 }

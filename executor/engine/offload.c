@@ -1,6 +1,7 @@
-#include "executor/engine/engine.h"
+#include "executor/engine/moved.h"
 
-// What is offloaded waits in host memory, place by place of the script, until it comes back.
+// What is offloaded waits in host memory, place by place of the script, until it comes back; or
+// passes through it on the way to a drive (executor/engine/moved.c).
 
 struct offloaded {
     struct offloaded *next;
@@ -9,13 +10,17 @@ struct offloaded {
     int64_t bytes;
 };
 
-static int64_t bytes_of(const struct engine *engine, const struct script_operand *operands,
-                        int count)
+// Of a place in the arena what is filled: where all is widened reals take half of theirs, which are
+// as wide as they were. Rows of experts may take all.
+static int64_t held_bytes(const struct engine *engine, const struct script_task *task,
+                          const struct script_operand *operand, int64_t room_bytes)
 {
-    int64_t bytes = 0;
-    for (int i = 0; i < count; i++)
-        bytes += operands[i].bytes * engine->widen;
-    return bytes;
+    const struct block_program *block = engine_block(engine, task);
+    int tensor = block->buffers[operand->buffer].tensor;
+    if (tensor < 0 || block->block->tensors[tensor].density > 0) return room_bytes;
+    enum element element = engine_element(engine, task, operand);
+    return held_of_buffer(engine->program, block, operand->buffer, engine->rank).elements *
+           engine_element_bytes(engine, element);
 }
 
 static struct offloaded *find(struct engine *engine, int chunk, int position, int micro_batch)
@@ -53,27 +58,50 @@ static struct offloaded *make_room(struct engine *engine, int task, int64_t byte
     return room;
 }
 
+// Where the host has what a task takes out or brings back, and then keeps.
+static char *host_side(struct engine *engine, int task, struct offloaded **room)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    bool leaves = of->kind == TASK_COPY_OUT;
+    if (engine->moved) return leaves ? moved_out(engine, task) : moved_back(engine, task);
+    *room = leaves ? make_room(engine, task, moved_bytes(engine, task))
+                   : find(engine, of->chunk, of->position, of->micro_batch);
+    return *room ? (*room)->memory : NULL;
+}
+
+// The rooms that what is on a drive passes through are used again: copies have to be done.
+static bool pass_on(struct engine *engine, int task)
+{
+    enum stream stream = engine->script->tasks[task].stream;
+    const char *fault = NULL;
+    if (engine->backend->is_asynchronous)
+        fault = engine->backend->synchronize(engine->device, stream);
+    if (!engine_ok(engine, task, fault)) return false;
+    if (engine->script->tasks[task].kind == TASK_COPY_OUT) moved_write(engine, task);
+    return true;
+}
+
 bool offload_run(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    bool leaves = of->kind == SCRIPT_COPY_OUT;
+    bool leaves = of->kind == TASK_COPY_OUT;
     const struct script_operand *operands = leaves ? of->inputs : of->outputs;
     int count = leaves ? of->input_count : of->output_count;
-    int64_t all_bytes = bytes_of(engine, operands, count);
-    struct offloaded *room = leaves ? make_room(engine, task, all_bytes)
-                                    : find(engine, of->chunk, of->position, of->micro_batch);
-    if (!room) return false;
-    char *host = room->memory;
-    measure_bytes(engine, task, all_bytes);
+    struct offloaded *room = NULL;
+    char *host = host_side(engine, task, &room);
+    if (!host) return false;
     for (int i = 0; i < count; i++) {
         char *device = engine_address(engine, of, &operands[i]);
-        int64_t bytes = operands[i].bytes * engine->widen;
+        int64_t room_bytes = operands[i].bytes * engine->widen;
+        int64_t bytes = held_bytes(engine, of, &operands[i], room_bytes);
+        measure_bytes(engine, task, bytes);
         const char *fault =
             leaves ? host_copy(engine, of->stream, COPY_TO_HOST, host, device, bytes)
                    : host_copy(engine, of->stream, COPY_FROM_HOST, device, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
-        host += bytes;
+        host += room_bytes;
     }
+    if (engine->moved) return pass_on(engine, task);
     if (!leaves) room->chunk = -1;
     return true;
 }

@@ -119,7 +119,7 @@ bool poison_start(struct engine *engine)
 static bool is_all_there(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (of->kind != SCRIPT_INSTR || ring_is(engine, task)) return false;
+    if (of->kind != TASK_INSTR || ring_is(engine, task)) return false;
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;

@@ -13,7 +13,7 @@ enum { KEYS_MAX = 2 };  // k and v
 
 static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
 {
-    if (task->kind != SCRIPT_INSTR) return NULL;
+    if (task->kind != TASK_INSTR) return NULL;
     return &engine_block(engine, task)->instrs[task->instr];
 }
 
@@ -291,8 +291,10 @@ static bool run_backward(struct ring *ring)
 bool ring_run(struct engine *engine, int task)
 {
     struct ring ring;
-    if (!start(&ring, engine, task)) return false;
+    struct kernel_call call;
+    if (!start(&ring, engine, task) || !call_make(engine, task, &call)) return false;
     assert(ring.group);
+    tasks_measure_call(engine, task, &call);
     return ring.is_backward ? run_backward(&ring) : run_forward(&ring);
 }
 

@@ -142,7 +142,6 @@ bool state_open(struct engine *engine)
     struct state *state = &engine->state;
     enum optimizer optimizer = engine->program->workload.optimizer;
     int moments = optimizer_moment_count(optimizer);
-    bool has_direction = optimizer == OPTIMIZER_LAMB || optimizer == OPTIMIZER_LARS;
     if (!place_units(engine)) return false;
     state->trust = ARENA_NEW(engine->arena, double, engine->script->parameter_count + 1);
     bool is_here = !host_state_is(engine);
@@ -152,8 +151,7 @@ bool state_open(struct engine *engine)
         char **memory;
     } kept[] = {{has_masters, &state->masters},
                 {is_here && moments > 0, &state->first_moments},
-                {is_here && moments > 1, &state->second_moments},
-                {has_direction, &state->direction}};
+                {is_here && moments > 1, &state->second_moments}};
     if (!reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights)) return false;
     if (!reserve(engine, ELEMENT_FP32, state->gradient_count, &state->gradients)) return false;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
@@ -165,9 +163,8 @@ bool state_open(struct engine *engine)
 
 void state_close(struct engine *engine)
 {
-    char *arrays[] = {engine->state.weights,        engine->state.gradients,
-                      engine->state.masters,        engine->state.first_moments,
-                      engine->state.second_moments, engine->state.direction};
+    char *arrays[] = {engine->state.weights, engine->state.gradients, engine->state.masters,
+                      engine->state.first_moments, engine->state.second_moments};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i]) engine->backend->release(engine->device, arrays[i]);
     }

@@ -91,6 +91,7 @@ static bool seed(struct engine *engine, int task)
         char *to = engine_address(engine, of, &of->outputs[i]);
         const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, host, bytes);
         if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, bytes);
         host += bytes;
     }
     return true;
@@ -119,10 +120,11 @@ static bool take_loss(struct engine *engine, int task)
     enum element element = engine_element(engine, of, &of->inputs[0]);
     char *host = host_room(engine, task);
     if (!host) return false;
+    int64_t bytes = held.elements * engine_element_bytes(engine, element);
+    measure_bytes(engine, task, bytes);
     return engine_ok(engine, task,
                      host_copy(engine, of->stream, COPY_TO_HOST, host,
-                               engine_address(engine, of, &of->inputs[0]),
-                               held.elements * engine_element_bytes(engine, element)));
+                               engine_address(engine, of, &of->inputs[0]), bytes));
 }
 
 void task_add_losses(struct engine *engine)
@@ -130,7 +132,7 @@ void task_add_losses(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         const struct script_task *of = &engine->script->tasks[t];
         const char *host = engine->prepared[t].host;
-        if (of->kind != SCRIPT_LOSS || !host) continue;
+        if (of->kind != TASK_LOSS || !host) continue;
         struct held held = held_of_buffer(engine->program, engine_block(engine, of),
                                           of->inputs[0].buffer, engine->rank);
         enum number number = number_of(engine->backend, engine_element(engine, of, &of->inputs[0]));
@@ -147,6 +149,7 @@ static bool make_room(struct engine *engine, int task)
                                                   engine_address(engine, of, &of->outputs[i]), 0,
                                                   of->outputs[i].bytes * engine->widen);
         if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, of->outputs[i].bytes * engine->widen);
     }
     return true;
 }
@@ -157,7 +160,7 @@ static bool message(struct engine *engine, int task)
     const struct transport *transport = engine->transport;
     struct communicator *with = engine->request->communicator;
     int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
-    bool sends = of->kind == SCRIPT_SEND;
+    bool sends = of->kind == TASK_SEND;
     int count = sends ? of->input_count : of->output_count;
     for (int i = 0; i < count; i++) {
         const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
@@ -180,19 +183,19 @@ bool task_run(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     if (!gradients_enter(engine, task)) return false;
     switch (of->kind) {
-    case SCRIPT_INSTR:
+    case TASK_INSTR:
         return run_instr(engine, task);
-    case SCRIPT_SEED:
+    case TASK_SEED:
         return seed(engine, task);
-    case SCRIPT_ROOM:
+    case TASK_ROOM:
         return make_room(engine, task);
-    case SCRIPT_COPY_OUT:
-    case SCRIPT_COPY_IN:
+    case TASK_COPY_OUT:
+    case TASK_COPY_IN:
         return offload_run(engine, task);
-    case SCRIPT_SEND:
-    case SCRIPT_RECEIVE:
+    case TASK_SEND:
+    case TASK_RECEIVE:
         return message(engine, task);
-    case SCRIPT_LOSS:
+    case TASK_LOSS:
         return take_loss(engine, task);
     default:
         break;

@@ -192,6 +192,7 @@ static bool take_norm(struct engine *engine, int task)
     }
     enum stream stream = engine->script->tasks[task].stream;
     if (!engine_ok(engine, task, sum_squares(engine, stream, arrays, count, &sum))) return false;
+    if (engine->program->mesh.rank_count > 1) measure_bytes(engine, task, engine->real_bytes);
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
     scale_settle(engine, sqrt(sum));
     return true;
@@ -217,7 +218,9 @@ struct update_call update_call_of(struct engine *engine, int parameter)
         .gradients = gradient_at(engine, gradient.at),
         .first_moments = state->first_moments ? state->first_moments + moment.at * real : NULL,
         .second_moments = state->second_moments ? state->second_moments + moment.at * real : NULL,
-        .direction = state->direction ? state->direction + moment.at * real : NULL,
+        // The gradient is not read again.
+        .direction =
+            step_takes_trust(&engine->program->workload) ? gradient_at(engine, gradient.at) : NULL,
         .gradient_scale = engine->gradient_scale,
         .learning_rate = options->learning_rate,
         .beta1 = options->beta1,
@@ -253,17 +256,24 @@ static bool sum_parts(struct engine *engine, int task, int parameter, double squ
     struct update_call call = update_call_of(engine, parameter);
     if (engine->err->kind) return false;
     call.part = UPDATE_DIRECTION;
-    if (!engine_ok(engine, task, backend->update(engine->device, STREAM_COMPUTE, &call)))
-        return false;
-    if (!counts_in_stage(engine, parameter)) return true;
+    bool counts = counts_in_stage(engine, parameter);
+    // LARS asks for the norm of the gradient, LAMB for that of the direction, which takes its
+    // place.
     bool is_lars = call.optimizer == OPTIMIZER_LARS;
-    const void *arrays[2] = {call.weights, is_lars ? call.gradients : call.direction};
-    for (int i = 0; i < 2; i++) {
-        const char *fault = backend->sum_squares(engine->device, STREAM_COMPUTE, arrays[i],
-                                                 call.count, &squares[i]);
+    for (int turn = 0; turn < 2; turn++) {
+        const char *fault = NULL;
+        if (turn == is_lars) {
+            fault = backend->update(engine->device, STREAM_COMPUTE, &call);
+        } else if (counts) {
+            fault = backend->sum_squares(engine->device, STREAM_COMPUTE, call.gradients, call.count,
+                                         &squares[1]);
+        }
         if (!engine_ok(engine, task, fault)) return false;
     }
-    return true;
+    if (!counts) return true;
+    return engine_ok(engine, task,
+                     backend->sum_squares(engine->device, STREAM_COMPUTE, call.weights, call.count,
+                                          &squares[0]));
 }
 
 // LAMB and LARS: norms of whole parameters, whoever holds their parts, all in one exchange.
@@ -304,6 +314,15 @@ static const char *update_all(struct engine *engine, const struct update_call *c
     return fault;
 }
 
+// Weights and moments are read and written, gradients read.
+void update_measure(struct engine *engine, int task, const struct update_call *call)
+{
+    enum { GRADIENT = 1, WEIGHT = 2, MOMENT = 2 };
+    int moments = (call->first_moments != NULL) + (call->second_moments != NULL);
+    measure_bytes(engine, task,
+                  (GRADIENT + WEIGHT + MOMENT * moments) * call->count * engine->real_bytes);
+}
+
 static bool update(struct engine *engine, int task)
 {
     const struct script *script = engine->script;
@@ -319,8 +338,9 @@ static bool update(struct engine *engine, int task)
              p++) {
             struct update_call call = update_call_of(engine, p);
             if (engine->err->kind) return false;
+            update_measure(engine, task, &call);
             calls[count++] = call;
-            if (!engine->state.direction) continue;
+            if (!call.direction) continue;
             calls[0].part = UPDATE_APPLY;
             calls[0].trust_ratio = engine->state.trust[p];
             if (!engine_ok(engine, task, update_all(engine, calls, 1))) return false;
@@ -353,19 +373,19 @@ static bool gather(struct engine *engine, int task)
 bool update_run(struct engine *engine, int task)
 {
     switch (engine->script->tasks[task].kind) {
-    case SCRIPT_GRADIENT_REDUCE:
+    case TASK_GRADIENT_REDUCE:
         return reduce(engine, task);
-    case SCRIPT_SMALL_REDUCE:
+    case TASK_SMALL_REDUCE:
         return small_reduce(engine, task);
-    case SCRIPT_TIED_REDUCE:
+    case TASK_TIED_REDUCE:
         return tied_reduce(engine, task);
-    case SCRIPT_NORM:
+    case TASK_NORM:
         return take_norm(engine, task);
-    case SCRIPT_TRUST:
+    case TASK_TRUST:
         return find_trust(engine, task);
-    case SCRIPT_UPDATE:
+    case TASK_UPDATE:
         return update(engine, task);
-    case SCRIPT_PARAMETER_GATHER:
+    case TASK_PARAMETER_GATHER:
         return gather(engine, task);
     default:
         assert(false && "no step-level task");
@@ -378,11 +398,11 @@ int64_t update_staging(const struct engine *engine, int task)
     const struct script *script = engine->script;
     const struct script_task *of = &script->tasks[task];
     int64_t elements = 0;
-    if (of->kind == SCRIPT_SMALL_REDUCE) {
+    if (of->kind == TASK_SMALL_REDUCE) {
         for (int p = -1; (p = script_next_small(script, of, p)) >= 0;)
             elements += script->parameters[p].elements;
     }
-    if (of->kind == SCRIPT_GRADIENT_REDUCE) {
+    if (of->kind == TASK_GRADIENT_REDUCE) {
         const struct script_bucket *bucket = &script->buckets[of->bucket];
         if (!bucket->storage.gradient_axes && bucket->storage.optimizer_axes)
             elements = bucket->elements;

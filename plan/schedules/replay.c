@@ -12,7 +12,7 @@ struct way {
 };
 
 struct chunk_replay {
-    double length_s[TASK_KIND_COUNT];
+    double length_s[SLOT_KIND_COUNT];
     struct way in[2];             // forward, backward
     struct chunk_replay *out[2];  // who reads what it sends; NULL: nobody
     double end_s, idle_s;         // of the last W so far; how long its stage had waited
@@ -151,7 +151,7 @@ static void skip_rounds(const struct play *play, int rounds, int window)
         own->now_s += by_s;
         for (int chunk = 0; chunk < v; chunk++) {
             struct chunk_replay *at = &play->chunks[stage * v + chunk];
-            for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+            for (int kind = 0; kind < SLOT_KIND_COUNT; kind++)
                 own->busy_s += rounds * at->length_s[kind];
             for (int way = 0; way < 2; way++) {
                 if (!at->out[way]) continue;
@@ -194,7 +194,7 @@ static void fill_ends(const struct play *play, double *end_s)
 static void start(struct arena *arena, struct play *play)
 {
     int p = play->shape.stage_count;
-    int slot_count = TASK_KIND_COUNT * play->shape.chunk_count * play->shape.micro_batch_count;
+    int slot_count = SLOT_KIND_COUNT * play->shape.chunk_count * play->shape.micro_batch_count;
     struct slot *slots = ARENA_NEW(arena, struct slot, slot_count);
     play->chunks = ARENA_NEW(arena, struct chunk_replay, p * play->shape.chunk_count);
     play->stages = ARENA_NEW(arena, struct stage_replay, p);

@@ -62,7 +62,7 @@ static void fill(const struct schedule_shape *shape, int stage, int cap, struct 
     }
     for (int j = m > delay ? m - delay : 0; j < m; j++)
         at = put(at, TASK_WEIGHT, j);
-    assert(at - slots == (ptrdiff_t)TASK_KIND_COUNT * m);
+    assert(at - slots == (ptrdiff_t)SLOT_KIND_COUNT * m);
 }
 
 static int smaller(int a, int b)

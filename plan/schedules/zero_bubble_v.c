@@ -38,7 +38,7 @@ static int chunk_of(const struct schedule_shape *shape, int virtual_stage)
 // What takes the tasks of a stage one by one.
 struct stage_order {
     int micro_batch_count;
-    int done[TASK_KIND_COUNT][CHUNKS];
+    int done[SLOT_KIND_COUNT][CHUNKS];
     int held;                // chunks' micro-batches between F and W
     struct slot *slots;      // the next one, or NULL
     struct hold_list *list;  // of the moments, or NULL
@@ -117,7 +117,7 @@ static void order_of(const struct schedule_shape *shape, int stage, struct slot 
 {
     struct stage_order order = {.micro_batch_count = shape->micro_batch_count, .slots = slots};
     fill(shape, stage, &order);
-    assert(order.slots - slots == (ptrdiff_t)TASK_KIND_COUNT * CHUNKS * shape->micro_batch_count);
+    assert(order.slots - slots == (ptrdiff_t)SLOT_KIND_COUNT * CHUNKS * shape->micro_batch_count);
 }
 
 // From its first W of chunk 0 on a stage runs the same six tasks a round, until its forwards end:
@@ -145,7 +145,7 @@ static int first_slot(const struct schedule_shape *shape, int stage)
 
 static double duration(const struct pipeline_times *times, double *end_s)
 {
-    struct repeat repeat = {CHUNKS * TASK_KIND_COUNT, repeating_count(&times->shape), first_slot};
+    struct repeat repeat = {CHUNKS * SLOT_KIND_COUNT, repeating_count(&times->shape), first_slot};
     return replay_duration(times, &ZB_V_ROW, &repeat, end_s);
 }
 

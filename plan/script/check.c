@@ -123,20 +123,20 @@ static bool is_peer(const struct checking *checking, const struct script_task *t
 static bool is_ready(const struct checking *checking, const struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
-    if (task->kind == SCRIPT_RECEIVE && is_peer(checking, task)) {
+    if (task->kind == TASK_RECEIVE && is_peer(checking, task)) {
         const struct check_link *link = link_from(checking, task, stage->script->stage);
         return link->taken < link->count;
     }
-    if (task->kind == SCRIPT_TIED_REDUCE && is_peer(checking, task)) {
+    if (task->kind == TASK_TIED_REDUCE && is_peer(checking, task)) {
         const struct check_stage *other = &checking->stages[task->peer_stage];
         if (other->next >= other->script->task_count) return false;
         const struct script_task *its = check_task(other);
-        return its->kind == SCRIPT_TIED_REDUCE && its->peer_stage == stage->script->stage;
+        return its->kind == TASK_TIED_REDUCE && its->peer_stage == stage->script->stage;
     }
-    for (int s = 0; task->kind == SCRIPT_NORM && s < checking->stage_count; s++) {
+    for (int s = 0; task->kind == TASK_NORM && s < checking->stage_count; s++) {
         const struct check_stage *other = &checking->stages[s];
         bool is_there =
-            other->next < other->script->task_count && check_task(other)->kind == SCRIPT_NORM;
+            other->next < other->script->task_count && check_task(other)->kind == TASK_NORM;
         if (!is_there) return false;
     }
     return true;
@@ -146,7 +146,7 @@ static bool is_ready(const struct checking *checking, const struct check_stage *
 static bool advance(const struct checking *checking, struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
-    bool is_send = task->kind == SCRIPT_SEND, is_message = is_send || task->kind == SCRIPT_RECEIVE;
+    bool is_send = task->kind == TASK_SEND, is_message = is_send || task->kind == TASK_RECEIVE;
     bool has_neighbour = is_message && is_peer(checking, task) &&
                          is_neighbour(checking, task, stage->script->stage, is_send) &&
                          has_channel(task, task->chunk, is_send);
@@ -155,12 +155,12 @@ static bool advance(const struct checking *checking, struct check_stage *stage)
                           "goes to or comes from chunk %d of stage %d, which is "
                           "no neighbour",
                           task->peer_chunk, task->peer_stage);
-    bool is_step = task->kind >= SCRIPT_SMALL_REDUCE;
+    bool is_step = task_kind_is_once(task->kind);
     if (!check_begin(checking, stage)) return false;
     bool is_right = is_step ? check_step_task(checking, stage) : check_flow_task(checking, stage);
     if (!is_right) return false;
-    if (task->kind == SCRIPT_RECEIVE && !receive(checking, stage)) return false;
-    if (task->kind == SCRIPT_SEND)
+    if (task->kind == TASK_RECEIVE && !receive(checking, stage)) return false;
+    if (task->kind == TASK_SEND)
         link_add(checking->arena, link_to(checking, task, stage->script->stage), stage->next);
     stage->next++;
     return true;
@@ -169,15 +169,15 @@ static bool advance(const struct checking *checking, struct check_stage *stage)
 // The stages that a task is done together with, this one among them.
 static bool advance_together(const struct checking *checking, struct check_stage *stage)
 {
-    enum script_kind kind = check_task(stage)->kind;
-    if (kind == SCRIPT_TIED_REDUCE) {
+    enum task_kind kind = check_task(stage)->kind;
+    if (kind == TASK_TIED_REDUCE) {
         struct check_stage *other = &checking->stages[check_task(stage)->peer_stage];
         return other != stage && advance(checking, other) && advance(checking, stage);
     }
-    for (int s = 0; kind == SCRIPT_NORM && s < checking->stage_count; s++) {
+    for (int s = 0; kind == TASK_NORM && s < checking->stage_count; s++) {
         if (!advance(checking, &checking->stages[s])) return false;
     }
-    return kind == SCRIPT_NORM || advance(checking, stage);
+    return kind == TASK_NORM || advance(checking, stage);
 }
 
 static bool stuck(const struct checking *checking)
@@ -305,13 +305,13 @@ static bool go_on(const struct checking *checking, struct check_stage *stage)
     if (stage->next == stage->script->task_count) return false;
     const struct script_task *task = check_task(stage);
     int own = stage->script->stage;
-    if (task->kind == SCRIPT_TIED_REDUCE || task->kind == SCRIPT_NORM) {
+    if (task->kind == TASK_TIED_REDUCE || task->kind == TASK_NORM) {
         stage->next = stage->script->task_count;
         return true;
     }
     if (!is_ready(checking, stage)) return false;
-    if (task->kind == SCRIPT_RECEIVE) link_from(checking, task, own)->taken++;
-    if (task->kind == SCRIPT_SEND)
+    if (task->kind == TASK_RECEIVE) link_from(checking, task, own)->taken++;
+    if (task->kind == TASK_SEND)
         link_add(checking->arena, link_to(checking, task, own), stage->next);
     stage->next++;
     return true;

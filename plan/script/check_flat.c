@@ -158,7 +158,7 @@ bool check_flat_task(const struct checking *checking, struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
     const struct block_program *block = checking->program->blocks[task->block];
-    const struct instr *instr = task->kind == SCRIPT_ROOM ? NULL : &block->instrs[task->instr];
+    const struct instr *instr = task->kind == TASK_ROOM ? NULL : &block->instrs[task->instr];
     struct check_work *work = check_work_of(stage, task);
     bool is_gather = instr && instr->collective == COLLECTIVE_ALL_GATHER;
     int64_t bytes;

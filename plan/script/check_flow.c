@@ -423,23 +423,23 @@ bool check_flow_task(const struct checking *checking, struct check_stage *stage)
                            stage->block_count[task->chunk] ==
                        checking->program->graph->sequence_count;
     switch (task->kind) {
-    case SCRIPT_INSTR:
+    case TASK_INSTR:
         return run_instr(&flow);
-    case SCRIPT_ROOM:
+    case TASK_ROOM:
         return check_flat_task(checking, stage);
-    case SCRIPT_COPY_OUT:
+    case TASK_COPY_OUT:
         return check_copy_out(&flow);
-    case SCRIPT_COPY_IN:
+    case TASK_COPY_IN:
         return check_copy_in(&flow);
-    case SCRIPT_SEND:
+    case TASK_SEND:
         return check_boundary_task(&flow, false);
-    case SCRIPT_RECEIVE:
+    case TASK_RECEIVE:
         return check_boundary_task(&flow, true);
-    case SCRIPT_SEED:
+    case TASK_SEED:
         if (!is_head || task->slot_kind != TASK_BACKWARD)
             return check_fail(checking, stage, "the loss is not here");
         return check_boundary_task(&flow, true);
-    case SCRIPT_LOSS:
+    case TASK_LOSS:
         stage->loss_count++;
         if (!is_head || task->slot_kind != TASK_FORWARD)
             return check_fail(checking, stage, "the loss is not here");

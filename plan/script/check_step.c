@@ -207,22 +207,22 @@ static const char *gather(struct check_stage *stage, const struct script_task *t
 static const char *take(const struct checking *checking, struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
-    if (task->kind == SCRIPT_NORM) return take_norm(checking, stage);
-    if (task->kind == SCRIPT_TRUST) return take_trust(checking, stage);
+    if (task->kind == TASK_NORM) return take_norm(checking, stage);
+    if (task->kind == TASK_TRUST) return take_trust(checking, stage);
     bool is_there = task->bucket >= 0 && task->bucket < stage->script->bucket_count &&
                     stage->script->buckets[task->bucket].unit_count > 0 && task->unit >= 0 &&
                     task->unit < stage->script->unit_count;
     if (!is_there) return "is of no bucket";
-    if (task->kind == SCRIPT_SMALL_REDUCE) return reduce_small(stage, task);
+    if (task->kind == TASK_SMALL_REDUCE) return reduce_small(stage, task);
     if (lacks_gradients(stage, task->bucket)) return "comes before the last gradient of its bucket";
     switch (task->kind) {
-    case SCRIPT_TIED_REDUCE:
+    case TASK_TIED_REDUCE:
         return reduce_tied(checking, stage, task);
-    case SCRIPT_GRADIENT_REDUCE:
+    case TASK_GRADIENT_REDUCE:
         return reduce_bucket(stage, task);
-    case SCRIPT_UPDATE:
+    case TASK_UPDATE:
         return update(checking, stage, task);
-    case SCRIPT_PARAMETER_GATHER:
+    case TASK_PARAMETER_GATHER:
         return gather(stage, task);
     default:
         return "is of no kind that there is";
@@ -262,21 +262,21 @@ static bool use_state(const struct checking *checking, struct check_stage *stage
     const struct script_task *task = check_task(stage);
     struct check_use *gradients = stage->gradient_uses, *weights = stage->weight_uses;
     switch (task->kind) {
-    case SCRIPT_SMALL_REDUCE:
+    case TASK_SMALL_REDUCE:
         for (int p = -1; (p = script_next_small(stage->script, task, p)) >= 0;) {
             if (!check_use_parameter(checking, stage, gradients, p, true)) return false;
         }
         return true;
-    case SCRIPT_UPDATE:
+    case TASK_UPDATE:
         return use_bucket(checking, stage, gradients, task->bucket, false) &&
                use_bucket(checking, stage, weights, task->bucket, true);
-    case SCRIPT_PARAMETER_GATHER:
+    case TASK_PARAMETER_GATHER:
         if (!script_bucket_is_flat(&stage->script->buckets[task->bucket]))
             return check_use_unit(checking, stage, weights, task->unit, true);
         return use_bucket(checking, stage, weights, task->bucket, true);
-    case SCRIPT_NORM:
+    case TASK_NORM:
         return use_all(checking, stage, gradients);
-    case SCRIPT_TRUST:
+    case TASK_TRUST:
         return use_all(checking, stage, gradients) && use_all(checking, stage, weights);
     default:
         return use_bucket(checking, stage, gradients, task->bucket, true);

@@ -2,34 +2,9 @@
 
 #include <assert.h>
 
-const char *script_kind_name(enum script_kind kind)
+const char *script_instr_name(struct arena *arena, const struct block_program *block, int index)
 {
-    static const char *const NAMES[SCRIPT_KIND_COUNT] = {
-        [SCRIPT_INSTR] = "operator",
-        [SCRIPT_SEED] = "seed",
-        [SCRIPT_ROOM] = "room for gradients",
-        [SCRIPT_COPY_OUT] = "copy out",
-        [SCRIPT_COPY_IN] = "copy in",
-        [SCRIPT_SEND] = "send",
-        [SCRIPT_RECEIVE] = "receive",
-        [SCRIPT_LOSS] = "loss",
-        [SCRIPT_SMALL_REDUCE] = "small gradients",
-        [SCRIPT_TIED_REDUCE] = "tied gradients",
-        [SCRIPT_GRADIENT_REDUCE] = "gradients",
-        [SCRIPT_NORM] = "gradient norm",
-        [SCRIPT_TRUST] = "trust ratios",
-        [SCRIPT_UPDATE] = "update",
-        [SCRIPT_PARAMETER_GATHER] = "parameters",
-    };
-    assert((unsigned)kind < SCRIPT_KIND_COUNT && NAMES[kind]);
-    return NAMES[kind];
-}
-
-static const char *instr_name(struct arena *arena, const struct script *script,
-                              const struct script_task *task)
-{
-    const struct block_program *block = script->program->blocks[task->block];
-    const struct instr *instr = &block->instrs[task->instr];
+    const struct instr *instr = &block->instrs[index];
     if (!instr->collective) return block->block->ops[instr->op].name;
     int tensor = block->buffers[instr->inputs[0]].tensor;
     const char *of = instr->inner > 0 ? block->block->ops[instr->op].name
@@ -52,7 +27,7 @@ static const char *step_name(struct arena *arena, const struct script *script,
                              const struct script_task *task, const char *what)
 {
     const struct script_unit *unit = &script->units[task->unit];
-    bool is_alone = task->kind == SCRIPT_PARAMETER_GATHER &&
+    bool is_alone = task->kind == TASK_PARAMETER_GATHER &&
                     !script_bucket_is_flat(&script->buckets[task->bucket]);
     int others = is_alone ? 0 : script->buckets[task->bucket].unit_count - 1;
     const char *name = unit->parameter_count == 1 ? parameter_name(script, unit->first_parameter)
@@ -67,28 +42,14 @@ const char *script_task_name(struct arena *arena, const struct script *script, i
 {
     static const char SLOTS[] = "FBW";
     const struct script_task *of = &script->tasks[task];
-    const char *what =
-        of->kind == SCRIPT_INSTR ? instr_name(arena, script, of) : script_kind_name(of->kind);
-    if (of->kind >= SCRIPT_SMALL_REDUCE)
+    const char *what = of->kind == TASK_INSTR
+                           ? script_instr_name(arena, script->program->blocks[of->block], of->instr)
+                           : task_kind_name(of->kind);
+    if (task_kind_is_once(of->kind))
         return of->unit < 0 ? what : step_name(arena, script, of, what);
     return arena_print(arena, "%c%d.%d %d %s", SLOTS[of->slot_kind], of->micro_batch, of->chunk,
                        of->position, what);
 }
-
-// Beyond the slots the numbers are those of the simulator's traces (enum engine_task), which a test
-// holds to these.
-enum {
-    NUMBER_SEND_FORWARD = TASK_KIND_COUNT,
-    NUMBER_SEND_BACKWARD,
-    NUMBER_RECEIVE_FORWARD,
-    NUMBER_RECEIVE_BACKWARD,
-    NUMBER_GRADIENT_REDUCE,
-    NUMBER_PARAMETER_GATHER,
-    NUMBER_SMALL_REDUCE,
-    NUMBER_TIED_REDUCE,
-    NUMBER_NORM,
-    NUMBER_UPDATE
-};
 
 // Buckets are counted by chunk.
 static int number_in_chunk(const struct script *script, int bucket)
@@ -99,38 +60,20 @@ static int number_in_chunk(const struct script *script, int bucket)
     return bucket - first;
 }
 
-static struct task_id step_id(const struct script *script, const struct script_task *task)
-{
-    int chunk = task->unit >= 0 ? script->units[task->unit].chunk : 0;
-    switch (task->kind) {
-    case SCRIPT_GRADIENT_REDUCE:
-        return (struct task_id){NUMBER_GRADIENT_REDUCE, chunk,
-                                number_in_chunk(script, task->bucket)};
-    case SCRIPT_PARAMETER_GATHER:
-        return (struct task_id){NUMBER_PARAMETER_GATHER, chunk, 0};
-    case SCRIPT_SMALL_REDUCE:
-        return (struct task_id){NUMBER_SMALL_REDUCE, 0, 0};
-    case SCRIPT_TIED_REDUCE:
-        return (struct task_id){NUMBER_TIED_REDUCE, 0, 0};
-    case SCRIPT_NORM:
-    case SCRIPT_TRUST:
-        return (struct task_id){NUMBER_NORM, 0, 0};
-    default:
-        assert(task->kind == SCRIPT_UPDATE);
-        return (struct task_id){NUMBER_UPDATE, 0, 0};
-    }
-}
-
 struct task_id script_task_id(const struct script *script, int task)
 {
     const struct script_task *of = &script->tasks[task];
-    bool is_forward = of->slot_kind == TASK_FORWARD;
-    if (of->kind >= SCRIPT_SMALL_REDUCE) return step_id(script, of);
-    int kind = (int)of->slot_kind;
-    if (of->kind == SCRIPT_SEND) kind = is_forward ? NUMBER_SEND_FORWARD : NUMBER_SEND_BACKWARD;
-    if (of->kind == SCRIPT_RECEIVE)
-        kind = is_forward ? NUMBER_RECEIVE_FORWARD : NUMBER_RECEIVE_BACKWARD;
-    return (struct task_id){kind, of->chunk, of->micro_batch};
+    bool is_message = of->kind == TASK_SEND || of->kind == TASK_RECEIVE;
+    bool has_place = of->kind == TASK_GRADIENT_REDUCE || of->kind == TASK_PARAMETER_GATHER;
+    if (has_place) {
+        int item = of->kind == TASK_GRADIENT_REDUCE ? number_in_chunk(script, of->bucket) : 0;
+        return (struct task_id){(int)of->kind, script->units[of->unit].chunk, item};
+    }
+    if (task_kind_is_once(of->kind)) return (struct task_id){(int)of->kind, 0, 0};
+    if (is_message)
+        return (struct task_id){(int)of->kind, of->chunk,
+                                2 * of->micro_batch + (of->slot_kind != TASK_FORWARD)};
+    return (struct task_id){(int)of->slot_kind, of->chunk, of->micro_batch};
 }
 
 // Of the fullest rank.
@@ -235,29 +178,29 @@ int script_exchanges(const struct script *script, int task,
     const struct script_task *of = &script->tasks[task];
     const struct mesh *mesh = &script->program->mesh;
     switch (of->kind) {
-    case SCRIPT_INSTR:
+    case TASK_INSTR:
         return instr_exchanges(script, of, exchanges);
-    case SCRIPT_SEND:
+    case TASK_SEND:
         exchanges[0] = (struct script_exchange){COLLECTIVE_SEND_RECV, 0, message_bytes(of), 0};
         return 1;
-    case SCRIPT_SMALL_REDUCE:
+    case TASK_SMALL_REDUCE:
         exchanges[0] = small_exchange(script, of);
         return 1;
-    case SCRIPT_TIED_REDUCE:
+    case TASK_TIED_REDUCE:
         exchanges[0] = (struct script_exchange){
             COLLECTIVE_SEND_RECV, 0, 0,
             bucket_part(script, &script->buckets[of->bucket],
                         script->buckets[of->bucket].storage.gradient_axes)};
         return 1;
-    case SCRIPT_GRADIENT_REDUCE:
+    case TASK_GRADIENT_REDUCE:
         return reduce_exchanges(script, of, exchanges);
-    case SCRIPT_NORM:
+    case TASK_NORM:
         exchanges[0] =
             (struct script_exchange){COLLECTIVE_ALL_REDUCE, (1u << mesh->axis_count) - 1, 0, 1};
         return mesh->rank_count > 1;
-    case SCRIPT_TRUST:
+    case TASK_TRUST:
         return trust_exchanges(script, exchanges);
-    case SCRIPT_PARAMETER_GATHER:
+    case TASK_PARAMETER_GATHER:
         exchanges[0] = gather_exchange(script, of);
         return 1;
     default:

@@ -1,6 +1,6 @@
 #pragma once
 #include "core/trace.h"
-#include "plan/step_end.h"
+#include "plan/script/graph.h"
 
 // The script of a stage: one step of every rank of it, task by task in the order in which they are
 // begun, with the address of every operand. It is the program (plan/program.h) written out: the
@@ -19,27 +19,6 @@
 // with the data. Addresses in the arena are bytes in the plan's precision; who computes wider
 // multiplies them.
 
-enum script_kind {
-    SCRIPT_INSTR,     // instruction `instr` of block `block`: compute or a collective
-    SCRIPT_SEED,      // outputs: gradients of the losses, weight / tokens of the step
-    SCRIPT_ROOM,      // output: whole gradients of units, to which GEMMs then add; zeros
-    SCRIPT_COPY_OUT,  // inputs leave for the host and are not in the arena after it
-    SCRIPT_COPY_IN,   // outputs come back: the same values in the same order
-    SCRIPT_SEND,      // inputs to `peer_stage`; not waited for: the message is copied
-    SCRIPT_RECEIVE,   // outputs from there; waited for
-    SCRIPT_LOSS,      // inputs: the losses of the micro-batch, taken out
-    // Once a step (plan/step_end.h), of bucket `bucket` where nothing else is said.
-    SCRIPT_SMALL_REDUCE,      // over `axes`: what is partial over them, of `bucket_count` buckets
-    SCRIPT_TIED_REDUCE,       // with the stage that holds the other end of the tie
-    SCRIPT_GRADIENT_REDUCE,   // over its reduce axes: to the sum, or to the shard
-    SCRIPT_NORM,              // the global gradient norm
-    SCRIPT_TRUST,             // trust ratios of all parameters of the stage (LAMB, LARS)
-    SCRIPT_UPDATE,            // weights and the optimizer's state
-    SCRIPT_PARAMETER_GATHER,  // weights whole again after the update (ZeRO 1; of ZeRO 2 one unit)
-    SCRIPT_KIND_COUNT
-};
-const char *script_kind_name(enum script_kind kind);
-
 enum script_place {
     PLACE_ARENA,
     PLACE_WEIGHT,    // of parameter `parameter`, as the state holds it
@@ -57,11 +36,12 @@ struct script_operand {
 };
 
 struct script_task {
-    enum script_kind kind;
+    enum task_kind kind;
     int chunk, position, micro_batch;  // position: block of the chunk; -1 where there is none
     int slot;                          // of the stage's schedule; -1: before or after them
     enum task_kind slot_kind;          // what of it the task belongs to; W also where B runs it
     int block, instr;                  // of the program; -1. Buffers are those of this block
+    int in_graph;                      // number of the step graph's task that it is one of
     struct script_operand *inputs, *outputs;  // in the order of the instruction's buffers
     int input_count, output_count;
     enum stream stream;
@@ -73,7 +53,7 @@ struct script_task {
     // before there was room, to be added to it. Else -1; of a task on a bucket its first unit.
     int unit, unit_count;
     int bucket, bucket_count;  // of step-level work; -1: of no bucket, or all of them
-    unsigned axes;             // SCRIPT_SMALL_REDUCE
+    unsigned axes;             // TASK_SMALL_REDUCE
     // Tasks on other streams that have to end before this one begins, ascending; what stands before
     // it on its own stream has ended by then. As few as say all.
     int *waits;
@@ -134,6 +114,7 @@ struct script_room {
 
 struct script {
     const struct program *program;
+    const struct step_graph *graph;
     int stage;
     struct script_task *tasks;
     int task_count;
@@ -155,11 +136,14 @@ void script_add_state(struct arena *arena, struct script *script);
 // plan/script/step.c: appends or inserts the tasks that run once a step (plan/step_end.h):
 // reductions right behind the task that makes the last gradient of a bucket where the plan overlaps
 // them or updates buckets as they come, else at the end. Small and tied gradients are summed as
-// every rank keeps them (whole but for ZeRO 2 and 3), behind the reduction of their bucket. Takes
-// the rooms away, should two buckets want one at a time.
+// every rank keeps them (whole but for ZeRO 2 and 3), behind the reduction of their bucket.
 void script_add_step(struct arena *arena, struct script *script);
 // The parameters of the stage that a small reduction is of: the next one after `parameter`; -1.
 int script_next_small(const struct script *script, const struct script_task *task, int parameter);
+
+// plan/script/number.c: fills `graph` and the numbers of all tasks in it but rooms, of which
+// whoever writes them knows the scattering. Every task is one of the graph (asserted).
+void script_number(struct script *script);
 
 // plan/script/waits.c: fills the waits of all tasks. Streams run beside each other, each in the
 // order of the script: a task has to wait for the last write of what it reads, and for the last
@@ -188,5 +172,7 @@ struct slice script_unit_slice(const struct script *script, int unit, unsigned a
 
 // The program's name of a task: "F2.0 3 attn.q", for messages and traces. Lives in `arena`.
 const char *script_task_name(struct arena *arena, const struct script *script, int task);
+// Of an instruction alone: "attn.q", "all-gather x".
+const char *script_instr_name(struct arena *arena, const struct block_program *block, int instr);
 // Its number in traces (plan/schedule.h): instructions of a slot share the slot's.
 struct task_id script_task_id(const struct script *script, int task);

@@ -183,12 +183,14 @@ static void cut_group(const struct filling *filling, const struct program_chunk 
         double elements = 0;
         int bucket = -1;
         for (int i = 0; i < block->parameter_count && by_block && !of->tie; i++) {
+            if (step_is_elsewhere(program, chunk, &block->parameters[i])) continue;
             bool is_in = step_group_of(program, &filling->end, &block->parameters[i]) == group;
             if (is_in) elements += (double)block->parameters[i].elements;
         }
         if (elements > 0) bucket = step_cut_next(&cut, elements);
         for (int i = block->parameter_count - 1; i >= 0; i--) {
             const struct parameter *parameter = &block->parameters[i];
+            if (step_is_elsewhere(program, chunk, parameter)) continue;
             if (step_group_of(program, &filling->end, parameter) != group) continue;
             if (of->tie)
                 bucket = 0;

@@ -60,7 +60,7 @@ static void find_times(const struct script *script, struct bucket_times *times)
     }
 }
 
-static struct script_task *put(struct stepping *stepping, enum script_kind kind, int bucket)
+static struct script_task *put(struct stepping *stepping, enum task_kind kind, int bucket)
 {
     struct script_task *task = &stepping->tasks[stepping->count++];
     const struct script *script = stepping->script;
@@ -73,7 +73,7 @@ static struct script_task *put(struct stepping *stepping, enum script_kind kind,
         .slot = stepping->slot,
         .block = -1,
         .instr = -1,
-        .stream = STREAM_DP,
+        .stream = task_kind_stream(kind),
         .peer_stage = -1,
         .peer_chunk = -1,
         .unit = unit,
@@ -120,7 +120,7 @@ int script_next_small(const struct script *script, const struct script_task *tas
 static void put_small(struct stepping *stepping, int bucket, int count, unsigned axes)
 {
     struct script *script = stepping->script;
-    struct script_task *task = put(stepping, SCRIPT_SMALL_REDUCE, bucket);
+    struct script_task *task = put(stepping, TASK_SMALL_REDUCE, bucket);
     task->bucket_count = count;
     task->axes = axes;
     task->stream = stream_of(&script->program->mesh, axes);
@@ -197,14 +197,13 @@ static void put_smalls_of(struct stepping *stepping, int bucket)
 
 static void put_reduce(struct stepping *stepping, int bucket)
 {
-    if (stepping->script->buckets[bucket].reduce_axes)
-        put(stepping, SCRIPT_GRADIENT_REDUCE, bucket);
+    if (stepping->script->buckets[bucket].reduce_axes) put(stepping, TASK_GRADIENT_REDUCE, bucket);
     stepping->is_reduced[bucket] = true;
 }
 
 static void put_update(struct stepping *stepping, int bucket)
 {
-    put(stepping, SCRIPT_UPDATE, bucket)->stream = STREAM_COMPUTE;
+    put(stepping, TASK_UPDATE, bucket);
     stepping->is_updated[bucket] = true;
 }
 
@@ -249,11 +248,11 @@ static void put_gathers(struct stepping *stepping, int bucket)
     bool gathers = of->storage.optimizer_axes && !of->storage.weight_axes;
     if (!gathers || of->unit_count == 0) return;
     if (script_bucket_is_flat(of)) {
-        put(stepping, SCRIPT_PARAMETER_GATHER, bucket);
+        put(stepping, TASK_PARAMETER_GATHER, bucket);
         return;
     }
     for (int i = 0; i < of->unit_count; i++) {
-        struct script_task *task = put(stepping, SCRIPT_PARAMETER_GATHER, bucket);
+        struct script_task *task = put(stepping, TASK_PARAMETER_GATHER, bucket);
         const struct script_unit *unit = &stepping->script->units[of->units[i]];
         task->unit = of->units[i];
         task->chunk = unit->chunk;
@@ -273,10 +272,10 @@ static void put_rest(struct stepping *stepping)
     for (int b = 0; b < script->bucket_count; b++) {
         const struct script_bucket *bucket = &script->buckets[b];
         if (bucket->unit_count > 0 && bucket->tied_stage >= 0)
-            put(stepping, SCRIPT_TIED_REDUCE, b)->peer_stage = bucket->tied_stage;
+            put(stepping, TASK_TIED_REDUCE, b)->peer_stage = bucket->tied_stage;
     }
-    if (step_takes_norm(workload)) put(stepping, SCRIPT_NORM, -1);
-    if (step_takes_trust(workload)) put(stepping, SCRIPT_TRUST, -1)->stream = STREAM_COMPUTE;
+    if (step_takes_norm(workload)) put(stepping, TASK_NORM, -1);
+    if (step_takes_trust(workload)) put(stepping, TASK_TRUST, -1);
     for (int b = 0; b < script->bucket_count; b++) {
         if (script->buckets[b].unit_count > 0 && !stepping->is_updated[b]) put_update(stepping, b);
     }
@@ -339,9 +338,7 @@ void script_add_step(struct arena *arena, struct script *script)
     }
     put_rest(&stepping);
     assert(stepping.count <= count_most(script));
-    bool holds = rooms_hold(&stepping);
-    for (int b = 0; b < script->bucket_count && !holds; b++)
-        script->buckets[b].room = -1;
+    assert(rooms_hold(&stepping) && "what is predicted to pass through two rooms does");
     script->tasks = stepping.tasks;
     script->task_count = stepping.count;
 }

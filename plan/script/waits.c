@@ -142,7 +142,7 @@ static void touch_owner(struct waiting *waiting, const struct script_task *task)
     int op = block->instrs[task->instr].op, t = waiting->task - 1;
     for (; t >= 0; t--) {
         const struct script_task *other = &waiting->script->tasks[t];
-        if (other->kind != SCRIPT_INSTR || other->position != task->position ||
+        if (other->kind != TASK_INSTR || other->position != task->position ||
             other->micro_batch != task->micro_batch || other->chunk != task->chunk)
             continue;
         const struct instr *instr = &block->instrs[other->instr];
@@ -178,7 +178,7 @@ static void follow_leaving(struct waiting *waiting, const struct script_task *ta
 {
     for (int t = waiting->task - 1; t >= 0; t--) {
         const struct script_task *other = &waiting->script->tasks[t];
-        if (other->kind != SCRIPT_COPY_OUT || other->chunk != task->chunk ||
+        if (other->kind != TASK_COPY_OUT || other->chunk != task->chunk ||
             other->position != task->position || other->micro_batch != task->micro_batch)
             continue;
         follow(waiting, 1 + t);
@@ -202,26 +202,26 @@ static void touch_all(struct waiting *waiting, struct cell *cells, bool writes)
 static void touch_step(struct waiting *waiting, const struct script_task *task)
 {
     switch (task->kind) {
-    case SCRIPT_SMALL_REDUCE:
+    case TASK_SMALL_REDUCE:
         for (int p = -1; (p = script_next_small(waiting->script, task, p)) >= 0;)
             touch_parameter(waiting, waiting->gradients, p, true);
         break;
-    case SCRIPT_TIED_REDUCE:
-    case SCRIPT_GRADIENT_REDUCE:
+    case TASK_TIED_REDUCE:
+    case TASK_GRADIENT_REDUCE:
         touch_bucket(waiting, waiting->gradients, task->bucket, true);
         break;
-    case SCRIPT_NORM:
+    case TASK_NORM:
         touch_all(waiting, waiting->gradients, false);
         break;
-    case SCRIPT_TRUST:
+    case TASK_TRUST:
         touch_all(waiting, waiting->gradients, false);
         touch_all(waiting, waiting->weights, false);
         break;
-    case SCRIPT_UPDATE:
+    case TASK_UPDATE:
         touch_bucket(waiting, waiting->gradients, task->bucket, false);
         touch_bucket(waiting, waiting->weights, task->bucket, true);
         break;
-    case SCRIPT_PARAMETER_GATHER:
+    case TASK_PARAMETER_GATHER:
         if (script_bucket_is_flat(&waiting->script->buckets[task->bucket])) {
             touch_bucket(waiting, waiting->weights, task->bucket, true);
         } else {
@@ -235,15 +235,15 @@ static void touch_step(struct waiting *waiting, const struct script_task *task)
 
 static void touch_task(struct waiting *waiting, const struct script_task *task)
 {
-    if (task->kind >= SCRIPT_SMALL_REDUCE) {
+    if (task_kind_is_once(task->kind)) {
         touch_step(waiting, task);
         return;
     }
-    if (task->kind == SCRIPT_INSTR) {
+    if (task->kind == TASK_INSTR) {
         touch_instr(waiting, task);
         return;
     }
-    if (task->kind == SCRIPT_COPY_IN) follow_leaving(waiting, task);
+    if (task->kind == TASK_COPY_IN) follow_leaving(waiting, task);
     for (int i = 0; i < task->input_count; i++)
         touch_operand(waiting, task, &task->inputs[i], false);
     for (int i = 0; i < task->output_count; i++)

@@ -56,14 +56,14 @@ struct communicator_delays *replay_delays(struct arena *arena, const struct repl
     int count = 0;
     *kept = *replay;
     for (int t = 0; t < script->task_count; t++)
-        count += script->tasks[t].kind == SCRIPT_RECEIVE ? script->tasks[t].output_count : 0;
+        count += script->tasks[t].kind == TASK_RECEIVE ? script->tasks[t].output_count : 0;
     double *arrival_s = ARENA_NEW(arena, double, count);
     *delays = (struct communicator_delays){.exchange_s = exchange_s,
                                            .context = kept,
                                            .arrival_s = arrival_s,
                                            .multiprocessors = MULTIPROCESSORS};
     for (int t = 0; t < script->task_count; t++) {
-        if (script->tasks[t].kind != SCRIPT_RECEIVE) continue;
+        if (script->tasks[t].kind != TASK_RECEIVE) continue;
         double arrives_s = end_s(replay, t);
         for (int i = 0; i < script->tasks[t].output_count; i++)
             arrival_s[delays->arrival_count++] = arrives_s;

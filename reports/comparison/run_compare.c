@@ -1,8 +1,10 @@
 #include "reports/comparison/run_compare.h"
 
 #include "models/op.h"
+#include "plan/script/script.h"
 #include "simulator/engine.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,26 +24,16 @@ static const char *collective_text(struct arena *arena, enum axis axis, enum col
     return arena_print(arena, "%s %s", axis_name(axis), collective_name(collective));
 }
 
-static void add_measured(struct arena *arena, struct run_compare *compare)
+// Slots of the pipeline's schedule, as they are on the timeline.
+static void add_measured(struct run_compare *compare)
 {
     for (int i = 0; i < compare->result->kind_count; i++) {
         const struct run_kind *kind = &compare->result->kinds[i];
-        const char *name = NULL;
-        switch (kind->group) {
-        case RUN_TASK:
-            name = engine_task_name((enum engine_task)kind->index);
-            break;
-        case RUN_OPERATOR:
-            name = op_rule((enum op_kind)kind->index)->name;
-            break;
-        case RUN_COLLECTIVE:
-            name = collective_text(arena, kind->axis, (enum collective)kind->index);
-            break;
-        }
-        struct run_row *row = find_row(compare, kind->group, name ? name : "other");
+        if (kind->group != RUN_TASK || kind->index >= SLOT_KIND_COUNT) continue;
+        struct run_row *row =
+            find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind->index));
         row->count += kind->count;
         row->measured_s += kind->measured_s;
-        row->bytes += kind->bytes;
     }
 }
 
@@ -52,74 +44,52 @@ static int ranks_of_stage(const struct evaluation *evaluation)
 }
 
 // One rank of each stage is simulated; the others do the same.
-static void add_predicted_tasks(struct run_compare *compare)
+static void add_predicted_slots(struct run_compare *compare)
 {
     const struct trace *trace = &compare->evaluation->simulation->trace;
     double ranks = ranks_of_stage(compare->evaluation);
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->spans[i];
         int kind = task_id_of(&compare->evaluation->program->shape, span->task).kind;
-        bool is_inside = kind < TASK_KIND_COUNT && span->stream != STREAM_COMPUTE;
-        if (is_inside) continue;
-        struct run_row *row = find_row(compare, RUN_TASK, engine_task_name((enum engine_task)kind));
+        if (kind >= SLOT_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
+        struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
-        if (kind < ENGINE_GRADIENT_REDUCE) row->predicted_count += ranks;
+        row->predicted_count += ranks;
     }
 }
 
-static void add_count(struct run_compare *compare, enum engine_task kind, double count)
+static struct run_row *row_of(struct arena *arena, struct run_compare *compare,
+                              const struct graph_task *task)
 {
-    if (count > 0) find_row(compare, RUN_TASK, engine_task_name(kind))->predicted_count += count;
+    if (task->kind == TASK_SEND || task->kind == TASK_RECEIVE)
+        return find_row(compare, RUN_TASK,
+                        arena_print(arena, "%s %s", task_kind_name(task->kind),
+                                    task_kind_name((enum task_kind)task->group)));
+    if (task->kind != TASK_INSTR) return find_row(compare, RUN_TASK, task_kind_name(task->kind));
+    const struct instr *instr =
+        &compare->evaluation->program->blocks[task->block]->instrs[task->instr];
+    if (instr->collective == COLLECTIVE_NONE)
+        return find_row(compare, RUN_OPERATOR, op_rule(instr->kind)->name);
+    if (instr->collective == COLLECTIVE_SLICE)
+        return find_row(compare, RUN_OPERATOR, collective_name(instr->collective));
+    // What is streamed is handed on from neighbour to neighbour, and priced so.
+    enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
+    return find_row(compare, RUN_COLLECTIVE, collective_text(arena, instr->parent, collective));
 }
 
-// Once a step, as priced.
-static void add_predicted_counts(struct run_compare *compare)
+static void add_joined(struct arena *arena, struct run_compare *compare, enum task_kind kind)
 {
-    const struct program *program = compare->evaluation->program;
-    const struct step_price *price = compare->evaluation->price;
-    double ranks = ranks_of_stage(compare->evaluation);
-    int stages = program->shape.stage_count;
-    for (int at = 0; at < stages * program->shape.chunk_count; at++) {
-        const struct step_counts *counts = &price->classes[program->class_of[at]].counts;
-        add_count(compare, ENGINE_GRADIENT_REDUCE, ranks * counts->reduce);
-        add_count(compare, ENGINE_SMALL_REDUCE, ranks * counts->small);
-        add_count(compare, ENGINE_UPDATE, ranks * counts->update);
-        add_count(compare, ENGINE_PARAMETER_GATHER, ranks * counts->gather);
+    for (int i = 0; i < compare->join.row_count; i++) {
+        const struct run_joined *joined = &compare->join.rows[i];
+        if (joined->task->kind != kind) continue;
+        struct run_row *row = row_of(arena, compare, joined->task);
+        row->predicted_count += joined->predicted_count;
+        row->count += joined->count;
+        row->predicted_bytes += joined->predicted_bytes;
+        row->bytes += joined->bytes;
+        row->predicted_s += joined->predicted_s;
+        row->measured_s += joined->s;
     }
-    if (price->tied_reduce_s > 0) add_count(compare, ENGINE_TIED_REDUCE, 2 * ranks);
-    int norms = step_takes_norm(&program->workload) + step_takes_trust(&program->workload);
-    add_count(compare, ENGINE_NORM, norms * ranks * stages);
-}
-
-// Payloads of what happens once a step; its seconds are in the trace.
-static void add_predicted_work(struct run_compare *compare, const struct ledger_line *price,
-                               double bytes)
-{
-    static const enum engine_task TASK_OF[ENTRY_COUNT] = {
-        [ENTRY_REDUCE] = ENGINE_GRADIENT_REDUCE,
-        [ENTRY_GATHER] = ENGINE_PARAMETER_GATHER,
-        [ENTRY_SMALL] = ENGINE_SMALL_REDUCE,
-        [ENTRY_TIED] = ENGINE_TIED_REDUCE,
-    };
-    if (!TASK_OF[price->entry]) return;
-    find_row(compare, RUN_TASK, engine_task_name(TASK_OF[price->entry]))->predicted_bytes += bytes;
-}
-
-static void add_predicted_line(struct arena *arena, struct run_compare *compare,
-                               const struct breakdown_line *line)
-{
-    const struct ledger_line *price = line->price;
-    double ranks = ranks_of_stage(compare->evaluation);
-    struct run_row *row = NULL;
-    if (price->entry == ENTRY_OPERATOR && price->instr)
-        row = find_row(compare, RUN_OPERATOR, op_rule(price->instr->kind)->name);
-    if (price->entry == ENTRY_EXCHANGE)
-        row = find_row(compare, RUN_COLLECTIVE,
-                       collective_text(arena, part_axis(price->part), price->collective));
-    add_predicted_work(compare, price, ranks * line->count * price->bytes);
-    if (!row) return;
-    row->predicted_s += ranks * line->alone_s;
-    if (price->entry == ENTRY_EXCHANGE) row->predicted_bytes += ranks * line->count * price->bytes;
 }
 
 // Where a schedule does not part them, weight gradients are made inside B, and a run has no W.
@@ -127,7 +97,8 @@ static void join_backward(struct run_compare *compare)
 {
     struct run_row *weight = find_row(compare, RUN_TASK, "W");
     if (weight->count > 0) return;
-    find_row(compare, RUN_TASK, "B")->predicted_s += weight->predicted_s;
+    struct run_row *back = find_row(compare, RUN_TASK, "B");
+    back->predicted_s += weight->predicted_s;
     struct run_row *end = &compare->rows[--compare->row_count];
     memmove(weight, weight + 1, (size_t)(end - weight) * sizeof *weight);
 }
@@ -152,23 +123,20 @@ static double median_step(struct arena *arena, const struct run_result *result)
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
                                     const struct ledger *ledger, struct run_memory memory,
-                                    const struct run_result *result)
+                                    struct run_widths widths, const struct run_result *result)
 {
-    int rows_max = TASK_NUMBER_KINDS + OP_KIND_COUNT + AXIS_COUNT * COLLECTIVE_COUNT + 1;
+    int rows_max = TASK_KIND_COUNT + 2 + OP_KIND_COUNT + (AXIS_COUNT + 1) * COLLECTIVE_COUNT + 1;
     struct run_compare compare = {.request = request,
                                   .evaluation = evaluation,
                                   .result = result,
                                   .rows = ARENA_NEW(arena, struct run_row, rows_max)};
-    add_measured(arena, &compare);
-    add_predicted_tasks(&compare);
+    compare.join = run_join_make(arena, request, evaluation, ledger, widths, result);
+    add_measured(&compare);
+    add_predicted_slots(&compare);
     join_backward(&compare);
-    add_predicted_counts(&compare);
-    for (int stage = 0; stage < evaluation->program->shape.stage_count; stage++) {
-        struct breakdown breakdown = breakdown_of_stage(
-            arena, ledger, evaluation->program, evaluation->price, evaluation->simulation, stage);
-        for (int i = 0; i < breakdown.count; i++)
-            add_predicted_line(arena, &compare, &breakdown.lines[i]);
-    }
+    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+        add_joined(arena, &compare, (enum task_kind)kind);
+    assert(compare.row_count <= rows_max);
     compare.predicted_step_s = evaluation->prediction.step_s;
     compare.measured_step_s = median_step(arena, result);
     const struct workload *workload = &request->workload;

@@ -1,5 +1,6 @@
 #pragma once
 #include "executor/run.h"
+#include "reports/comparison/run_tasks.h"
 #include "simulator/breakdown.h"
 
 // Predicted beside measured: the prices of a step and what a run of it took, kind by kind.
@@ -23,6 +24,7 @@ struct run_compare {
     const struct evaluation_request *request;
     const struct evaluation *evaluation;  // with a trace
     const struct run_result *result;
+    struct run_join join;
     struct run_row *rows;  // tasks, operators, collectives
     int row_count;
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
@@ -35,7 +37,7 @@ struct run_compare {
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
                                     const struct ledger *ledger, struct run_memory memory,
-                                    const struct run_result *result);
+                                    struct run_widths widths, const struct run_result *result);
 
 // What `run` prints at the end.
 char *run_table_text(struct arena *arena, const struct run_compare *compare);

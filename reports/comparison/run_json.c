@@ -53,6 +53,28 @@ static void put_rows(struct json_writer *writer, const struct run_compare *compa
     json_close(writer, ']');
 }
 
+// The joined tasks of the step graph.
+static void put_tasks(struct json_writer *writer, const struct run_compare *compare)
+{
+    const struct run_join *join = &compare->join;
+    json_open(writer, "tasks", '[');
+    for (int i = 0; i < join->row_count; i++) {
+        const struct run_joined *row = &join->rows[i];
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "task", run_joined_name(writer->arena, join, row));
+        json_put_text(writer, "kind", task_kind_name(row->task->kind));
+        json_put_f64(writer, "predicted_count", row->predicted_count);
+        json_put_f64(writer, "count", row->count);
+        json_put_f64(writer, "predicted_bytes", row->predicted_bytes);
+        json_put_f64(writer, "bytes", row->bytes);
+        json_put_f64(writer, "predicted_s", row->predicted_s);
+        json_put_f64(writer, "s", row->s);
+        json_put_bool(writer, "matches", run_joined_matches(row));
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
 // A span is [rank, stream, task, start_ns, end_ns].
 static void put_trace(struct json_writer *writer, const struct trace *trace)
 {
@@ -101,6 +123,7 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_i64(&writer, "predicted_nvme_bytes", compare->predicted.nvme_bytes);
     json_close(&writer, '}');
     put_rows(&writer, compare);
+    put_tasks(&writer, compare);
     put_trace(&writer, &result->trace);
     json_close(&writer, '}');
     return writer.text;

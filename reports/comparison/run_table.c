@@ -13,20 +13,16 @@ static const char *seconds_text(struct arena *arena, double seconds)
     return seconds > 0 ? units_seconds(arena, seconds) : "-";
 }
 
-// As measured; beside it as predicted where that is another.
-static const char *count_text(struct arena *arena, const struct run_row *row)
+static const char *bytes_text(struct arena *arena, double bytes)
 {
-    bool is_told = row->group != RUN_TASK || row->predicted_count == row->count;
-    const char *text = units_count(arena, row->count);
-    if (is_told) return text;
-    return arena_print(arena, "%s (%s predicted)", text, units_count(arena, row->predicted_count));
+    return bytes > 0 ? units_bytes(arena, bytes) : "-";
 }
 
 static void add_rows(struct table *table, const struct run_compare *compare, enum run_group group,
                      const char *heading)
 {
     struct arena *arena = table->arena;
-    const char *head[] = {heading, "", "", "", ""};
+    const char *head[] = {heading, "", "", "", "", "", "", ""};
     bool is_first = true;
     for (int i = 0; i < compare->row_count; i++) {
         const struct run_row *row = &compare->rows[i];
@@ -35,7 +31,10 @@ static void add_rows(struct table *table, const struct run_compare *compare, enu
         is_first = false;
         const char *cells[] = {
             arena_print(arena, "  %s", row->name),
-            count_text(arena, row),
+            units_count(arena, row->predicted_count),
+            units_count(arena, row->count),
+            bytes_text(arena, row->predicted_bytes),
+            bytes_text(arena, row->bytes),
             seconds_text(arena, row->predicted_s),
             seconds_text(arena, row->measured_s),
             ratio_text(arena, row->measured_s, row->predicted_s),
@@ -46,9 +45,11 @@ static void add_rows(struct table *table, const struct run_compare *compare, enu
 
 static char *kinds_text(struct arena *arena, const struct run_compare *compare)
 {
-    static const char *const HEADER[] = {"a step, all ranks", "count", "predicted", "measured",
-                                         "ratio"};
-    struct table table = table_new(arena, "lrrrr");
+    static const char *const WHAT[] = {"", "count", "", "bytes", "", "time", "", ""};
+    static const char *const HEADER[] = {
+        "a step, all ranks", "pred.", "meas.", "pred.", "meas.", "pred.", "meas.", "ratio"};
+    struct table table = table_new(arena, "lrrrrrrr");
+    table_row(&table, WHAT);
     table_row(&table, HEADER);
     add_rows(&table, compare, RUN_TASK, "tasks");
     add_rows(&table, compare, RUN_OPERATOR, "operators");
@@ -89,7 +90,7 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
               result->host_peak_bytes);
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
-    return arena_print(arena, "%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
-                       kinds_text(arena, compare), table_text(&table), result->loss[0],
-                       result->loss[last], last + 1);
+    return arena_print(arena, "%s%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
+                       kinds_text(arena, compare), run_join_text(arena, &compare->join),
+                       table_text(&table), result->loss[0], result->loss[last], last + 1);
 }

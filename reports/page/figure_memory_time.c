@@ -55,7 +55,7 @@ static void add_task(struct curve *curve, const struct program *program,
                      const struct memory_in_flight *in_flight, const struct span *span)
 {
     struct task_id id = task_id_of(&program->shape, span->task);
-    if (span->stream != STREAM_COMPUTE || id.kind >= TASK_KIND_COUNT) return;
+    if (span->stream != STREAM_COMPUTE || id.kind >= SLOT_KIND_COUNT) return;
     const struct memory_in_flight *hold = &in_flight[id.chunk];
     bool is_fused = schedule_row(program->parallel.schedule)->backward_fused;
     double waiting = is_fused ? 0 : hold->waiting_bytes;
@@ -113,7 +113,7 @@ static struct curve curve_of(struct arena *arena, const struct report *report, i
         curve.loss = in_flight[i].loss_bytes;
         curve.logits_each = in_flight[i].logits_bytes;
     }
-    int tasks = TASK_KIND_COUNT * chunk_count * program->shape.micro_batch_count;
+    int tasks = SLOT_KIND_COUNT * chunk_count * program->shape.micro_batch_count;
     int wanted = 2 * COLUMNS / tasks;
     curve.ramp = wanted < 1 ? 1 : wanted > RAMP_MAX ? RAMP_MAX : wanted;
     curve.moments = ARENA_NEW(arena, struct moment, (2 + curve.ramp) * tasks);

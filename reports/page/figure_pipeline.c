@@ -48,7 +48,7 @@ static enum lane lane_of(const struct schedule_shape *shape, const struct span *
     if (span->stream == STREAM_COMPUTE) return LANE_WORK;
     if (span->stream == STREAM_PP || span->stream == STREAM_H2D || span->stream == STREAM_D2H)
         return LANE_BESIDE;
-    bool is_slot = task_id_of(shape, span->task).kind < TASK_KIND_COUNT;
+    bool is_slot = task_id_of(shape, span->task).kind < SLOT_KIND_COUNT;
     return is_slot ? LANE_WORK : LANE_BESIDE;
 }
 

@@ -8,13 +8,8 @@
 
 static void put_bytes(struct markup *markup, const char *text, size_t bytes)
 {
-    if (markup->length + bytes + 1 > markup->capacity) {
-        size_t capacity = 2 * (markup->length + bytes) + 4096;
-        char *grown = ARENA_NEW(markup->arena, char, capacity);
-        if (markup->length) memcpy(grown, markup->text, markup->length);
-        markup->text = grown;
-        markup->capacity = capacity;
-    }
+    markup->text =
+        arena_text_room(markup->arena, markup->text, markup->length, bytes, &markup->capacity);
     memcpy(markup->text + markup->length, text, bytes);
     markup->length += bytes;
     markup->text[markup->length] = '\0';

@@ -47,13 +47,8 @@ static void put(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 static void put(struct text *text, const char *format, ...)
 {
     enum { LINE_BYTES = 1024 };
-    if (text->length + LINE_BYTES > text->capacity) {
-        size_t capacity = 2 * text->capacity + LINE_BYTES;
-        char *grown = ARENA_NEW(text->arena, char, capacity);
-        if (text->length) memcpy(grown, text->bytes, text->length);
-        text->bytes = grown;
-        text->capacity = capacity;
-    }
+    text->bytes =
+        arena_text_room(text->arena, text->bytes, text->length, LINE_BYTES, &text->capacity);
     va_list args;
     va_start(args, format);
     int length = vsnprintf(text->bytes + text->length, LINE_BYTES, format, args);

@@ -298,5 +298,9 @@ char *plan_nothing_text(struct arena *arena, const struct search_request *reques
         text =
             arena_print(arena, "%s%s%s", text, i ? ", or " : "; would fit: ", result->remedies[i]);
     }
+    for (int i = 0; i < result->cut_count; i++) {
+        text = arena_print(arena, "%s%s%s", text,
+                           i ? ", " : "; not searched: ", cut_text(result->cuts[i].cut));
+    }
     return text;
 }

@@ -135,12 +135,7 @@ static bool add_point(struct between *between, const struct whatif_row *row, dou
         return false;
     }
     if (!may_be_better(between->whatif, token_flop, &point)) return true;
-    if (found->count == between->room) {
-        between->room = 2 * between->room + 64;
-        struct sweep_point *items = ARENA_NEW(between->arena, struct sweep_point, between->room);
-        if (found->count > 0) memcpy(items, found->items, (size_t)found->count * sizeof *items);
-        found->items = items;
-    }
+    ARENA_GROW(between->arena, found->items, found->count, between->room);
     found->items[found->count++] = point;
     return true;
 }

@@ -36,7 +36,7 @@ static int64_t planned_joins(const struct run_outcome *outcome)
     int64_t joined = 0;
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
-        if (task->kind != SCRIPT_INSTR) continue;
+        if (task->kind != TASK_INSTR) continue;
         const struct instr *instr = &outcome->program->blocks[task->block]->instrs[task->instr];
         joined += instr->joined ? instr->joined - 1 : 0;
     }

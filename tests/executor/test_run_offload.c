@@ -83,7 +83,9 @@ static void check_bytes(struct arena *arena, const struct run_case *of,
         (double)plan_scripts_nvme_bytes((const struct script *const *)found->scripts, found->stack,
                                         found->real_bytes, found->compute_bytes);
     held = (double)found->nvme_bytes;
-    assert_true((of->parallel.offload.optimizer == TIER_NVME) == (held > 0));
+    const struct offload *offload = &of->parallel.offload;
+    bool moves = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME;
+    assert_true(moves == (held > 0));
     if (fabs(held - planned) > 0.02 * planned)
         fail_msg("%s: %.0f bytes on NVMe, planned %.0f", run_case_text(arena, of), held, planned);
 }
@@ -185,6 +187,36 @@ static void activations_take_as_much_of_the_host_as_is_in_flight(void **state)
     check_bytes(*state, &of, found);
 }
 
+// Written and read by a thread beside the work, of all layers and of some, on every back end.
+static void activations_on_nvme_change_nothing(void **state)
+{
+    static const char *const BACKENDS[] = {"cpu-fp64", "cpu-half", "cuda"};
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (int s = 0; s < SPREAD_COUNT; s++) {
+        for (int layers = -1; layers < 2; layers += 2) {
+            struct run_case of = case_of(GPT2, &SPREADS[s]);
+            of.backend = BACKENDS[s % 3];
+            if (s % 3 == 1) of.precision = PRECISION_BF16;
+            of.steps = 2;
+            const struct run_outcome *expected = run(*state, &of);
+            for (int class = 0; class < OP_CLASS_COUNT; class ++)
+                of.parallel.offload.layers[class] = (int16_t)layers;
+            of.parallel.offload.activations = TIER_NVME;
+            of.nvme = folder;
+            of.poison = s % 3 == 0;
+            const struct run_outcome *found = run(*state, &of);
+            // What is saved on CUDA is not made as one with what reads it.
+            const char *worst, *difference = NULL;
+            if (s % 3 < 2) difference = run_outcome_difference(*state, expected, found, 0);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            assert_true(run_outcome_error(expected, found, &worst) < 1e-5);
+            check_bytes(*state, &of, found);
+        }
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +224,7 @@ int main(void)
         cmocka_unit_test(masters_on_the_host_are_those_of_the_device),
         cmocka_unit_test(without_its_folder_no_run_begins),
         cmocka_unit_test(activations_take_as_much_of_the_host_as_is_in_flight),
+        cmocka_unit_test(activations_on_nvme_change_nothing),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

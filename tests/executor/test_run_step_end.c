@@ -40,8 +40,7 @@ static int reductions(const struct run_outcome *found)
 {
     for (int k = 0; k < found->kind_count; k++) {
         const struct run_kind *kind = &found->kinds[k];
-        if (kind->group == RUN_TASK && kind->index == ENGINE_GRADIENT_REDUCE)
-            return (int)kind->count;
+        if (kind->group == RUN_TASK && kind->index == TASK_GRADIENT_REDUCE) return (int)kind->count;
     }
     return 0;
 }
@@ -127,7 +126,7 @@ static void trust_is_found_in_one_exchange(void **state)
             if (moved) fail_msg("%s: %s", run_case_text(*state, &split), moved);
             int trusts = 0;
             for (int t = 0; t < found->scripts[0]->task_count; t++)
-                trusts += found->scripts[0]->tasks[t].kind == SCRIPT_TRUST;
+                trusts += found->scripts[0]->tasks[t].kind == TASK_TRUST;
             assert_int_equal(trusts, 1);
         }
     }

@@ -55,7 +55,7 @@ static int key_of(const struct stage_graph *stage, int tensor, int positions, in
 {
     int maker = stage->graph->tensors[tensor].producer;
     int key = (stage->chunk[maker] * positions + stage->position[maker]) * buffers;
-    return 2 * (key + stage->buffer[tensor]) + (stage->kind[maker] == STAGE_COPY_IN);
+    return 2 * (key + stage->buffer[tensor]) + (stage->kind[maker] == TASK_COPY_IN);
 }
 
 // Where the tensor of a graph with every micro-batch lies, by what the smaller graph says.

@@ -30,7 +30,7 @@ static struct schedule_shape random_legal(struct random *random, enum schedule_k
 
 static int slot_count(const struct schedule_shape *shape)
 {
-    return TASK_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
+    return SLOT_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
 }
 
 static struct slot *order_of(struct arena *arena, const struct schedule_row *row,
@@ -66,7 +66,7 @@ static void check_permutation(struct arena *arena, const struct schedule_row *ro
         int *seen = ARENA_NEW(arena, int, count);
         for (int i = 0; i < count; i++) {
             const struct slot *slot = &slots[i];
-            assert_true(slot->kind < TASK_KIND_COUNT && slot->chunk < shape->chunk_count);
+            assert_true(slot->kind < SLOT_KIND_COUNT && slot->chunk < shape->chunk_count);
             assert_in_range(slot->micro_batch, 0, shape->micro_batch_count - 1);
             int task = slot->chunk * shape->micro_batch_count + slot->micro_batch;
             assert_int_equal(seen[task], slot->kind);  // F, then B, then W

@@ -5,7 +5,7 @@
 #include "tests/support/script_case.h"
 #include "tests/support/test.h"
 
-static int count_kind(const struct script *script, enum script_kind kind)
+static int count_kind(const struct script *script, enum task_kind kind)
 {
     int count = 0;
     for (int i = 0; i < script->task_count; i++)
@@ -13,7 +13,7 @@ static int count_kind(const struct script *script, enum script_kind kind)
     return count;
 }
 
-static int find_kind(const struct script *script, enum script_kind kind, int from)
+static int find_kind(const struct script *script, enum task_kind kind, int from)
 {
     while (from < script->task_count && script->tasks[from].kind != kind)
         from++;
@@ -28,31 +28,24 @@ static void gpt2_of(struct arena *arena, int stages, int micro_batches, struct s
 
 static void tasks_have_the_numbers_of_simulated_ones(void **state)
 {
-    static const int NUMBERS[][2] = {
-        {SCRIPT_GRADIENT_REDUCE, ENGINE_GRADIENT_REDUCE},
-        {SCRIPT_PARAMETER_GATHER, ENGINE_PARAMETER_GATHER},
-        {SCRIPT_TIED_REDUCE, ENGINE_TIED_REDUCE},
-        {SCRIPT_NORM, ENGINE_NORM},
-        {SCRIPT_UPDATE, ENGINE_UPDATE},
-    };
+    static const enum task_kind ONCE[] = {TASK_GRADIENT_REDUCE, TASK_PARAMETER_GATHER,
+                                          TASK_TIED_REDUCE, TASK_NORM, TASK_UPDATE};
     struct script_case of;
     gpt2_of(*state, 2, 3, &of);
     const struct script *script = of.scripts[0];
-    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
-        int task = find_kind(script, (enum script_kind)NUMBERS[i][0], 0);
+    for (size_t i = 0; i < sizeof ONCE / sizeof *ONCE; i++) {
+        int task = find_kind(script, ONCE[i], 0);
         assert_true(task < script->task_count);
-        assert_int_equal(script_task_id(script, task).kind, NUMBERS[i][1]);
+        assert_int_equal(script_task_id(script, task).kind, ONCE[i]);
     }
     for (int i = 0; i < script->task_count; i++) {
         const struct script_task *task = &script->tasks[i];
         struct task_id id = script_task_id(script, i);
-        bool is_forward = task->slot_kind == TASK_FORWARD;
-        if (task->kind == SCRIPT_SEND)
-            assert_int_equal(id.kind, is_forward ? ENGINE_SEND_FORWARD : ENGINE_SEND_BACKWARD);
-        if (task->kind == SCRIPT_RECEIVE)
-            assert_int_equal(id.kind,
-                             is_forward ? ENGINE_RECEIVE_FORWARD : ENGINE_RECEIVE_BACKWARD);
-        if (task->kind == SCRIPT_INSTR) {
+        if (task->kind == TASK_SEND || task->kind == TASK_RECEIVE) {
+            assert_int_equal(id.kind, task->kind);
+            assert_int_equal(id.item, 2 * task->micro_batch + (task->slot_kind != TASK_FORWARD));
+        }
+        if (task->kind == TASK_INSTR) {
             assert_int_equal(id.kind, task->slot_kind);
             assert_int_equal(id.item, task->micro_batch);
         }
@@ -67,16 +60,16 @@ static void tasks_are_named_by_slot_and_operator(void **state)
     gpt2_of(*state, 2, 3, &of);
     const struct script *first = of.scripts[0], *last = of.scripts[1];
     assert_string_equal(script_task_name(*state, first, 0), "F0.0 0 embedding.token");
-    int send = find_kind(first, SCRIPT_SEND, 0);
+    int send = find_kind(first, TASK_SEND, 0);
     assert_string_equal(script_task_name(*state, first, send), "F0.0 6 send");
-    int tied = find_kind(last, SCRIPT_TIED_REDUCE, 0);
+    int tied = find_kind(last, TASK_TIED_REDUCE, 0);
     assert_string_equal(script_task_name(*state, last, tied),
                         "tied gradients of 0.6 head.lm.weight");
-    int norm = find_kind(last, SCRIPT_NORM, 0);
-    assert_string_equal(script_task_name(*state, last, norm), "gradient norm");
+    int norm = find_kind(last, TASK_NORM, 0);
+    assert_string_equal(script_task_name(*state, last, norm), "norm");
     assert_string_equal(script_task_name(*state, last, norm + 1), "update of 0.3 block and 3 more");
-    for (int kind = 0; kind < SCRIPT_KIND_COUNT; kind++)
-        assert_true(strlen(script_kind_name((enum script_kind)kind)) > 0);
+    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+        assert_true(strlen(task_kind_name((enum task_kind)kind)) > 0);
 }
 
 static int tied_unit(const struct script *script, int from)
@@ -101,8 +94,8 @@ static void what_is_tied_on_one_stage_is_stored_once(void **state)
     assert_int_equal(script->units[second].same_as, first);
     assert_int_equal(script->parameters[script->units[second].first_parameter].same_as,
                      script->units[first].first_parameter);
-    assert_int_equal(count_kind(script, SCRIPT_TIED_REDUCE), 0);
-    assert_int_equal(count_kind(script, SCRIPT_UPDATE), script->bucket_count);
+    assert_int_equal(count_kind(script, TASK_TIED_REDUCE), 0);
+    assert_int_equal(count_kind(script, TASK_UPDATE), script->bucket_count);
     // GPT-2 124M, its vocabulary padded to a multiple of 128.
     int64_t elements = 0;
     for (int u = 0; u < script->unit_count; u++)
@@ -118,15 +111,15 @@ static void what_is_tied_on_two_stages_is_summed_when_it_is_reduced(void **state
     for (int s = 0; s < 4; s++) {
         const struct script *script = of.scripts[s];
         bool is_end = s == 0 || s == 3;
-        assert_int_equal(count_kind(script, SCRIPT_TIED_REDUCE), is_end);
+        assert_int_equal(count_kind(script, TASK_TIED_REDUCE), is_end);
         if (!is_end) continue;
-        int tied = find_kind(script, SCRIPT_TIED_REDUCE, 0);
+        int tied = find_kind(script, TASK_TIED_REDUCE, 0);
         const struct script_task *task = &script->tasks[tied];
         assert_int_equal(task->peer_stage, 3 - s);
         assert_int_equal(script->units[task->unit].tied_stage, 3 - s);
-        int reduce = find_kind(script, SCRIPT_GRADIENT_REDUCE, 0);
+        int reduce = find_kind(script, TASK_GRADIENT_REDUCE, 0);
         while (script->tasks[reduce].unit != task->unit)
-            reduce = find_kind(script, SCRIPT_GRADIENT_REDUCE, reduce + 1);
+            reduce = find_kind(script, TASK_GRADIENT_REDUCE, reduce + 1);
         assert_true(reduce < tied);
         struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX];
         assert_int_equal(script_exchanges(script, tied, exchanges), 1);
@@ -146,18 +139,18 @@ static void reductions_stand_behind_the_task_that_completes_them(void **state)
     of.program->parallel.bucket_bytes = 1 << 24;
     script_case_write(&of);
     const struct script *script = of.scripts[1];
-    int first = find_kind(script, SCRIPT_GRADIENT_REDUCE, 0);
+    int first = find_kind(script, TASK_GRADIENT_REDUCE, 0);
     const struct script_task *before = &script->tasks[first - 1], *task = &script->tasks[first];
     assert_true(before->slot_kind == TASK_BACKWARD || before->slot_kind == TASK_WEIGHT);
     assert_int_equal(before->micro_batch, 2);
     assert_int_equal(before->slot, task->slot);
     assert_int_equal(script->tasks[first + 1].slot, task->slot);
-    assert_int_equal(script->tasks[first + 1].kind, SCRIPT_INSTR);
+    assert_int_equal(script->tasks[first + 1].kind, TASK_INSTR);
     assert_true(before->position <= task->position);
     of.program->parallel.overlap = 0;
     script_case_write(&of);
     script = of.scripts[1];
-    assert_int_equal(script->tasks[find_kind(script, SCRIPT_GRADIENT_REDUCE, 0)].slot, -1);
+    assert_int_equal(script->tasks[find_kind(script, TASK_GRADIENT_REDUCE, 0)].slot, -1);
 }
 
 static int under_way(struct arena *arena, enum schedule_kind schedule, int stages,
@@ -232,7 +225,7 @@ static void scripts_use_the_schedule_of_the_plan(void **state)
     assert_true(is_planned);
     assert_int_equal(scripts[0]->alignment, 512);
     assert_int_equal(scripts[0]->arena_bytes, schedule->stages[0].arena_bytes);
-    assert_int_equal(count_kind(scripts[0], SCRIPT_LOSS), 3);
+    assert_int_equal(count_kind(scripts[0], TASK_LOSS), 3);
     int64_t highest = 0;
     for (int i = 0; i < scripts[0]->task_count; i++) {
         const struct script_task *task = &scripts[0]->tasks[i];

@@ -67,12 +67,12 @@ static struct amount *amount_of(struct amounts *amounts, enum source source,
 static enum source source_of(const struct script *script, const struct script_task *task)
 {
     static const enum source OF_STEP[] = {
-        [SCRIPT_SEND] = SOURCE_HOP,         [SCRIPT_SMALL_REDUCE] = SOURCE_SMALL,
-        [SCRIPT_TIED_REDUCE] = SOURCE_TIED, [SCRIPT_GRADIENT_REDUCE] = SOURCE_REDUCE,
-        [SCRIPT_NORM] = SOURCE_NORM,        [SCRIPT_PARAMETER_GATHER] = SOURCE_GATHER,
-        [SCRIPT_TRUST] = SOURCE_TRUST,
+        [TASK_SEND] = SOURCE_HOP,         [TASK_SMALL_REDUCE] = SOURCE_SMALL,
+        [TASK_TIED_REDUCE] = SOURCE_TIED, [TASK_GRADIENT_REDUCE] = SOURCE_REDUCE,
+        [TASK_NORM] = SOURCE_NORM,        [TASK_PARAMETER_GATHER] = SOURCE_GATHER,
+        [TASK_TRUST] = SOURCE_TRUST,
     };
-    if (task->kind != SCRIPT_INSTR) return OF_STEP[task->kind];
+    if (task->kind != TASK_INSTR) return OF_STEP[task->kind];
     const struct instr *instr = &script->program->blocks[task->block]->instrs[task->instr];
     bool scatters = instr->parameter && instr->collective == COLLECTIVE_REDUCE_SCATTER;
     return scatters ? SOURCE_SCATTER : SOURCE_EXCHANGE;
@@ -152,7 +152,7 @@ static double sends_of(const struct script *script)
 {
     double sends = 0;
     for (int i = 0; i < script->task_count; i++)
-        sends += script->tasks[i].kind == SCRIPT_SEND;
+        sends += script->tasks[i].kind == TASK_SEND;
     return sends;
 }
 

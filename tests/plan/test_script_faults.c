@@ -70,8 +70,8 @@ static bool repeats_a_task(struct victim *victim)
 
 static bool is_message(const struct victim *victim, int task)
 {
-    enum script_kind kind = victim->script->tasks[task].kind;
-    return kind == SCRIPT_SEND || kind == SCRIPT_RECEIVE;
+    enum task_kind kind = victim->script->tasks[task].kind;
+    return kind == TASK_SEND || kind == TASK_RECEIVE;
 }
 
 static bool drops_a_message(struct victim *victim)
@@ -108,7 +108,7 @@ static bool reorders_messages(struct victim *victim)
 static bool is_gradient_message(const struct victim *victim, int task)
 {
     const struct script_task *of = &victim->script->tasks[task];
-    return of->kind == SCRIPT_RECEIVE && of->slot_kind == TASK_BACKWARD;
+    return of->kind == TASK_RECEIVE && of->slot_kind == TASK_BACKWARD;
 }
 
 // A gradient is waited for before the activations that it follows from are sent.
@@ -193,7 +193,7 @@ static bool writes_another_buffer(struct victim *victim)
 static bool makes_value(const struct victim *victim, int task)
 {
     const struct script_task *of = &victim->script->tasks[task];
-    return of->kind == SCRIPT_INSTR && has_output(victim, task) && of->outputs[0].parameter < 0;
+    return of->kind == TASK_INSTR && has_output(victim, task) && of->outputs[0].parameter < 0;
 }
 
 static bool writes_outside(struct victim *victim)
@@ -289,7 +289,7 @@ static bool reads_before_the_write(struct victim *victim)
 
 static bool is_of_step(const struct victim *victim, int task)
 {
-    return victim->script->tasks[task].kind >= SCRIPT_SMALL_REDUCE;
+    return task_kind_is_once(victim->script->tasks[task].kind);
 }
 
 static bool drops_work_of_the_step(struct victim *victim)

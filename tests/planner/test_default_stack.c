@@ -31,6 +31,15 @@ static struct default_stack find(struct arena *arena, const struct default_stack
     return found;
 }
 
+static const char *refusal(struct arena *arena, const struct default_stack_question *question)
+{
+    struct err err = {0};
+    struct default_stack found = {0};
+    assert_false(default_stack_find(arena, question, &found, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    return arena_print(arena, "%s", err.text);
+}
+
 // No shipped stack has more runs there, counted from the rows themselves.
 static void the_stack_with_most_runs_on_the_device_is_taken(void **state)
 {
@@ -78,7 +87,10 @@ static void a_fork_is_taken_only_when_named(void **state)
     question.has_experts = true;
     assert_string_equal(find(*state, &question).stack->name, "megatron-core");
     pins_set(&PINS, CHOICE_SCHEDULE, SCHEDULE_ZB_H1, SCHEDULE_ZB_H1);
-    assert_string_equal(find(*state, &question).stack->name, "meshwright");
+    assert_string_equal(refusal(*state, &question),
+                        "stack megatron-core, taken because --stack is not given (no measured run "
+                        "on a100-sxm4-80g), has no schedule zb-h1; --stack megatron-zero-bubble "
+                        "can");
 }
 
 static void a_stack_is_for_its_kind_of_device(void **state)
@@ -100,29 +112,59 @@ static void what_the_first_cannot_run_goes_to_the_next_that_can(void **state)
     assert_non_null(strstr(found.why, arena_print(*state, "; %s, with ", first->name)));
     assert_non_null(strstr(found.why, ", cannot split over ep"));
     pins_set(&PINS, CHOICE_EP, 1, 1);
-    assert_ptr_equal(strstr(find(*state, &question).why, "; "), NULL);
+    assert_string_equal(find(*state, &question).stack->name, found.stack->name);
     question = ask(*state, "dgx-a100-80g", PRECISION_FP8);
     found = find(*state, &question);
     assert_true(found.stack->fp8_gemms);
     assert_non_null(strstr(found.why, ", runs no GEMMs in fp8"));
 }
 
-static void what_is_pinned_is_asked_of_the_stack(void **state)
+// Else `--vpp 2..8` would find the plan of another stack, faster than the best without it.
+static void a_pin_never_changes_the_stack(void **state)
 {
-    struct default_stack_question question = ask(*state, "dgx-h200", PRECISION_BF16);
-    pins_set(&PINS, CHOICE_ZERO, 1, 1);
-    struct default_stack found = find(*state, &question);
-    assert_true(found.stack->zero_stages >> 1 & 1);
-    assert_non_null(strstr(found.why, ", has no zero stage 1"));
+    struct default_stack_question question = ask(*state, "l40s-pcie8-x4", PRECISION_BF16);
+    assert_string_equal(find(*state, &question).stack->name, "megatron-deepspeed");
+    pins_set(&PINS, CHOICE_VPP, 2, 8);
+    assert_string_equal(refusal(*state, &question),
+                        "stack megatron-deepspeed, taken because --stack is not given (no measured "
+                        "run on l40s-48g, 157 on the nearest device, a100-sxm4-80g), has no "
+                        "schedule interleaved; --stack internevo can");
+    pins_set(&PINS, CHOICE_VPP, 1, 8);
+    assert_string_equal(find(*state, &question).stack->name, "megatron-deepspeed");
     question = ask(*state, "dgx-h200", PRECISION_BF16);
+    pins_set(&PINS, CHOICE_ZERO, 1, 1);
+    assert_string_equal(refusal(*state, &question),
+                        "stack fsdp2, taken because --stack is not given (25 measured runs on "
+                        "h200-sxm5-141g), has no zero stage 1; --stack megatron-core can");
     pins_set(&PINS, CHOICE_ZERO, 1, 2);
-    assert_null(strstr(find(*state, &question).why, "; "));
+    assert_string_equal(find(*state, &question).stack->name, "fsdp2");
     question = ask(*state, "dgx-a100-80g", PRECISION_BF16);
     pins_set(&PINS, CHOICE_CP, 2, 4);
-    assert_non_null(strstr(find(*state, &question).why, ", cannot split over cp"));
-    question = ask(*state, "dgx-a100-80g", PRECISION_BF16);
-    pins_set(&PINS, CHOICE_VPP, 2, 2);
-    assert_true(find(*state, &question).stack->schedules >> SCHEDULE_INTERLEAVED & 1);
+    assert_non_null(strstr(refusal(*state, &question), "), cannot split over cp; --stack "));
+}
+
+// Every pin of one value, on every kind of cluster: the stack of the question without it, or none.
+static void of_every_pin_the_stack_is_that_of_no_pin(void **state)
+{
+    static const char *const CLUSTERS[] = {"dgx-a100-80g", "dgx-h200"};
+    int refused = 0;
+    for (size_t i = 0; i < 2 * sizeof CLUSTERS / sizeof *CLUSTERS; i++) {
+        struct default_stack_question question = ask(*state, CLUSTERS[i / 2], PRECISION_BF16);
+        question.has_experts = i % 2;
+        const char *own = find(*state, &question).stack->name;
+        for (int choice = 0; choice < CHOICE_COUNT; choice++) {
+            for (int value = 0; value < 4; value++) {
+                struct err err = {0};
+                struct default_stack found = {0};
+                PINS = pins_none();
+                pins_set(&PINS, (enum choice)choice, value, value);
+                bool ok = default_stack_find(*state, &question, &found, &err);
+                refused += !ok;
+                if (ok) assert_string_equal(found.stack->name, own);
+            }
+        }
+    }
+    assert_in_range(refused, 10, 200);
 }
 
 static void what_no_stack_can_run_is_left_to_the_search(void **state)
@@ -154,7 +196,8 @@ int main(void)
         cmocka_unit_test(a_fork_is_taken_only_when_named),
         cmocka_unit_test(a_stack_is_for_its_kind_of_device),
         cmocka_unit_test(what_the_first_cannot_run_goes_to_the_next_that_can),
-        cmocka_unit_test(what_is_pinned_is_asked_of_the_stack),
+        cmocka_unit_test(a_pin_never_changes_the_stack),
+        cmocka_unit_test(of_every_pin_the_stack_is_that_of_no_pin),
         cmocka_unit_test(what_no_stack_can_run_is_left_to_the_search),
         cmocka_unit_test(one_stack_is_taken_for_several_clusters),
     };

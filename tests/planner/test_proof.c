@@ -1,5 +1,5 @@
 #include "tests/support/oracle_bound.h"
-#include "tests/support/proof.h"
+#include "tests/support/proof_case.h"
 #include "tests/support/test.h"
 
 #include "cli/plan_options.h"
@@ -23,48 +23,6 @@ static void print_nothing(void *context, const char *text)
     (void)text;
 }
 
-static struct proof_question make(struct arena *arena, const struct question_words *words)
-{
-    struct proof_question question;
-    struct err err = {0};
-    bool ok = question_make(arena, words, &question, &err);
-    assert_string_equal(err.text, "");
-    assert_true(ok);
-    return question;
-}
-
-static struct question_words words_of(const char *model, const char *cluster, const char *stack,
-                                      int64_t seq_len, int64_t global_batch)
-{
-    return (struct question_words){.model = model,
-                                   .cluster = cluster,
-                                   .stack = stack,
-                                   .workload = {.seq_len = seq_len,
-                                                .global_batch = global_batch,
-                                                .precision = PRECISION_BF16,
-                                                .optimizer = OPTIMIZER_ADAMW,
-                                                .expert_imbalance = 1},
-                                   .top = 5};
-}
-
-static struct search_result ask(struct arena *arena, const struct proof_question *question,
-                                const struct pins *pins, bool exhaustive)
-{
-    struct search_result result = {0};
-    assert_true(proof_ask(arena, question, pins, exhaustive, &result));
-    return result;
-}
-
-// The narrower answer is not below what the wider one claims.
-static void assert_not_beaten(const struct proof_question *question,
-                              const struct search_result *wide, const struct search_result *narrow)
-{
-    const struct search_request *request = &question->request;
-    double claim = proof_claim(request, wide), value = proof_value(request, narrow);
-    if (value < claim - proof_slack(request))
-        fail_msg("%s: %.9g claimed, %.9g found", question->command, claim, value);
-}
-
 // The same, but for plans that the wider answer says it left out.
 static void assert_not_beaten_within(void **state, const struct proof_question *question,
                                      const struct search_result *wide,
@@ -81,16 +39,16 @@ static void assert_not_beaten_within(void **state, const struct proof_question *
 static void more_chunks_do_not_beat_a_proof(void **state)
 {
     const struct question_words examples[] = {
-        words_of("deepseek-v2-lite", "dgx-a100-80g-x8", "meshwright", 4096, 32),
-        words_of("llama-7b", "l40s-pcie8-x4", "meshwright", 2048, 32),
-        words_of("gpt3-1.3b", "p4de-efa-x16", "internevo", 4096, 64),
+        proof_words("deepseek-v2-lite", "dgx-a100-80g-x8", "meshwright", 4096, 32),
+        proof_words("llama-7b", "l40s-pcie8-x4", "meshwright", 2048, 32),
+        proof_words("gpt3-1.3b", "p4de-efa-x16", "internevo", 4096, 64),
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        struct proof_question question = make(*state, &examples[i]);
+        struct proof_question question = proof_make(*state, &examples[i]);
         struct pins pins = pins_none();
-        struct search_result free = ask(*state, &question, &pins, false);
+        struct search_result free = proof_find(*state, &question, &pins, false);
         pins_set(&pins, CHOICE_VPP, 2, 8);
-        struct search_result chunked = ask(*state, &question, &pins, false);
+        struct search_result chunked = proof_find(*state, &question, &pins, false);
         assert_not_beaten(&question, &free, &chunked);
     }
 }
@@ -98,28 +56,28 @@ static void more_chunks_do_not_beat_a_proof(void **state)
 static void forbidding_the_winners_schedule_does_not_beat_a_proof(void **state)
 {
     struct question_words words =
-        words_of("qwen1.5-moe-a2.7b", "p4d-efa-x8", "colossalai", 512, 32);
-    struct proof_question question = make(*state, &words);
+        proof_words("qwen1.5-moe-a2.7b", "p4d-efa-x8", "colossalai", 512, 32);
+    struct proof_question question = proof_make(*state, &words);
     struct pins pins = pins_none();
-    struct search_result free = ask(*state, &question, &pins, false);
+    struct search_result free = proof_find(*state, &question, &pins, false);
     pins.forbidden[0].key = choice_name(CHOICE_SCHEDULE);
     pins.forbidden[0].value = SCHEDULE_1F1B;
     pins.forbidden_count = 1;
-    struct search_result other = ask(*state, &question, &pins, false);
+    struct search_result other = proof_find(*state, &question, &pins, false);
     assert_not_beaten(&question, &free, &other);
 }
 
 // Experts that ep leaves whole on several ranks are sharded over those, dp and cp or not.
 static void replicated_experts_are_sharded_where_nothing_else_is(void **state)
 {
-    struct question_words words = words_of("gpt-oss-20b", "dgx-h100", "meshwright", 4096, 8);
-    struct proof_question question = make(*state, &words);
+    struct question_words words = proof_words("gpt-oss-20b", "dgx-h100", "meshwright", 4096, 8);
+    struct proof_question question = proof_make(*state, &words);
     struct pins pins = pins_none();
     pins_set(&pins, CHOICE_TP, 8, 8);
     pins_set(&pins, CHOICE_EP, 4, 4);
-    struct search_result free = ask(*state, &question, &pins, false);
+    struct search_result free = proof_find(*state, &question, &pins, false);
     pins_set(&pins, CHOICE_ZERO, 1, 1);
-    struct search_result sharded = ask(*state, &question, &pins, false);
+    struct search_result sharded = proof_find(*state, &question, &pins, false);
     assert_true(sharded.best_count > 0);
     assert_true(free.best_count > 0);
     assert_not_beaten(&question, &free, &sharded);
@@ -127,24 +85,24 @@ static void replicated_experts_are_sharded_where_nothing_else_is(void **state)
 
 static void the_bound_holds_in_fp32(void **state)
 {
-    struct question_words words = words_of("qwen3-8b", "dgx-h100-x4", "meshwright", 32768, 64);
+    struct question_words words = proof_words("qwen3-8b", "dgx-h100-x4", "meshwright", 32768, 64);
     words.workload.precision = PRECISION_FP32;
-    struct proof_question question = make(*state, &words);
+    struct proof_question question = proof_make(*state, &words);
     struct pins pins = pins_none();
-    struct search_result pruned = ask(*state, &question, &pins, false);
+    struct search_result pruned = proof_find(*state, &question, &pins, false);
     pins_set(&pins, CHOICE_TP, 1, 1);
     pins_set(&pins, CHOICE_CP, 4, 4);
     pins_set(&pins, CHOICE_ZERO, 3, 3);
-    struct search_result pinned = ask(*state, &question, &pins, true);
+    struct search_result pinned = proof_find(*state, &question, &pins, true);
     assert_not_beaten(&question, &pruned, &pinned);
 }
 
 static void zero_bubble_without_a_pipeline_and_norms_alone_do_not_beat_a_proof(void **state)
 {
-    struct question_words words = words_of("llama-2-7b", "dgx-h100", "meshwright", 4096, 64);
-    struct proof_question question = make(*state, &words);
+    struct question_words words = proof_words("llama-2-7b", "dgx-h100", "meshwright", 4096, 64);
+    struct proof_question question = proof_make(*state, &words);
     struct pins none = pins_none();
-    struct search_result free = ask(*state, &question, &none, false);
+    struct search_result free = proof_find(*state, &question, &none, false);
     for (int schedule = 0; schedule < SCHEDULE_KIND_COUNT; schedule++) {
         struct pins pins = pins_none();
         struct search_result found = {0};
@@ -168,20 +126,20 @@ static void zero_bubble_without_a_pipeline_and_norms_alone_do_not_beat_a_proof(v
 static void the_winner_pinned_back_is_itself(void **state)
 {
     struct question_words examples[] = {
-        words_of("gpt2", "dgx-a100-80g", "meshwright", 1024, 512),
-        words_of("gpt2", "dgx-a100-80g", "megatron-core", 1024, 96),
-        words_of("bert-base", "a100-pcie8", "meshwright", 512, 64),
+        proof_words("gpt2", "dgx-a100-80g", "meshwright", 1024, 512),
+        proof_words("gpt2", "dgx-a100-80g", "megatron-core", 1024, 96),
+        proof_words("bert-base", "a100-pcie8", "meshwright", 512, 64),
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        struct proof_question question = make(*state, &examples[i]);
+        struct proof_question question = proof_make(*state, &examples[i]);
         struct pins pins = pins_none();
         pins_set(&pins, CHOICE_TP, 1, 1);
         pins_set(&pins, CHOICE_PP, 4, 4);
-        struct search_result free = ask(*state, &question, &pins, false);
+        struct search_result free = proof_find(*state, &question, &pins, false);
         const struct candidate *winner = &free.best[0];
         pins.stage_layers = winner_stages(*state, &question, &winner->parallel);
         pins.stage_layers_count = 4;
-        struct search_result back = ask(*state, &question, &pins, false);
+        struct search_result back = proof_find(*state, &question, &pins, false);
         assert_true(back.best_count > 0);
         const char *differs =
             proof_differences(*state, &question, &winner->parallel, &back.best[0].parallel);
@@ -193,11 +151,11 @@ static void the_winner_pinned_back_is_itself(void **state)
 // Whoever asks for the smallest plan reads what that plan takes, not what the fastest does.
 static void the_smallest_plan_prints_its_own_time(void **state)
 {
-    struct question_words words = words_of("llama-2-7b", "dgx-a100-80g", "meshwright", 4096, 64);
+    struct question_words words = proof_words("llama-2-7b", "dgx-a100-80g", "meshwright", 4096, 64);
     words.objective = OBJECTIVE_MEMORY;
-    struct proof_question question = make(*state, &words);
+    struct proof_question question = proof_make(*state, &words);
     const struct search_request *request = &question.request;
-    struct search_result result = ask(*state, &question, &request->pins, false);
+    struct search_result result = proof_find(*state, &question, &request->pins, false);
     struct evaluation_request asked = {.model = request->model,
                                        .cluster = request->cluster,
                                        .stack = request->stack,
@@ -223,12 +181,12 @@ static void a_wider_range_is_never_slower(void **state)
     static const enum choice CHOICES[] = {CHOICE_TP,          CHOICE_PP,   CHOICE_VPP,
                                           CHOICE_MICRO_BATCH, CHOICE_ZERO, CHOICE_DP};
     struct question_words examples[] = {
-        words_of("llama-7b", "l40s-pcie8-x2", "megatron-core", 2048, 48),
-        words_of("gpt2-medium", "a100-pcie8", "megatron-core", 1024, 32),
+        proof_words("llama-7b", "l40s-pcie8-x2", "megatron-core", 2048, 48),
+        proof_words("gpt2-medium", "a100-pcie8", "megatron-core", 1024, 32),
     };
     examples[1].objective = OBJECTIVE_MEMORY;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        struct proof_question question = make(*state, &examples[i]);
+        struct proof_question question = proof_make(*state, &examples[i]);
         for (size_t k = 0; k < sizeof CHOICES / sizeof *CHOICES; k++) {
             struct search_result narrow = {0}, wide = {0};
             for (int most = 2; most <= 32; most *= 4) {
@@ -275,10 +233,10 @@ static void printed_command_lines_ask_the_same(void **state)
 {
     enum { WORDS = 200, ROUNDS = 300 };
     struct question_words words =
-        words_of("qwen1.5-moe-a2.7b", "p4d-efa-x8", "meshwright", 512, 32);
+        proof_words("qwen1.5-moe-a2.7b", "p4d-efa-x8", "meshwright", 512, 32);
     words.offload_auto = true;
-    struct proof_question question = make(*state, &words);
-    struct search_result answer = ask(*state, &question, &question.request.pins, false);
+    struct proof_question question = proof_make(*state, &words);
+    struct search_result answer = proof_find(*state, &question, &question.request.pins, false);
     struct draw draw = draw_start("command lines", 5);
     for (int i = 0; i < ROUNDS; i++) {
         struct pins pins, read;
@@ -308,9 +266,9 @@ static void printed_command_lines_ask_the_same(void **state)
 static void a_false_proof_is_found_out(void **state)
 {
     enum { SAMPLES = 60 };
-    struct question_words words = words_of("llama-2-7b", "dgx-h100", "meshwright", 4096, 64);
-    struct proof_question question = make(*state, &words);
-    struct search_result answer = ask(*state, &question, &question.request.pins, false);
+    struct question_words words = proof_words("llama-2-7b", "dgx-h100", "meshwright", 4096, 64);
+    struct proof_question question = proof_make(*state, &words);
+    struct search_result answer = proof_find(*state, &question, &question.request.pins, false);
     double claim = proof_claim(&question.request, &answer);
     struct proof_counts counts = {0};
     const struct proof_report report = {
@@ -334,14 +292,14 @@ static void a_false_proof_is_found_out(void **state)
 static void the_oracle_knows_most_of_a_step(void **state)
 {
     const struct question_words examples[] = {
-        words_of("llama-2-7b", "dgx-h100", "meshwright", 4096, 64),
-        words_of("gpt3-13b", "dgx-a100-80g-x4", "megatron-core", 2048, 128),
-        words_of("mixtral-8x7b", "dgx-h100-x4", "megatron-core", 4096, 256),
+        proof_words("llama-2-7b", "dgx-h100", "meshwright", 4096, 64),
+        proof_words("gpt3-13b", "dgx-a100-80g-x4", "megatron-core", 2048, 128),
+        proof_words("mixtral-8x7b", "dgx-h100-x4", "megatron-core", 4096, 256),
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        struct proof_question question = make(*state, &examples[i]);
+        struct proof_question question = proof_make(*state, &examples[i]);
         const struct search_request *request = &question.request;
-        struct search_result answer = ask(*state, &question, &request->pins, false);
+        struct search_result answer = proof_find(*state, &question, &request->pins, false);
         const struct oracle_question oracle = {.model = request->model,
                                                .cluster = request->cluster,
                                                .stack = request->stack,

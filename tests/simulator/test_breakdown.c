@@ -104,7 +104,7 @@ static void lines_sum_to_the_step_and_stages_to_its_parts(void **state)
         const struct cost *cost = &events->cost;
         int stages = price->shape.stage_count;
         // Half a nanosecond for each part of each task and of what comes once a step.
-        double slack_s = 1e-9 * (100 + TASK_KIND_COUNT * PART_COUNT * price->shape.chunk_count *
+        double slack_s = 1e-9 * (100 + SLOT_KIND_COUNT * PART_COUNT * price->shape.chunk_count *
                                            price->shape.micro_batch_count);
         double waiting_s = 0, operators_s = 0, communication_s = 0;
         for (int stage = 0; stage < stages; stage++) {

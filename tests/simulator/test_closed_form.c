@@ -114,7 +114,7 @@ static void no_step_is_shorter_than_its_busiest_stage(void **state)
             double work_s = 0;
             for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
                 int class = price->class_of[stage * price->shape.chunk_count + chunk];
-                for (int n = 0; n < TASK_KIND_COUNT * PART_COUNT; n++)
+                for (int n = 0; n < SLOT_KIND_COUNT * PART_COUNT; n++)
                     work_s += price->classes[class].phase_s[n / PART_COUNT][n % PART_COUNT];
             }
             assert_true(step_s >= work_s * price->shape.micro_batch_count * (1 - 1e-9));
@@ -129,7 +129,7 @@ static double *duration_at(struct step_price *price, struct chunk_price *classes
     double *of_step[] = {&price->hop_s, &price->tied_reduce_s, &price->norm_s, &price->overhead_s};
     if (index < 4) return of_step[index];
     index -= 4;
-    int each = TASK_KIND_COUNT + 4, class = index / each, i = index % each;
+    int each = SLOT_KIND_COUNT + 4, class = index / each, i = index % each;
     if (class >= price->class_count) return NULL;
     struct chunk_price *at = &classes[class];
     double *once[] = {&at->gradient_reduce_s, &at->parameter_gather_s, &at->small_reduce_s,
@@ -159,7 +159,7 @@ static void longer_durations_make_longer_steps(void **state)
         }
         for (int n = 0; n < price->class_count; n++) {
             double *all_s = &classes[n].phase_s[0][0];
-            for (int k = 0; k < TASK_KIND_COUNT * PART_COUNT; k++)
+            for (int k = 0; k < SLOT_KIND_COUNT * PART_COUNT; k++)
                 all_s[k] *= 2;
             classes[n].gradient_reduce_s *= 2;
             classes[n].parameter_gather_s *= 2;

@@ -88,7 +88,7 @@ struct paths {
     struct slot *slots;  // [stage * slot_count + n]
     int slot_count;
     int *virtual_of;  // [stage * chunk_count + chunk]
-    double *end_s;    // [(virtual stage * m + micro-batch) * TASK_KIND_COUNT + kind]
+    double *end_s;    // [(virtual stage * m + micro-batch) * SLOT_KIND_COUNT + kind]
 };
 
 static struct paths paths_of(struct arena *arena, const struct step_price *price)
@@ -96,10 +96,10 @@ static struct paths paths_of(struct arena *arena, const struct step_price *price
     const struct schedule_shape *shape = &price->shape;
     struct paths paths = {.price = price, .row = schedule_row(price->schedule)};
     int p = shape->stage_count, v = shape->chunk_count, m = shape->micro_batch_count;
-    paths.slot_count = TASK_KIND_COUNT * v * m;
+    paths.slot_count = SLOT_KIND_COUNT * v * m;
     paths.slots = ARENA_NEW(arena, struct slot, p * paths.slot_count);
     paths.virtual_of = ARENA_NEW(arena, int, p *v);
-    paths.end_s = ARENA_NEW(arena, double, p *v *m *TASK_KIND_COUNT);
+    paths.end_s = ARENA_NEW(arena, double, p *v *m *SLOT_KIND_COUNT);
     for (int stage = 0; stage < p; stage++)
         paths.row->order(shape, stage, paths.slots + stage * paths.slot_count);
     for (int at = 0; at < p * v; at++)
@@ -110,7 +110,7 @@ static struct paths paths_of(struct arena *arena, const struct step_price *price
 static double *path_end(const struct paths *paths, int virtual_stage, int micro_batch, int kind)
 {
     int m = paths->price->shape.micro_batch_count;
-    return &paths->end_s[(virtual_stage * m + micro_batch) * TASK_KIND_COUNT + kind];
+    return &paths->end_s[(virtual_stage * m + micro_batch) * SLOT_KIND_COUNT + kind];
 }
 
 // When the i-th slot can start.
@@ -187,7 +187,7 @@ static void a_pipeline_takes_its_longest_path(void **state)
     for (int i = 0; i < PLANS; i++) {
         struct arena_mark mark = arena_mark(arena);
         struct step_price *price = small_pipeline(arena, &random, i);
-        double tasks = TASK_KIND_COUNT * price->shape.stage_count * price->shape.chunk_count *
+        double tasks = SLOT_KIND_COUNT * price->shape.stage_count * price->shape.chunk_count *
                        (double)price->shape.micro_batch_count;
         double path_s = longest_path_s(arena, price), found_s = step_s(arena, price);
         assert_true(fabs(found_s - path_s) <= tasks * 1e-9);
@@ -224,7 +224,7 @@ static double *duration_at(struct step_price *price, struct chunk_price *classes
     double *of_step[] = {&price->hop_s, &price->tied_reduce_s, &price->norm_s, &price->overhead_s};
     if (index < 4) return of_step[index];
     index -= 4;
-    int each = TASK_KIND_COUNT * PART_COUNT + 4, class = index / each, i = index % each;
+    int each = SLOT_KIND_COUNT * PART_COUNT + 4, class = index / each, i = index % each;
     if (class >= price->class_count) return NULL;
     struct chunk_price *at = &classes[class];
     double *once[] = {&at->gradient_reduce_s, &at->parameter_gather_s, &at->small_reduce_s,
@@ -310,15 +310,15 @@ static void where_w_is_apart_gradients_are_ready_behind_the_last_w(void **state)
 
     struct engine_options options = {.want_trace = true};
     const struct simulation *simulation = simulate_step(arena, &scratch, price, &options);
-    int counts[TASK_KIND_COUNT] = {0};
+    int counts[SLOT_KIND_COUNT] = {0};
     for (int64_t i = 0; i < simulation->trace.span_count; i++) {
         const struct span *span = &simulation->trace.spans[i];
         struct task_id id = task_id_of(&shape, span->task);
-        if (id.kind < TASK_KIND_COUNT && span->stream == STREAM_COMPUTE) counts[id.kind]++;
-        bool reduces = id.kind == ENGINE_GRADIENT_REDUCE && span->rank == 0;
+        if (id.kind < SLOT_KIND_COUNT && span->stream == STREAM_COMPUTE) counts[id.kind]++;
+        bool reduces = id.kind == TASK_GRADIENT_REDUCE && span->rank == 0;
         if (reduces) assert_int_equal(span->start_ns, (65 + 5 * id.item) * 1000 * 1000);
     }
-    for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+    for (int kind = 0; kind < SLOT_KIND_COUNT; kind++)
         assert_int_equal(counts[kind], 4);
     arena_free(&scratch);
 }

@@ -128,7 +128,7 @@ static void zb_auto_is_zb_h1_and_zb_h2_at_their_caps(void **state)
 {
     struct arena *arena = *state;
     static const enum schedule_kind KINDS[] = {SCHEDULE_ZB_H1, SCHEDULE_ZB_H2};
-    enum { STAGES = 6, MICRO_BATCHES = 15, SLOTS = TASK_KIND_COUNT * MICRO_BATCHES };
+    enum { STAGES = 6, MICRO_BATCHES = 15, SLOTS = SLOT_KIND_COUNT * MICRO_BATCHES };
     const int caps[] = {STAGES, 2 * STAGES - 1};
     for (int i = 0; i < 2 * STAGES; i++) {
         struct schedule_shape shape = {STAGES, 1, MICRO_BATCHES, caps[i % 2]};
@@ -242,7 +242,7 @@ static int list_schedule(struct arena *arena, int p, int m, struct slot **slots)
     int units = 0;
     int(*done)[LIST_TASKS] = arena_alloc(arena, (size_t)p, sizeof *done);
     enum list_task *picked = ARENA_NEW(arena, enum list_task, p);
-    for (int left = 2 * TASK_KIND_COUNT * p * m, before = left + 1; left > 0;) {
+    for (int left = 2 * SLOT_KIND_COUNT * p * m, before = left + 1; left > 0;) {
         assert_true(left < before);
         before = left;
         units++;
@@ -267,7 +267,7 @@ static void zb_v_is_what_list_scheduling_gives(void **state)
         for (int m = 1; m <= 4 * p; m += m > p ? 3 : 1) {
             struct arena_mark mark = arena_mark(arena);
             struct schedule_shape shape = {p, 2, m, 0};
-            int count = 2 * TASK_KIND_COUNT * m;
+            int count = 2 * SLOT_KIND_COUNT * m;
             struct slot **listed = ARENA_NEW(arena, struct slot *, p);
             struct slot *found = ARENA_NEW(arena, struct slot, count);
             for (int stage = 0; stage < p; stage++)

@@ -45,7 +45,7 @@ double proof_claim(const struct search_request *request, const struct search_res
     return request->objective == OBJECTIVE_MEMORY ? (double)result->bound_bytes : result->bound_s;
 }
 
-// Whether `name` is among those in "vpp 2>4; stages"; of no plan at all every one is.
+// Whether `name` is among those in "vpp 2>4; stages".
 static bool differs_in(const char *differs, const char *name)
 {
     size_t length = strlen(name);
@@ -54,7 +54,7 @@ static bool differs_in(const char *differs, const char *name)
         at += strcspn(at, ";");
         at += strspn(at, "; ");
     }
-    return strcmp(differs, "all") == 0;
+    return false;
 }
 
 bool proof_is_excused(const struct search_result *result, const char *differs, double value)
@@ -109,6 +109,33 @@ const char *proof_differences(struct arena *arena, const struct proof_question *
     if (!same_stages(arena, question, a, b))
         text = arena_print(arena, "%s%sstages", text, *text ? "; " : "");
     return text;
+}
+
+// Of a plan where nothing is said to fit: what of it no search goes through by itself.
+static const char *unsearched(struct arena *arena, const struct proof_question *question,
+                              const struct parallel *plan, const struct pins *narrow)
+{
+    static const enum choice CHOICES[] = {CHOICE_OFFLOAD,      CHOICE_OVERLAP,   CHOICE_PASSES,
+                                          CHOICE_BUCKET_BYTES, CHOICE_RECOMPUTE, CHOICE_ATTENTION,
+                                          CHOICE_IN_FLIGHT,    CHOICE_ZERO_GROUP};
+    const struct pins *own = &question->request.pins;
+    const char *text = "";
+    for (size_t i = 0; i < sizeof CHOICES / sizeof *CHOICES; i++) {
+        struct int_range pin = pins_get(narrow, CHOICES[i]);
+        if (!pin.set || pins_get(own, CHOICES[i]).set || choice_value(plan, CHOICES[i]) == 0)
+            continue;
+        text = arena_print(arena, "%s%s%s", text, *text ? "; " : "", choice_name(CHOICES[i]));
+    }
+    bool split = narrow->stage_layers_count > 0 && own->stage_layers_count == 0;
+    return split ? arena_print(arena, "%s%sstages", text, *text ? "; " : "") : text;
+}
+
+const char *proof_beside(struct arena *arena, const struct proof_question *question,
+                         const char *differs, const struct parallel *plan)
+{
+    bool split = plan->stage_layers_count > 0 && question->request.pins.stage_layers_count == 0;
+    if (!split || differs_in(differs, "stages")) return differs;
+    return arena_print(arena, "%s%sstages", differs, *differs ? "; " : "");
 }
 
 // The names in "vpp 2>4; stages", where they are few.
@@ -178,9 +205,10 @@ static void compare(const struct proof_trial *trial, const char *class, const st
         if (proof_plan_value(request, &narrow_answer->best[i]) <= value)
             better = &narrow_answer->best[i];
     }
-    const char *differs = "all";
-    if (winner)
-        differs = proof_differences(arena, trial->question, &winner->parallel, &better->parallel);
+    const char *differs =
+        winner ? proof_differences(arena, trial->question, &winner->parallel, &better->parallel)
+               : unsearched(arena, trial->question, &better->parallel, narrow);
+    differs = proof_beside(arena, trial->question, differs, &better->parallel);
     if (proof_is_excused(wide_answer, differs, value)) {
         trial->report->counts->excused++;
         return;
@@ -200,12 +228,11 @@ static void compare(const struct proof_trial *trial, const char *class, const st
                     text);
 }
 
-// The winner, pinned back, is itself.
-static void check_back(const struct proof_trial *trial, const struct pins *pins, bool accepted,
-                       const struct search_result *back)
+// A plan that is shown, pinned back, is itself.
+static void check_back(const struct proof_trial *trial, const struct candidate *winner,
+                       const struct pins *pins, bool accepted, const struct search_result *back)
 {
     struct arena *arena = trial->arena;
-    const struct candidate *winner = &trial->answer.best[0];
     const char *own =
         question_command(arena, trial->question, &trial->question->request.pins, false);
     const char *command = question_command(arena, trial->question, pins, false);
@@ -237,7 +264,12 @@ static void check_pins(const struct proof_trial *trial, enum pins_kind kind)
 {
     enum { TRIES = 8 };
     const struct search_result *answer = &trial->answer;
-    const struct parallel *winner = answer->best_count ? &answer->best[0].parallel : NULL;
+    int shown = kind == PINS_SHOWN && answer->best_count > 1
+                    ? draw_int(trial->draw, 1, answer->best_count - 1)
+                    : 0;
+    const struct candidate *plan = answer->best_count ? &answer->best[shown] : NULL;
+    const struct parallel *winner = plan ? &plan->parallel : NULL;
+    bool is_back = kind == PINS_BACK || kind == PINS_SHOWN;
     struct arena *arena = trial->arena;
     const struct pins *own = &trial->question->request.pins;
     for (int i = 0; i < TRIES; i++) {
@@ -245,11 +277,11 @@ static void check_pins(const struct proof_trial *trial, enum pins_kind kind)
         const char *keys;
         struct search_result found = {0};
         if (!pins_draw(arena, trial->draw, kind, trial->question, winner, &pins, &keys)) continue;
-        pins.supposed = kind != PINS_BACK && draw_int(trial->draw, 0, 3) == 0;
+        pins.supposed = !is_back && draw_int(trial->draw, 0, 3) == 0;
         bool accepted = proof_ask(arena, trial->question, &pins, false, &found);
-        if (!accepted && kind != PINS_BACK) continue;
+        if (!accepted && !is_back) continue;
         trial->report->counts->checks++;
-        if (kind == PINS_BACK) check_back(trial, &pins, accepted, &found);
+        if (is_back) check_back(trial, plan, &pins, accepted, &found);
         if (!accepted) return;
         const char *class = arena_print(arena, "%s:%s", pins_kind_name(kind), keys);
         if (kind == PINS_LIFT) compare(trial, class, &pins, &found, own, answer, false);
@@ -270,15 +302,23 @@ static void check_exhaustive(const struct proof_trial *trial)
     compare(trial, "exhaustive:misses", own, &found, own, &trial->answer, false);
 }
 
+static bool are_any(const struct pins *pins)
+{
+    for (int i = 0; i < CHOICE_COUNT; i++)
+        if (pins_get(pins, (enum choice)i).set) return true;
+    return false;
+}
+
 static void try_pins(const struct proof_trial *trial)
 {
-    static const enum pins_kind KINDS[] = {PINS_BACK,   PINS_MOVE, PINS_NEAR,  PINS_NEAR,  PINS_ONE,
-                                           PINS_STAGES, PINS_TWO,  PINS_RANGE, PINS_FORBID};
+    static const enum pins_kind KINDS[] = {PINS_BACK,  PINS_SHOWN, PINS_MOVE,   PINS_NEAR,
+                                           PINS_NEAR,  PINS_ONE,   PINS_STAGES, PINS_TWO,
+                                           PINS_RANGE, PINS_FORBID};
     bool small = trial->answer.considered_count < trial->report->exhaustive_most;
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
         check_pins(trial, KINDS[i]);
     if (small) check_exhaustive(trial);
-    check_pins(trial, small ? PINS_LIFT : PINS_ONE);
+    check_pins(trial, are_any(&trial->question->request.pins) ? PINS_LIFT : PINS_ONE);
 }
 
 void proof_try(struct arena *arena, struct draw *draw, const struct proof_question *question,

@@ -5,7 +5,7 @@
 // by a search that is allowed less, or by one that leaves out no plan; and the winner with all its
 // own values pinned is itself.
 
-enum { PROOF_CHECKS = 10, PROOF_CLASSES_MOST = 512 };
+enum { PROOF_CHECKS = 12, PROOF_CLASSES_MOST = 512 };
 
 // Counts, in memory that may be shared between processes.
 struct proof_counts {
@@ -50,6 +50,10 @@ double proof_slack(const struct search_request *request);
 // The choices in which two plans differ, "vpp 2>4; stages"; "" where they are the same.
 const char *proof_differences(struct arena *arena, const struct proof_question *question,
                               const struct parallel *a, const struct parallel *b);
+// The same with "stages" where the layers of the plan are not split as a search splits them, though
+// those of the other may be split alike: neither is among the plans that were searched.
+const char *proof_beside(struct arena *arena, const struct proof_question *question,
+                         const char *differs, const struct parallel *plan);
 // Their names, where they are few: "vpp+stages"; else "far", "same".
 const char *proof_class(struct arena *arena, const struct proof_question *question,
                         const struct parallel *a, const struct parallel *b);

@@ -117,6 +117,7 @@ static void check_sample(const struct oracle_trial *trial, const struct parallel
         differs = proof_differences(arena, trial->question, winner, drawn);
         class = proof_class(arena, trial->question, winner, drawn);
     }
+    differs = proof_beside(arena, trial->question, differs, drawn);
     if (proof_is_excused(answer, differs, value)) {
         trial->report->counts->excused++;
         return;

@@ -18,7 +18,8 @@ const char *pins_kind_name(enum pins_kind kind)
     static const char *const NAMES[PINS_KIND_COUNT] = {
         [PINS_BACK] = "back",     [PINS_ONE] = "one",       [PINS_TWO] = "two",
         [PINS_RANGE] = "range",   [PINS_FORBID] = "forbid", [PINS_MOVE] = "move",
-        [PINS_STAGES] = "stages", [PINS_NEAR] = "near",     [PINS_LIFT] = "lift"};
+        [PINS_STAGES] = "stages", [PINS_NEAR] = "near",     [PINS_LIFT] = "lift",
+        [PINS_SHOWN] = "shown"};
     return NAMES[kind];
 }
 
@@ -391,7 +392,8 @@ bool pins_draw(struct arena *arena, struct draw *draw, enum pins_kind kind,
     static const char *(*const DRAWS[PINS_KIND_COUNT])(const struct drawing *) = {
         [PINS_BACK] = draw_back,     [PINS_ONE] = draw_one,          [PINS_TWO] = draw_two,
         [PINS_RANGE] = draw_range,   [PINS_FORBID] = draw_forbidden, [PINS_MOVE] = draw_move,
-        [PINS_STAGES] = draw_stages, [PINS_NEAR] = draw_near,        [PINS_LIFT] = draw_lift};
+        [PINS_STAGES] = draw_stages, [PINS_NEAR] = draw_near,        [PINS_LIFT] = draw_lift,
+        [PINS_SHOWN] = draw_back};
     const struct pins *own = &question->request.pins;
     *pins = *own;
     const struct drawing at = {arena, draw, question, winner, pins};

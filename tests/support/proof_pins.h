@@ -7,6 +7,7 @@
 
 enum pins_kind {
     PINS_BACK,    // every choice and the stages as the winner has them
+    PINS_SHOWN,   // as another of the plans shown has them
     PINS_ONE,     // one choice is one value
     PINS_TWO,     // two choices are
     PINS_RANGE,   // a choice of numbers is in a range

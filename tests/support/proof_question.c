@@ -1,5 +1,6 @@
 #include "tests/support/proof_question.h"
 
+#include "planner/default_stack.h"
 #include "simulator/evaluate.h"
 #include "topologies/kernels.h"
 
@@ -37,9 +38,10 @@ static const char *question_text(struct arena *arena, const struct question_word
     static const char *const OBJECTIVES[] = {"time", "cost", "memory"};
     const struct workload *workload = &words->workload;
     const char *text = arena_print(
-        arena, "meshwright plan %s %s --seq-len %lld --global-batch %lld --precision %s --stack %s",
+        arena, "meshwright plan %s %s --seq-len %lld --global-batch %lld --precision %s",
         words->model, words->cluster, (long long)workload->seq_len,
-        (long long)workload->global_batch, precision_name(workload->precision), words->stack);
+        (long long)workload->global_batch, precision_name(workload->precision));
+    if (words->stack) text = arena_print(arena, "%s --stack %s", text, words->stack);
     if (words->nodes) text = arena_print(arena, "%s --nodes %lld", text, (long long)words->nodes);
     if (words->gpus) text = arena_print(arena, "%s --gpus %lld", text, (long long)words->gpus);
     if (workload->optimizer != OPTIMIZER_ADAMW)
@@ -48,6 +50,7 @@ static const char *question_text(struct arena *arena, const struct question_word
         text = arena_print(arena, "%s --expert-imbalance %g", text, workload->expert_imbalance);
     if (workload->capacity_factor > 0)
         text = arena_print(arena, "%s --capacity-factor %g", text, workload->capacity_factor);
+    if (workload->unclipped) text = arena_print(arena, "%s --clip off", text);
     if (words->objective != OBJECTIVE_TIME)
         text = arena_print(arena, "%s --objective %s", text, OBJECTIVES[words->objective]);
     if (words->top != 5) text = arena_print(arena, "%s --top %d", text, words->top);
@@ -60,6 +63,21 @@ static struct cluster *with_kernels(struct arena *arena, const struct cluster *c
 {
     const struct kernel_table *table = kernels_load(arena, name, err);
     return table ? cluster_with_kernels(arena, cluster, table, err) : NULL;
+}
+
+// As the command line takes it where nobody names one.
+static const struct stack *default_stack(struct arena *arena, const struct search_request *request,
+                                         bool has_experts, struct err *err)
+{
+    const struct default_stack_question asked = {.clusters = &request->cluster,
+                                                 .cluster_count = 1,
+                                                 .precision = request->workload.precision,
+                                                 .has_experts = has_experts,
+                                                 .pins = &request->pins,
+                                                 .bands = bands_load(arena, err)};
+    struct default_stack found;
+    if (!asked.bands || !default_stack_find(arena, &asked, &found, err)) return NULL;
+    return found.stack;
 }
 
 bool question_make(struct arena *arena, const struct question_words *words,
@@ -81,7 +99,11 @@ bool question_make(struct arena *arena, const struct question_words *words,
     if (words->kernels) cluster = with_kernels(arena, cluster, words->kernels, err);
     if (!cluster) return false;
     request->cluster = cluster;
-    request->stack = stack_load(arena, words->stack, err);
+    struct import_options options = {.flash = true};
+    bool has_experts = model_graph(arena, request->model, &options)->expert_count > 0;
+    const struct stack *stack = words->stack ? stack_load(arena, words->stack, err)
+                                             : default_stack(arena, request, has_experts, err);
+    if (stack) request->stack = stack_for_model(arena, stack, has_experts);
     request->fabrics = fabrics_load(arena, err);
     if (!request->stack || !request->fabrics) return false;
     if (!fabrics_cover(request->fabrics, cluster, err)) return false;
@@ -96,8 +118,9 @@ static void draw_sizes(struct draw *draw, struct question_words *words)
 {
     static const int NODES[] = {1, 1, 1, 1, 1, 1, 1, 2, 2,  2,  2,  3, 3,
                                 4, 4, 5, 6, 7, 8, 8, 9, 12, 16, 32, 64};
-    static const int LENGTHS[] = {512,  1024, 1024,  2048,  2048,   2048, 4096, 4096, 4096,
-                                  8192, 8192, 16384, 32768, 131072, 1000, 1536, 3072};
+    static const int LENGTHS[] = {128,   512,    1024,   1024, 2048, 2048,  2048,
+                                  4096,  4096,   4096,   8192, 8192, 16384, 32768,
+                                  65536, 131072, 262144, 1000, 1536, 3072};
     static const int BATCHES[] = {4,   8,   12,  16,  24,   30,   32,   32,  60,
                                   64,  64,  96,  100, 120,  128,  128,  144, 192,
                                   256, 256, 360, 512, 1000, 1024, 1536, 2048};
@@ -112,6 +135,7 @@ static void draw_sizes(struct draw *draw, struct question_words *words)
     words->workload.expert_imbalance = 1;
     if (draw_int(draw, 0, 3) == 0) words->workload.expert_imbalance = DRAW_ONE(draw, IMBALANCES);
     if (draw_int(draw, 0, 3) == 0) words->workload.capacity_factor = DRAW_ONE(draw, IMBALANCES);
+    words->workload.unclipped = draw_int(draw, 0, 5) == 0;
     words->offload_auto = draw_int(draw, 0, 6) == 0;
     words->top = draw_int(draw, 0, 1) ? 5 : draw_int(draw, 1, 12);
     int objective = draw_int(draw, 0, 9);
@@ -134,6 +158,7 @@ bool question_draw(struct arena *arena, struct draw *draw, int ranks_most,
     struct question_words words = {.model = draw_name(arena, draw, "models/zoo/*.json"),
                                    .cluster = draw_name(arena, draw, "topologies/*.json"),
                                    .stack = draw_name(arena, draw, "cost_models/stacks/*.json")};
+    if (draw_int(draw, 0, 5) == 0) words.stack = NULL;
     struct err err = {0};
     draw_sizes(draw, &words);
     if (draw_int(draw, 0, 11) == 0)

@@ -24,7 +24,8 @@ MUST_CHECK bool question_draw(struct arena *arena, struct draw *draw, int ranks_
 // The same of given words; `precision` and what follows in `workload` as they are. False and a set
 // `err` where something is wrong.
 struct question_words {
-    const char *model, *cluster, *stack;
+    const char *model, *cluster;
+    const char *stack;    // NULL: the default
     const char *kernels;  // NULL: none
     int64_t nodes, gpus;  // 0: as the cluster has it
     struct workload workload;

@@ -5,12 +5,12 @@
 static bool finds_reader(const struct script *script, int task, struct script_operand **read)
 {
     const struct script_task *of = &script->tasks[task];
-    if (of->kind != SCRIPT_INSTR || of->output_count == 0) return false;
+    if (of->kind != TASK_INSTR || of->output_count == 0) return false;
     const struct script_operand *made = &of->outputs[0];
     if (made->place != PLACE_ARENA || made->adds) return false;
     for (int t = task + 1; t < script->task_count && script->tasks[t].slot == of->slot; t++) {
         const struct script_task *other = &script->tasks[t];
-        for (int i = 0; i < other->input_count && other->kind == SCRIPT_INSTR; i++) {
+        for (int i = 0; i < other->input_count && other->kind == TASK_INSTR; i++) {
             *read = &other->inputs[i];
             bool is_it = (*read)->place == PLACE_ARENA && (*read)->offset == made->offset &&
                          (*read)->buffer == made->buffer && other->position == of->position;

@@ -91,5 +91,5 @@ const char *run_outcome_rounding(struct arena *arena, const struct run_outcome *
 // Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
 // (script_exchanges); NULL: all is. Of models without experts.
 const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found);
-// What is planned for the rank with most (plan_scripts_peak_bytes); -1: the model cannot say.
+// What is planned for the rank with most (plan_scripts_peak_bytes).
 int64_t run_outcome_planned_bytes(const struct run_outcome *found);

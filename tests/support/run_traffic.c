@@ -14,7 +14,7 @@ static int ranks_of_stage(const struct run_outcome *found)
 static struct run_kind kind_of(const struct script *script, int task)
 {
     const struct script_task *of = &script->tasks[task];
-    if (of->kind != SCRIPT_INSTR)
+    if (of->kind != TASK_INSTR)
         return (struct run_kind){.group = RUN_TASK, .index = script_task_id(script, task).kind};
     const struct instr *instr = &script->program->blocks[of->block]->instrs[of->instr];
     enum collective collective = instr->streamed ? COLLECTIVE_SEND_RECV : instr->collective;
@@ -36,7 +36,7 @@ static int plan_bytes(const struct run_outcome *found)
 static bool reduces_gradients(const struct script *script, int task)
 {
     const struct script_task *of = &script->tasks[task];
-    if (of->kind != SCRIPT_INSTR || of->unit < 0) return false;
+    if (of->kind != TASK_INSTR || of->unit < 0) return false;
     const struct block_program *block = script->program->blocks[of->block];
     return block->instrs[of->instr].collective == COLLECTIVE_REDUCE_SCATTER;
 }
@@ -44,7 +44,7 @@ static bool reduces_gradients(const struct script *script, int task)
 // Of work of the step: weights that are gathered are those that kernels read.
 static double step_bytes(const struct run_outcome *found, const struct run_kind *kind)
 {
-    bool gathers = kind->group == RUN_TASK && kind->index == ENGINE_PARAMETER_GATHER;
+    bool gathers = kind->group == RUN_TASK && kind->index == TASK_PARAMETER_GATHER;
     return gathers ? found->compute_bytes : found->real_bytes;
 }
 
@@ -66,8 +66,8 @@ static double planned_bytes(const struct run_outcome *found, const struct run_ki
                 double wide = (double)exchanges[e].bytes / plan_bytes(found) *
                               (reduces_gradients(script, t) ? real : found->compute_bytes);
                 bytes += wide + (double)exchanges[e].elements * step_bytes(found, kind);
-                bool is_shared = script->tasks[t].kind == SCRIPT_SMALL_REDUCE ||
-                                 script->tasks[t].kind == SCRIPT_TIED_REDUCE;
+                bool is_shared = script->tasks[t].kind == TASK_SMALL_REDUCE ||
+                                 script->tasks[t].kind == TASK_TIED_REDUCE;
                 // A shard of a unit may hold any part of a small parameter.
                 if (is_shared) *slack += (double)exchanges[e].elements * real;
                 if (exchanges[e].elements > 0) *slack += real * found->program->mesh.rank_count;
@@ -82,9 +82,9 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
 {
     for (int k = 0; k < found->kind_count; k++) {
         const struct run_kind *kind = &found->kinds[k];
-        bool is_received = kind->group == RUN_TASK && (kind->index == ENGINE_RECEIVE_FORWARD ||
-                                                       kind->index == ENGINE_RECEIVE_BACKWARD);
-        if (is_received || kind->group == RUN_OPERATOR) continue;
+        bool is_received = kind->group == RUN_TASK && kind->index == TASK_RECEIVE;
+        bool is_update = kind->group == RUN_TASK && kind->index == TASK_UPDATE;
+        if (is_received || is_update || kind->group == RUN_OPERATOR) continue;
         double slack, planned = planned_bytes(found, kind, &slack);
         if (fabs(kind->bytes - planned) <= slack + 1e-9 * planned) continue;
         return arena_print(arena, "%s %d of %s: %.0f bytes moved, %.0f planned",
@@ -96,15 +96,6 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
 
 int64_t run_outcome_planned_bytes(const struct run_outcome *found)
 {
-    // What is tied in several chunks of a stage is counted in each by the memory model, and kept
-    // once.
-    for (int stage = 0; stage < found->program->shape.stage_count; stage++) {
-        const struct script *script = found->scripts[stage];
-        for (int u = 0; u < script->unit_count; u++) {
-            int same_as = script->units[u].same_as;
-            if (same_as >= 0 && script->units[same_as].chunk != script->units[u].chunk) return -1;
-        }
-    }
     return plan_scripts_peak_bytes((const struct script *const *)found->scripts, found->stack,
                                    found->real_bytes, found->compute_bytes);
 }

@@ -16,7 +16,7 @@ enum { STAGES_MAX = 8, MICRO_BATCHES_MAX = 24 };
 static struct checker_order order_of(struct arena *arena, enum schedule_kind kind,
                                      const struct schedule_shape *shape)
 {
-    int count = TASK_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
+    int count = SLOT_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
     const struct schedule_row *row = schedule_row(kind);
     struct checker_slot **stages = ARENA_NEW(arena, struct checker_slot *, shape->stage_count);
     struct slot *slots = ARENA_NEW(arena, struct slot, count);

@@ -1,0 +1,135 @@
+#include "cost_models/task_prices.h"
+
+struct pricing {
+    struct task_prices prices;
+};
+
+// One class of chunks, or (chunk -1) all tasks: from *first up to the one returned.
+static int tasks_of(const struct step_graph *graph, int chunk, int *first)
+{
+    *first = chunk < 0 ? 0 : graph->first[chunk];
+    return chunk < 0 ? graph->task_count : graph->first[chunk + 1];
+}
+
+static void add(struct pricing *pricing, int task, double s)
+{
+    pricing->prices.s[task] += s;
+}
+
+// What an update takes is priced for a chunk, whatever its groups: of each as much as it has.
+static bool spread_update(struct pricing *pricing, const struct ledger_line *line)
+{
+    const struct step_graph *graph = pricing->prices.graph;
+    int first, end = tasks_of(graph, line->chunk, &first);
+    double all = 0;
+    for (int t = first; t < end; t++) {
+        const struct graph_task *task = &graph->tasks[t];
+        if (task->kind == TASK_UPDATE) all += task->bytes.reals * task->count;
+    }
+    for (int t = first; t < end && all > 0; t++) {
+        if (graph->tasks[t].kind == TASK_UPDATE)
+            add(pricing, t, line->exposed_s * graph->tasks[t].bytes.reals / all);
+    }
+    return all > 0;
+}
+
+// A line of `count` tasks, or of one; `group` and `use`: that it is of, -1: any.
+struct target {
+    enum task_kind kind;
+    int group, use;
+    bool is_each;  // the line is the price of one
+};
+
+static bool add_to(struct pricing *pricing, const struct ledger_line *line,
+                   const struct target *target)
+{
+    const struct step_graph *graph = pricing->prices.graph;
+    int first, end = tasks_of(graph, line->chunk, &first), found = 0;
+    for (int t = first; t < end; t++) {
+        const struct graph_task *task = &graph->tasks[t];
+        bool is_it = task->kind == target->kind &&
+                     (target->group < 0 || task->group == target->group) &&
+                     (target->use < 0 || task->use == target->use);
+        if (!is_it) continue;
+        found++;
+        add(pricing, t, target->is_each ? line->s : line->s / task->count);
+    }
+    return found > 0;
+}
+
+// In every micro-batch, of one block, in all its uses in all classes of chunks. One priced for
+// operators that run together with others counts for them.
+static bool add_instr(struct pricing *pricing, const struct ledger_line *line)
+{
+    const struct step_graph *graph = pricing->prices.graph;
+    int found = 0;
+    for (int t = 0; t < graph->task_count; t++) {
+        const struct graph_task *task = &graph->tasks[t];
+        bool is_it = task->kind == TASK_INSTR && task->block == line->block &&
+                     task->instr == line->of_instr - 1 && task->count > 0;
+        if (!is_it) continue;
+        found++;
+        add(pricing, t, line->s);
+    }
+    return found > 0;
+}
+
+static bool is_used(const struct step_graph *graph, int block)
+{
+    for (int t = 0; t < graph->task_count; t++) {
+        if (graph->tasks[t].kind == TASK_INSTR && graph->tasks[t].block == block) return true;
+    }
+    return false;
+}
+
+static bool add_line(struct pricing *pricing, const struct ledger_line *line)
+{
+    int group = line->of_group - 1, use = line->of_use - 1;
+    bool is_forward = line->phase == PHASE_FORWARD;
+    switch (line->entry) {
+    case ENTRY_OPERATOR:
+    case ENTRY_EXCHANGE:
+        return add_instr(pricing, line) || !is_used(pricing->prices.graph, line->block);
+    case ENTRY_COPY:
+        return add_to(pricing, line,
+                      &(struct target){is_forward ? TASK_COPY_OUT : TASK_COPY_IN, -1, use, 0});
+    case ENTRY_UPDATE:
+        return spread_update(pricing, line);
+    case ENTRY_REDUCE:
+        return add_to(pricing, line, &(struct target){TASK_GRADIENT_REDUCE, group, -1, 0});
+    case ENTRY_GATHER:
+        return add_to(pricing, line, &(struct target){TASK_PARAMETER_GATHER, group, -1, 0});
+    case ENTRY_SMALL:
+        return add_to(pricing, line, &(struct target){TASK_SMALL_REDUCE, group, -1, 0});
+    case ENTRY_TIED:
+        return add_to(pricing, line, &(struct target){TASK_TIED_REDUCE, -1, -1, 1});
+    case ENTRY_NORM:
+        return add_to(pricing, line, &(struct target){TASK_NORM, -1, -1, 1});
+    case ENTRY_TRUST:
+        return add_to(pricing, line, &(struct target){TASK_TRUST, -1, -1, 1});
+    case ENTRY_HOP:
+        return add_to(pricing, line, &(struct target){TASK_SEND, -1, -1, 1}) &&
+               add_to(pricing, line, &(struct target){TASK_RECEIVE, -1, -1, 1});
+    default:
+        pricing->prices.beside_s += line->s;
+        return true;
+    }
+}
+
+struct task_prices task_prices_of(struct arena *arena, const struct step_graph *graph,
+                                  const struct ledger *ledger)
+{
+    struct pricing pricing = {
+        .prices = {.graph = graph, .s = ARENA_NEW(arena, double, graph->task_count)}};
+    for (int i = 0; i < ledger->count; i++) {
+        const struct ledger_line *line = &ledger->lines[i];
+        bool is_beside = (line->of_instr == 0 && line->entry == ENTRY_OPERATOR) ||
+                         (line->of_group == 0 && line->entry == ENTRY_SMALL);
+        if (is_beside) {
+            pricing.prices.beside_s += line->s;
+            continue;
+        }
+        if (!add_line(&pricing, line)) pricing.prices.unrun_s += line->s;
+    }
+    return pricing.prices;
+}

@@ -1,0 +1,389 @@
+#include "plan/script/graph.h"
+
+struct building {
+    struct arena *arena;
+    const struct program *program;
+    struct step_graph *graph;
+    int capacity;
+};
+
+static struct graph_task *put(struct building *building, enum task_kind kind)
+{
+    struct step_graph *graph = building->graph;
+    ARENA_GROW(building->arena, graph->tasks, graph->task_count, building->capacity);
+    struct graph_task *task = &graph->tasks[graph->task_count++];
+    *task = (struct graph_task){
+        .kind = kind, .use = -1, .block = -1, .instr = -1, .group = -1, .count = 1};
+    return task;
+}
+
+static void add_elements(const struct program *program, enum element element, double bytes,
+                         struct task_bytes *sum)
+{
+    double width = (double)lower_element_bytes(element, program->workload.precision);
+    if (element == ELEMENT_COMPUTE) {
+        sum->compute += bytes / width;
+    } else if (element == ELEMENT_FP32) {
+        sum->reals += bytes / width;
+    } else {
+        sum->plain += bytes;
+    }
+}
+
+static enum element element_of(const struct block_program *block, int buffer)
+{
+    int tensor = block->buffers[buffer].tensor;
+    return tensor < 0 ? ELEMENT_COMPUTE : block->block->tensors[tensor].element;
+}
+
+static bool is_ragged(const struct block_program *block, int buffer)
+{
+    int tensor = block->buffers[buffer].tensor;
+    return tensor >= 0 && block->block->tensors[tensor].density > 0;
+}
+
+// Whether a buffer is the gradient of a parameter where the state keeps it. What is scattered is
+// made beside it first, as wide as kernels compute.
+static bool is_in_state(const struct program *program, const struct block_program *block, int b)
+{
+    const struct buffer *buffer = &block->buffers[b];
+    if (!buffer->external || buffer->tensor < 0) return false;
+    const struct tensor *tensor = &block->block->tensors[buffer->tensor];
+    bool is_expert = tensor_find_dim(tensor, DIM_EXPERT) >= 0;
+    enum parameter_kind kind = is_expert ? PARAMETER_EXPERT : PARAMETER_DENSE;
+    return tensor->role == TENSOR_PARAMETER_GRADIENT && !program->storage[kind].gradient_axes;
+}
+
+// Of what is streamed past the kernel that works on it all, though memory holds two pieces.
+static double buffer_bytes(const struct program *program, const struct block_program *block, int b)
+{
+    const struct buffer *buffer = &block->buffers[b];
+    if (buffer->tensor < 0 || is_ragged(block, b)) return (double)buffer->bytes;
+    const struct tensor *tensor = &block->block->tensors[buffer->tensor];
+    const struct parallel *parallel = &program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    return (double)layout_local_elements(&buffer->layout, &program->mesh, tensor, batch,
+                                         program->workload.seq_len) *
+           (double)lower_element_bytes(tensor->element, program->workload.precision);
+}
+
+static void add_buffer(const struct program *program, const struct block_program *block, int b,
+                       struct graph_task *task)
+{
+    bool is_real = is_in_state(program, block, b);
+    double bytes = buffer_bytes(program, block, b);
+    double width = (double)lower_element_bytes(ELEMENT_COMPUTE, program->workload.precision);
+    task->is_ragged |= is_ragged(block, b);
+    if (is_real) {
+        task->bytes.reals += bytes / width;
+    } else {
+        add_elements(program, element_of(block, b), bytes, &task->bytes);
+    }
+}
+
+// What ranks tell each other inside a dispatch: a bit for each of their tokens and experts, in
+// words of 64 (executor/engine/experts.c). Prices of other software count the rows of each expert.
+static double choice_bytes(const struct program *program, const struct block_program *block,
+                           const struct instr *instr)
+{
+    const struct instr *dispatch = instr - 1;
+    while (dispatch->op != instr->op || dispatch->collective)
+        dispatch--;
+    const struct buffer *rows = &block->buffers[dispatch->outputs[0]];
+    const struct tensor *tensor = &block->block->tensors[rows->tensor];
+    const struct parallel *parallel = &program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP], choices = 1;
+    enum { CHOICE_RANK = 3, WORD = 64 };  // batch, seq, expert
+    for (int i = 0; i < CHOICE_RANK; i++) {
+        const struct extent *extent = &tensor->extents[i];
+        choices *= layout_local_size(&rows->layout, &program->mesh, extent->dim,
+                                     extent_size(extent, batch, program->workload.seq_len));
+    }
+    unsigned parts = layout_axes_on(&rows->layout, DIM_SEQ);
+    unsigned tokens = layout_axes_on(&rows->layout, DIM_BATCH) | parts;
+    unsigned axes =
+        tokens & (mesh_axes_of(&program->mesh, AXIS_EP) | mesh_axes_of(&program->mesh, AXIS_ETP));
+    bool drops = program->workload.capacity_factor > 0 && parts;
+    // What drops has to be known before a dispatch, and still is when that is recomputed.
+    if (drops && instr->recompute) return 0;
+    if (drops) axes |= parts;
+    double words = (double)((choices + WORD - 1) / WORD);
+    return words * sizeof(int64_t) * mesh_size(&program->mesh, axes);
+}
+
+// Payload as the engine counts it: of what is streamed the parts that are handed on.
+static void add_payload(const struct program *program, const struct block_program *block,
+                        const struct instr *instr, struct graph_task *task)
+{
+    double bytes = (double)instr->bytes;
+    int from = instr->inputs[0];
+    bool is_flat = block->buffers[from].tensor < 0;
+    bool is_reduced = is_flat && instr->parameter && instr->collective != COLLECTIVE_ALL_GATHER;
+    enum element element = element_of(block, from);
+    if (instr->inner > 0) {
+        const struct op *op = &block->block->ops[instr->op];
+        element = block->block->tensors[op->outputs[0]].element;
+        if (op->kind == OP_DISPATCH) {
+            task->bytes.plain = choice_bytes(program, block, instr);
+            return;
+        }
+    }
+    if (instr->streamed)
+        bytes *= (double)instr->stream_steps / mesh_size(&program->mesh, instr->axes);
+    task->is_ragged |= instr->ragged || is_ragged(block, from);
+    add_elements(program, element, bytes, &task->bytes);
+    if (!is_reduced) return;
+    task->bytes.reals += task->bytes.compute;
+    task->bytes.compute = 0;
+}
+
+bool step_is_term_sum(const struct block_program *block, const struct instr *instr)
+{
+    return instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
+           block->buffers[instr->outputs[0]].external;
+}
+
+static void put_instr(struct building *building, const struct block_use *use, int u, int i)
+{
+    const struct block_program *block = building->program->blocks[use->block_program];
+    const struct instr *instr = &block->instrs[i];
+    struct graph_task *task = put(building, TASK_INSTR);
+    task->use = u;
+    task->block = use->block_program;
+    task->instr = i;
+    task->count = step_is_term_sum(block, instr) ? 0 : use->count;
+    task->is_repeated = true;
+    if (instr->collective == COLLECTIVE_SLICE) return;
+    if (instr->collective) return add_payload(building->program, block, instr, task);
+    for (int k = 0; k < instr->input_count; k++)
+        add_buffer(building->program, block, instr->inputs[k], task);
+    for (int k = 0; k < instr->output_count; k++)
+        add_buffer(building->program, block, instr->outputs[k], task);
+}
+
+static bool is_scatter(const struct block_program *block, const struct instr *instr)
+{
+    return instr->collective && instr->parameter && instr->phase == PHASE_WEIGHT &&
+           block->buffers[instr->inputs[0]].tensor < 0;
+}
+
+// Gradients that are scattered: room for them is made once, whatever is added to it.
+static void put_rooms(struct building *building, const struct block_use *use, int u)
+{
+    const struct block_program *block = building->program->blocks[use->block_program];
+    for (int i = block->phase_first[PHASE_WEIGHT]; i < block->instr_count; i++) {
+        if (!is_scatter(block, &block->instrs[i])) continue;
+        struct graph_task *task = put(building, TASK_ROOM);
+        task->use = u;
+        task->block = use->block_program;
+        task->instr = i;
+        task->count = use->count;
+        task->is_repeated = true;
+        add_buffer(building->program, block, block->instrs[i].inputs[0], task);
+    }
+}
+
+// What is moved of what forward saves goes out once and comes back once.
+static void put_copies(struct building *building, const struct block_use *use, int u)
+{
+    const struct block_program *block = building->program->blocks[use->block_program];
+    struct arena scratch = {0};
+    struct graph_task sum = {.use = u,
+                             .block = use->block_program,
+                             .instr = -1,
+                             .group = -1,
+                             .count = use->count,
+                             .is_repeated = true};
+    bool is_any = false;
+    const enum op_class *class_of = lower_classes(&scratch, block);
+    for (int b = 0; b < block->buffer_count; b++) {
+        if (!block->buffers[b].saved || !(use->moved >> class_of[b] & 1)) continue;
+        add_buffer(building->program, block, b, &sum);
+        is_any = true;
+    }
+    arena_free(&scratch);
+    for (int back = 0; back < 2 && is_any; back++) {
+        struct graph_task *task = put(building, back ? TASK_COPY_IN : TASK_COPY_OUT);
+        enum task_kind kind = task->kind;
+        *task = sum;
+        task->kind = kind;
+    }
+}
+
+// What crosses the boundaries of a chunk in a forward (group 0) or a backward (group 1).
+static void put_message(struct building *building, const struct block_use *use, int u,
+                        enum task_kind kind, bool is_backward, const int *buffers)
+{
+    const struct block_program *block = building->program->blocks[use->block_program];
+    struct graph_task *task = put(building, kind);
+    task->use = u;
+    task->block = use->block_program;
+    task->group = is_backward;
+    task->is_repeated = true;
+    for (int i = 0; i < (kind == TASK_LOSS ? 1 : 2); i++) {
+        if (buffers[i] >= 0) add_buffer(building->program, block, buffers[i], task);
+    }
+}
+
+// Of ranks with the same tokens one tells the losses.
+static void part_losses(const struct program *program, struct graph_task *task)
+{
+    const struct block_program *block = program->blocks[task->block];
+    const struct layout *layout = &block->buffers[block->outputs[0]].layout;
+    double copies = 1;
+    for (int a = 0; a < program->mesh.axis_count; a++) {
+        bool is_same = layout->of[a] <= 0 && program->mesh.axes[a].parent != AXIS_PP;
+        if (is_same) copies *= program->mesh.axes[a].size;
+    }
+    task->bytes.compute /= copies;
+    task->bytes.reals /= copies;
+}
+
+static void put_messages(struct building *building, const struct program_chunk *chunk)
+{
+    const struct program *program = building->program;
+    int last = chunk->use_count - 1;
+    const struct block_use *front = &chunk->uses[0], *behind = &chunk->uses[last];
+    const struct block_program *first_block = program->blocks[front->block_program];
+    const struct block_program *last_block = program->blocks[behind->block_program];
+    put_message(building, front, 0, TASK_RECEIVE, false, first_block->inputs);
+    put_message(building, behind, last, TASK_SEND, false, last_block->outputs);
+    put_message(building, behind, last, TASK_RECEIVE, true, last_block->output_gradients);
+    put_message(building, front, 0, TASK_SEND, true, first_block->input_gradients);
+    put_message(building, behind, last, TASK_SEED, true, last_block->output_gradients);
+    put_message(building, behind, last, TASK_LOSS, false, last_block->outputs);
+    part_losses(program, &building->graph->tasks[building->graph->task_count - 1]);
+}
+
+static double parts(const struct program *program, unsigned axes)
+{
+    return mesh_size(&program->mesh, axes);
+}
+
+// Reals of what the ranks reduce of a group: to the shard and among its replicas, or at once.
+static double reduced(const struct program *program, const struct step_group *group)
+{
+    unsigned kept = group->storage.gradient_axes;
+    unsigned shard = kept ? 0 : group->storage.optimizer_axes & group->reduce_axes;
+    unsigned rest = group->reduce_axes & ~kept & ~shard;
+    double elements = shard ? group->elements : 0;
+    if (rest) elements += group->elements / parts(program, shard ? shard : kept);
+    return elements;
+}
+
+// Weights and moments are read and written, gradients read; with masters the weights are written as
+// kernels read them, too.
+static void add_update(const struct program *program, const struct step_group *group,
+                       struct graph_task *task)
+{
+    double elements = group->elements / parts(program, group->storage.optimizer_axes);
+    enum optimizer optimizer = program->workload.optimizer;
+    enum { GRADIENT = 1, WEIGHT = 2, MOMENT = 2 };
+    double arrays = GRADIENT + WEIGHT + MOMENT * optimizer_moment_count(optimizer);
+    task->bytes.reals = arrays * elements;
+}
+
+static void put_of_group(struct building *building, enum task_kind kind, int group, int count,
+                         struct task_bytes all)
+{
+    if (count == 0) return;
+    struct graph_task *task = put(building, kind);
+    task->group = group;
+    task->count = count;
+    task->bytes = (struct task_bytes){all.compute / count, all.reals / count, all.plain / count};
+}
+
+static void put_group(struct building *building, const struct step_group *group, int g)
+{
+    const struct program *program = building->program;
+    struct task_bytes reduces = {.reals = reduced(program, group)};
+    struct task_bytes tied = {.reals =
+                                  group->elements / parts(program, group->storage.gradient_axes)};
+    struct task_bytes gathers = {.compute = group->elements};
+    int reduce_count = group->reduce_axes ? group->bucket_count : 0;
+    put_of_group(building, TASK_GRADIENT_REDUCE, g, reduce_count, reduces);
+    if (group->tie) put_of_group(building, TASK_TIED_REDUCE, g, group->bucket_count, tied);
+    struct graph_task update = {0};
+    add_update(program, group, &update);
+    put_of_group(building, TASK_UPDATE, g, group->bucket_count, update.bytes);
+    put_of_group(building, TASK_PARAMETER_GATHER, g, group->gather_count, gathers);
+}
+
+static void put_class(struct building *building, const struct program_chunk *chunk, int *use_first,
+                      const struct step_rules *rules)
+{
+    const struct program *program = building->program;
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_program *block = program->blocks[chunk->uses[u].block_program];
+        use_first[u] = building->graph->task_count;
+        for (int i = 0; i < block->instr_count; i++)
+            put_instr(building, &chunk->uses[u], u, i);
+        put_rooms(building, &chunk->uses[u], u);
+        put_copies(building, &chunk->uses[u], u);
+    }
+    put_messages(building, chunk);
+    const struct step_end end = step_end_of(program, chunk, rules);
+    for (int g = 0; g < end.group_count; g++)
+        put_group(building, &end.groups[g], g);
+    for (int s = 0; s < end.small_kind_count; s++) {
+        const struct step_small *small = &end.smalls[s];
+        struct task_bytes all = {.reals = small->elements / parts(program, small->gradient_axes)};
+        put_of_group(building, TASK_SMALL_REDUCE, s, small->count, all);
+    }
+}
+
+// Norms of weights and steps of the parameters of a stage.
+static double trusted(const struct program *program, int stage)
+{
+    double count = 0;
+    for (int c = 0; c < program->shape.chunk_count; c++) {
+        int class = program->class_of[stage * program->shape.chunk_count + c];
+        const struct program_chunk *chunk = &program->chunks[class];
+        for (int u = 0; u < chunk->use_count; u++)
+            count += chunk->uses[u].count *
+                     program->blocks[chunk->uses[u].block_program]->parameter_count;
+    }
+    return 2 * count;
+}
+
+// What all ranks of a stage do together, with others or alone.
+static void put_stage(struct building *building, int stage)
+{
+    const struct program *program = building->program;
+    const struct mesh *mesh = &program->mesh;
+    unsigned axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
+    if (step_takes_norm(&program->workload))
+        put(building, TASK_NORM)->bytes.reals = mesh->rank_count > 1;
+    if (!step_takes_trust(&program->workload)) return;
+    struct graph_task *task = put(building, TASK_TRUST);
+    task->bytes.reals = mesh_size(mesh, axes) > 1 ? trusted(program, stage) : 0;
+}
+
+struct step_graph *step_graph_make(struct arena *arena, const struct program *program,
+                                   const struct step_rules *rules)
+{
+    struct step_graph *graph = ARENA_NEW(arena, struct step_graph, 1);
+    struct building building = {.arena = arena, .program = program, .graph = graph};
+    int stages = program->shape.stage_count, chunks = program->shape.chunk_count;
+    int classes = program->chunk_class_count;
+    graph->program = program;
+    graph->first = ARENA_NEW(arena, int, classes + stages + 1);
+    graph->use_first = ARENA_NEW(arena, int *, classes);
+    graph->place_first = ARENA_NEW(arena, int, stages *chunks + stages);
+    for (int c = 0; c < classes; c++) {
+        graph->first[c] = graph->task_count;
+        graph->use_first[c] = ARENA_NEW(arena, int, program->chunks[c].use_count);
+        put_class(&building, &program->chunks[c], graph->use_first[c], rules);
+    }
+    for (int s = 0; s < stages; s++) {
+        graph->first[classes + s] = graph->task_count;
+        put_stage(&building, s);
+    }
+    graph->first[classes + stages] = graph->task_count;
+    for (int place = 0; place < stages * chunks + stages; place++) {
+        int first;
+        graph->place_first[place] = graph->number_count;
+        graph->number_count += step_graph_tasks(graph, place, &first);
+    }
+    return graph;
+}

@@ -1,0 +1,123 @@
+#include "reports/comparison/run_tasks.h"
+
+#include "core/units.h"
+#include "cost_models/parameters.h"
+#include "plan/script/script.h"
+
+#include <assert.h>
+#include <math.h>
+
+struct joining {
+    const struct step_graph *graph;
+    const struct task_prices *prices;
+    struct run_widths widths;
+};
+
+static double bytes_of(const struct joining *joining, const struct task_bytes *bytes)
+{
+    return bytes->compute * joining->widths.compute_bytes +
+           bytes->reals * joining->widths.real_bytes + bytes->plain;
+}
+
+static bool is_close(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+bool run_joined_matches(const struct run_joined *row)
+{
+    if (row->predicted_count != row->count) return false;
+    return row->task->is_ragged || is_close(row->predicted_bytes, row->bytes);
+}
+
+static void join_task(struct joining *joining, struct run_join *join, int place, int task,
+                      const struct run_result *result)
+{
+    const struct program *program = joining->graph->program;
+    int chunks = program->shape.chunk_count, stages = program->shape.stage_count;
+    double ranks = program->mesh.rank_count / stages;
+    int number = step_graph_number(joining->graph, place, task);
+    const struct graph_task *of = &joining->graph->tasks[task];
+    struct run_joined *row = &join->rows[join->row_count];
+    bool is_chunk = place < stages * chunks;
+    *row = (struct run_joined){
+        .stage = is_chunk ? place / chunks : place - stages * chunks,
+        .chunk = is_chunk ? place % chunks : -1,
+        .task = of,
+        .predicted_count = ranks * step_graph_count(joining->graph, place, task),
+    };
+    row->predicted_bytes = row->predicted_count * bytes_of(joining, &of->bytes);
+    row->predicted_s = row->predicted_count * joining->prices->s[task];
+    if (number < result->task_count) {
+        row->count = result->tasks[number].count;
+        row->bytes = result->tasks[number].bytes;
+        row->s = result->tasks[number].s;
+    }
+    if (row->predicted_count <= 0 && row->count <= 0) return;
+    join->row_count++;
+    join->predicted_count += row->predicted_count;
+    join->count += row->count;
+    join->unmatched_count += !run_joined_matches(row);
+    join->is_ragged |= of->is_ragged;
+}
+
+struct run_join run_join_make(struct arena *arena, const struct evaluation_request *request,
+                              const struct evaluation *evaluation, const struct ledger *ledger,
+                              struct run_widths widths, const struct run_result *result)
+{
+    const struct program *program = evaluation->program;
+    const struct step_rules rules = step_rules_of(request->stack, program);
+    const struct step_graph *graph = step_graph_make(arena, program, &rules);
+    const struct task_prices prices = task_prices_of(arena, graph, ledger);
+    assert((prices.unrun_s <= 0 || !stack_is_executed(request->stack)) && "priced, but never run");
+    struct joining joining = {.graph = graph, .prices = &prices, .widths = widths};
+    struct run_join join = {
+        .program = program,
+        .rows = ARENA_NEW(arena, struct run_joined, graph->number_count),
+    };
+    int stages = program->shape.stage_count, chunks = program->shape.chunk_count;
+    for (int place = 0; place < stages * (chunks + 1); place++) {
+        int first, count = step_graph_tasks(graph, place, &first);
+        for (int t = first; t < first + count; t++)
+            join_task(&joining, &join, place, t, result);
+    }
+    return join;
+}
+
+const char *run_joined_name(struct arena *arena, const struct run_join *join,
+                            const struct run_joined *row)
+{
+    static const char *const PHASES[PHASE_COUNT] = {"F", "B", "W"};
+    const struct graph_task *task = row->task;
+    const char *what = task_kind_name(task->kind), *phase = "";
+    if (task->kind == TASK_INSTR) {
+        const struct block_program *block = join->program->blocks[task->block];
+        what = script_instr_name(arena, block, task->instr);
+        phase = arena_print(arena, " %s", PHASES[block->instrs[task->instr].phase]);
+    }
+    const char *chunk = row->chunk >= 0 ? arena_print(arena, ".%d", row->chunk) : "";
+    const char *use = task->use >= 0 ? arena_print(arena, "/%d", task->use) : "";
+    return arena_print(arena, "%d%s%s%s %s", row->stage, chunk, use, phase, what);
+}
+
+const char *run_join_text(struct arena *arena, const struct run_join *join)
+{
+    enum { SHOWN = 5 };
+    const char *predicted = units_count(arena, join->predicted_count);
+    const char *measured = units_count(arena, join->count);
+    if (join->unmatched_count == 0)
+        return arena_print(arena, "%s tasks predicted, %s measured, none unmatched%s\n", predicted,
+                           measured,
+                           join->is_ragged ? "; rows of experts by number, not by bytes" : "");
+    char *text = arena_print(arena, "%s tasks predicted, %s measured, %d kinds unmatched:\n",
+                             predicted, measured, join->unmatched_count);
+    for (int i = 0, shown = 0; i < join->row_count && shown < SHOWN; i++) {
+        const struct run_joined *row = &join->rows[i];
+        if (run_joined_matches(row)) continue;
+        shown++;
+        text = arena_print(arena, "%s  %s: %.6g (%.17g B) predicted, %.6g (%.17g B) measured\n",
+                           text, run_joined_name(arena, join, row), row->predicted_count,
+                           row->predicted_bytes, row->count, row->bytes);
+    }
+    return text;
+}

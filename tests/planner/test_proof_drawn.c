@@ -1,0 +1,137 @@
+#include "tests/support/proof_case.h"
+#include "tests/support/test.h"
+
+// Questions in which tests/support/draw_proofs.c found an answer that a narrower one beat.
+
+static void pin_values(struct pins *pins, const struct parallel *plan)
+{
+    for (int i = 0; i < CHOICE_COUNT; i++) {
+        int64_t value = choice_value(plan, (enum choice)i);
+        pins_set(pins, (enum choice)i, value, value);
+    }
+}
+
+// No option says how the mesh lies over the ranks: what is found must lie in the best way.
+static void a_plan_of_other_stages_lies_in_its_best_order(void **state)
+{
+    struct question_words words =
+        proof_words("gpt-oss-20b", "ascend-910b-x2", "megatron-deepspeed", 4096, 2048);
+    words.workload.precision = PRECISION_FP32;
+    words.workload.capacity_factor = 1.1;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    const struct candidate *winner = &free.best[0];
+    assert_true(winner->parallel.stage_layers_count > 0);
+    pin_values(&pins, &winner->parallel);
+    pins.stage_layers = winner->parallel.stage_layers;
+    pins.stage_layers_count = winner->parallel.stage_layers_count;
+    struct search_result back = proof_find(*state, &question, &pins, false);
+    assert_true(back.best[0].closed_form_s == winner->closed_form_s);
+}
+
+// FSDP2 keeps gradients whole while it adds them up: of one micro-batch it adds nothing, so the
+// largest has room where smaller ones have none.
+static void a_single_micro_batch_that_needs_least_is_found(void **state)
+{
+    struct question_words words = proof_words("qwen1.5-moe-a2.7b", "hgx-h800", "fsdp2", 2048, 128);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    pins_set(&pins, CHOICE_MICRO_BATCH, 16, 16);
+    struct search_result single = proof_find(*state, &question, &pins, false);
+    assert_true(single.best_count > 0);
+    assert_not_beaten(&question, &free, &single);
+}
+
+// Where steps run into each other stages do not wait for the first forward of a step.
+static void zero_bubble_whose_steps_run_into_each_other_is_found(void **state)
+{
+    struct question_words words =
+        proof_words("llama-2-7b", "gb200-nvl72-x2", "megatron-zero-bubble", 8192, 1024);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    pins_set(&pins, CHOICE_MICRO_BATCH, 2, 2);
+    pins_set(&pins, CHOICE_ZERO, 0, 0);
+    struct search_result narrow = proof_find(*state, &question, &pins, false);
+    assert_not_beaten(&question, &free, &narrow);
+}
+
+static bool leaves_out(const struct search_result *result, enum cut cut)
+{
+    for (int i = 0; i < result->cut_count; i++)
+        if (result->cuts[i].cut == cut) return true;
+    return false;
+}
+
+// An even split has no stage of so many layers to recompute, and another has.
+static void stages_that_only_a_pin_makes_legal_are_said_to_be_left_out(void **state)
+{
+    struct question_words words =
+        proof_words("gpt-oss-20b", "dgx-h200-x2", "meshwright-cpu", 4096, 128);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_RECOMPUTE_LAYERS, 13, 13);
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    static const int STAGES[] = {14, 10};
+    pins.stage_layers = STAGES;
+    pins.stage_layers_count = 2;
+    struct search_result staged = proof_find(*state, &question, &pins, false);
+    assert_true(proof_value(&question.request, &staged) < proof_claim(&question.request, &free));
+    assert_true(leaves_out(&free, CUT_STAGES));
+    assert_true(proof_is_excused(&free, "stages", proof_value(&question.request, &staged)));
+}
+
+// Buckets have rooms of their own, and what nothing fits in is not all there is.
+static void what_may_be_smaller_is_said_to_be_left_out(void **state)
+{
+    struct question_words words =
+        proof_words("llama-2-13b", "ascend-910b-x2", "megatron-deepspeed", 1024, 256);
+    words.objective = OBJECTIVE_MEMORY;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    struct search_result smallest = proof_find(*state, &question, &pins, false);
+    assert_true(leaves_out(&smallest, CUT_BUCKET));
+    words = proof_words("llama-3.1-8b", "p5-efa", "meshwright", 512, 32);
+    words.gpus = 1;
+    question = proof_make(*state, &words);
+    struct search_result nothing = proof_find(*state, &question, &pins, false);
+    assert_int_equal(nothing.status, SEARCH_NOTHING_FITS);
+    assert_true(leaves_out(&nothing, CUT_OFFLOAD));
+    int64_t moved = offload_value(&(struct offload){.optimizer = TIER_HOST});
+    pins_set(&pins, CHOICE_OFFLOAD, moved, moved);
+    assert_true(proof_find(*state, &question, &pins, false).best_count > 0);
+}
+
+// A search of what is moved looks at it beside the stages that it found, too.
+static void forbidding_what_is_moved_does_not_find_a_smaller_plan(void **state)
+{
+    struct question_words words = proof_words("gemma-7b", "dgx-h200-x4", "meshwright", 3072, 16);
+    words.gpus = 9;
+    words.workload.precision = PRECISION_FP32;
+    words.objective = OBJECTIVE_MEMORY;
+    words.offload_auto = true;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = question.request.pins;
+    pins_set(&pins, CHOICE_CP_KIND, CP_RING, CP_RING);
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    pins.forbidden[0].key = choice_name(CHOICE_OFFLOAD);
+    pins.forbidden[0].value = choice_value(&free.best[0].parallel, CHOICE_OFFLOAD);
+    pins.forbidden_count = 1;
+    struct search_result other = proof_find(*state, &question, &pins, false);
+    assert_not_beaten(&question, &free, &other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_of_other_stages_lies_in_its_best_order),
+        cmocka_unit_test(a_single_micro_batch_that_needs_least_is_found),
+        cmocka_unit_test(zero_bubble_whose_steps_run_into_each_other_is_found),
+        cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
+        cmocka_unit_test(what_may_be_smaller_is_said_to_be_left_out),
+        cmocka_unit_test(forbidding_what_is_moved_does_not_find_a_smaller_plan),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
