@@ -103,8 +103,9 @@ bool memory_draw(struct arena *arena, const struct memory_arguments *arguments,
                  const struct memory_plot *plot, struct err *err)
 {
     if (!arguments->plot) return true;
-    const char *picture = gnuplot_run(arena, memory_plot_script(arena, plot), err);
-    return picture && file_write(arguments->plot, picture, strlen(picture), err);
+    size_t bytes;
+    const char *picture = gnuplot_image(arena, memory_plot_script(arena, plot), &bytes, err);
+    return picture && file_write(arguments->plot, picture, bytes, err);
 }
 
 bool memory_draw_graph(struct arena *arena, const struct memory_arguments *arguments,

@@ -35,6 +35,9 @@ static bool read_plots(struct arena *arena, const char *folder, struct plot *plo
         const char *path = arena_print(arena, "%s/%s", folder, plots[i].name);
         plots[i].text = file_read(arena, path, PLOT_BYTES_MAX, &plots[i].bytes, err);
         if (!plots[i].text) return false;
+        if (!gnuplot_is_whole(plots[i].text, plots[i].bytes))
+            return err_set(err, ERR_SYSTEM, "%s: gnuplot wrote a part of it alone: is there room?",
+                           path);
     }
     return true;
 }

@@ -56,8 +56,9 @@ static bool answer_rows(struct arena *arena, const struct arguments *arguments,
 static bool write_plot(struct arena *arena, const struct accuracy *accuracy, const char *path,
                        struct err *err)
 {
-    char *picture = gnuplot_run(arena, accuracy_plot_script(arena, accuracy), err);
-    return picture && file_write(path, picture, strlen(picture), err);
+    size_t bytes;
+    const char *picture = gnuplot_image(arena, accuracy_plot_script(arena, accuracy), &bytes, err);
+    return picture && file_write(path, picture, bytes, err);
 }
 
 static int check_headline(struct arena *arena, const struct headline *headline, const char *path,

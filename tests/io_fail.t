@@ -81,6 +81,37 @@ sub every {
     }
 }
 
+# A command that writes many files into a folder, which takes one after another: each is as it is
+# when nothing fails, or not there. `step`: of calls that are many and alike only each so manyth.
+sub every_file {
+    my ($words, $step, @calls) = @_;
+    my ($name) = $words =~ /^(\w+)/;
+    my %whole;
+    system("rm -rf $tmp/out");
+    answer_of("$build/meshwright $words -o $tmp/out");
+    chomp(my @paths = `find $tmp/out -type f`);
+    $whole{$_} = text_of($_) for @paths;
+    check("$name writes files", @paths > 0, $words);
+    for my $call (@calls) {
+        my ($number, $tried, @wrong) = (1, 0);
+        for (; @wrong < 4; $number += $step, $tried++) {
+            system("rm -rf $tmp/out");
+            system("$fail $call $number $build/meshwright $words -o $tmp/out "
+                . ">$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");
+            my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
+            last if text_of("$tmp/calls") =~ /calls/;
+            my @lines = grep { !/^note: |gnuplot is not installed/ }
+                split /^/, text_of("$tmp/stderr");
+            chomp(my @left = -d "$tmp/out" ? `find $tmp/out -type f` : ());
+            push @wrong, "$call $number: status $status, @lines" if $status ne 4 || @lines != 1;
+            push @wrong, map { "$call $number: left $_" }
+                grep { !defined $whole{$_} || $whole{$_} ne text_of($_) } @left;
+        }
+        check("$name survives failing ${call}s, $tried of them", $tried > 0 && !@wrong,
+              join "\n", $words, @wrong);
+    }
+}
+
 my %gpt2 = (model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 2, n_positions => 32,
             vocab_size => 512);
 my $model = write_text("$tmp/tiny.json", JSON::PP->new->encode(\%gpt2));
@@ -104,4 +135,18 @@ every("run $tmp/p.json --spawn --backend cpu --steps 1 -o $tmp/out/r.json", 'r.j
 every("calibrate --short --seconds 1 --ranks 1 --backend cpu --quiet --into $tmp/out/l.json",
       'l.json');
 every("validate tests/data/runs.jsonl --family kempner --headline-out $tmp/out/h.json", 'h.json');
+my $fit = 'fit tests/data/runs.jsonl --leave-out none --coarse --date 2026-11-22';
+every_file($fit, 1, 'write', 'fsync');
+every_file($fit, 5, 'read');
+# gnuplot looks at none of its own writes, and reads its script byte by byte.
+every_file("report $tmp/p.json --no-scaling", 1, 'fsync');
+{
+    local $ENV{PATH} = "$tmp/bin";
+    mkdir "$tmp/bin";
+    for my $program ('sh', 'rm', 'find') {
+        my ($at) = grep { -x } map { "$_/$program" } '/usr/bin', '/bin';
+        symlink $at, "$tmp/bin/$program";
+    }
+    every_file("report $tmp/p.json --no-scaling", 1, 'read', 'write', 'fsync');
+}
 checked();

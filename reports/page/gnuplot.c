@@ -10,6 +10,17 @@
 
 extern char **environ;
 
+bool gnuplot_is_whole(const char *picture, size_t bytes)
+{
+    static const char PNG_END[] = "IEND\xae\x42\x60\x82", SVG_END[] = "</svg>";
+    bool is_png = bytes > 4 && memcmp(picture, "\x89PNG", 4) == 0;
+    while (!is_png && bytes > 0 && strchr("\r\n ", picture[bytes - 1]))
+        bytes--;
+    const char *end = is_png ? PNG_END : SVG_END;
+    size_t length = strlen(end);
+    return bytes >= length && memcmp(picture + bytes - length, end, length) == 0;
+}
+
 static char *read_back(struct arena *arena, FILE *file, size_t *length)
 {
     fseek(file, 0, SEEK_END);
@@ -73,7 +84,7 @@ static char *run(struct arena *arena, FILE *const files[3], const char *script, 
     return NULL;
 }
 
-char *gnuplot_image(struct arena *arena, const char *script, size_t *bytes, struct err *err)
+static char *answer_of(struct arena *arena, const char *script, size_t *bytes, struct err *err)
 {
     FILE *files[3] = {tmpfile(), tmpfile(), tmpfile()};
     char *answer = NULL;
@@ -88,10 +99,18 @@ char *gnuplot_image(struct arena *arena, const char *script, size_t *bytes, stru
     return answer;
 }
 
-char *gnuplot_run(struct arena *arena, const char *script, struct err *err)
+char *gnuplot_image(struct arena *arena, const char *script, size_t *bytes, struct err *err)
+{
+    char *picture = answer_of(arena, script, bytes, err);
+    if (!picture || gnuplot_is_whole(picture, *bytes)) return picture;
+    err_set(err, ERR_SYSTEM, "gnuplot wrote a part of the picture alone: is there room for it?");
+    return NULL;
+}
+
+bool gnuplot_run(struct arena *arena, const char *script, struct err *err)
 {
     size_t bytes = 0;
-    return gnuplot_image(arena, script, &bytes, err);
+    return answer_of(arena, script, &bytes, err) != NULL;
 }
 
 bool gnuplot_is_installed(void)

@@ -218,10 +218,28 @@ static void the_plot_has_the_points_of_each_kind(void **state)
 static void gnuplot_says_what_is_wrong(void **state)
 {
     struct err err = {0};
-    assert_null(gnuplot_run(*state, "plot nothing\n", &err));
+    size_t bytes;
+    assert_false(gnuplot_run(*state, "plot nothing\n", &err));
     assert_int_equal(err.kind, ERR_SYSTEM);
     assert_memory_equal(err.text, "gnuplot: ", 9);
     assert_null(strchr(err.text, '\n'));
+    err = (struct err){0};
+    assert_null(gnuplot_image(*state, "set print '-'\nprint '<svg> and no end'\n", &bytes, &err));
+    assert_int_equal(err.kind, ERR_SYSTEM);
+    assert_string_equal(err.text,
+                        "gnuplot wrote a part of the picture alone: is there room for it?");
+}
+
+static void a_picture_is_whole_with_its_end(void **state)
+{
+    (void)state;
+    static const char PNG[] = "\x89PNG\r\n...IEND\xae\x42\x60\x82";
+    assert_true(gnuplot_is_whole("<svg></svg>\n\n", 13));
+    assert_false(gnuplot_is_whole("<svg></svg", 10));
+    assert_false(gnuplot_is_whole("", 0));
+    assert_true(gnuplot_is_whole(PNG, sizeof PNG - 1));
+    assert_false(gnuplot_is_whole(PNG, sizeof PNG - 2));
+    assert_false(gnuplot_is_whole(PNG, 5));
 }
 
 int main(void)
@@ -234,6 +252,7 @@ int main(void)
         cmocka_unit_test(the_json_has_every_row),
         cmocka_unit_test(the_plot_has_the_points_of_each_kind),
         cmocka_unit_test(gnuplot_says_what_is_wrong),
+        cmocka_unit_test(a_picture_is_whole_with_its_end),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
