@@ -180,6 +180,8 @@ static void count_kept(struct fusing *fusing, int index)
 {
     struct block_program *program = fusing->program;
     struct instr *instr = &program->instrs[index];
+    // A sum over one row is a view, which moves nothing that could be kept.
+    if (instr->read_bytes + instr->write_bytes == 0) return;
     // What a GEMM reads is in its own price.
     int inputs = instr->kind == OP_CONTRACT ? 0 : instr->input_count;
     for (int k = 0; k < inputs; k++) {
