@@ -110,8 +110,10 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
         fewer_s = fmin(fewer_s, scanned->other_attention_s);
     const struct question all[] = {
         {CUT_STAGES, pipelined && pins->stage_layers_count == 0 && !described, scanned->piped_s},
+        // What is recomputed need not be written in forward: a step is longer for it, but in a
+        // pipeline what waits for the forwards may be shorter.
         {CUT_RECOMPUTE, is_open(space, CHOICE_RECOMPUTE) && has_other_sets(space, graphs),
-         scanned->pressed_s},
+         fmin(scanned->pressed_s, scanned->piped_s)},
         {CUT_IN_FLIGHT,
          pipelined && is_open(space, CHOICE_IN_FLIGHT) && runs(space, SCHEDULE_ZB_AUTO),
          scanned->piped_s},

@@ -102,6 +102,20 @@ static bool leaves_out(const struct search_result *result, enum cut cut)
     return false;
 }
 
+// GELU in the epilogue of its GEMM writes what backward reads; recomputed it does not, and forwards
+// that later stages wait for are shorter.
+static void recomputing_may_win_in_a_pipeline(void **state)
+{
+    struct question_words words = proof_words("gpt2", "dgx-h200-x3", "meshwright", 3072, 32);
+    words.workload.precision = PRECISION_FP16;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_PP, 12, 12);
+    pins_set(&pins, CHOICE_SCHEDULE, SCHEDULE_ZB_H2, SCHEDULE_ZB_H2);
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    assert_true(leaves_out(&free, CUT_RECOMPUTE));
+}
+
 // An even split has no stage of so many layers to recompute, and another has.
 static void stages_that_only_a_pin_makes_legal_are_said_to_be_left_out(void **state)
 {
@@ -168,6 +182,7 @@ int main(void)
         cmocka_unit_test(zero_bubble_whose_steps_run_into_each_other_is_found),
         cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
         cmocka_unit_test(a_micro_batch_with_more_schedules_than_a_smaller_one_is_found),
+        cmocka_unit_test(recomputing_may_win_in_a_pipeline),
         cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
         cmocka_unit_test(what_may_be_smaller_is_said_to_be_left_out),
         cmocka_unit_test(forbidding_what_is_moved_does_not_find_a_smaller_plan),
