@@ -49,9 +49,10 @@ bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err)
     cluster->rank_count = (int)gpus;
     cluster->idle_gpus = 0;
     int64_t left = gpus;
+    const int group_count = cluster->node_group_count;
     cluster->node_count = 0;
     for (int i = 0; left > 0; i++) {
-        assert(i < cluster->node_group_count);
+        assert(i < group_count);
         struct node_group *group = &cluster->nodes[i];
         int64_t needed = (left + group->gpus - 1) / group->gpus;
         if (needed < group->count) group->count = (int)needed;
