@@ -132,6 +132,16 @@ static int64_t rank_memory_bytes(const struct rank *rank, int rank_count)
     return rank->facts.memory_bytes / sharing;
 }
 
+// From all tables of the back end. That of the host has another for 16 bits.
+static const struct stack *own_stack(struct arena *arena, const struct backend *backend,
+                                     struct err *err)
+{
+    const struct backend *tables[2] = {backend};
+    if (!backend->is_host) return own_stack_make(arena, tables, 1, err);
+    tables[1] = backend_open("cpu-half", err);
+    return tables[1] ? own_stack_make(arena, tables, 2, err) : NULL;
+}
+
 static char *make_text(struct arena *arena, const struct calibrate_arguments *arguments,
                        const struct local_key *key, const struct rank *rank,
                        const struct calibration *calibration, bool is_bound, struct err *err)
@@ -151,7 +161,7 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
         .device = is_host ? NULL : &rank->facts,
         .like = is_host ? NULL : machine_like(arena, &rank->facts),
     };
-    const struct stack *stack = stack_load(arena, is_host ? CPU_STACK : GPU_STACK, err);
+    const struct stack *stack = own_stack(arena, rank->backend, err);
     const struct fabrics *fabrics = stack ? fabrics_load(arena, err) : NULL;
     if (!fabrics) return NULL;
     const struct machine machine = machine_make(arena, calibration, &facts, stack, fabrics);
@@ -196,7 +206,7 @@ static bool load_plan(struct arena *arena, const char *path, const struct progra
         return false;
     }
     *program =
-        program_lower(arena, graph, request.cluster, &request.workload, &request.parallel, false);
+        program_lower(arena, graph, request.cluster, &request.workload, &request.parallel, 0);
     if (!request.stack->merge_contractions) return true;
     return err_set(err, ERR_INPUT,
                    "%s: its stack %s runs GEMMs that share an input as one, which `run` does "

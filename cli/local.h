@@ -1,6 +1,6 @@
 #pragma once
 #include "cost_models/collective.h"
-#include "cost_models/stack.h"
+#include "reports/machine/own_stack.h"
 #include "topologies/kernels.h"
 
 // CLUSTER `local`: this machine, its GPUs where the back end "cuda" finds any, else its CPU ranks.
@@ -9,8 +9,6 @@
 // processor, number of cores, memory, library or version of this program it
 // is measured again, and so is one that cannot be read. Written atomically: two processes at once
 // both measure, and the last one's file stays.
-
-static const char CPU_STACK[] = "meshwright-cpu", GPU_STACK[] = "meshwright";
 
 struct local_key {
     const char *processor, *libraries, *version;

@@ -24,7 +24,7 @@ static const struct program *roomy_program(struct arena *arena, const struct run
     struct workload workload = program->workload;
     workload.expert_imbalance = (double)graph->expert_count / (double)graph->top_k;
     return program_lower(arena, graph, program->cluster, &workload, &program->parallel,
-                         job->request.stack->merge_contractions);
+                         stack_joins(job->request.stack));
 }
 
 static bool make_scripts(struct arena *arena, struct arena *scratch, const struct plan *plan,

@@ -11,8 +11,8 @@
 // The writer grows its text inside the arena; the abandoned halves sum to less than the text.
 static void put_bytes(struct json_writer *writer, const char *bytes, size_t count)
 {
-    writer->text = arena_text_room(writer->arena, writer->text, writer->length, count,
-                                   &writer->capacity);
+    writer->text =
+        arena_text_room(writer->arena, writer->text, writer->length, count, &writer->capacity);
     memcpy(writer->text + writer->length, bytes, count);
     writer->length += count;
     writer->text[writer->length] = '\0';

@@ -209,7 +209,7 @@ static void add_compute(const struct price_context *context, const struct block_
                         const struct instr *instr, struct tally *tally)
 {
     struct compute_cost cost = compute_price(&context->compute, program, instr);
-    ledger_add_operator(context->ledger, &context->compute, program, instr, &cost);
+    ledger_add_operator(context->ledger, program, instr, &cost);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
     if (attends) tally->rings[instr->recompute].attention_s += cost.s;

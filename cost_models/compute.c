@@ -195,7 +195,7 @@ static struct compute_cost price_streaming(const struct compute_context *context
     double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
     const struct op *op = &program->block->ops[instr->op];
     bool never_runs = step_is_term_sum(program, instr) && stack_is_executed(context->stack);
-    if (bytes <= 0 || never_runs || contraction_has_summed(context, program, instr) ||
+    if (bytes <= 0 || never_runs || contraction_has_summed(program, instr) ||
         compute_is_in_group(context, program->block, op)) {
         return (struct compute_cost){0};
     }
@@ -293,10 +293,43 @@ double compute_stash_s(const struct compute_context *context, const struct block
     return stream_s(context, 2 * bytes);
 }
 
+// What runs as one call: its GEMMs, beside them what the others move from and to memory, and one
+// launch. A GEMM's own price has its operands and its result.
+static struct compute_cost price_group(const struct compute_context *context,
+                                       const struct block_program *program,
+                                       const struct instr *first)
+{
+    int begin = (int)(first - program->instrs), gemms = 0;
+    double bytes = 0, scale = context->stack->element_wise_scale;
+    double launch_s = context->device->launch_latency_s;
+    struct compute_cost cost = {.bound = BOUND_MEMORY};
+    for (int i = begin; i <= instr_last(program->instrs, begin); i++) {
+        const struct instr *member = &program->instrs[i];
+        bytes -= (double)member->kept_bytes;
+        if (member->kind != OP_CONTRACT) {
+            bytes += (double)(member->read_bytes + member->write_bytes);
+            continue;
+        }
+        struct compute_cost gemm = gemm_price(context, program, member);
+        if (gemms++ == 0)
+            cost = gemm;
+        else
+            cost.s += gemm.s - launch_s;
+    }
+    double memory_s = stream_s(context, fmax(bytes, 0) * scale);
+    if (gemms == 0) cost = (struct compute_cost){.s = launch_s * scale, .kernel_count = scale};
+    if (gemms == 0) cost.bound = memory_s >= cost.s ? BOUND_MEMORY : BOUND_LAUNCH;
+    cost.s += memory_s;
+    return cost;
+}
+
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr)
 {
     assert(instr->collective == COLLECTIVE_NONE);
+    if (instr->joined) return price_group(context, program, instr);
+    bool is_done = instr->kernel && program->instrs[instr->kernel - 1].joined;
+    if (is_done) return (struct compute_cost){0};  // by the first of its group
     switch (instr->kind) {
     case OP_CONTRACT:
         return gemm_price(context, program, instr);

@@ -7,21 +7,16 @@
 // What runs for a contraction: joined with its neighbours or alone, one GEMM or a group of them,
 // narrow or in 16 bits.
 
-// Contractions that may run as one share the mark of their forward op; 0 where the stack runs each.
-static int merge_of(const struct compute_context *context, const struct block_program *program,
-                    const struct instr *instr)
+// Contractions that run as one share a mark; 0: alone.
+static int merge_of(const struct instr *instr)
 {
     bool is_gemm = instr->collective == COLLECTIVE_NONE && instr->kind == OP_CONTRACT;
-    if (!context->stack->merge_contractions || !is_gemm) return 0;
-    const struct op *ops = program->block->ops;
-    return ops[ops[instr->op].forward_op].merge;
+    return is_gemm ? instr->merge : 0;
 }
 
-static bool is_together(const struct compute_context *context, const struct block_program *program,
-                        const struct instr *a, const struct instr *b)
+static bool is_together(const struct instr *a, const struct instr *b)
 {
-    return a->phase == b->phase && a->recompute == b->recompute &&
-           merge_of(context, program, a) == merge_of(context, program, b);
+    return a->phase == b->phase && a->recompute == b->recompute && merge_of(a) == merge_of(b);
 }
 
 // Forward shares the left operand and adds columns; the gradient of that operand sums over all of
@@ -37,20 +32,19 @@ static void gemm_join(struct gemm *sum, const struct gemm *next, enum phase phas
     }
 }
 
-int contraction_joined(const struct compute_context *context, const struct block_program *program,
-                       const struct instr *instr,
+int contraction_joined(const struct block_program *program, const struct instr *instr,
                        const struct instr *joined[CONTRACTION_JOINED_MAX], struct gemm *gemm)
 {
     int count = 0;
     *gemm = instr->gemm;
     joined[count++] = instr;
-    if (!merge_of(context, program, instr)) return count;
+    if (!merge_of(instr)) return count;
     // Of recomputed forward work the op is still a forward one.
     enum phase phase = program->block->ops[instr->op].phase;
     int end = program->phase_first[instr->phase + 1];
     for (int i = program->phase_first[instr->phase]; i < end; i++) {
         const struct instr *other = &program->instrs[i];
-        if (other == instr || !is_together(context, program, instr, other)) continue;
+        if (other == instr || !is_together(instr, other)) continue;
         if (other < instr) return 0;
         gemm_join(gemm, &other->gemm, phase);
         assert(count < CONTRACTION_JOINED_MAX);
@@ -59,29 +53,24 @@ int contraction_joined(const struct compute_context *context, const struct block
     return count;
 }
 
-static int merge_of_producer(const struct compute_context *context,
-                             const struct block_program *program, const struct instr *reader,
+static int merge_of_producer(const struct block_program *program, const struct instr *reader,
                              int buffer)
 {
     for (const struct instr *instr = reader - 1; instr >= program->instrs; instr--) {
         for (int i = 0; i < instr->output_count; i++) {
-            if (instr->outputs[i] == buffer) return merge_of(context, program, instr);
+            if (instr->outputs[i] == buffer) return merge_of(instr);
         }
     }
     return 0;
 }
 
 // One GEMM has already added up the input gradients of contractions that it joined.
-bool contraction_has_summed(const struct compute_context *context,
-                            const struct block_program *program, const struct instr *instr)
+bool contraction_has_summed(const struct block_program *program, const struct instr *instr)
 {
-    if (instr->kind != OP_ADD || instr->phase != PHASE_BACKWARD || instr->recompute ||
-        !context->stack->merge_contractions) {
-        return false;
-    }
-    int first = merge_of_producer(context, program, instr, instr->inputs[0]);
+    if (instr->kind != OP_ADD || instr->phase != PHASE_BACKWARD || instr->recompute) return false;
+    int first = merge_of_producer(program, instr, instr->inputs[0]);
     for (int i = 1; i < instr->input_count && first; i++) {
-        if (merge_of_producer(context, program, instr, instr->inputs[i]) != first) return false;
+        if (merge_of_producer(program, instr, instr->inputs[i]) != first) return false;
     }
     return first != 0;
 }
@@ -188,7 +177,7 @@ static bool find_gemm(const struct compute_context *context, const struct block_
                       const struct instr *instr, struct gemm_use *use)
 {
     const struct instr *joined[CONTRACTION_JOINED_MAX];
-    if (!contraction_joined(context, program, instr, joined, &use->gemm)) return false;
+    if (!contraction_joined(program, instr, joined, &use->gemm)) return false;
     const struct tensor *parameter = parameter_of(program, instr);
     use->own = *context;
     use->own.precision = gemm_precision(context, program, instr, parameter);

@@ -62,16 +62,28 @@ static double joined_bytes(const struct block_program *program, const struct ins
     return bytes;
 }
 
-static void describe_contraction(const struct compute_context *context,
-                                 const struct block_program *program, const struct instr *instr,
+static void describe_contraction(const struct block_program *program, const struct instr *instr,
                                  struct ledger_line *line)
 {
     const struct instr *joined[CONTRACTION_JOINED_MAX];
-    line->joined = contraction_joined(context, program, instr, joined, &line->gemm);
+    line->joined = contraction_joined(program, instr, joined, &line->gemm);
     line->flop = 0;
     for (int i = 0; i < line->joined; i++)
         line->flop += joined[i]->flop;
     line->bytes = joined_bytes(program, joined, line->joined);
+}
+
+// What runs as one call: what comes into it and leaves it.
+static void describe_group(const struct block_program *program, const struct instr *first,
+                           struct ledger_line *line)
+{
+    int begin = (int)(first - program->instrs);
+    line->flop = line->bytes = 0;
+    for (int i = begin; i <= instr_last(program->instrs, begin); i++) {
+        const struct instr *member = &program->instrs[i];
+        line->flop += member->flop;
+        line->bytes += (double)(member->read_bytes + member->write_bytes - member->kept_bytes);
+    }
 }
 
 // Backward work goes by the name of the operator that it is the backward of; a sum of gradients
@@ -82,9 +94,8 @@ static const char *name_of(const struct block *block, const struct op *op)
     return is_sum ? op->name : block->ops[op->forward_op].name;
 }
 
-void ledger_add_operator(struct ledger *ledger, const struct compute_context *context,
-                         const struct block_program *program, const struct instr *instr,
-                         const struct compute_cost *cost)
+void ledger_add_operator(struct ledger *ledger, const struct block_program *program,
+                         const struct instr *instr, const struct compute_cost *cost)
 {
     if (!ledger || cost->s <= 0) return;
     struct ledger_line line = {
@@ -104,7 +115,8 @@ void ledger_add_operator(struct ledger *ledger, const struct compute_context *co
         .measured = cost->measured != NULL,
         .part = instr->recompute ? PART_RECOMPUTE : PART_COMPUTE,
     };
-    if (instr->kind == OP_CONTRACT) describe_contraction(context, program, instr, &line);
+    if (instr->kind == OP_CONTRACT) describe_contraction(program, instr, &line);
+    if (instr->joined) describe_group(program, instr, &line);
     ledger_add(ledger, &line);
 }
 

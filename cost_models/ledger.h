@@ -94,9 +94,8 @@ void ledger_turn_to_part(struct ledger *ledger, int use, int group);
 // `line` with block and chunk filled in. One that takes no time is left out.
 void ledger_add(struct ledger *ledger, const struct ledger_line *line);
 // Seconds of an operator, from what the instruction says.
-void ledger_add_operator(struct ledger *ledger, const struct compute_context *context,
-                         const struct block_program *program, const struct instr *instr,
-                         const struct compute_cost *cost);
+void ledger_add_operator(struct ledger *ledger, const struct block_program *program,
+                         const struct instr *instr, const struct compute_cost *cost);
 // Seconds that are neither an instruction's nor communication; `bytes` 0: not bound by memory.
 void ledger_add_time(struct ledger *ledger, enum entry entry, enum phase phase, const char *what,
                      double s, double bytes);

@@ -84,8 +84,12 @@ struct measured_use measured_use_of(struct arena *arena, const struct compute_co
     for (int b = 0; b < program->block_count; b++) {
         const struct block_program *block = program->blocks[b];
         for (int i = 0; i < block->instr_count; i++) {
-            if (!is_kernel(&block->instrs[i])) continue;
-            struct compute_cost cost = compute_price(context, block, &block->instrs[i]);
+            const struct instr *instr = &block->instrs[i];
+            if (!is_kernel(instr)) continue;
+            // A GEMM that runs as one with others has a row of its own.
+            struct compute_cost cost = instr->kind == OP_CONTRACT
+                                           ? gemm_price(context, block, instr)
+                                           : compute_price(context, block, instr);
             if (cost.s <= 0) continue;  // an earlier one does its work
             use.kernel_count++;
             if (!cost.measured) continue;

@@ -30,6 +30,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},
     {JSON_ANY("passes")},
+    {JSON_OPT_ANY("joins")},
     {JSON_OPT_ANY("offload")},
     {JSON_OPT_ANY("offload_zero_stages")},
     {JSON_OPT_ANY("nvme_zero_stages")},
@@ -145,6 +146,11 @@ static const char *pass_text(int bit)
     return pass_name((enum pass)bit);
 }
 
+static const char *join_text(int bit)
+{
+    return join_name((enum join)bit);
+}
+
 static const char *offload_text(int bit)
 {
     static const char *const NAMES[OFFLOADS_COUNT] = {
@@ -202,6 +208,7 @@ static const struct mask_field {
     {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true, ""},
     {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true, "cp-kind"},
     {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true, NULL},
+    {"joins", offsetof(struct stack, joins), 0, JOIN_COUNT, join_text, true, NULL},
     {"offload", offsetof(struct stack, offload), 0, OFFLOADS_COUNT, offload_text, true, "offload"},
     {"offload_zero_stages", offsetof(struct stack, offload_zero_stages), 0, 4, NULL, true, NULL},
     {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true, NULL},
@@ -437,6 +444,12 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
         }
     }
     json_close(writer, '}');
+}
+
+unsigned stack_joins(const struct stack *stack)
+{
+    unsigned joins = stack->joins ? stack->joins : 1u << JOIN_CHAIN;
+    return joins | (unsigned)stack->merge_contractions << JOIN_MERGED;
 }
 
 bool stack_check_precision(const struct stack *stack, enum precision precision, struct err *err)

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/graph.h"
+#include "plan/lower/joins.h"
 #include "plan/parallel.h"
 
 // The software that runs the plan, as data: the same plan runs at a different speed on different
@@ -62,6 +63,7 @@ struct stack {
     unsigned overlap;  // mask of enum overlap it can do
     unsigned overlap_default;
     unsigned passes;               // bit per enum pass
+    unsigned joins;                // bit per enum join (plan/lower/joins.h); see stack_joins
     unsigned offload;              // bit per enum offloads
     unsigned offload_zero_stages;  // with which it can move optimizer states; none: with all
     unsigned nvme_zero_stages;     // and move them to NVMe; none: with all
@@ -216,6 +218,10 @@ MUST_CHECK const struct stack *stack_for_schedule(struct arena *arena, const str
                                                   int schedule, struct err *err);
 // A copy whose numbers may be changed without changing the original's.
 struct stack *stack_copy(struct arena *arena, const struct stack *stack);
+
+// The rules by which its software joins instructions to one kernel: those it names, of which chain
+// where it names none, and merged where it merges contractions.
+unsigned stack_joins(const struct stack *stack);
 
 // ERR_USAGE where the stack runs no GEMMs in this precision.
 MUST_CHECK bool stack_check_precision(const struct stack *stack, enum precision precision,

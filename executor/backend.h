@@ -1,6 +1,7 @@
 #pragma once
 #include "core/trace.h"
 #include "executor/kernel.h"
+#include "plan/lower/joins.h"
 #include "plan/parallel.h"
 
 // A device back end: memory, copies, kernels, streams and events of one device. A plug-in
@@ -33,7 +34,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 8 };
+enum { BACKEND_VERSION = 9 };
 
 struct device;  // a back end's own
 struct event;
@@ -129,10 +130,10 @@ struct backend {
     // Whether the kernel exists for such shapes; NULL, or the rule that is broken. No data needed.
     const char *(*can_run)(const struct kernel_call *call);
     const char *(*run)(struct device *device, enum stream stream, const struct kernel_call *call);
-    // Calls in a row that it runs as one: how many from the first on, at least 2, or 0; `written`:
-    // 1 << call whose result is there after it, the last's always. Each reads what the one before
-    // it makes, or all results are there. NULL: it joins none.
-    int (*joins)(const struct kernel_call *calls, int count, unsigned *written);
+    // The rules of plan/lower/joins.h by which it runs several calls as one, and such calls, in the
+    // order of their group. What `passing` of a call names need not be written. NULL: it joins
+    // none.
+    unsigned joins;
     const char *(*run_joined)(struct device *device, enum stream stream,
                               const struct kernel_call *calls, int count);
     const char *(*update)(struct device *device, enum stream stream,

@@ -36,7 +36,8 @@ struct kernel_call {
     const struct op *op;
     struct kernel_array inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
     int input_count, output_count;
-    unsigned adds;  // 1 << output: the result is added to what is there
+    unsigned adds;     // 1 << output: the result is added to what is there
+    unsigned passing;  // 1 << output that only calls joined with this one read
     // Operators that exchange something inside (vocabulary-parallel loss: max, sum of exponentials,
     // target logit): part 2n - 1 fills `inner` for exchange n, part 2n takes in its result. Part 0
     // of a call whose vocabulary is all here does everything; of one that holds a part of it, it

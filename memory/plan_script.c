@@ -150,10 +150,9 @@ static void put_flat(struct script_writing *writing, const struct script_spot *s
         add_output(task, of_unit(writing, PLACE_GRADIENT, instr->outputs[0], u));
 }
 
-static void put_instr(struct script_writing *writing, int operator)
+static void put_instr(struct script_writing *writing, int operator, int index)
 {
     struct script_spot spot = spot_of(writing, operator);
-    int index = writing->graph->instr[operator];
     const struct block_step *step = &spot.steps->steps[index];
     const struct block_program *block = spot.steps->program;
     const struct instr *instr = &block->instrs[index];
@@ -167,6 +166,15 @@ static void put_instr(struct script_writing *writing, int operator)
     for (int i = 0; i < instr->output_count; i++)
         add_output(task, script_operand_of(writing, &spot, step->output_values[i],
                                            instr->outputs[i], true));
+}
+
+// All that an operator of the graph stands for.
+static void put_instrs(struct script_writing *writing, int operator)
+{
+    const struct instr *instrs = spot_of(writing, operator).steps->program->instrs;
+    int first = writing->graph->instr[operator];
+    for (int i = first; i <= instr_last(instrs, first); i++)
+        put_instr(writing, operator, i);
 }
 
 static int step_of(const struct script_spot *spot, int operator)
@@ -303,7 +311,7 @@ static void put_operator(struct script_writing *writing, int operator)
     int slot = writing->graph->slot[operator];
     switch (writing->graph->kind[operator]) {
     case TASK_INSTR:
-        return put_instr(writing, operator);
+        return put_instrs(writing, operator);
     case TASK_ROOM:
         return put_own(writing, operator, TASK_ROOM);
     case TASK_COPY_OUT:
@@ -355,6 +363,20 @@ static void find_parameters(struct script_writing *writing)
     }
 }
 
+// At most, of a round.
+static int count_tasks(const struct script_writing *writing)
+{
+    const struct stage_graph *graph = writing->graph;
+    int count = 0;
+    for (int o = 0; o < graph->graph->operator_count; o++) {
+        int first = graph->instr[o];
+        count++;
+        if (graph->kind[o] != TASK_INSTR) continue;
+        count += instr_last(spot_of(writing, o).steps->program->instrs, first) - first;
+    }
+    return count;
+}
+
 struct script *plan_script_stage(struct arena *arena, const struct program *program,
                                  const struct stage_graph *graph, int stage, const int *order,
                                  const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
@@ -380,8 +402,8 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
         .offsets = offsets,
         .script = script,
         .slots = stage_slots_of(&scratch, program, stage, graph->micro_batches),
-        .task_capacity = rounds * graph->graph->operator_count,
     };
+    writing.task_capacity = rounds * count_tasks(&writing);
     script_add_state(arena, script);
     // What runs once a step is put between them: then they stand in the arena.
     script->tasks = ARENA_NEW(&scratch, struct script_task, writing.task_capacity);

@@ -353,8 +353,8 @@ static void read_all(struct reading *reading, unsigned moved)
         steps->input_gradients[k] = newest(reading, block->input_gradients[k]);
 }
 
-// Puts a step into an order, before it what makes room for what it writes.
-static void put(const struct block_steps *steps, bool *is_made, int step, int *order, int *count)
+static void put_rooms(const struct block_steps *steps, bool *is_made, int step, int *order,
+                      int *count)
 {
     const struct block_step *of = &steps->steps[step];
     for (int s = steps->program->instr_count; s < steps->step_count; s++) {
@@ -366,6 +366,15 @@ static void put(const struct block_steps *steps, bool *is_made, int step, int *o
             order[(*count)++] = s;
         }
     }
+}
+
+// Puts a step into an order, before it what makes room for what it writes, and what runs as one
+// call with it.
+static void put(const struct block_steps *steps, bool *is_made, int step, int *order, int *count)
+{
+    const struct instr *instrs = steps->program->instrs;
+    for (int s = step; s <= instr_last(instrs, step); s++)
+        put_rooms(steps, is_made, s, order, count);
     order[(*count)++] = step;
 }
 

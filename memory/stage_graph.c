@@ -96,13 +96,15 @@ static int add_own(struct building *building, enum task_kind kind, const char *w
 
 static void reads(struct building *building, int operator, int tensor)
 {
-    draft_reads(&building->draft, operator, tensor);
     int producer = building->draft.tensors[tensor].producer;
-    if (producer != operator) mark_followed(building, producer);
+    if (producer == operator) return;  // within a group
+    draft_reads(&building->draft, operator, tensor);
+    mark_followed(building, producer);
 }
 
 static void follows(struct building *building, int operator, int before)
 {
+    if (before == operator) return;
     draft_follows(&building->draft, operator, before);
     mark_followed(building, before);
 }
@@ -179,15 +181,17 @@ static void pass_gates(struct building *building, int operator)
 }
 
 static const char *step_name(struct arena *arena, const struct block_steps *steps,
-                             const struct block_step *step)
+                             const struct block_step *step, int position)
 {
-    if (step->kind != TASK_INSTR) return task_kind_name(step->kind);
+    if (step->kind != TASK_INSTR)
+        return arena_print(arena, "%d %s", position, task_kind_name(step->kind));
     const struct block_program *program = steps->program;
     const struct instr *instr = &program->instrs[step->instr];
-    if (!instr->collective) return program->block->ops[instr->op].name;
+    if (!instr->collective)
+        return arena_print(arena, "%d %s", position, program->block->ops[instr->op].name);
     int tensor = program->buffers[instr->inputs[0]].tensor;
     const char *of = tensor < 0 ? "flat" : program->block->tensors[tensor].name;
-    return arena_print(arena, "%s %s", collective_name(instr->collective), of);
+    return arena_print(arena, "%d %s %s", position, collective_name(instr->collective), of);
 }
 
 static int emit(struct building *building, const struct stage_slot *slot, int position, int index)
@@ -195,12 +199,15 @@ static int emit(struct building *building, const struct stage_slot *slot, int po
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     const struct block_step *step = &steps->steps[index];
     struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
-    const char *name = step_name(building->draft.arena, steps, step);
-    int operator=
-        add_own(building, step->kind, arena_print(building->draft.arena, "%d %s", position, name),
-                slot, position);
+    // Instructions that run as one call are one operator.
+    int first = step->kind == TASK_INSTR ? instr_first(steps->program->instrs, index) : index;
+    int operator= work->operators[first];
+    if (operator<0) {
+        const char *name = step_name(building->draft.arena, steps, step, position);
+        operator= add_own(building, step->kind, name, slot, position);
+        building->draft.operators[operator].instr = step->instr;
+    }
     work->operators[index] = operator;
-    building->draft.operators[operator].instr = step->instr;
     for (int i = 0; i < step->read_count; i++)
         reads(building, operator, tensor_of(building, slot, position, step->reads[i]));
     for (int i = 0; i < step->after_count; i++) {

@@ -9,7 +9,7 @@ enum { VARIANT_COUNT = 2 };
 struct building {
     struct arena *arena;
     struct program *program;
-    bool merge_contractions;
+    unsigned joins;
     int *variants;  // [block kind * VARIANT_COUNT + recomputed]: block program, or -1
 };
 
@@ -27,7 +27,7 @@ static int variant_of(struct building *building, int kind, bool recomputed)
         .precision = program->workload.precision,
         .expert_imbalance = program->workload.expert_imbalance,
         .capacity_factor = program->workload.capacity_factor,
-        .merge_contractions = building->merge_contractions,
+        .joins = building->joins,
         .dropout_ratio = program->graph->dropout_ratio,
         .differentiated = &program->gradients->blocks[kind],
     };
@@ -183,7 +183,7 @@ struct storage program_storage(const struct mesh *mesh, const struct parallel *p
 
 struct program *program_lower(struct arena *arena, const struct graph *graph,
                               const struct cluster *cluster, const struct workload *workload,
-                              const struct parallel *parallel, bool merge_contractions)
+                              const struct parallel *parallel, unsigned joins)
 {
     struct program *program = ARENA_NEW(arena, struct program, 1);
     *program = (struct program){
@@ -210,8 +210,7 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     (void)fits;
 
     int variant_count = graph->block_count * VARIANT_COUNT;
-    struct building building = {arena, program, merge_contractions,
-                                ARENA_NEW(arena, int, variant_count)};
+    struct building building = {arena, program, joins, ARENA_NEW(arena, int, variant_count)};
     for (int i = 0; i < variant_count; i++)
         building.variants[i] = -1;
     classify_chunks(&building);

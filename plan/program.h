@@ -79,7 +79,7 @@ MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *c
 MUST_CHECK bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                                       struct err *err);
 
-// Lowers a checked plan. `merge_contractions` comes from the stack.
+// Lowers a checked plan. `joins` (plan/lower/joins.h) comes from the stack.
 struct program *program_lower(struct arena *arena, const struct graph *graph,
                               const struct cluster *cluster, const struct workload *workload,
-                              const struct parallel *parallel, bool merge_contractions);
+                              const struct parallel *parallel, unsigned joins);

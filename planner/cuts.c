@@ -131,7 +131,8 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     return sizeof all / sizeof *all;
 }
 
-// What never needs less memory than a plan of the space. Buckets have rooms of their own.
+// What hardly ever needs less memory than a plan of the space: where nothing fits it is no help.
+// Buckets have rooms of their own.
 static bool is_no_smaller(enum cut cut)
 {
     return cut == CUT_ZERO_GROUP;
@@ -179,7 +180,7 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
         struct question *question = &questions[i];
         if (!question->left_out) continue;
         if (!bounds_all(question->cut)) question->bound_s = fmin(question->bound_s, least_s);
-        if (by_memory && is_no_smaller(question->cut)) continue;
+        if (!best && is_no_smaller(question->cut)) continue;
         bool slower = !by_memory && (isinf(question->bound_s) ||
                                      step_ns(question->bound_s) >= step_ns(best->closed_form_s));
         if (slower) continue;

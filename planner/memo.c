@@ -324,7 +324,7 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
         .precision = request->workload.precision,
         .expert_imbalance = request->workload.expert_imbalance,
         .capacity_factor = request->workload.capacity_factor,
-        .merge_contractions = request->stack->merge_contractions,
+        .joins = stack_joins(request->stack),
         .dropout_ratio = graph->dropout_ratio,
         .differentiated = facts,
         .layouts = layouts_of(memo, facts, key),

@@ -7,7 +7,7 @@
 // them. Each plan is improved until none of its neighbours is better, or so many were priced. Pins
 // that describe a run are left alone: what they do not say is as its software has it.
 
-enum { POLISH_MOST = 3000, POLISH_MOST_OTHERS = 800 };  // tries of the first, of each other
+enum { POLISH_MOST = 3000, POLISH_MOST_OTHERS = 300 };  // tries of the first, of each other
 
 void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
             struct ranking *ranking);

@@ -2,120 +2,12 @@
 
 #include "core/progress.h"
 #include "plan/step_end.h"
-#include "planner/bound.h"
-#include "planner/saturated.h"
-#include "planner/scan_group.h"
-#include "planner/scan_queue.h"
+#include "planner/scan_walk.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { GRAPHS_MAX = 256 };
-
-struct scan_walk {
-    struct scan scan;
-    struct scan_queue queue;
-    struct scan_group *groups;
-    struct known {
-        const struct graph *graph;
-        struct bound_facts facts;
-        struct saturated saturated;
-    } known[GRAPHS_MAX];
-    int known_count;
-    int looks;  // groups that were priced since there is a plan
-    double progress_s, start_s;
-};
-
-static const struct known *known_of(struct scan_walk *walk, const struct space_group *group)
-{
-    const struct space *space = walk->scan.space;
-    const struct space_graphs *graphs = &walk->scan.request->graphs;
-    const struct graph *graph =
-        graphs->of(graphs->context, group->attention, space->meshes[group->mesh].degree[AXIS_TP]);
-    for (int i = 0; i < walk->known_count; i++) {
-        if (walk->known[i].graph == graph) return &walk->known[i];
-    }
-    assert(walk->known_count < GRAPHS_MAX);
-    struct known *known = &walk->known[walk->known_count++];
-    known->graph = graph;
-    known->facts = bound_facts(graph, space->request->workload.seq_len);
-    known->saturated =
-        saturated_make(walk->scan.request->memo, space, &known->facts, group->attention);
-    return known;
-}
-
-static const struct bound_facts *facts_of(struct scan_walk *walk, const struct space_group *group)
-{
-    return &known_of(walk, group)->facts;
-}
-
-static double graph_bound(struct scan_walk *walk, int index)
-{
-    const struct scan_group *group = &walk->groups[index];
-    const struct space *space = walk->scan.space;
-    return bound_step_s(space->request, facts_of(walk, group->group),
-                        &space->meshes[group->group->mesh], group->group->micro_batch,
-                        group->tails);
-}
-
-// One micro-batch of a group; of the rest of the model only the flops are known.
-static struct probe probe(struct scan_walk *walk, const struct scan_group *group, int micro_batch,
-                          double ratio)
-{
-    const struct space *space = walk->scan.space;
-    const struct bound_facts *facts = facts_of(walk, group->group);
-    struct parallel parallel = space_first(space, group->group, &group->tails->tails[0]);
-    parallel.micro_batch = micro_batch;
-    composer_group(walk->scan.composer, &parallel);
-    struct bound_work layer = composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
-    struct bound_work rest =
-        bound_rest(space->request, facts, &space->meshes[group->group->mesh], micro_batch);
-    double count = ratio * facts->probe_count;
-    return (struct probe){
-        {count * layer.all_s + rest.all_s, count * layer.chain_s + rest.chain_s},
-        ratio * layer.all_s,
-    };
-}
-
-// The step of a group whose micro-batches are no less work than this, `layer_s` of it in each of
-// the commonest layers, and more where there is not room to keep what they save.
-static double work_bound(struct scan_walk *walk, struct scan_group *group, struct bound_work work,
-                         double layer_s)
-{
-    const struct space *space = walk->scan.space;
-    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
-    const struct known *known = known_of(walk, group->group);
-    int64_t batch = space->request->workload.global_batch;
-    int64_t micro_batches = batch / mesh->degree[AXIS_DP] / group->group->micro_batch;
-    const struct saturated_question question = {
-        space->request, &known->facts, &known->saturated,     mesh,
-        group->group,   group->tails,  walk->scan.limit_bytes};
-    struct saturated_room room = saturated_room(&question, layer_s);
-    double kept_s =
-        bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
-    group->kept_s = fmax(group->kept_s, kept_s);
-    group->pressed |= room.recompute_s > 0;
-    work.all_s += room.recompute_s, work.chain_s += room.recompute_s;
-    double step_s =
-        bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
-    return fmax(step_s, (double)micro_batches * room.stage_s);
-}
-
-// The same before anything of the group's mesh is lowered.
-static double saturated_bound(struct scan_walk *walk, int index)
-{
-    struct scan_group *group = &walk->groups[index];
-    const struct space_mesh *mesh = &walk->scan.space->meshes[group->group->mesh];
-    const struct known *known = known_of(walk, group->group);
-    int size = group->group->micro_batch;
-    struct bound_work work = saturated_work(&known->facts, &known->saturated, mesh, size);
-    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size);
-    double layer_s = work.all_s / known->facts.probe_count;
-    work.all_s += rest.all_s, work.chain_s += rest.chain_s;
-    return fmax(graph_bound(walk, index), work_bound(walk, group, work, layer_s));
-}
 
 // A single micro-batch needs no sums of gradients, nor do they wait for others: where that spares
 // memory the largest micro-batch may have room though smaller ones have none.
@@ -153,10 +45,22 @@ static int filled_from(const struct scan_walk *walk, int index)
     return index;
 }
 
+// A larger micro-batch has no shorter step than a smaller one, with which it is asked about in
+// turn, unless its number of micro-batches lets it take a kind of schedule that the smaller one
+// cannot: the next such one of the family behind `index`, or -1.
+static int widened_from(const struct scan_walk *walk, int index)
+{
+    unsigned kinds = walk->groups[index].tails->kinds;
+    do {
+        index = filled_from(walk, next_of(walk, index));
+    } while (index >= 0 && (walk->groups[index].tails->kinds & ~kinds) == 0);
+    return index;
+}
+
 static bool has_room(struct scan_walk *walk, const struct scan_group *group)
 {
     const struct space *space = walk->scan.space;
-    return bound_has_room(space->request, facts_of(walk, group->group),
+    return bound_has_room(space->request, scan_facts(walk, group->group),
                           &space->meshes[group->group->mesh], group->group, group->tails,
                           walk->scan.limit_bytes);
 }
@@ -171,21 +75,6 @@ static bool is_pipelined(const struct scan_walk *walk, const struct scan_group *
     return walk->scan.space->meshes[group->group->mesh].degree[AXIS_PP] > 1;
 }
 
-// No step of the group is shorter than this, were there room to keep everything. What its own
-// blocks say is in kept_s; of groups that were not looked at what one sequence of the family says.
-static double kept_bound(struct scan_walk *walk, int index)
-{
-    struct scan_group *group = &walk->groups[index];
-    if (group->kept_s <= 0) {
-        double size = group->group->micro_batch;
-        const struct probe *sequence = &group->sequence;
-        struct bound_work work = {sequence->work.all_s * size, sequence->work.chain_s * size};
-        (void)saturated_bound(walk, index);
-        (void)work_bound(walk, group, work, sequence->layer_s * size);
-    }
-    return group->kept_s;
-}
-
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family
 // goes. What the space does not hold may have room all the same, in each of them.
 static void drop_family(struct scan_walk *walk, int index)
@@ -197,35 +86,55 @@ static void drop_family(struct scan_walk *walk, int index)
         if (group->sequence.layer_s > 0) sequence = group->sequence;
         if (group->done) continue;
         group->sequence = sequence;
-        double kept_s = kept_bound(walk, index);
+        double kept_s = scan_kept_bound(walk, index);
         bool may_split = is_pipelined(walk, group) && has_room(walk, group);
-        if (may_split && !isinf(saturated_bound(walk, index)))
+        if (may_split && !isinf(scan_saturated_bound(walk, index)))
             note(&walk->scan.result.piped_s, kept_s);
         group->pressed = group->done = true;
         walk->scan.result.unfit_count += group->tails->plan_count;
     }
 }
 
-// `sequence` is a lower bound on the work of one sequence in its family.
-static void push_graph(struct scan_walk *walk, int index, struct probe sequence)
+// `sequence` is a lower bound on the work of one sequence in its family. False where the rest of
+// the family has no room.
+static bool push_graph(struct scan_walk *walk, int index, struct probe sequence)
 {
-    index = filled_from(walk, index);
-    if (index < 0) return;
     struct scan_group *group = &walk->groups[index];
+    if (group->pushed) return true;
+    group->pushed = true;
     if (!has_room(walk, group)) {
         drop_family(walk, index);
-        return;
+        return false;
     }
     group->sequence = sequence;
     double size = group->group->micro_batch;
     struct bound_work work = {sequence.work.all_s * size, sequence.work.chain_s * size};
-    double bound_s =
-        fmax(saturated_bound(walk, index), work_bound(walk, group, work, sequence.layer_s * size));
+    double bound_s = fmax(scan_saturated_bound(walk, index),
+                          scan_work_bound(walk, group, work, sequence.layer_s * size));
     if (isinf(bound_s)) {
         drop_family(walk, index);
-        return;
+        return false;
     }
     scan_queue_push(&walk->queue, (struct scan_entry){bound_s, index, LEVEL_GRAPH});
+    return true;
+}
+
+// The first from `index` on, and all that it does not bound.
+static void push_graphs(struct scan_walk *walk, int index, struct probe sequence)
+{
+    index = filled_from(walk, index);
+    while (index >= 0 && push_graph(walk, index, sequence))
+        index = widened_from(walk, index);
+}
+
+// No plan of the family, which begins at `index`, is faster; INFINITY: none of it has room.
+static double family_bound(struct scan_walk *walk, int index)
+{
+    double least_s = scan_saturated_bound(walk, index);
+    if (isinf(least_s)) return least_s;
+    while ((index = widened_from(walk, index)) >= 0)
+        least_s = fmin(least_s, scan_saturated_bound(walk, index));
+    return least_s;
 }
 
 // No micro-batch of the family, which begins at `index`, takes less a sequence than this. Asked of
@@ -247,7 +156,7 @@ static struct probe family_sequence(struct scan_walk *walk, int index)
     int size = 1;
     while (size < group->group->micro_batch && size * tokens < SCAN_TOKENS_MOST)
         size *= 2;
-    struct probe found = probe(walk, group, size, SCAN_LAST_WAVE_RATIO);
+    struct probe found = scan_probe(walk, group, size, SCAN_LAST_WAVE_RATIO);
     return (struct probe){{found.work.all_s / size, found.work.chain_s / size},
                           found.layer_s / size};
 }
@@ -255,7 +164,7 @@ static struct probe family_sequence(struct scan_walk *walk, int index)
 static double least_bytes(struct scan_walk *walk, const struct scan_group *group)
 {
     const struct space *space = walk->scan.space;
-    return bound_bytes(space->request, facts_of(walk, group->group),
+    return bound_bytes(space->request, scan_facts(walk, group->group),
                        &space->meshes[group->group->mesh], group->tails);
 }
 
@@ -276,14 +185,14 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
     if (group->done) return;
     switch (entry.level) {
     case LEVEL_FAMILY:
-        push_graph(walk, entry.group, family_sequence(walk, entry.group));
+        push_graphs(walk, entry.group, family_sequence(walk, entry.group));
         return;
     case LEVEL_GRAPH:
-        found = probe(walk, group, group->group->micro_batch, 1);
-        bound_s = fmax(bound_s, work_bound(walk, group, found.work, found.layer_s));
+        found = scan_probe(walk, group, group->group->micro_batch, 1);
+        bound_s = fmax(bound_s, scan_work_bound(walk, group, found.work, found.layer_s));
         if (is_pipelined(walk, group)) note(&walk->scan.result.piped_s, bound_s);
         scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_PROBE});
-        push_graph(walk, next_of(walk, entry.group), group->sequence);
+        push_graphs(walk, next_of(walk, entry.group), group->sequence);
         return;
     case LEVEL_PROBE:
         group_enter(&walk->scan, group);
@@ -356,7 +265,7 @@ static void note_uneven(struct scan_walk *walk)
         if (group->tails->count > 0 || !is_pipelined(walk, group)) continue;
         struct space_tails tails = {.kinds = ALL};
         note(&walk->scan.result.piped_s,
-             bound_step_s(space->request, facts_of(walk, group->group),
+             bound_step_s(space->request, scan_facts(walk, group->group),
                           &space->meshes[group->group->mesh], group->group->micro_batch, &tails));
     }
 }
@@ -385,7 +294,7 @@ static void walk_by_time(struct scan_walk *walk)
         if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
-        double bound_s = saturated_bound(walk, first);
+        double bound_s = family_bound(walk, first);
         if (isinf(bound_s)) {
             drop_family(walk, first);
         } else {
@@ -415,7 +324,7 @@ static void walk_by_memory(struct scan_walk *walk)
     walk->queue.entries = ARENA_NEW(scan->arena, struct scan_entry, group_count + 1);
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = scan->space->groups;
-        if (walk->groups[i].tails->count > 0) bound_s = fmin(bound_s, graph_bound(walk, i));
+        if (walk->groups[i].tails->count > 0) bound_s = fmin(bound_s, scan_graph_bound(walk, i));
         if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;

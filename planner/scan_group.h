@@ -25,6 +25,7 @@ struct probe {
 struct scan_group {
     const struct space_group *group;
     const struct space_tails *tails;
+    bool pushed;            // asked about
     bool done;              // scanned, or a smaller micro-batch has no room
     struct probe sequence;  // of its family: a lower bound on one sequence
     double kept_s;          // a lower bound on its plans, if there were room to keep everything

@@ -226,13 +226,13 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
     const struct space_mesh *mesh = &space->meshes[build->group->mesh];
     bool sharded = is_sharded(build, mesh);
     bool group_pinned = pins_get(&space->request->pins, CHOICE_ZERO_GROUP).set;
-    bool taken = false;
+    bool taken = false, grouped = mesh->zero_group > 0;
     for (int z = 0; z < space->zeros.count; z++) {
         tail.zero = space->zeros.values[z];
         // A shard group asks for sharding, one that nobody pinned for what the stack's users shard
         // so; without ranks to shard over, the first stage of ZeRO that is left stands for all.
-        bool pointless = tail.zero == 0 && mesh->zero_group > 0 && space->zeros.count > 1;
-        bool unasked = mesh->zero_group > 0 && !group_pinned &&
+        bool pointless = tail.zero == 0 && grouped;
+        bool unasked = grouped && !group_pinned &&
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         if (pointless || unasked || (!sharded && taken)) continue;
         taken |= add_recomputes(build, tail, layers_most);

@@ -272,7 +272,8 @@ static struct finish finish_of(const struct form *form, double wait_s)
         struct stage_run run = form->runs->runs[i];
         struct ends ends = ends_at(form, i);
         struct tail tail = tail_of(form, run.first, ends);
-        double send_s = run.first > 0 ? form->gap_s : 0;
+        // Where W is parted the last slot is one, which sends nothing.
+        double send_s = run.first > 0 && form->row->backward_fused ? form->gap_s : 0;
         double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
         // Where buckets are updated as they come, all but the last are meanwhile.
         exposed_s -= fmin(exposed_s, tail.beside_s);

@@ -245,8 +245,8 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!stack_check_executed(stack, workload, &parallel->offload, err)) return false;
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);
-    struct program *program = program_lower(arena, graph, request->cluster, workload, parallel,
-                                            stack->merge_contractions);
+    struct program *program =
+        program_lower(arena, graph, request->cluster, workload, parallel, stack_joins(stack));
     struct step_price *price = step_price(arena, &context, program);
     evaluation->graph = graph;
     evaluation->program = program;

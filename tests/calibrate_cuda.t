@@ -61,13 +61,13 @@ check('the planner predicts from them, in bf16', $status == 0 && $out =~ /local-
 ($status, $out, $errors) = meshwright('emulated/meshwright',
     "simulate $folder/p.json --kernels $folder/files/kernels.json");
 check('of its products few were measured', $status == 0
-    && $out =~ /^Measured: (\d+) of (\d+) matrix/m && $1 < $2, "$status $out $errors");
+    && $out =~ /^Measured: (\d+) of (\d+) GEMMs/m && $1 < $2, "$status $out $errors");
 measured('second', "--plan $folder/p.json");
 check('nothing is left beside them', 4 == (() = glob "$folder/files/* $folder/files/.??*"));
 ($status, $out, $errors) = meshwright('emulated/meshwright',
     "simulate $folder/p.json --kernels $folder/files/kernels.json");
 check('after which all of them were', $status == 0
-    && $out =~ /^Measured: (\d+) of \1 matrix .* kernel table local \(20\d\d-/m && $1 > 20,
+    && $out =~ /^Measured: (\d+) of \1 GEMMs .* kernel table local \(20\d\d-/m && $1 > 20,
     "$status $out $errors");
 
 ($status, $out, $errors) = meshwright('emulated/meshwright', "plan $folder/tiny.json local",

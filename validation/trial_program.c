@@ -19,7 +19,7 @@ struct trial_program *trial_program_new(struct arena *arena, const struct trial 
     *program = (struct trial_program){.arena = arena, .trial = trial, .cluster = *trial->cluster};
     struct graph *graph = evaluation_graph(arena, trial->model, trial->stack, &trial->parallel);
     program->program = program_lower(arena, graph, trial->cluster, &trial->workload,
-                                     &trial->parallel, trial->stack->merge_contractions);
+                                     &trial->parallel, stack_joins(trial->stack));
     int groups = trial->cluster->node_group_count;
     program->cluster.nodes = ARENA_NEW(arena, struct node_group, groups);
     memcpy(program->cluster.nodes, trial->cluster->nodes,

@@ -172,6 +172,12 @@ int64_t calibrate_block_bytes(const struct calibrate_side *side,
     return bytes;
 }
 
+void calibrate_shapes(const struct calibrate_block *block, struct kernel_array *arrays)
+{
+    for (int a = 0; a < calibrate_array_count(block); a++)
+        arrays[a] = array_of(block, a);
+}
+
 bool calibrate_arrays(const struct calibrate_side *side, const struct calibrate_pattern *pattern,
                       const struct calibrate_block *block, struct kernel_array *arrays,
                       struct err *err)

@@ -51,11 +51,15 @@ struct calibrate_request {
 
 struct calibrate_kernel {
     const struct block_program *program;
-    const struct instr *instr;  // of the program; compute only
+    const struct instr *instr;  // of the program; compute only; the first of its group
     enum precision precision;
     bool of_plan;  // one of request.plan
     double s;      // median of the rounds, mean of the ranks
 };
+
+// Work of a row, of all that runs as one with its instruction; and bytes that come and go.
+double calibrate_flop(const struct calibrate_kernel *row);
+double calibrate_bytes(const struct calibrate_kernel *row);
 
 struct calibrate_collective {
     enum collective collective;
@@ -158,6 +162,8 @@ MUST_CHECK bool calibrate_arrays(const struct calibrate_side *side,
                                  const struct calibrate_pattern *pattern,
                                  const struct calibrate_block *block, struct kernel_array *arrays,
                                  struct err *err);
+// The arrays without memory, for can_run.
+void calibrate_shapes(const struct calibrate_block *block, struct kernel_array *arrays);
 void calibrate_fill_host(float *reals, int64_t count);
 
 struct calibrate_kernels;

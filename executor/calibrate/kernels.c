@@ -1,6 +1,7 @@
 #include "executor/calibrate/calibrate.h"
 
 #include "models/op.h"
+#include "plan/lower/groups.h"
 
 #include <math.h>
 #include <string.h>
@@ -125,9 +126,14 @@ static const char *run_row(const struct calibrate_kernels *kernels,
                            const struct measured_block *block, int row, const char **what)
 {
     const struct calibrate_side *side = kernels->side;
-    struct kernel_call call = calibrate_call(&block->of, block->arrays, kernels->rows[row].instr);
-    *what = call.op->name;
-    return side->backend->run(side->device, STREAM_COMPUTE, &call);
+    const struct instr *instr = kernels->rows[row].instr;
+    struct kernel_call calls[GROUP_MEMBERS_MAX];
+    calls[0] = calibrate_call(&block->of, block->arrays, instr);
+    *what = calls[0].op->name;
+    if (!instr->joined) return side->backend->run(side->device, STREAM_COMPUTE, calls);
+    for (int i = 1; i < instr->joined; i++)
+        calls[i] = calibrate_call(&block->of, block->arrays, instr + i);
+    return side->backend->run_joined(side->device, STREAM_COMPUTE, calls, instr->joined);
 }
 
 // On a host one after the other.

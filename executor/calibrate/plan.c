@@ -25,15 +25,17 @@ static bool is_kernel(const struct block_program *program, const struct instr *i
 
 bool calibrate_is_measured(const struct calibrate_block *block, const struct instr *instr)
 {
-    return block->plan ? is_kernel(block->program, instr) : instr->collective == COLLECTIVE_NONE;
+    if (block->plan) return is_kernel(block->program, instr);
+    bool is_later = instr->kernel && block->program->instrs[instr->kernel - 1].joined;
+    return instr->collective == COLLECTIVE_NONE && !is_later;
 }
 
 void calibrate_block_count(struct calibrate_block *block)
 {
     for (int i = 0; i < block->program->instr_count; i++) {
-        if (!calibrate_is_measured(block, &block->program->instrs[i])) continue;
-        block->row_count++;
-        block->flop += block->program->instrs[i].flop;
+        const struct instr *instr = &block->program->instrs[i];
+        block->row_count += calibrate_is_measured(block, instr);
+        if (!block->plan || is_kernel(block->program, instr)) block->flop += instr->flop;
     }
 }
 
@@ -102,12 +104,14 @@ void calibrate_hold(const struct calibrate_block *block, int buffer, struct kern
     }
 }
 
-// Of the array that stands for operand `number`, with the operator's own names for its dims.
+// The array of a buffer, with the names of dims that operand `tensor` of the operator has; a sum
+// may have other terms than its operator.
 static struct kernel_array seen_as(const struct calibrate_block *block,
-                                   const struct kernel_array *arrays, int own, int tensor)
+                                   const struct kernel_array *arrays, int buffer, int tensor)
 {
-    struct kernel_array array = arrays[own];
-    const struct tensor *as = &block->program->block->tensors[tensor];
+    int own = block->program->buffers[buffer].tensor;
+    struct kernel_array array = arrays[block->plan ? buffer : own];
+    const struct tensor *as = &block->program->block->tensors[tensor < 0 ? own : tensor];
     for (int i = 0; i < array.rank; i++)
         array.dims[i] = as->extents[i].dim;
     return array;
@@ -118,24 +122,39 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
 {
     const struct op *op = &block->program->block->ops[instr->op];
     struct kernel_call call = {.op = op,
-                               .input_count = op->input_count,
-                               .output_count = op->output_count,
+                               .input_count = instr->input_count,
+                               .output_count = instr->output_count,
+                               .passing = instr->passing,
                                .key = 1,
                                .vocab = block->vocab,
                                .head_count = block->head_count};
-    const bool is_plan = block->plan != NULL;
-    for (int i = 0; i < op->input_count; i++) {
-        int own = is_plan ? instr->inputs[i] : op->inputs[i];
-        call.inputs[i] = seen_as(block, arrays, own, op->inputs[i]);
-    }
-    for (int i = 0; i < op->output_count; i++) {
-        int own = is_plan ? instr->outputs[i] : op->outputs[i];
-        call.outputs[i] = seen_as(block, arrays, own, op->outputs[i]);
-    }
+    bool is_sum = op->kind == OP_ADD;
+    for (int i = 0; i < instr->input_count; i++)
+        call.inputs[i] = seen_as(block, arrays, instr->inputs[i], is_sum ? -1 : op->inputs[i]);
+    for (int i = 0; i < instr->output_count; i++)
+        call.outputs[i] = seen_as(block, arrays, instr->outputs[i], op->outputs[i]);
     kernel_call_know_gemm(block->program->block, &call);
     // Gradients of micro-batches are added up.
     const struct tensor *result = &block->program->block->tensors[op->outputs[0]];
     bool is_gradient = result->role == TENSOR_PARAMETER_GRADIENT;
     if (op->kind == OP_CONTRACT && is_gradient) call.adds = 1;
     return call;
+}
+
+double calibrate_flop(const struct calibrate_kernel *row)
+{
+    double flop = row->instr->flop;
+    for (int i = 1; i < row->instr->joined; i++)
+        flop += row->instr[i].flop;
+    return flop;
+}
+
+double calibrate_bytes(const struct calibrate_kernel *row)
+{
+    double bytes = 0;
+    for (int i = 0; i == 0 || i < row->instr->joined; i++) {
+        const struct instr *instr = &row->instr[i];
+        bytes += (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes);
+    }
+    return bytes;
 }

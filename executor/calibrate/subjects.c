@@ -69,13 +69,16 @@ static struct graph *graph_of(struct arena *arena, const struct subject *subject
     return model_graph(arena, config, &(struct import_options){.flash = true});
 }
 
+// As the engine runs it, with the groups that the back end joins.
 static struct block_program *lower_alone(struct arena *arena, const struct block *block,
-                                         const struct subject *subject, enum precision precision)
+                                         const struct subject *subject,
+                                         const struct calibrate_side *side)
 {
     struct parallel *parallel = ARENA_NEW(arena, struct parallel, 1);
     for (int i = 0; i < AXIS_COUNT; i++)
         parallel->degree[i] = 1;
     parallel->vpp = 1;
+    parallel->passes = 1u << PASS_FUSION;
     parallel->micro_batch = (int)subject->batch;
     parallel_default_order(parallel);
     struct mesh *mesh = ARENA_NEW(arena, struct mesh, 1);
@@ -84,15 +87,17 @@ static struct block_program *lower_alone(struct arena *arena, const struct block
                                           .mesh = mesh,
                                           .parallel = parallel,
                                           .seq_len = subject->seq,
-                                          .precision = precision};
+                                          .precision = side->precision,
+                                          .joins = side->backend->joins};
     return lower_block(arena, &request);
 }
 
 static struct calibrate_block block_of(struct arena *arena, const struct graph *graph, int block,
-                                       const struct subject *subject, enum precision precision)
+                                       const struct subject *subject,
+                                       const struct calibrate_side *side)
 {
     struct calibrate_block made = {
-        .program = lower_alone(arena, &graph->blocks[block], subject, precision),
+        .program = lower_alone(arena, &graph->blocks[block], subject, side),
         .batch = subject->batch,
         .seq = subject->seq,
         .vocab = graph->vocab,
@@ -119,7 +124,7 @@ struct calibrate_block *calibrate_blocks(struct arena *arena,
         const struct graph *graph = graph_of(arena, subject, err);
         if (!graph) return NULL;
         for (int b = 0; b < graph->block_count && b < BLOCKS_OF_SUBJECT; b++)
-            blocks[(*count)++] = block_of(arena, graph, b, subject, side->precision);
+            blocks[(*count)++] = block_of(arena, graph, b, subject, side);
     }
     return blocks;
 }

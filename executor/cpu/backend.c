@@ -180,15 +180,17 @@ static const char *open_fp16(int ordinal, struct device **device)
 #define COMMON                                                                                   \
     .version = BACKEND_VERSION, .is_host = true, .real_bytes = sizeof(REAL), .probe = probe,     \
     .close = close_device, .allocate = allocate, .release = release, .copy = copy, .fill = fill, \
-    .can_run = cpu_can_run, .scale = cpu_scale, .sum_squares = cpu_sum_squares,                  \
-    .synchronize = synchronize, .event_new = event_new, .event_free = event_free,                \
-    .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds
+    .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS, .can_run = cpu_can_run, .scale = cpu_scale,       \
+    .sum_squares = cpu_sum_squares, .synchronize = synchronize, .event_new = event_new,          \
+    .event_free = event_free, .event_record = event_record, .event_wait = event_wait,            \
+    .event_seconds = event_seconds
 
 #define HALF(precision, opens)                                                                 \
     {                                                                                          \
         COMMON, .name = "cpu-half", .compute_bytes = 2, .compute = (precision), .at = half_at, \
                 .open = (opens), .box = cpu_half_box, .run = cpu_half_run,                     \
-                .update = cpu_half_update, .round = cpu_half_round, .widen = cpu_half_widen    \
+                .run_joined = cpu_half_run_joined, .update = cpu_half_update,                  \
+                .round = cpu_half_round, .widen = cpu_half_widen                               \
     }
 
 __attribute__((visibility("default"))) const struct backend *meshwright_backend(void)
@@ -199,6 +201,7 @@ __attribute__((visibility("default"))) const struct backend *meshwright_backend(
                                            .open = open_device,
                                            .box = cpu_box,
                                            .run = cpu_run,
+                                           .run_joined = cpu_run_joined,
                                            .update = cpu_update};
     return &BACKEND;
 }

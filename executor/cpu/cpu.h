@@ -34,15 +34,16 @@ enum scratch {
     SCRATCH_C,
     SCRATCH_ROWS,  // of the kernel itself
     SCRATCH_SCORES,
-    SCRATCH_SUM,  // results that are added to what is there; outputs up to OP_OUTPUT_MAX
+    SCRATCH_TILE,  // of operators that run as one: what passes between them
+    SCRATCH_SUM,   // results that are added to what is there; outputs up to OP_OUTPUT_MAX
     SCRATCH_WIDE = SCRATCH_SUM + OP_OUTPUT_MAX,  // of operands in 16 bits: see half.c
     SCRATCH_COUNT = SCRATCH_WIDE + OP_INPUT_MAX + OP_OUTPUT_MAX
 };
 
 struct cpu_rotation {  // cosines and sines of one rope, kept for the next call
     double theta;
-    int64_t dims, first, count;  // rotary dims; positions first .. first + count - 1
-    REAL *table;                 // [position][cosines of dims / 2, sines of dims / 2]
+    int64_t dims, count;  // rotary dims; positions 0 .. count - 1
+    REAL *table;          // [position][cosines of dims / 2, sines of dims / 2]
     int64_t capacity_bytes;
 };
 enum { ROTATION_MAX = 4 };
@@ -109,8 +110,13 @@ const char *cpu_box(struct device *device, enum stream stream, const struct box_
 typedef void box_combine_one(enum box_combine combine, void *to, const void *from);
 const char *cpu_box_of(const struct box_copy *copy, int64_t element_bytes,
                        box_combine_one *combine);
+// executor/cpu/joined.c
+const char *cpu_run_joined(struct device *device, enum stream stream,
+                           const struct kernel_call *calls, int count);
 // executor/cpu/half.c: the same with an ELEMENT_COMPUTE of 16 bits.
 const char *cpu_half_run(struct device *device, enum stream stream, const struct kernel_call *call);
+const char *cpu_half_run_joined(struct device *device, enum stream stream,
+                                const struct kernel_call *calls, int count);
 const char *cpu_half_update(struct device *device, enum stream stream,
                             const struct update_call *call);
 const char *cpu_half_round(struct device *device, enum stream stream, void *rounded,

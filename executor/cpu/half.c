@@ -75,6 +75,16 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
     return fault;
 }
 
+// One after another: numbers are rounded behind each operator all the same.
+const char *cpu_half_run_joined(struct device *device, enum stream stream,
+                                const struct kernel_call *calls, int count)
+{
+    const char *fault = NULL;
+    for (int i = 0; i < count && !fault; i++)
+        fault = cpu_half_run(device, stream, &calls[i]);
+    return fault;
+}
+
 const char *cpu_half_update(struct device *device, enum stream stream,
                             const struct update_call *call)
 {

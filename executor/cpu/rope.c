@@ -8,8 +8,7 @@
 
 static bool is_same(const struct cpu_rotation *a, const struct cpu_rotation *b)
 {
-    return a->theta == b->theta && a->dims == b->dims && a->first == b->first &&
-           a->count == b->count;
+    return a->theta == b->theta && a->dims == b->dims && a->count == b->count;
 }
 
 // Angles in double: a position of some thousands leaves no digits of a float's angle.
@@ -19,7 +18,7 @@ static void fill(struct cpu_rotation *rotation)
     for (int64_t i = 0; i < half; i++) {
         double rate = pow(rotation->theta, -2.0 * (double)i / (double)rotation->dims);
         for (int64_t t = 0; t < rotation->count; t++) {
-            double angle = rate * (double)(rotation->first + t);
+            double angle = rate * (double)t;
             rotation->table[t * rotation->dims + i] = (REAL)cos(angle);
             rotation->table[t * rotation->dims + half + i] = (REAL)sin(angle);
         }
@@ -43,7 +42,6 @@ static const REAL *table_of(struct cpu_device *device, const struct cpu_rotation
     }
     rotation->theta = wanted->theta;
     rotation->dims = wanted->dims;
-    rotation->first = wanted->first;
     rotation->count = wanted->count;
     fill(rotation);
     return rotation->table;
@@ -77,16 +75,17 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
     int64_t elements = array_elements(in);
     if (elements == 0) return NULL;
+    // Of all positions, whichever of them are here: some rows at a time come by.
+    int64_t last = in->first[at] + in->sizes[at];
     struct cpu_rotation wanted = {.theta = op->scalar,
                                   .dims = op->rotary_dims,
-                                  .first = in->first[at],
-                                  .count = in->sizes[at]};
+                                  .count = last > in->whole[at] ? last : in->whole[at]};
     const REAL *table = table_of(device, &wanted), *x = in->data;
     if (!table) return CPU_NO_MEMORY;
     REAL *y = call->outputs[0].data, sign = op->phase == PHASE_FORWARD ? 1 : -1;
     int64_t inner = array_stride(in, at);
     for (int64_t i = 0; i < elements; i += width) {
-        int64_t position = i / inner % wanted.count;
+        int64_t position = in->first[at] + i / inner % in->sizes[at];
         rotate(op, table + position * wanted.dims, sign, width, x + i, y + i);
     }
     return NULL;

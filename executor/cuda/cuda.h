@@ -236,7 +236,16 @@ static inline void *run_scratch(const struct run *run, enum scratch scratch, int
 // run.c, update.c, box.c, capture.c: entries of the table.
 const char *cuda_run(struct device *device, enum stream stream, const struct kernel_call *call);
 const char *cuda_can_run(const struct kernel_call *call);
-int cuda_joins(const struct kernel_call *calls, int count, unsigned *written);
+// Grouped experts (gemm_group.c), norms with a sum, and the epilogues of joined.c.
+enum {
+    CUDA_EPILOGUES =
+        1 << JOIN_BIAS | 1 << JOIN_GELU | 1 << JOIN_GELU_SLOPE | 1 << JOIN_BIAS_GRADIENT,
+    CUDA_JOINS = 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM | CUDA_EPILOGUES
+};
+// executor/cuda/rows.c: the norm that reads a sum, with it; and a norm's backward with the sum that
+// reads what it makes. False: they have other shapes, and nothing is done.
+bool cuda_norm_of_sum(const struct run *run, const struct kernel_call *sum);
+bool cuda_norm_into_sum(const struct run *run, const struct kernel_call *sum);
 const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count);
 const char *cuda_update_all(struct device *device, enum stream stream,

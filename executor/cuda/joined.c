@@ -87,17 +87,14 @@ static int weight_of(const struct kernel_call calls[2])
     return is_summed_beside(&calls[1], &calls[0]) ? 1 : -1;
 }
 
-int cuda_joins(const struct kernel_call *calls, int count, unsigned *written)
+// How many from the first on one epilogue does; 0: none.
+static int joined_count(const struct kernel_call *calls, int count)
 {
     struct einsum e;
-    if (count >= 2 && weight_of(calls) >= 0) {
-        *written = 3;
-        return 2;
-    }
+    if (count >= 2 && weight_of(calls) >= 0) return 2;
     if (count < 2 || calls[0].adds || !is_one_product(&calls[0], &e)) return 0;
     const struct kernel_array *product = &calls[0].outputs[0];
     const struct kernel_array *second = &calls[1].outputs[0];
-    *written = 2;
     bool is_slope = is_gelu(&calls[1], PHASE_BACKWARD, 2) &&
                     calls[1].inputs[0].data == product->data && is_alike(product, second) &&
                     is_aux(&calls[1].inputs[1], second, e.column.size);
@@ -107,9 +104,7 @@ int cuda_joins(const struct kernel_call *calls, int count, unsigned *written)
                    calls[2].inputs[0].data == second->data &&
                    is_alike(second, &calls[2].outputs[0]) &&
                    is_aux(second, &calls[2].outputs[0], e.column.size);
-    if (!goes_on) return 2;
-    *written = 6;
-    return 3;
+    return goes_on ? 3 : 2;
 }
 
 static const char *run_one(struct cuda_device *device, enum stream stream,
@@ -161,17 +156,30 @@ static const char *run_pair(struct cuda_device *device, enum stream stream,
     return cuda_fault(cudaGetLastError());
 }
 
-// What the library has no such kernel for runs one by one.
+// A norm and the sum in front of it or behind it, in one kernel; false: they do not fit.
+static bool run_norm(struct cuda_device *device, enum stream stream,
+                     const struct kernel_call calls[2])
+{
+    bool is_forward = calls[0].op->kind == OP_ADD && calls[1].op->kind == OP_NORM;
+    struct run run = {device, stream, device->streams[stream], &calls[is_forward]};
+    if (is_forward) return cuda_norm_of_sum(&run, &calls[0]);
+    bool is_backward = calls[0].op->kind == OP_NORM_BACKWARD && calls[1].op->kind == OP_ADD;
+    return is_backward && cuda_norm_into_sum(&run, &calls[1]);
+}
+
+// What there is no such kernel for runs one by one.
 const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
-    int weight = weight_of(calls);
-    const char *fault = weight < 0 ? run_one(own, stream, calls, count)
-                                   : run_pair(own, stream, &calls[weight], &calls[1 - weight]);
-    if (!fault) return NULL;
+    if (count == 2 && run_norm(own, stream, calls)) return cuda_fault(cudaGetLastError());
+    int weight = count >= 2 ? weight_of(calls) : -1, joined = joined_count(calls, count);
+    const char *fault = joined == 0  ? "no epilogue"
+                        : weight < 0 ? run_one(own, stream, calls, joined)
+                                     : run_pair(own, stream, &calls[weight], &calls[1 - weight]);
+    int done = fault ? 0 : joined;
     fault = NULL;
-    for (int i = 0; i < count && !fault; i++)
+    for (int i = done; i < count && !fault; i++)
         fault = cuda_run(device, stream, &calls[i]);
     return fault;
 }

@@ -118,8 +118,13 @@ struct norm_args {
     struct reals x, weight, bias, y;  // data NULL: none
     struct reals d, d_x, d_weight, d_bias;
     bool adds_x, adds_weight, adds_bias;
-    float *moments;  // [rows][2]; backward
-    float *partial;  // 2 * column_chunks(rows) * width
+    // Forward: what x is made of first, each a whole array or, 1 << term, one row for all.
+    struct reals term[4];
+    int term_count;
+    unsigned vectors;
+    struct reals beside;  // backward: added to d_x; data NULL: none
+    float *moments;       // [rows][2]; backward
+    float *partial;       // 2 * column_chunks(rows) * width
 };
 void kernel_norm(struct CUstream_st *stream, const struct norm_args *args);
 void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args);

@@ -37,26 +37,53 @@ DEVICE void load_weight(struct reals weight, int64_t at, int n, float *v)
     }
 }
 
+DEVICE void norm_row(const struct norm_args *a, int64_t row)
+{
+    struct norm_moments m = moments_of(a, row);
+    for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
+        float v[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
+        int n = chunk_of(i, a->width);
+        load_chunk(a->x, row * a->width + i, n, v);
+        load_weight(a->weight, i, n, weight);
+        if (a->bias.data) load_chunk(a->bias, i, n, bias);
+        for (int j = 0; j < CHUNK; j++)
+            v[j] = (v[j] - m.mean) * m.inverse * weight[j] + bias[j];
+        store_chunk(a->y, row * a->width + i, n, v);
+    }
+}
+
 BLOCK_KERNEL(norm, struct norm_args, a)
 {
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x)
+        norm_row(&a, row);
+}
+
+// Each thread reads again what it wrote itself, from the cache.
+BLOCK_KERNEL(sum_norm, struct norm_args, a)
+{
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
-        struct norm_moments m = moments_of(&a, row);
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
-            float v[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
+            float v[CHUNK], sum[CHUNK] = {0};
             int n = chunk_of(i, a.width);
-            load_chunk(a.x, row * a.width + i, n, v);
-            load_weight(a.weight, i, n, weight);
-            if (a.bias.data) load_chunk(a.bias, i, n, bias);
-            for (int j = 0; j < CHUNK; j++)
-                v[j] = (v[j] - m.mean) * m.inverse * weight[j] + bias[j];
-            store_chunk(a.y, row * a.width + i, n, v);
+            for (int t = 0; t < a.term_count; t++) {
+                int64_t first = a.vectors >> t & 1 ? 0 : row * a.width;
+                load_chunk(a.term[t], first + i, n, v);
+                for (int j = 0; j < CHUNK; j++)
+                    sum[j] += v[j];
+            }
+            store_chunk(a.x, row * a.width + i, n, sum);
         }
+        norm_row(&a, row);
     }
 }
 
 void kernel_norm(struct CUstream_st *stream, const struct norm_args *args)
 {
-    LAUNCH(norm, *args, blocks_for(args->rows, 1), THREADS, stream);
+    if (args->term_count > 0) {
+        LAUNCH(sum_norm, *args, blocks_for(args->rows, 1), THREADS, stream);
+    } else {
+        LAUNCH(norm, *args, blocks_for(args->rows, 1), THREADS, stream);
+    }
 }
 
 BLOCK_KERNEL(norm_moments, struct norm_args, a)
@@ -115,6 +142,7 @@ BLOCK_KERNEL(norm_input, struct norm_args, a)
             load_chunk(a.x, row * a.width + i, n, x);
             load_weight(a.weight, i, n, weight);
             if (a.adds_x) load_chunk(a.d_x, row * a.width + i, n, sum);
+            if (a.beside.data) load_chunk(a.beside, row * a.width + i, n, sum);
             for (int j = 0; j < CHUNK; j++) {
                 float normal = (x[j] - mean) * inverse;
                 sum[j] += inverse * (d[j] * weight[j] - normal * mean_gn - mean_g);

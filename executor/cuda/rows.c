@@ -2,23 +2,47 @@
 
 // Operators that work row by row: norms, softmax, lookups, the loss.
 
-const char *cuda_norm(const struct run *run)
+static struct norm_args norm_of(const struct run *run)
 {
     const struct kernel_array *in = &run->call->inputs[0];
-    if (array_elements(in) == 0) return NULL;
-    struct norm_args args = {.rows = array_elements(in) / array_last(in),
-                             .width = array_last(in),
-                             .epsilon = (float)run->call->op->scalar,
-                             .has_mean = run->call->op->function == FUNCTION_LAYER_NORM,
-                             .x = run_input(run, 0),
-                             .weight = run_input(run, 1),
-                             .bias = run_input(run, 2),
-                             .y = run_output(run, 0)};
+    return (struct norm_args){.rows = array_elements(in) / array_last(in),
+                              .width = array_last(in),
+                              .epsilon = (float)run->call->op->scalar,
+                              .has_mean = run->call->op->function == FUNCTION_LAYER_NORM,
+                              .x = run_input(run, 0),
+                              .weight = run_input(run, 1),
+                              .bias = run_input(run, 2),
+                              .y = run_output(run, 0)};
+}
+
+const char *cuda_norm(const struct run *run)
+{
+    if (array_elements(&run->call->inputs[0]) == 0) return NULL;
+    struct norm_args args = norm_of(run);
     kernel_norm(run->on, &args);
     return NULL;
 }
 
-const char *cuda_norm_backward(const struct run *run)
+bool cuda_norm_of_sum(const struct run *run, const struct kernel_call *sum)
+{
+    const struct kernel_array *out = &sum->outputs[0];
+    struct norm_args args = norm_of(run);
+    bool fits = run->call->inputs[0].data == out->data && array_elements(out) > 0 &&
+                sum->input_count <= (int)(sizeof args.term / sizeof *args.term) && !sum->adds;
+    for (int i = 0; i < sum->input_count && fits; i++) {
+        const struct kernel_array *term = &sum->inputs[i];
+        bool is_vector = term->rank == 1 && term->dims[0] == out->dims[out->rank - 1];
+        args.vectors |= (unsigned)is_vector << args.term_count;
+        args.term[args.term_count++] = reals_of(run->device, term);
+        fits = is_vector ? array_elements(term) == args.width
+                         : array_elements(term) == array_elements(out);
+    }
+    if (fits) kernel_norm(run->on, &args);
+    return fits;
+}
+
+// `beside` is added to the gradient of the input, which goes to `d_x`.
+static const char *norm_backward(const struct run *run, struct reals beside, struct reals d_x)
 {
     const struct kernel_call *call = run->call;
     const struct kernel_array *in = &call->inputs[1];
@@ -35,7 +59,8 @@ const char *cuda_norm_backward(const struct run *run)
                              .d = run_input(run, 0),
                              .x = run_input(run, 1),
                              .weight = run_input(run, 2),
-                             .d_x = run_output(run, 0),
+                             .d_x = d_x,
+                             .beside = beside,
                              .d_weight = run_output(run, 1),
                              .d_bias = run_output(run, 2),
                              .adds_x = call_adds(call, 0),
@@ -47,6 +72,24 @@ const char *cuda_norm_backward(const struct run *run)
     args.partial = args.moments + 2 * args.rows;
     kernel_norm_backward(run->on, &args);
     return NULL;
+}
+
+bool cuda_norm_into_sum(const struct run *run, const struct kernel_call *sum)
+{
+    const struct kernel_array *made = &run->call->outputs[0];
+    int at = sum->inputs[0].data == made->data ? 0 : 1;
+    const struct kernel_array *other = &sum->inputs[1 - at];
+    bool fits = sum->input_count == 2 && sum->inputs[at].data == made->data && !sum->adds &&
+                !call_adds(run->call, 0) && array_elements(made) > 0 &&
+                array_elements(other) == array_elements(made) &&
+                array_elements(&sum->outputs[0]) == array_elements(made);
+    return fits && !norm_backward(run, reals_of(run->device, other),
+                                  reals_of(run->device, &sum->outputs[0]));
+}
+
+const char *cuda_norm_backward(const struct run *run)
+{
+    return norm_backward(run, (struct reals){0}, run_output(run, 0));
 }
 
 static const char *read_softmax(const struct run *run, struct softmax_args *args)

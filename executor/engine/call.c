@@ -76,6 +76,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         .op = op,
         .input_count = of->input_count,
         .output_count = of->output_count,
+        .passing = instr->passing,
         .vocab = engine->request->graph->vocab,
         .head_count = engine->request->graph->head_count,
     };

@@ -34,7 +34,8 @@ struct prepared {
     int rows;         // of a task on rows of experts: see engine_experts.c; -1
     unsigned writes;  // 1 << output: the first to touch a gradient, see engine_gradients.c
     int clears;       // 1 + the bucket whose gradients begin to use their room here; 0
-    int joined;       // tasks from this one on that run as one; 0
+    int joined;       // tasks that run as one with this, the first of them; 0
+    int *members;     // those, this one among them
     bool is_joined;   // with one before it
     char *host;       // of what it copies from or to the host without waiting; NULL: not yet
 };
@@ -163,8 +164,10 @@ const uint64_t *segments_key_at(const struct engine *engine, int task);
 // before it, with nothing to wait for or to tell in between.
 bool segments_is_plain(const struct engine *engine, int task);
 bool segments_goes_on(const struct engine *engine, int task);
-// engine_joins.c: operators that the back end runs as one, where the first of them stands.
+// engine_joins.c: operators that the back end runs as one, where the first of them stands, and how
+// many waits a task has with those of what it runs.
 void joins_prepare(struct engine *engine);
+int joins_wait_count(const struct engine *engine, int task);
 MUST_CHECK bool joins_run(struct engine *engine, int task);
 // engine_task.c
 MUST_CHECK bool task_run(struct engine *engine, int task);

@@ -1,11 +1,11 @@
 #include "executor/engine/engine.h"
 
-// Operators in a row that the back end runs as one: a GEMM, its bias and its activation; or the
-// gradients of a weight and a bias. What only the next of them reads is then written nowhere. They
-// run where the first of them stood, so that what the later ones write must not take the place of
-// what the first ones read, which is dead by then otherwise.
+#include "plan/lower/groups.h"
 
-enum { JOINED_MAX = 3 };
+// Groups of instructions that the back end runs as one call (plan/lower/groups.h). Their tasks
+// stand behind one another but for what the step does in between; the first of them runs all, and
+// memory is planned so. With --poison, which looks at the arena behind every operator, each runs by
+// itself, and so does what the back end has no rule for: a plan may be of other software.
 
 static const struct instr *instr_of(const struct engine *engine, int task)
 {
@@ -13,99 +13,71 @@ static const struct instr *instr_of(const struct engine *engine, int task)
     return &engine_block(engine, of)->instrs[of->instr];
 }
 
-static bool is_boundary(const struct block_program *block, int buffer)
+// The task of instruction `instr` in the same piece of work, behind `task`; -1.
+static int task_behind(const struct engine *engine, int task, int instr)
 {
-    for (int i = 0; i < 2; i++) {
-        if (block->outputs[i] == buffer || block->input_gradients[i] == buffer) return true;
+    const struct script_task *tasks = engine->script->tasks, *of = &tasks[task];
+    for (int t = task + 1; t < engine->script->task_count && tasks[t].slot == of->slot; t++) {
+        bool is_it = tasks[t].kind == TASK_INSTR && tasks[t].instr == instr &&
+                     tasks[t].chunk == of->chunk && tasks[t].position == of->position &&
+                     tasks[t].micro_batch == of->micro_batch;
+        if (is_it) return t;
     }
-    return block->buffers[buffer].external || block->buffers[buffer].saved;
+    return -1;
 }
 
-// Whether one instruction alone reads what a task makes.
-static bool is_read_once(const struct engine *engine, int task)
+// Whether all can run where the first of them stands.
+static bool find_members(const struct engine *engine, int task, int *members)
 {
-    const struct block_program *block = engine_block(engine, &engine->script->tasks[task]);
-    int buffer = instr_of(engine, task)->outputs[0], readers = 0;
-    if (is_boundary(block, buffer)) return false;
-    for (int i = 0; i < block->instr_count; i++) {
-        for (int k = 0; k < block->instrs[i].input_count; k++)
-            readers += block->instrs[i].inputs[k] == buffer;
-    }
-    return readers == 1;
-}
-
-static bool overlaps(const struct script_operand *a, const struct script_operand *b)
-{
-    return a->place == PLACE_ARENA && b->place == PLACE_ARENA && a->offset < b->offset + b->bytes &&
-           b->offset < a->offset + a->bytes;
-}
-
-// What a task of a row writes leaves what the others read from outside alone.
-static bool is_apart(const struct engine *engine, int first, int count)
-{
-    const struct script_task *tasks = &engine->script->tasks[first];
-    for (int writer = 1; writer < count; writer++) {
-        for (int reader = 0; reader < count; reader++) {
-            for (int i = 0; i < tasks[reader].input_count; i++) {
-                const struct script_operand *input = &tasks[reader].inputs[i];
-                const struct script_operand *before =
-                    &tasks[reader > 0 ? reader - 1 : 0].outputs[0];
-                bool is_inner = reader > 0 && input->place == PLACE_ARENA &&
-                                before->place == PLACE_ARENA && input->offset == before->offset;
-                if (!is_inner && overlaps(&tasks[writer].outputs[0], input)) return false;
-            }
-        }
+    const struct instr *first = instr_of(engine, task);
+    unsigned joins = engine->backend->joins;
+    int at = engine->script->tasks[task].instr;
+    members[0] = task;
+    for (int i = 0; i < first->joined; i++) {
+        if (i > 0) members[i] = task_behind(engine, members[i - 1], at + i);
+        if (members[i] < 0 || (i > 0 && !(joins >> first[i].join & 1))) return false;
+        // A room for gradients that others are still in.
+        if (i > 0 && engine->prepared[members[i]].clears) return false;
     }
     return true;
-}
-
-static int joined_at(struct engine *engine, int task)
-{
-    struct kernel_call calls[JOINED_MAX];
-    int count = 0, last = engine->script->task_count;
-    unsigned written = 0;
-    for (int t = task; t < last && count < JOINED_MAX; t++, count++) {
-        bool fits = count == 0 ? segments_is_plain(engine, t) : segments_goes_on(engine, t);
-        bool is_one = fits && engine->script->tasks[t].kind == TASK_INSTR &&
-                      engine->script->tasks[t].output_count == 1;
-        if (!is_one || !call_make(engine, t, &calls[count])) break;
-    }
-    int joined = engine->backend->joins(calls, count, &written);
-    for (int i = 0; i + 1 < joined; i++) {
-        if (!(written >> i & 1) && !is_read_once(engine, task + i)) return 0;
-    }
-    return joined > 0 && is_apart(engine, task, joined) ? joined : 0;
 }
 
 void joins_prepare(struct engine *engine)
 {
     const struct run_options *options = engine->request->options;
-    if (!engine->backend->joins || options->poison || options->operators_apart) return;
+    if (!engine->backend->run_joined || options->poison || options->operators_apart) return;
     for (int t = 0; t < engine->script->task_count; t++) {
-        const struct script_task *of = &engine->script->tasks[t];
-        if (of->kind != TASK_INSTR || instr_of(engine, t)->collective) continue;
-        enum op_kind kind = instr_of(engine, t)->kind;
-        bool may_begin = kind == OP_CONTRACT || kind == OP_REDUCE;
-        if (!may_begin || engine->prepared[t].is_joined) continue;
-        struct arena_mark mark = arena_mark(engine->scratch);
-        int joined = joined_at(engine, t);
-        arena_reset(engine->scratch, mark);
-        if (joined == 0) continue;
-        engine->prepared[t].joined = joined;
-        for (int i = 1; i < joined; i++)
-            engine->prepared[t + i].is_joined = true;
+        int members[GROUP_MEMBERS_MAX];
+        if (engine->script->tasks[t].kind != TASK_INSTR) continue;
+        int count = instr_of(engine, t)->joined;
+        if (count == 0 || !find_members(engine, t, members)) continue;
+        engine->prepared[t].joined = count;
+        engine->prepared[t].members = ARENA_NEW(engine->arena, int, count);
+        for (int i = 0; i < count; i++) {
+            engine->prepared[t].members[i] = members[i];
+            engine->prepared[members[i]].is_joined = i > 0;
+        }
     }
+}
+
+int joins_wait_count(const struct engine *engine, int task)
+{
+    const struct prepared *of = &engine->prepared[task];
+    int count = of->is_joined ? 0 : engine->script->tasks[task].wait_count;
+    for (int i = 1; i < of->joined; i++)
+        count += engine->script->tasks[of->members[i]].wait_count;
+    return count;
 }
 
 bool joins_run(struct engine *engine, int task)
 {
-    struct kernel_call calls[JOINED_MAX];
-    int count = engine->prepared[task].joined;
-    for (int i = 0; i < count; i++) {
-        if (!call_make(engine, task + i, &calls[i])) return false;
-        tasks_measure_call(engine, task + i, &calls[i]);
+    struct kernel_call calls[GROUP_MEMBERS_MAX];
+    const struct prepared *of = &engine->prepared[task];
+    for (int i = 0; i < of->joined; i++) {
+        if (!call_make(engine, of->members[i], &calls[i])) return false;
+        tasks_measure_call(engine, of->members[i], &calls[i]);
     }
     enum stream stream = engine->script->tasks[task].stream;
     return engine_ok(engine, task,
-                     engine->backend->run_joined(engine->device, stream, calls, count));
+                     engine->backend->run_joined(engine->device, stream, calls, of->joined));
 }

@@ -242,7 +242,8 @@ static void add_step(struct engine *engine)
         int inner = inner_kind(engine, t);
         if (!engine->scale.skips)
             tasks_add(engine, t, measure->bytes[t], is_timed(engine, t), seconds);
-        if (inner >= 0 && is_timed(engine, t))
+        // What runs as one counts once, where it begins.
+        if (inner >= 0 && is_timed(engine, t) && !engine->prepared[t].is_joined)
             add(measure, inner, 1, seconds, (double)measure->bytes[t]);
         if (has_own_kind(engine, t)) {
             add(measure, script_task_id(engine->script, t).kind, 1, seconds,

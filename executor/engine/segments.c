@@ -46,7 +46,7 @@ bool segments_goes_on(const struct engine *engine, int task)
 {
     const struct script_task *tasks = engine->script->tasks;
     return segments_is_plain(engine, task) && tasks[task].slot == tasks[task - 1].slot &&
-           tasks[task].wait_count == 0 && !streams_is_awaited(engine, task - 1);
+           joins_wait_count(engine, task) == 0 && !streams_is_awaited(engine, task - 1);
 }
 
 bool segments_open(struct engine *engine)

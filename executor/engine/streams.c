@@ -68,7 +68,7 @@ void streams_close(struct engine *engine)
         engine->backend->event_free(engine->device, streams->events[i]);
 }
 
-bool streams_begin(struct engine *engine, int task)
+static bool await(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct streams *streams = engine->streams;
@@ -78,6 +78,17 @@ bool streams_begin(struct engine *engine, int task)
         if (!engine_ok(engine, task, fault)) return false;
     }
     return true;
+}
+
+// What runs as one waits for what any of it does.
+bool streams_begin(struct engine *engine, int task)
+{
+    const struct prepared *of = &engine->prepared[task];
+    if (of->is_joined) return true;
+    bool done = await(engine, task);
+    for (int i = 1; i < of->joined && done; i++)
+        done = await(engine, of->members[i]);
+    return done;
 }
 
 bool streams_is_awaited(const struct engine *engine, int task)

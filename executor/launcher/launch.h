@@ -15,10 +15,10 @@ struct launch_place {
     int rank, rank_count;
     const char *memory_name;  // shared with our launcher: the heartbeats, and for the transport
                               // `host` (all ranks are on this host); NULL under a foreign launcher
-    bool is_spawned;      // a child of our launcher, with no mpirun between
-    int local_rank;       // among those of its host; `rank` where nobody says
-    const char *meeting;  // folder of the ranks of several nodes, whose launchers have met
-                          // there; NULL else
+    bool is_spawned;          // a child of our launcher, with no mpirun between
+    int local_rank;           // among those of its host; `rank` where nobody says
+    const char *meeting;      // folder of the ranks of several nodes, whose launchers have met
+                              // there; NULL else
 };
 struct launch_place launch_place_find(void);
 

@@ -180,7 +180,9 @@ static void count_kept(struct fusing *fusing, int index)
 {
     struct block_program *program = fusing->program;
     struct instr *instr = &program->instrs[index];
-    for (int k = 0; k < instr->input_count; k++) {
+    // What a GEMM reads is in its own price.
+    int inputs = instr->kind == OP_CONTRACT ? 0 : instr->input_count;
+    for (int k = 0; k < inputs; k++) {
         int from = fusing->from[index][k], buffer = instr->inputs[k];
         if (reads(instr, k, buffer)) continue;  // counted once to begin with
         bool is_here = from >= 0 && fusing->kernel[from] == fusing->kernel[index];
@@ -189,6 +191,7 @@ static void count_kept(struct fusing *fusing, int index)
     }
     for (int k = 0; k < instr->output_count; k++) {
         if (!is_inner(fusing, index, instr->outputs[k])) continue;
+        instr->passing |= 1u << k;
         instr->kept_bytes += program->buffers[instr->outputs[k]].bytes;
     }
     assert(instr->kept_bytes <= instr->read_bytes + instr->write_bytes);
@@ -205,6 +208,18 @@ void fusion_mark(struct arena *arena, struct block_program *program)
         if (!is_fusable(&fusing, i)) continue;
         count_kept(&fusing, i);
         if (fusing.kernel[i] != i) program->instrs[i].kernel = fusing.kernel[i] + 1;
+    }
+    arena_reset(arena, mark);
+}
+
+void fusion_count_kept(struct arena *arena, struct block_program *program)
+{
+    struct arena_mark mark = arena_mark(arena);
+    struct fusing fusing = start(arena, program);
+    for (int i = 0; i < program->instr_count; i++)
+        fusing.kernel[i] = instr_first(program->instrs, i);
+    for (int i = 0; i < program->instr_count; i++) {
+        if (program->instrs[i].kernel || program->instrs[i].joined) count_kept(&fusing, i);
     }
     arena_reset(arena, mark);
 }

@@ -16,6 +16,9 @@
 // Marks the instructions: `kernel` and `kept_bytes` of struct instr.
 void fusion_mark(struct arena *arena, struct block_program *program);
 
+// Of kernels that are marked: what their members keep to themselves, `kept_bytes` and `passing`.
+void fusion_count_kept(struct arena *arena, struct block_program *program);
+
 // Memory-bound kernels of one micro-batch through the block and what they read and write, without
 // the marks and with them.
 struct fusion_counts {

@@ -1,6 +1,7 @@
 #include "plan/lower/lower.h"
 
 #include "plan/lower/fusion.h"
+#include "plan/lower/groups.h"
 #include "plan/lower/lowering.h"
 #include "plan/passes.h"
 
@@ -389,6 +390,18 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     return program;
 }
 
+// Our own engine's groups, or what other software fuses.
+static void join(struct lowering *low)
+{
+    unsigned joins = low->request->joins;
+    if (!pass_is_on(low->request->parallel, PASS_FUSION)) joins &= ~joins_of_pass();
+    if (joins & joins_executed()) {
+        groups_form(low->arena, low->program, joins);
+    } else if (joins >> JOIN_CHAIN & 1) {
+        fusion_mark(low->arena, low->program);
+    }
+}
+
 struct block_program *lower_block(struct arena *arena, const struct lower_request *request)
 {
     assert(request->seq_len > 0 && request->parallel->micro_batch > 0);
@@ -401,7 +414,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     lower_backward(&low);
     lower_weights(&low);
     if (pass_is_on(request->parallel, PASS_EARLY_STOP)) lowering_stop_early(&low);
-    if (pass_is_on(request->parallel, PASS_FUSION)) fusion_mark(arena, low.program);
+    join(&low);
     lowering_memory(&low);
     return low.program;
 }

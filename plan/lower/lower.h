@@ -1,6 +1,7 @@
 #pragma once
 #include "models/autodiff.h"
 #include "plan/layout/strategy.h"
+#include "plan/lower/joins.h"
 
 // Lowering one block for one micro-batch: operators with local shapes, the collectives between
 // them, what stays alive for backward. No shape, byte count, flop count or collective is computed
@@ -40,11 +41,15 @@ struct instr {
     double flop;
     int64_t read_bytes, write_bytes;
     int kernel;  // 0: begins a kernel; else 1 + the instruction that began the kernel it is part of
-    int64_t kept_bytes;  // of those read and written, what a fused kernel keeps in registers
+    int64_t kept_bytes;  // of those read and written, what a kernel of several keeps to itself
+    int joined;          // of the first of those that our engine runs as one call: how many, which
+                         // stand behind one another; 0
+    enum join join;      // of the others: by which rule
+    unsigned passing;    // 1 << output that nothing outside its kernel reads: need not be written
     struct gemm gemm;    // contractions
     int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
     bool causal, chunked;
-    int merge;  // see struct op; instructions that may be one kernel
+    int merge;  // see struct op, of its forward op: instructions that run as one GEMM; 0: alone
     // communication
     enum collective collective;
     unsigned axes;
@@ -67,6 +72,19 @@ struct instr {
                            // vocabulary-parallel loss reduces max, sum of exponentials and target
                            // logit between its own steps; a dispatch gathers the counts of its rows
 };
+
+// Of the instructions that run as one call with this one, the first and the last: itself where it
+// runs alone.
+static inline int instr_first(const struct instr *instrs, int index)
+{
+    int first = instrs[index].kernel ? instrs[index].kernel - 1 : index;
+    return instrs[first].joined > 0 ? first : index;
+}
+static inline int instr_last(const struct instr *instrs, int index)
+{
+    int first = instr_first(instrs, index);
+    return instrs[first].joined > 0 ? first + instrs[first].joined - 1 : index;
+}
 
 struct parameter {  // one of the block's parameters as one rank holds it
     int tensor;
@@ -167,7 +185,7 @@ struct lower_request {
     int64_t seq_len;
     enum precision precision;
     double expert_imbalance, capacity_factor;  // see struct workload; 0 = 1 and dropless
-    bool merge_contractions;                   // the stack runs q,k,v and gate,up as one GEMM
+    unsigned joins;  // rules by which instructions become one kernel, see plan/lower/joins.h
     double dropout_ratio;
     const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
     struct op_layouts *layouts;                   // NULL: made here

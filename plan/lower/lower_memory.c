@@ -23,6 +23,12 @@ static void touch(const struct lifetimes *of, int buffer, int time)
     of->death[buffer] = time + 1;
 }
 
+static void touch_for(const struct lifetimes *of, int buffer, int first, int last)
+{
+    touch(of, buffer, first);
+    touch(of, buffer, last);
+}
+
 static int later(int a, int b)
 {
     return a > b ? a : b;
@@ -52,11 +58,15 @@ static struct lifetimes lifetimes_of(struct lowering *low, const struct order *o
     struct lifetimes of = {ARENA_NEW(low->arena, int, program->buffer_count),
                            ARENA_NEW(low->arena, int, program->buffer_count)};
     for (int time = 0; time < program->instr_count; time++) {
-        const struct instr *instr = &program->instrs[order->instrs[time]];
+        int index = order->instrs[time];
+        const struct instr *instr = &program->instrs[index];
+        // What runs as one call has all of its operands from its beginning to its end.
+        int first = time - (index - instr_first(program->instrs, index));
+        int last = time + (instr_last(program->instrs, index) - index);
         for (int i = 0; i < instr->input_count; i++)
-            touch(&of, instr->inputs[i], time);
+            touch_for(&of, instr->inputs[i], first, last);
         for (int i = 0; i < instr->output_count; i++)
-            touch(&of, instr->outputs[i], time);
+            touch_for(&of, instr->outputs[i], first, last);
     }
     cross_boundaries(low, order, &of);
     return of;
@@ -118,12 +128,14 @@ static void find_keys(struct arena *arena, const struct block_program *program, 
     for (int i = weights, waiting = weights; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         if (instr->collective && !instr->parameter) continue;
+        if (instr_last(program->instrs, i) > i) continue;  // with the last of its group
         int ready = instr->collective && weights > first ? weights - 1 : -1;
         for (int w = waiting; w <= i; w++) {
             for (int j = 0; j < program->instrs[w].input_count; j++) {
                 ready = later(ready, made_at[program->instrs[w].inputs[j]]);
             }
         }
+        if (ready >= 0) ready = instr_last(program->instrs, ready);
         for (; waiting <= i; waiting++) {
             const struct instr *done = &program->instrs[waiting];
             key[waiting] = ready;

@@ -5,7 +5,7 @@
 // The mark of the forward contraction that reads a parameter; 0: it is a GEMM of its own.
 static int merge_of(const struct lowering *low, int tensor)
 {
-    if (!low->request->merge_contractions) return 0;
+    if (!(low->request->joins >> JOIN_MERGED & 1)) return 0;
     for (int i = 0; i < low->facts->forward_op_count; i++) {
         const struct op *op = &low->block->ops[i];
         if (op->kind != OP_CONTRACT) continue;

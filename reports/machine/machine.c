@@ -123,7 +123,6 @@ static void set_device_stack(struct arena *arena, const struct calibration *cali
     };
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         set_constant(arena, stack, &constants[i], measured);
-    stack->merge_contractions = false;  // the executor calls one product after the other
 }
 
 // Ranks of one node over one link each; `lone` ones have nobody to talk to.

@@ -101,7 +101,8 @@ static double best_flop_per_s(const struct calibration *calibration, enum precis
     for (int i = 0; i < calibration->kernel_count; i++) {
         const struct calibrate_kernel *row = &calibration->kernels[i];
         bool counts = machine_class(row) == MACHINE_GEMM && row->precision == precision;
-        if (counts && row->s > 0) best = fmax(best, row->instr->flop / row->s);
+        double flop = calibrate_flop(row);
+        if (counts && row->s > 0) best = fmax(best, flop / row->s);
     }
     return best;
 }

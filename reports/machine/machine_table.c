@@ -64,8 +64,8 @@ static void put_kind(struct table *table, const struct machine *machine,
         if (row->precision != of->precision) continue;
         measured_s += row->s;
         predicted_s += machine_kernel_s(machine, row);
-        if (counts_flop(of->kind)) flop += row->instr->flop;
-        bytes += (double)row->instr->read_bytes + (double)row->instr->write_bytes;
+        if (counts_flop(of->kind)) flop += calibrate_flop(row);
+        bytes += calibrate_bytes(row);
         count++;
     }
     if (count == 0) return;
@@ -82,13 +82,13 @@ static void put_row(struct table *table, const struct machine *machine,
 {
     struct arena *arena = table->arena;
     const struct instr *instr = row->instr;
-    double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
+    double bytes = calibrate_bytes(row);
     const char *name = arena_print(arena, "%s, %s", row->program->block->ops[instr->op].name,
                                    PHASES[instr->phase]);
     if (has_many) name = arena_print(arena, "%s, %s", name, precision_name(row->precision));
     const char *cells[] = {
         name, shape_text(arena, instr), units_seconds(arena, row->s),
-        rate_text(arena, counts_flop(instr->kind) ? instr->flop : 0, bytes, row->s),
+        rate_text(arena, counts_flop(instr->kind) ? calibrate_flop(row) : 0, bytes, row->s),
         ratio_text(arena, machine_kernel_s(machine, row), row->s)};
     table_row(table, cells);
 }

@@ -75,6 +75,13 @@ static const char *watched_run(struct device *device, enum stream stream,
     return end(w, w->backend->run(w->device, stream, call));
 }
 
+static const char *watched_run_joined(struct device *device, enum stream stream,
+                                      const struct kernel_call *calls, int count)
+{
+    struct watched *w = begin(device);
+    return end(w, w->backend->run_joined(w->device, stream, calls, count));
+}
+
 static const char *watched_update(struct device *device, enum stream stream,
                                   const struct update_call *call)
 {
@@ -110,7 +117,9 @@ static struct backend watching(const struct backend *inner)
         .release = watched_release,
         .copy = watched_copy,
         .fill = watched_fill,
+        .joins = inner->joins,
         .run = watched_run,
+        .run_joined = watched_run_joined,
         .update = watched_update,
         .sum_squares = watched_sum_squares,
         .synchronize = watched_synchronize,
@@ -191,7 +200,7 @@ static bool plan(struct executor_bench *bench, struct err *err)
 {
     struct arena scratch = {0};
     struct cluster *cluster = cluster_load(bench->arena, "dgx-a100-80g", err);
-    const struct stack *stack = stack_load(bench->arena, "meshwright", err);
+    const struct stack *stack = stack_load(bench->arena, "meshwright-cpu", err);
     if (!cluster || !stack) return false;
     struct workload workload = {.seq_len = bench->seq,
                                 .global_batch = BATCH,
@@ -209,7 +218,7 @@ static bool plan(struct executor_bench *bench, struct err *err)
     cluster->rank_count = 1;
     if (!program_check(bench->graph, cluster, &workload, &parallel, err)) return false;
     struct program *program = program_lower(bench->arena, bench->graph, cluster, &workload,
-                                            &parallel, stack->merge_contractions);
+                                            &parallel, stack_joins(stack));
     const struct memory_options memory = {.method = MEMORY_ROAM, .alignment = 512};
     bool is_planned;
     struct script **scripts =

@@ -71,7 +71,7 @@ static double plan_s(struct priced *of)
     for (int i = 0; i < REPEAT; i++) {
         struct arena_mark mark = arena_mark(&scratch);
         struct program *program = program_lower(&scratch, of->graph, of->cluster, &of->workload,
-                                                &of->parallel, of->stack->merge_contractions);
+                                                &of->parallel, stack_joins(of->stack));
         struct step_price *price = step_price(&scratch, &of->context, program);
         assert(price->class_count > 0);
         arena_reset(&scratch, mark);

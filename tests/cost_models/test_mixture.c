@@ -86,6 +86,9 @@ static void experts_are_priced_as_groups(void **state)
 {
     for (int ep = 1; ep <= 8; ep *= 8) {
         struct priced of = mixture(*state, "dgx-h100", ep, 1, false);
+        struct stack apart = *of.stack;
+        apart.merge_contractions = false;
+        of.stack = &apart;
         priced_finish(&of);
         const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
         const struct instr *instr = find_instr(layer, OP_CONTRACT, DIM_EXPERT);
@@ -93,7 +96,6 @@ static void experts_are_priced_as_groups(void **state)
         assert_int_equal(instr->gemm.batch, 8 / ep);
         assert_int_equal(instr->gemm.m, 8192 / (8 / ep));
         struct stack fused = *of.stack;
-        fused.merge_contractions = false;
         struct compute_context context = of.context.compute;
         context.stack = &fused;
         enum bound bound;

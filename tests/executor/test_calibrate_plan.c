@@ -34,7 +34,7 @@ static struct program *lower(struct arena *arena, const struct script_case *draw
     struct workload workload = drawn->program->workload;
     workload.precision = precision;
     return program_lower(arena, drawn->program->graph, drawn->program->cluster, &workload,
-                         &drawn->program->parallel, false);
+                         &drawn->program->parallel, 0);
 }
 
 static void measure(struct arena *arena, const struct script_case *drawn, bool is_host,

@@ -78,7 +78,7 @@ static const struct block_program *lower(struct arena *arena, const struct block
                                     .parallel = &parallel,
                                     .seq_len = seq_len,
                                     .precision = PRECISION_BF16,
-                                    .merge_contractions = true};
+                                    .joins = 1u << JOIN_CHAIN | 1u << JOIN_MERGED};
     return lower_block(arena, &request);
 }
 

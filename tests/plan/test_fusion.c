@@ -124,7 +124,8 @@ static struct block_program *lower(struct arena *arena, const struct graph *grap
                                     .recompute = recompute,
                                     .seq_len = 4,
                                     .precision = PRECISION_BF16,
-                                    .merge_contractions = block % 2};
+                                    .joins = 1u << JOIN_CHAIN | (unsigned)(block % 2)
+                                                                    << JOIN_MERGED};
     return lower_block(arena, &request);
 }
 

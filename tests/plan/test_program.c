@@ -42,7 +42,8 @@ static struct program *lower(struct arena *arena, const struct plan_case *plan)
     bool fine = program_check(plan->graph, plan->cluster, &plan->workload, &plan->parallel, &err);
     assert_string_equal(err.text, "");
     assert_true(fine);
-    return program_lower(arena, plan->graph, plan->cluster, &plan->workload, &plan->parallel, true);
+    return program_lower(arena, plan->graph, plan->cluster, &plan->workload, &plan->parallel,
+                         1u << JOIN_CHAIN | 1u << JOIN_MERGED);
 }
 
 static void check_error(const struct plan_case *plan, const char *text)

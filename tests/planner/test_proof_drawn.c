@@ -58,6 +58,43 @@ static void zero_bubble_whose_steps_run_into_each_other_is_found(void **state)
     assert_not_beaten(&question, &free, &narrow);
 }
 
+// Of 48 sequences a rank 2 micro-batches of 24 can be interleaved over two stages and 3 of 16
+// cannot: the larger is not bounded by the smaller.
+static void a_micro_batch_with_more_schedules_than_a_smaller_one_is_found(void **state)
+{
+    struct question_words words = proof_words("qwen3-8b", "dgx-b200", "megatron-core", 128, 96);
+    words.workload.precision = PRECISION_FP32;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_PP, 2, 2);
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    pins_set(&pins, CHOICE_MICRO_BATCH, 24, 24);
+    struct search_result narrow = proof_find(*state, &question, &pins, false);
+    assert_not_beaten(&question, &free, &narrow);
+}
+
+// Without sharding there are no groups to shard in: the pin was forgotten beside --zero 0 alone,
+// and so found what it kept from being found without.
+static void a_shard_group_is_asked_of_sharding_alone(void **state)
+{
+    struct question_words words =
+        proof_words("megatron-1.7b", "rtx4090-pcie8-x2", "megatron-deepspeed", 1024, 256);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_ZERO_GROUP, 16, 16);
+    struct search_result grouped = proof_find(*state, &question, &pins, false);
+    assert_true(grouped.best[0].parallel.zero > 0);
+    assert_int_equal(grouped.best[0].parallel.zero_group, 16);
+    pins_set(&pins, CHOICE_ZERO, 0, 0);
+    struct search_request request = question.request;
+    request.pins = pins;
+    struct search_result none = {0};
+    struct err err = {0};
+    assert_false(search_plans(*state, &request, &none, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_non_null(strstr(err.text, "--zero may be 1, 2, 3"));
+}
+
 static bool leaves_out(const struct search_result *result, enum cut cut)
 {
     for (int i = 0; i < result->cut_count; i++)
@@ -129,6 +166,8 @@ int main(void)
         cmocka_unit_test(a_plan_of_other_stages_lies_in_its_best_order),
         cmocka_unit_test(a_single_micro_batch_that_needs_least_is_found),
         cmocka_unit_test(zero_bubble_whose_steps_run_into_each_other_is_found),
+        cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
+        cmocka_unit_test(a_micro_batch_with_more_schedules_than_a_smaller_one_is_found),
         cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
         cmocka_unit_test(what_may_be_smaller_is_said_to_be_left_out),
         cmocka_unit_test(forbidding_what_is_moved_does_not_find_a_smaller_plan),

@@ -159,7 +159,7 @@ static void check_composed(struct arena *arena, const struct search_request *req
                 evaluation_graph(&scratch, request->model, request->stack, &parallel);
             struct program *program =
                 program_lower(&scratch, graph, request->cluster, &request->workload, &parallel,
-                              request->stack->merge_contractions);
+                              stack_joins(request->stack));
             struct cost whole = closed_form(step_price(&scratch, memo_context(memo), program));
             int stage = -1, worst = -1;
             struct memory_parts memory = memory_worst(program, request->stack, &stage);

@@ -71,7 +71,7 @@ static inline void priced_finish(struct priced *of)
         .cluster = of->cluster,
     };
     of->program = program_lower(of->arena, of->graph, of->cluster, &of->workload, &of->parallel,
-                                of->stack->merge_contractions);
+                                stack_joins(of->stack));
     of->price = step_price(of->arena, &of->context, of->program);
 }
 

@@ -113,8 +113,13 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     if (!cluster || !outcome->stack) return false;
     cluster->rank_count = job->rank_count = (int)parallel_rank_count(&of->parallel);
     if (!program_check(job->graph, cluster, &workload, &of->parallel, why)) return false;
+    // CUDA's kernels run on the host here.
+    bool is_cuda = strcmp(of->backend, "cuda") == 0;
+    job->backend = is_cuda ? emulated_backend(of->precision) : backend_open(of->backend, why);
+    if (!job->backend) return false;
+    job->backend = backend_at(job->backend, of->precision);
     struct program *program =
-        program_lower(arena, job->graph, cluster, &workload, &of->parallel, true);
+        program_lower(arena, job->graph, cluster, &workload, &of->parallel, job->backend->joins);
     outcome->program = program;
     struct arena scratch = {0};
     // Whatever the packer has found by then has to run as well.
@@ -130,12 +135,7 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
         job->messages = script_messages_under_way(&scratch, scripts, program->shape.stage_count);
     arena_free(&scratch);
     if (done && of->broken != BREAK_NOTHING) run_case_break(of, job->scripts[0]);
-    // CUDA's kernels run on the host here.
-    bool is_cuda = strcmp(of->backend, "cuda") == 0;
-    if (done)
-        job->backend = is_cuda ? emulated_backend(of->precision) : backend_open(of->backend, why);
-    if (!done || !job->backend) return false;
-    job->backend = backend_at(job->backend, of->precision);
+    if (!done) return false;
     outcome->real_bytes = job->backend->real_bytes;
     outcome->compute_bytes = job->backend->compute_bytes;
     return true;
@@ -235,6 +235,9 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         outcome->replay_count = result.replay_count;
         outcome->joined_count = result.joined_count;
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
+        assert_in_range(result.task_count, 0, RUN_TASK_MAX);
+        outcome->task_count = result.task_count;
+        memcpy(outcome->tasks, result.tasks, (size_t)result.task_count * sizeof *result.tasks);
         outcome->kind_count = result.kind_count;
         memcpy(outcome->kinds, result.kinds, (size_t)result.kind_count * sizeof *result.kinds);
     }
@@ -276,6 +279,8 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     outcome->nvme_bytes = told->nvme_bytes;
     outcome->replay_count = told->replay_count;
     outcome->joined_count = told->joined_count;
+    outcome->task_count = told->task_count;
+    memcpy(outcome->tasks, told->tasks, sizeof told->tasks);
     outcome->kind_count = told->kind_count;
     memcpy(outcome->kinds, told->kinds, sizeof told->kinds);
     munmap(shared, sizeof *shared);

@@ -5,7 +5,7 @@
 // A training run of a tiny model in one process a rank, for the tests of the executor: planned,
 // written out, verified, run, and its weights and gradients put together again.
 
-enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256 };
+enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256, RUN_TASK_MAX = 8192 };
 
 // What a test breaks in the script of the first stage before it runs, behind the verifier's back.
 enum run_break {
@@ -59,6 +59,8 @@ struct run_outcome {
     int64_t replay_count, joined_count;  // the last two of rank 0
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
+    struct run_task tasks[RUN_TASK_MAX];  // by their numbers in the scripts' step graph
+    int task_count;
     struct run_tensor *tensors;
     int tensor_count;
     const struct program *program;  // as run
@@ -89,7 +91,8 @@ const char *run_outcome_rounding(struct arena *arena, const struct run_outcome *
                                  enum precision precision);
 
 // Of what the ranks counted, kind of task by kind, the first that is not what their scripts say
-// (script_exchanges); NULL: all is. Of models without experts.
+// (script_exchanges), and task by task of the step graph the first whose count or bytes are not
+// those of the graph; NULL: all is. Of models without experts.
 const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found);
 // What is planned for the rank with most (plan_scripts_peak_bytes).
 int64_t run_outcome_planned_bytes(const struct run_outcome *found);

@@ -78,6 +78,42 @@ static double planned_bytes(const struct run_outcome *found, const struct run_ki
     return bytes * ranks_of_stage(found);
 }
 
+// The first task at a place that did not run, or move, what the graph says.
+static const char *place_difference(struct arena *arena, const struct run_outcome *found, int place)
+{
+    const struct step_graph *graph = found->scripts[0]->graph;
+    int first, count = step_graph_tasks(graph, place, &first);
+    for (int t = first; t < first + count; t++) {
+        const struct graph_task *task = &graph->tasks[t];
+        const struct run_task *ran = &found->tasks[step_graph_number(graph, place, t)];
+        double runs = ranks_of_stage(found) * step_graph_count(graph, place, t);
+        double bytes = runs * (task->bytes.compute * found->compute_bytes +
+                               task->bytes.reals * found->real_bytes + task->bytes.plain);
+        bool is_right = ran->count == runs && fabs(ran->bytes - bytes) <= 1e-9 * bytes;
+        if (!is_right)
+            return arena_print(arena,
+                               "%s of block %d, instruction %d at place %d: %.17g of %.17g, "
+                               "not %.17g of %.17g bytes",
+                               task_kind_name(task->kind), task->block, task->instr, place,
+                               ran->count, ran->bytes, runs, bytes);
+    }
+    return NULL;
+}
+
+// In fp16 no step may have been one whose gradients had room: then no task is known of.
+static const char *tasks_difference(struct arena *arena, const struct run_outcome *found)
+{
+    const struct schedule_shape *shape = &found->program->shape;
+    double ran = 0;
+    for (int n = 0; n < found->task_count; n++)
+        ran += found->tasks[n].count;
+    for (int place = 0; ran > 0 && place < shape->stage_count * (shape->chunk_count + 1); place++) {
+        const char *difference = place_difference(arena, found, place);
+        if (difference) return difference;
+    }
+    return NULL;
+}
+
 const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *found)
 {
     for (int k = 0; k < found->kind_count; k++) {
@@ -91,7 +127,7 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
                            kind->group == RUN_TASK ? "task" : "collective", kind->index,
                            axis_name(kind->axis), kind->bytes, planned);
     }
-    return NULL;
+    return tasks_difference(arena, found);
 }
 
 int64_t run_outcome_planned_bytes(const struct run_outcome *found)

@@ -35,7 +35,7 @@ void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct
     bool is_legal = program_check(priced.graph, cluster, &priced.workload, &priced.parallel, &err);
     assert(is_legal && !err.kind);
     of->program = program_lower(arena, priced.graph, cluster, &priced.workload, &priced.parallel,
-                                priced.stack->merge_contractions);
+                                stack_joins(priced.stack));
     script_case_keep(&priced, of);
 }
 

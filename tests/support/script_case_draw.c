@@ -101,7 +101,9 @@ bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case
     bool has_sinks = strcmp(graph->model_type, "gpt_oss") == 0;
     bool is_split = parallel->cp_kind == CP_ULYSSES && parallel->degree[AXIS_CP] > 1;
     if (has_sinks && is_split && parallel->zero >= 2) return false;
-    of->program = program_lower(arena, graph, cluster, &workload, parallel, true);
+    // Any rules together, of other software or of ours.
+    unsigned joins = (parallel->overlap * 5 ^ parallel->passes * 3) & ((1u << JOIN_COUNT) - 1);
+    of->program = program_lower(arena, graph, cluster, &workload, parallel, joins);
     script_case_keep(&priced, of);
     return true;
 }

@@ -85,7 +85,8 @@ bool stage_case_draw(struct arena *arena, struct draw *draw, struct stage_case *
     parallel->offload = draw_offload(draw);
     struct err err = {0};
     if (!program_check(priced.graph, &cluster, &workload, parallel, &err)) return false;
-    of->program = program_lower(arena, priced.graph, &cluster, &workload, parallel, true);
+    of->program = program_lower(arena, priced.graph, &cluster, &workload, parallel,
+                                1u << JOIN_CHAIN | 1u << JOIN_MERGED);
     of->stack = priced.stack;
     return true;
 }

@@ -1,0 +1,280 @@
+#include "reports/machine/own_stack.h"
+
+#include "executor/calibrate/calibrate.h"
+#include "models/import.h"
+#include "plan/passes.h"
+#include "plan/unexecuted.h"
+#include "topologies/provenance.h"
+
+#include <math.h>
+#include <string.h>
+
+struct answers {
+    const struct backend *const *backends;
+    int count;
+};
+
+// The table that runs plans of this precision; NULL: none does.
+static const struct backend *table_of(const struct answers *answers, enum precision precision)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const struct backend *backend = answers->backends[i];
+        if (!backend->at && precision == PRECISION_FP32) return backend;
+        if (backend->at && backend->at(precision)) return backend->at(precision);
+    }
+    return NULL;
+}
+
+static bool has_gemms_in(const struct answers *answers, enum precision precision)
+{
+    const struct backend *backend = table_of(answers, precision);
+    return backend && backend->is_low_precision;
+}
+
+static struct block_program *lower_layer(struct arena *arena, const struct graph *graph)
+{
+    struct parallel *parallel = ARENA_NEW(arena, struct parallel, 1);
+    struct mesh *mesh = ARENA_NEW(arena, struct mesh, 1);
+    const struct block *layer = NULL;
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        parallel->degree[axis] = 1;
+    parallel->vpp = parallel->micro_batch = 1;
+    parallel_default_order(parallel);
+    *mesh = mesh_make(parallel, graph->kv_head_count);
+    for (int b = 0; b < graph->block_count; b++) {
+        if (graph->blocks[b].role == BLOCK_LAYER) layer = &graph->blocks[b];
+    }
+    const struct lower_request request = {.block = layer,
+                                          .mesh = mesh,
+                                          .parallel = parallel,
+                                          .seq_len = graph->vocab,
+                                          .precision = PRECISION_FP32};
+    return lower_block(arena, &request);
+}
+
+// Whether it has a kernel for every operator of a layer with such attention.
+static bool runs_attention(struct arena *arena, const struct backend *backend,
+                           const struct model_config *config, enum attention attention)
+{
+    const struct import_options options = {.flash = attention == ATTENTION_FLASH};
+    const struct graph *graph = model_graph(arena, config, &options);
+    const struct block_program *program = lower_layer(arena, graph);
+    const struct calibrate_block block = {.program = program,
+                                          .batch = 1,
+                                          .seq = graph->vocab,
+                                          .vocab = graph->vocab,
+                                          .head_count = graph->head_count};
+    struct kernel_array *arrays =
+        ARENA_NEW(arena, struct kernel_array, program->block->tensor_count);
+    calibrate_shapes(&block, arrays);
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct kernel_call call = calibrate_call(&block, arrays, &program->instrs[i]);
+        if (backend->can_run(&call)) return false;
+    }
+    return true;
+}
+
+static bool find_attention(struct arena *arena, const struct backend *backend, unsigned *attention,
+                           struct err *err)
+{
+    static const char LAYER[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 2, \"intermediate_size\": 128, \"num_hidden_layers\": 1, "
+        "\"max_position_embeddings\": 64, \"vocab_size\": 64, \"hidden_act\": \"silu\"}";
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    if (!json_parse(arena, "layer", LAYER, strlen(LAYER), document, err)) return false;
+    struct json root = json_root(document);
+    const struct model_config *config = model_read(arena, "layer", &root, NULL, NULL, err);
+    for (int a = 0; config && a < ATTENTION_COUNT; a++)
+        *attention |= (unsigned)runs_attention(arena, backend, config, (enum attention)a) << a;
+    return config != NULL;
+}
+
+// What the engine runs on every back end.
+static void fill_engine(struct stack *stack)
+{
+    enum { ZERO_MOST = 3 };
+    stack->schedules = (1u << SCHEDULE_KIND_COUNT) - 1;
+    stack->zero_stages = (2u << ZERO_MOST) - 1;
+    // Others would exchange shards once a micro-batch.
+    stack->zero_stages_with_pipeline = 1u << 0 | 1u << 1;
+    stack->zero_stages_grouped = 1u << ZERO_MOST;
+    stack->recompute = (1u << RECOMPUTE_COUNT) - 1;
+    stack->recompute_classes = ((1u << OP_CLASS_COUNT) - 1) & ~(1u << OP_CLASS_NONE);
+    stack->axes = (1u << AXIS_COUNT) - 1;
+    stack->cp_kinds = (1u << CP_KIND_COUNT) - 1;
+    stack->cp_zigzag = stack->sequence_parallel = true;
+    stack->vocab_parallel = stack->fp32_gradient_accumulation = true;
+    stack->passes =
+        1u << PASS_ATTENTION | 1u << PASS_BUCKETS | 1u << PASS_COMBINE | 1u << PASS_EARLY_STOP;
+}
+
+// Moves of both kinds and tiers, but for those that the engine refuses.
+static unsigned offloads(void)
+{
+    static const struct {
+        enum offloads offloads;
+        struct offload offload;
+    } ROWS[] = {
+        {OFFLOADS_OPTIMIZER, {.optimizer = TIER_HOST}},
+        {OFFLOADS_OPTIMIZER_NVME, {.optimizer = TIER_NVME}},
+        {OFFLOADS_ACTIVATIONS, {.activations = TIER_HOST}},
+        {OFFLOADS_ACTIVATIONS_NVME, {.activations = TIER_NVME}},
+        {OFFLOADS_CLASSES, {.activations = TIER_HOST}},
+    };
+    const struct workload any = {0};
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        if (!unexecuted_of(&any, &ROWS[i].offload)) found |= 1u << ROWS[i].offloads;
+    }
+    return found;
+}
+
+static bool fill_answers(struct arena *arena, const struct answers *answers, struct stack *stack,
+                         struct err *err)
+{
+    enum { ALL_PHASES = (1 << PHASE_COUNT) - 1 };
+    const struct backend *backend = answers->backends[0];
+    stack->device_kinds = 1u << (backend->is_host ? DEVICE_KIND_CPU : DEVICE_KIND_GPU);
+    stack->joins = backend->joins;
+    stack->merge_contractions = stack->joins >> JOIN_MERGED & 1;
+    stack->grouped_gemm_fused = stack->joins >> JOIN_GROUPED & 1;
+    if (stack->joins & joins_of_pass()) stack->passes |= 1u << PASS_FUSION;
+    if (backend->is_asynchronous) {
+        stack->passes |= 1u << PASS_STREAMS | 1u << PASS_LATENCY_HIDING;
+        // Exchanges of tp and ep are waited for where they stand.
+        stack->overlap = OVERLAP_GRAD_REDUCE | OVERLAP_PARAM_GATHER | OVERLAP_PP | OVERLAP_CP;
+    }
+    stack->overlap_default = stack->overlap;
+    if (has_gemms_in(answers, PRECISION_FP8)) stack->fp8_gemms = ALL_PHASES;
+    if (has_gemms_in(answers, PRECISION_FP4)) stack->fp4_gemms = ALL_PHASES;
+    stack->cached_weight_cast = stack->fp8_gemms != 0;
+    stack->offload = offloads();
+    return find_attention(arena, backend, &stack->attention, err);
+}
+
+static const char *flag_text(struct arena *arena, const char *ability)
+{
+    const char *value = strchr(ability, '=');
+    if (strcmp(ability, "recompute=selective") == 0) return "(by the classes)";
+    if (strcmp(ability, "offload=classes") == 0) return "--offload (a list of classes)";
+    if (strcmp(ability, "stages") == 0) return "--stages (layers of each)";
+    if (!value) return arena_print(arena, "--%s {}", ability);
+    return arena_print(arena, "--%.*s %s", (int)(value - ability), ability, value + 1);
+}
+
+// Its flags are those of `meshwright plan`.
+static void fill_flags(struct arena *arena, const struct answers *answers, struct stack *stack)
+{
+    static const char *const SETTINGS[] = {"vpp",       "micro-batch", "global-batch",
+                                           "seq-len",   "zero-group",  "recompute-layers",
+                                           "in-flight", "stages"};
+    enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
+    int count = 0;
+    const char **abilities = stack_abilities(arena, stack, &count);
+    stack->flags_of = "meshwright plan";
+    stack->flags_joined = ",";
+    stack->flags = ARENA_NEW(arena, struct stack_flag, count + SETTING_COUNT + PRECISION_COUNT);
+    for (int i = 0; i < count; i++)
+        stack->flags[stack->flag_count++].ability = abilities[i];
+    for (int i = 0; i < SETTING_COUNT; i++)
+        stack->flags[stack->flag_count++].ability = SETTINGS[i];
+    // Those in less than 16 bits are abilities.
+    for (int p = 0; p < PRECISION_COUNT; p++) {
+        bool is_wide = precision_bytes((enum precision)p) >= 2;
+        if (!is_wide || !table_of(answers, (enum precision)p)) continue;
+        stack->flags[stack->flag_count++].ability =
+            arena_print(arena, "precision=%s", precision_name((enum precision)p));
+    }
+    for (int i = 0; i < stack->flag_count; i++)
+        stack->flags[i].flag = flag_text(arena, stack->flags[i].ability);
+}
+
+// The software that runs most like it on devices.
+static const char START[] = "megatron-core";
+#define AS_START NAN
+#define ESTIMATED PROVENANCE_ESTIMATED
+#define PUBLISHED PROVENANCE_PUBLISHED
+static const struct own_constant {
+    const char *key;
+    double host;
+    const char *host_source;
+    enum provenance_kind kind;
+    double device;
+    const char *device_source;
+} CONSTANTS[] = {
+#define CONSTANT(key, host, host_source, kind, device, device_source) \
+    {#key, host, host_source, kind, device, device_source},
+#include "reports/machine/own_constants.inc"
+};
+enum { CONSTANT_COUNT = sizeof CONSTANTS / sizeof *CONSTANTS };
+
+static double value_of(const struct json_field *field, const struct stack *stack)
+{
+    const char *at = (const char *)stack + field->offset;
+    return field->type == JSON_TYPE_I64 ? (double)*(const int64_t *)(const void *)at
+                                        : *(const double *)(const void *)at;
+}
+
+static void set_value(const struct json_field *field, struct stack *stack, double value)
+{
+    char *at = (char *)stack + field->offset;
+    if (field->type == JSON_TYPE_I64) {
+        *(int64_t *)(void *)at = (int64_t)value;
+    } else {
+        *(double *)(void *)at = value;
+    }
+}
+
+static void fill_constants(struct arena *arena, bool is_host, const struct stack *start,
+                           struct stack *stack)
+{
+    stack->provenance = ARENA_NEW(arena, struct provenance, CONSTANT_COUNT + 1);
+    stack->provenance[stack->provenance_count++] = (struct provenance){
+        .key = "flags", .kind = PROVENANCE_PUBLISHED, .source = "meshwright help plan"};
+    for (int i = 0; i < CONSTANT_COUNT; i++) {
+        const struct own_constant *constant = &CONSTANTS[i];
+        const struct json_field *field = stack_fields();
+        while (strcmp(field->key, constant->key) != 0)
+            field++;
+        double value = is_host ? constant->host : constant->device;
+        set_value(field, stack, isnan(value) ? value_of(field, start) : value);
+        stack->provenance[stack->provenance_count++] = (struct provenance){
+            .key = constant->key,
+            .kind = is_host ? PROVENANCE_ESTIMATED : constant->kind,
+            .source = is_host ? constant->host_source : constant->device_source,
+        };
+    }
+}
+
+static const char *description(struct arena *arena, const struct backend *backend)
+{
+    const char *joins = "";
+    for (int j = 0; j < JOIN_COUNT; j++) {
+        if (!(backend->joins >> j & 1)) continue;
+        joins = arena_print(arena, "%s%s%s", joins, *joins ? ", " : "", join_name((enum join)j));
+    }
+    if (backend->is_host)
+        return arena_print(arena,
+                           "our executor on CPU ranks: one thread a rank, OpenBLAS, joined kernels "
+                           "(%s), ranks of a host through shared memory",
+                           joins);
+    return arena_print(
+        arena, "our executor: cuBLASLt, cuDNN fused attention, joined kernels (%s), NCCL", joins);
+}
+
+struct stack *own_stack_make(struct arena *arena, const struct backend *const *backends,
+                             int backend_count, struct err *err)
+{
+    const struct answers answers = {backends, backend_count};
+    const struct stack *start = stack_load(arena, START, err);
+    if (!start) return NULL;
+    struct stack *stack = ARENA_NEW(arena, struct stack, 1);
+    stack->name = backends[0]->is_host ? CPU_STACK : GPU_STACK;
+    stack->description = description(arena, backends[0]);
+    fill_engine(stack);
+    if (!fill_answers(arena, &answers, stack, err)) return NULL;
+    fill_flags(arena, &answers, stack);
+    fill_constants(arena, backends[0]->is_host, start, stack);
+    return stack;
+}

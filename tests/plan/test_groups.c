@@ -1,0 +1,226 @@
+#include "tests/support/test.h"
+
+#include "plan/lower/groups.h"
+#include "plan/passes.h"
+#include "tests/support/priced.h"
+#include "tests/support/tiny_models.h"
+
+#include <math.h>
+
+// Groups that our engine runs as one call: their instructions stand together, compute from what
+// they computed from before, and cost one launch and what crosses their boundary.
+
+static struct block_program *lower(struct arena *arena, const struct graph *graph, int block,
+                                   struct parallel *parallel, enum recompute recompute,
+                                   unsigned joins)
+{
+    struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
+    struct lower_request request = {.block = &graph->blocks[block],
+                                    .mesh = &mesh,
+                                    .parallel = parallel,
+                                    .recompute = recompute,
+                                    .seq_len = 4,
+                                    .precision = PRECISION_BF16,
+                                    .joins = joins};
+    return lower_block(arena, &request);
+}
+
+static bool is_same_instr(const struct instr *a, const struct instr *b)
+{
+    if (a->op != b->op || a->collective != b->collective || a->phase != b->phase ||
+        a->recompute != b->recompute || a->inner != b->inner || a->axes != b->axes ||
+        a->input_count != b->input_count || a->output_count != b->output_count)
+        return false;
+    return memcmp(a->inputs, b->inputs, sizeof a->inputs) == 0 &&
+           memcmp(a->outputs, b->outputs, sizeof a->outputs) == 0;
+}
+
+// Where each instruction of `from` stands in `to`; those that are alike in their order.
+static int *places(struct arena *arena, const struct block_program *from,
+                   const struct block_program *to)
+{
+    int *place = ARENA_NEW(arena, int, from->instr_count + 1);
+    bool *taken = ARENA_NEW(arena, bool, to->instr_count + 1);
+    assert_int_equal(from->instr_count, to->instr_count);
+    for (int i = 0; i < from->instr_count; i++) {
+        int k = 0;
+        while (k < to->instr_count &&
+               (taken[k] || !is_same_instr(&from->instrs[i], &to->instrs[k])))
+            k++;
+        assert_true(k < to->instr_count);
+        taken[k] = true;
+        place[i] = k;
+    }
+    return place;
+}
+
+static int maker_of(const struct block_program *program, int index, int buffer)
+{
+    for (int i = index - 1; i >= 0; i--) {
+        for (int k = 0; k < program->instrs[i].output_count; k++) {
+            if (program->instrs[i].outputs[k] == buffer) return i;
+        }
+    }
+    return -1;
+}
+
+static void assert_same_data(const struct block_program *alone, const struct block_program *grouped,
+                             const int *place)
+{
+    for (int i = 0; i < alone->instr_count; i++) {
+        for (int k = 0; k < alone->instrs[i].input_count; k++) {
+            int buffer = alone->instrs[i].inputs[k];
+            int before = maker_of(alone, i, buffer), after = maker_of(grouped, place[i], buffer);
+            assert_int_equal(after, before < 0 ? -1 : place[before]);
+        }
+    }
+}
+
+// Returns how many instructions run with one before them.
+static int check_marks(const struct block_program *program, unsigned joins)
+{
+    int joined = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *first = &program->instrs[i];
+        if (!first->joined) continue;
+        assert_true(first->joined > 1 && first->joined <= GROUP_MEMBERS_MAX && !first->kernel);
+        for (int k = 0; k < first->joined; k++) {
+            const struct instr *member = first + k;
+            assert_int_equal(member->collective, COLLECTIVE_NONE);
+            assert_int_equal(member->phase, first->phase);
+            assert_int_equal(member->recompute, first->recompute);
+            if (k == 0) continue;
+            assert_int_equal(member->kernel, i + 1);
+            assert_int_equal(member->joined, 0);
+            assert_true(joins >> member->join & 1);
+            joined++;
+        }
+        assert_int_equal(instr_first(program->instrs, i + first->joined - 1), i);
+        assert_int_equal(instr_last(program->instrs, i), i + first->joined - 1);
+    }
+    return joined;
+}
+
+static void groups_change_places_and_nothing_else(void **state)
+{
+    struct arena *arena = *state;
+    const unsigned masks[] = {1u << JOIN_SUM | 1u << JOIN_ROWS, 1u << JOIN_ROWS,
+                              joins_executed() & ~(1u << JOIN_SUM | 1u << JOIN_ROWS),
+                              joins_executed()};
+    int joined[4] = {0};
+    for (int way = 0; TINY_MODELS[way / 4]; way++) {
+        struct import_options options = {.flash = way & 1, .dropout = way & 2, .vocab_multiple = 4};
+        const struct graph *graph = tiny_graph(arena, TINY_MODELS[way / 4], &options);
+        struct parallel parallel = {
+            .degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 1, .sp = way & 1, .passes = PASS_ALL};
+        parallel.degree[AXIS_TP] = way & 2 ? 2 : 1;
+        parallel.degree[AXIS_DP] = 2;
+        parallel.zero = way & 1 ? 3 : 0;
+        parallel_default_order(&parallel);
+        for (int b = 0; b < graph->block_count; b++) {
+            for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+                struct arena_mark mark = arena_mark(arena);
+                enum recompute kind = (enum recompute)recompute;
+                const struct block_program *alone = lower(arena, graph, b, &parallel, kind, 0);
+                for (int m = 0; m < 4; m++) {
+                    const struct block_program *grouped =
+                        lower(arena, graph, b, &parallel, kind, masks[m]);
+                    assert_same_data(alone, grouped, places(arena, alone, grouped));
+                    joined[m] += check_marks(grouped, masks[m]);
+                    assert_int_equal(alone->saved_bytes, grouped->saved_bytes);
+                }
+                arena_reset(arena, mark);
+            }
+        }
+    }
+    for (int m = 0; m < 4; m++)
+        assert_true(joined[m] > 100);
+}
+
+static const struct instr *find_group(const struct block_program *program, enum join rule,
+                                      enum op_kind first)
+{
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->joined && instr->kind == first && instr[1].join == rule) return instr;
+    }
+    fail_msg("no group by the rule %s", join_name(rule));
+    return NULL;
+}
+
+static double member_price(const struct compute_context *context,
+                           const struct block_program *program, const struct instr *instr)
+{
+    return compute_price(context, program, instr).s;
+}
+
+// Llama on a device, one sequence of 2048: the residual of 4096 in bf16. The sum reads two tensors
+// and writes one, which the norm reads again and writes another: it is kept. Behind the norm's
+// backward its result is written and read no more.
+static void a_norm_and_its_sum_cost_what_crosses_them(void **state)
+{
+    struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100", "meshwright");
+    priced_finish(&of);
+    const struct compute_context *context = &of.context.compute;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    const double tensor = 2.0 * 2048 * 4096, vector = 2.0 * 4096;
+    const double scale = of.stack->element_wise_scale;
+    const double launch_s = context->device->launch_latency_s;
+    const struct instr *forward = find_group(layer, JOIN_SUM_NORM, OP_ADD);
+    struct compute_cost cost = compute_price(context, layer, forward);
+    assert_true(cost.kernel_count == scale);
+    double expected_s = scale * (launch_s + stream_s(context, 4 * tensor + vector));
+    assert_true(fabs(cost.s / expected_s - 1) < 1e-9);
+    assert_true(member_price(context, layer, forward + 1) == 0);
+    const struct instr *backward = find_group(layer, JOIN_NORM_SUM, OP_NORM_BACKWARD);
+    assert_int_equal(backward->passing & 1, 1);
+    // Reads d, x, the weight and the other gradient, writes the sum and the weight's gradient.
+    double bytes = (double)(backward->read_bytes + backward->write_bytes) +
+                   (double)(backward[1].read_bytes + backward[1].write_bytes) - 2 * tensor;
+    expected_s = scale * (launch_s + stream_s(context, bytes));
+    assert_true(fabs(compute_price(context, layer, backward).s / expected_s - 1) < 1e-9);
+}
+
+// A bias costs its own reading, and no launch.
+static void a_bias_costs_next_to_nothing(void **state)
+{
+    struct priced of = priced_start(*state, "gpt2", "dgx-h100", "meshwright");
+    of.workload.seq_len = 1024;
+    priced_finish(&of);
+    const struct compute_context *context = &of.context.compute;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    const struct instr *gemm = find_group(layer, JOIN_BIAS, OP_CONTRACT);
+    enum bound bound;
+    double alone_s = gemm_s(context, &gemm->gemm, 0, &bound);
+    double bias_s = stream_s(context, 2.0 * (double)gemm->gemm.n) * of.stack->element_wise_scale;
+    struct compute_cost cost = compute_price(context, layer, gemm);
+    assert_int_equal(cost.kernel_count, 1);
+    if (gemm->joined == 2) assert_true(fabs(cost.s / (alone_s + bias_s) - 1) < 1e-9);
+    assert_int_equal(gemm->kept_bytes, gemm->write_bytes);
+}
+
+// What the stack does not name is not joined, and without the pass nothing is.
+static void groups_are_those_of_the_stack(void **state)
+{
+    for (int way = 0; way < 2; way++) {
+        struct priced of =
+            priced_start(*state, "gpt2", "dgx-h100", way ? "meshwright" : "megatron-core");
+        of.workload.seq_len = 1024;
+        if (way) of.parallel.passes &= ~(1u << PASS_FUSION);
+        priced_finish(&of);
+        const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+        for (int i = 0; i < layer->instr_count; i++)
+            assert_int_equal(layer->instrs[i].joined, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_change_places_and_nothing_else),
+        cmocka_unit_test(a_norm_and_its_sum_cost_what_crosses_them),
+        cmocka_unit_test(a_bias_costs_next_to_nothing),
+        cmocka_unit_test(groups_are_those_of_the_stack),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
