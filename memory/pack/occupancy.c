@@ -71,14 +71,14 @@ static struct byte_range *take_ranges(struct range_pool *pool, int power)
 {
     struct byte_range *ranges = pool->left[power];
     if (!ranges) return arena_alloc(pool->arena, (size_t)1 << power, sizeof *ranges);
-    memcpy(&pool->left[power], ranges, sizeof pool->left[power]);
+    memcpy(&pool->left[power], ranges, sizeof(void *));
     return ranges;
 }
 
 static void leave_ranges(struct range_pool *pool, struct byte_range *ranges, int power)
 {
     static_assert(sizeof(struct byte_range *) <= sizeof(struct byte_range), "a range names one");
-    memcpy(ranges, &pool->left[power], sizeof pool->left[power]);
+    memcpy(ranges, &pool->left[power], sizeof(void *));
     pool->left[power] = ranges;
 }
 
