@@ -64,6 +64,7 @@ static bool read_f64(const struct option *option, const char *text, struct err *
 // The allowed word that equals the `length` bytes at `text`; the list is "a|b|c".
 static bool is_allowed(const char *values, const char *text, size_t length)
 {
+    assert(values);
     for (const char *at = values; *at;) {
         size_t word = strcspn(at, "|");
         if (word == length && strncmp(at, text, length) == 0) return true;
@@ -173,6 +174,8 @@ static bool read_option(struct parse *parse, int argc, char **argv, int at, int 
         return true;
     }
     if (argument[length]) return read_value(option, argument + length + 1, parse->err);
+    // A value that begins with two hyphens is an option whose own value was forgotten; one hyphen
+    // may be a negative number.
     *used = 2;
     if (at + 1 == argc || strncmp(argv[at + 1], "--", 2) == 0) {
         return err_set(parse->err, ERR_USAGE, "%s needs a value", option->name);
@@ -185,6 +188,7 @@ static bool read_positional(struct parse *parse, const char *text)
     for (int row = 0; parse->options[row].name; row++) {
         const struct option *option = &parse->options[row];
         if (!is_positional(option)) continue;
+        // Positional arguments fill their rows in order; one that repeats takes all that follow.
         if (parse->given[row] && option->kind != OPTION_TEXTS) continue;
         parse->given[row] = true;
         return read_value(option, text, parse->err);
@@ -231,6 +235,7 @@ bool options_given(const struct option *options, int argc, char **argv, const ch
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (argv[i][0] != '-' || argv[i][1] == '\0') continue;
         size_t length = strcspn(argv[i], "=");
+        // options_parse has accepted these arguments: an option that is not known did not get here.
         int row = row_of(&parse, argv[i], length);
         assert(row >= 0);
         if (strcmp(options[row].name, name) == 0) return true;

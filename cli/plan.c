@@ -16,6 +16,7 @@
 #include "reports/table/space_text.h"
 #include "reports/table/why_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -274,6 +275,8 @@ int plan_command(int argc, char **argv, struct err *err)
         {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
         {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},
     };
+    // The table ends with a row of zeros.
+    assert((size_t)count + sizeof rows / sizeof *rows < sizeof options / sizeof *options);
     memcpy(options + count, rows, sizeof rows);
     if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);

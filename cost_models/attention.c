@@ -11,6 +11,8 @@ static double causal_imbalance(const struct compute_context *context, const stru
     double queries = (double)instr->seq, keys = (double)instr->kv_seq;
     double window = instr->window > 0 ? fmin((double)instr->window, keys) : keys;
     if (instr->chunked) return 2 - fmin(queries, window) / window;
+    // Pairs of a query and a key that it attends to: `all` of them, and those of the queries before
+    // the last rank's (`others`).
     double all = keys * window - window * window / 2;
     double before = keys - queries, first = fmin(before, window);
     double others = before <= window ? before * before / 2 : before * window - first * first / 2;
@@ -124,6 +126,7 @@ struct compute_cost attention_price(const struct compute_context *context,
         instr->flop * causal_imbalance(context, instr) * (1 + tail_ratio(context->device, instr));
     double compute_s = flop * one_s / ramp;
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    // A kernel a block, and behind all but the first one that merges its result.
     double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
     double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
     const struct kernel *measured = measured_attention(context, instr);

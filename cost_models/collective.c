@@ -129,6 +129,8 @@ static struct collective_cost price_ring(const struct paths *paths, enum collect
 {
     if (is_direct(collective)) return IMPOSSIBLE;
     double rounds = rounds_of(collective);
+    // A ring visits the nodes one after another: of its hops in a round only those from one to the
+    // next cross the network.
     double network_steps = rounds * (paths->node_count - 1);
     double intra_steps = rounds * (paths->rank_count - 1) - network_steps;
     double bus =
@@ -173,6 +175,7 @@ static struct collective_cost price_hierarchical(const struct paths *paths,
     double bandwidth_s =
         rounds * (ranks - 1) / ranks * bytes / intra_bus_bytes_per_s(paths, protocol) +
         rounds * (nodes - 1) / nodes * bytes / network_bus_bytes_per_s(paths, protocol);
+    // An all-reduce is three collectives one after the other, a gather or scatter two.
     double latency_s = (rounds + 1) * base_latency_s(paths, protocol) +
                        ring_latency_s(paths, protocol, rounds * (ranks - 1), rounds * (nodes - 1));
     return cost_of(ALGORITHM_HIERARCHICAL, protocol, latency_s, bandwidth_s);

@@ -144,5 +144,6 @@ struct constant *constants_find(const struct constant_list *list, enum constant_
 const char *constant_owner_name(enum constant_owner owner)
 {
     static const char *const NAMES[] = {"device", "stack", "fabric"};
+    assert(owner < sizeof NAMES / sizeof *NAMES);
     return NAMES[owner];
 }

@@ -2,6 +2,7 @@
 #include "cost_models/collective.h"
 #include "topologies/provenance.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct json_field FABRIC_FIELDS[] = {
@@ -87,6 +88,7 @@ const struct json_field *fabric_protocol_fields(void)
 
 const char *protocol_name(enum protocol protocol)
 {
+    assert(protocol < PROTOCOL_COUNT);
     return PROTOCOL_NAMES[protocol].key;
 }
 

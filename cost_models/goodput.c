@@ -10,7 +10,10 @@ static const double QUANTILE_RATIOS[GOODPUT_QUANTILE_COUNT] = {0.1, 0.5, 0.9};
 
 double goodput_interval_s(double checkpoint_s, double mtbf_s)
 {
+    assert(checkpoint_s >= 0 && mtbf_s > 0);
     double ratio = checkpoint_s / (2 * mtbf_s);
+    // Where a checkpoint takes twice the time between interruptions the series of the paper no
+    // longer holds, and its equation 37 takes that time itself.
     if (ratio >= 1) return mtbf_s;
     double first_s = sqrt(2 * checkpoint_s * mtbf_s);
     return first_s * (1 + sqrt(ratio) / 3 + ratio / 9) - checkpoint_s;
@@ -42,6 +45,7 @@ static double stall_s(const struct goodput_request *request, const struct goodpu
     double copy_s = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct host *host = &cluster->nodes[i].host;
+        // The slowest host decides: all ranks go on together.
         if (host_bytes > (double)host->memory_bytes) return goodput->write_s;
         copy_s = fmax(copy_s, rank_bytes / host->pcie_bytes_per_s);
     }
@@ -57,6 +61,7 @@ static void fill_interval(const struct goodput_request *request, struct goodput 
                             ? goodput_interval_s(goodput->checkpoint_s, goodput->mtbf_s)
                             : asked_s;
     double storing_s = goodput->write_s - goodput->checkpoint_s;
+    assert(storing_s >= 0);  // the job stands no longer than writing takes
     double steps = fmax(round(interval_s / request->step_s), ceil(storing_s / request->step_s));
     goodput->interval_s = fmax(steps, 1) * request->step_s;
 }
@@ -107,6 +112,9 @@ static void fill_ratios(const struct renewal *renewal, double wait_ratio, struct
     goodput->restart_ratio = wait_ratio + running_ratio * restarting_ratio;
     goodput->lost_ratio =
         1 - goodput->goodput_ratio - goodput->checkpoint_ratio - goodput->restart_ratio;
+    // What is done twice. Not below 0: x / (e^x - 1) is 1 at most, so that progress and checkpoints
+    // take no more than what no restart takes.
+    assert(goodput->lost_ratio > -1e-9);
     goodput->wait_s = mtbf_s * wait_ratio / running_ratio;
     goodput->restart_s = renewal->restart_s + goodput->wait_s;
 }

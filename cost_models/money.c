@@ -17,6 +17,7 @@ static struct goodput goodput_at(const struct money_request *request, double rat
 {
     if (request->checkpoint_bytes <= 0) return (struct goodput){0};
     struct cluster used = *request->cluster;  // a GPU that stands still stops nothing
+    assert(request->idle_gpus >= 0 && request->idle_gpus < used.rank_count);
     used.rank_count -= request->idle_gpus;
     const struct goodput_request asked = {
         .cluster = &used,
@@ -29,6 +30,8 @@ static struct goodput goodput_at(const struct money_request *request, double rat
 
 static double paid_gpus(const struct cluster *cluster)
 {
+    assert(cluster->node_group_count > 0);
+    // Spares are taken to be nodes of the last group.
     const struct node_group *last = &cluster->nodes[cluster->node_group_count - 1];
     return cluster_rented_count(cluster) + (double)cluster->failures.spare_nodes * last->gpus;
 }
@@ -74,6 +77,7 @@ struct money_band money_of(const struct money_request *request)
 
 struct money money_mean_of(const struct money_request *request)
 {
+    assert(request->step_s > 0 && request->step_tokens > 0 && request->tokens >= 0);
     struct goodput goodput = goodput_at(request, 1, false);
     return priced(request, 1, &goodput);
 }
@@ -94,11 +98,13 @@ double money_most_tokens(const struct money_request *request, double time_s, dou
     assert(isfinite(time_s) || isfinite(total));
     if (!is_within(request, 1, time_s, total)) return 0;
     double low = 1, high = 2;
+    // Doubled first: the limit is unknown, and every question costs a whole run.
     while (high < STEPS_MOST && is_within(request, high, time_s, total)) {
         low = high;
         high *= 2;
     }
     while (high - low > 1) {
+        // `low` is within, `high` is not: whole steps end with both side by side.
         double middle = floor(low + (high - low) / 2);
         if (is_within(request, middle, time_s, total)) {
             low = middle;

@@ -148,10 +148,13 @@ struct host_update host_update(const struct price_context *context, const struct
             2 * elements * stack_host_state_bytes(stack, workload->optimizer, workload->precision);
         update.nvme_s = bytes / offload_bytes_per_s(context, TIER_NVME);
     }
+    // Buckets follow each other through four stations: the slowest sets the pace, and of the others
+    // one bucket is waited for.
     double most_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
     double sum_s = update.down_s + update.up_s + update.host_s + update.nvme_s;
     update.s = most_s + (sum_s - most_s) / update.bucket_count;
     if (is_host(context)) update.s = fmax(sum_s - update.nvme_s, update.nvme_s);
+    assert(update.s >= most_s * (1 - 1e-12));  // no link is faster for what runs beside it
     return update;
 }
 

@@ -1,5 +1,7 @@
 #include "cost_models/part.h"
 
+#include <assert.h>
+
 static const enum part PARTS[AXIS_COUNT] = {
 #define AXIS(id, name, takes_ranks, stream, part, ...) [AXIS_##id] = part,
 #include "plan/axes.inc"
@@ -7,6 +9,7 @@ static const enum part PARTS[AXIS_COUNT] = {
 
 enum part part_of_axis(enum axis axis)
 {
+    assert(axis < AXIS_COUNT);
     return PARTS[axis];
 }
 

@@ -140,6 +140,8 @@ static double replace_node(const struct renewal *renewal, struct repairs *repair
 {
     if (renewal->repair_s <= 0) return now_s;
     forget_repaired(repairs, now_s);
+    // The job has waited for every one beyond the spares.
+    assert(repairs->count <= renewal->spare_nodes && renewal->spare_nodes <= SPARE_NODES_MAX);
     repairs->back_s[repairs->count++] = now_s + random_exponential(state, renewal->repair_s);
     if (repairs->count <= renewal->spare_nodes) return now_s;
     double first_s = repairs->back_s[0];
@@ -156,11 +158,14 @@ static double draw_run(const struct renewal *renewal, double work_s, uint64_t *s
     double length_s = renewal->interval_s + renewal->checkpoint_s;
     double wall_s = 0, restart_s = 0, left = segments.count;
     for (;;) {
+        // The last segment has no checkpoint behind it.
         double need_s = restart_s + left * length_s + segments.rest_s;
         double failure_s = random_exponential(state, renewal->mtbf_s);
         if (failure_s >= need_s) return wall_s + need_s;
         wall_s += failure_s;
         double stored = floor((failure_s - restart_s - renewal->storing_s) / length_s);
+        // The restart and what the last checkpoint still needed come before the first segment that
+        // counts.
         if (stored > 0) left -= fmin(stored, left);
         restart_s = renewal->restart_s;
         if (random_uniform(state) < renewal->node_loss_ratio)

@@ -15,6 +15,7 @@ double spares_wait_ratio(const struct spares *spares)
     for (int servers = 1; servers <= spares->count + 1; servers++)
         blocked_ratio =
             offered(spares) * blocked_ratio / (servers + offered(spares) * blocked_ratio);
+    assert(blocked_ratio >= 0 && blocked_ratio <= 1);
     return blocked_ratio;
 }
 

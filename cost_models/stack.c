@@ -159,6 +159,7 @@ static const char *offload_text(int bit)
         [OFFLOADS_CHECKPOINTS] = "checkpoints", [OFFLOADS_CHECKPOINTS_NVME] = "checkpoints@nvme",
         [OFFLOADS_CLASSES] = "classes",
     };
+    assert(bit >= 0 && bit < OFFLOADS_COUNT);
     return NAMES[bit];
 }
 

@@ -194,6 +194,8 @@ static void take_order(const struct model *model, const double *values, int *ord
             step += before.constant;
             if (before.column >= 0) step += before.sign * values[before.column];
         }
+        // As many run before it as its step says: the triangles leave only total orders.
+        assert(step > -0.5 && step < model->count - 0.5);
         order[(int)lround(step)] = v;
     }
 }

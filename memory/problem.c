@@ -195,7 +195,10 @@ int64_t memory_lifetimes(struct arena *scratch, const struct memory_problem *pro
     struct arena_mark mark = arena_mark(scratch);
     int *step = ARENA_NEW(scratch, int, count);
     int64_t *change = ARENA_NEW(scratch, int64_t, count + 1);
+    for (int i = 0; i < count; i++)
+        step[i] = -1;
     for (int i = 0; i < count; i++) {
+        assert(step[order[i]] == -1);  // an order runs every operator once
         step[order[i]] = i;
     }
     for (int i = 0; i < problem->buffer_count; i++) {
@@ -204,6 +207,7 @@ int64_t memory_lifetimes(struct arena *scratch, const struct memory_problem *pro
         death[i] = count > 0 ? birth[i] + 1 : 0;
         for (int j = 0; j < buffer->user_count; j++) {
             int end = step[problem->users[buffer->first_user + j]] + 1;
+            assert(end > birth[i]);  // nobody uses what is not there yet
             if (end > death[i]) death[i] = end;
         }
         if (buffer->kept) death[i] = count;

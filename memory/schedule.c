@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "memory/check.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static const char *const NAMES[] = {
 
 const char *memory_method_name(enum memory_method method)
 {
+    assert(method < sizeof NAMES / sizeof *NAMES);
     return NAMES[method];
 }
 
@@ -273,6 +275,7 @@ bool memory_schedule_graph(struct arena *arena, struct arena *scratch,
     const int *order;
     schedule->bound_bytes = find_order(&task, problem, schedule, &order);
     struct pack_problem lives = lives_of(&task, problem, order, schedule);
+    assert(schedule->bound_bytes <= schedule->live_bytes);
     place(&task, &lives, schedule);
     bool ok = layout_agrees(&task, &lives, schedule, err);
     if (options->method == MEMORY_ROAM && schedule->arena_bytes > schedule->bound_bytes) {

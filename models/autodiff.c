@@ -92,6 +92,7 @@ static int total(struct autodiff *diff, int tensor, int forward_op)
 // The backward op of forward op `index`: what it computes with is inherited, what it links is not.
 static struct op derived(struct autodiff *diff, int index, enum op_kind kind, enum phase phase)
 {
+    assert(index >= 0 && index < diff->forward_op_count);
     struct op op = block_of(diff)->ops[index];
     op.name = arena_print(diff->builder.arena, "d_%s", op.name);
     op.kind = kind;
@@ -203,6 +204,7 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
 
 static void op_backward(struct autodiff *diff, int index, int gradient)
 {
+    assert(gradient >= diff->forward_tensor_count);
     const struct op *op = &block_of(diff)->ops[index];
     if (op->kind == OP_CONTRACT) {
         contract_backward(diff, index, gradient);

@@ -27,6 +27,7 @@ struct builder builder_copy(struct arena *arena, const struct block *block)
 {
     struct builder builder = {arena, ARENA_NEW(arena, struct block, 1), block->tensor_count * 3,
                               block->op_count * 4};
+    assert(block->tensor_count > 0 && block->op_count > 0);  // room of none would never double
     *builder.block = *block;
     builder.block->tensors = grown(arena, block->tensors, block->tensor_count,
                                    builder.tensor_capacity, sizeof *block->tensors);
@@ -64,6 +65,8 @@ int builder_op(struct builder *builder, struct op op)
         block->ops = grown(builder->arena, block->ops, block->op_count, builder->op_capacity,
                            sizeof *block->ops);
     }
+    for (int i = 0; i < op.input_count; i++)
+        assert(op.inputs[i] >= 0 && op.inputs[i] < block->tensor_count);
     int index = block->op_count++;
     for (int i = 0; i < op.output_count; i++) {
         assert(block->tensors[op.outputs[i]].producer < 0);

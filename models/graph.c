@@ -67,6 +67,7 @@ int64_t density_share(double density, int64_t count)
 int64_t density_capacity(double density, double factor, int64_t seq)
 {
     int64_t rows = (int64_t)ceil((double)seq * density * factor * (1 - 1e-12));
+    assert(rows >= 0);
     return rows < seq ? rows : seq;
 }
 
@@ -142,6 +143,7 @@ static int64_t count_parameters(const struct graph *graph, bool mtp, elements_fu
             const struct tensor *tensor = &block->tensors[t];
             if (tensor->role != TENSOR_PARAMETER) continue;
             if (tensor->tie && is_counted_before(graph, b, t)) continue;
+            // What is tied is one parameter, in however many blocks it is read.
             count += (tensor->tie ? 1 : repeats) * elements(graph, tensor);
         }
     }

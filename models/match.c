@@ -57,10 +57,12 @@ static int keys_of(struct chain *chain, int tensor)
     for (;;) {
         int producer = block->tensors[source].producer;
         if (producer < 0 || block->ops[producer].kind != OP_EXPAND) break;
+        // Another reader of what was repeated would lose it.
         if (chain->readers[source] != 1 || !drop(chain, producer)) return -1;
         source = block->ops[producer].inputs[0];
     }
     const struct tensor *keys = &block->tensors[source];
+    // A tensor that was never renamed still has the keys' own dimension and is no k or v of ours.
     bool is_fit = source != tensor && has_dims(keys, DIM_BATCH, DIM_SEQ, DIM_NONE, DIM_NONE);
     return is_fit ? source : -1;
 }
@@ -230,6 +232,7 @@ static void append_op(struct block *to, const struct op *op, const int *moved)
         added->inputs[i] = moved[op->inputs[i]];
     for (int i = 0; i < op->output_count; i++) {
         added->outputs[i] = moved[op->outputs[i]];
+        assert(added->outputs[i] >= 0);
         to->tensors[added->outputs[i]].producer = index;
     }
 }
@@ -237,6 +240,7 @@ static void append_op(struct block *to, const struct op *op, const int *moved)
 static struct block rewrite(struct arena *arena, struct chain *chain)
 {
     const struct block *block = chain->block;
+    assert(chain->context >= 0 && chain->fused.outputs[0] >= 0);
     struct block to = *block;
     int *moved = ARENA_NEW(arena, int, block->tensor_count + 1);
     move_tensors(arena, chain, &to, moved);

@@ -45,11 +45,14 @@ bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err)
         return err_set(err, ERR_USAGE, "gpus of %s: expected 1 to %d, found %lld%s", cluster->name,
                        cluster->rank_count, (long long)gpus, more);
     }
+    // Nodes that are left without a GPU are given back; the last one that is not is kept whole.
     cluster->rank_count = (int)gpus;
     cluster->idle_gpus = 0;
     int64_t left = gpus;
+    const int group_count = cluster->node_group_count;
     cluster->node_count = 0;
     for (int i = 0; left > 0; i++) {
+        assert(i < group_count);
         struct node_group *group = &cluster->nodes[i];
         int64_t needed = (left + group->gpus - 1) / group->gpus;
         if (needed < group->count) group->count = (int)needed;

@@ -1,6 +1,7 @@
 #include "topologies/cluster_assume.h"
 #include "core/file.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ enum { HOST_MEMORY, HOST_BANDWIDTH, HOST_CORES, HOST_PCIE, HOST_KEY_COUNT };
 
 static double share_of(const struct node_group *like, int key, int gpus)
 {
+    assert(key >= 0 && key < HOST_KEY_COUNT && gpus > 0);
     double share = (double)gpus / like->gpus_per_host;
     switch (key) {
     case HOST_MEMORY:

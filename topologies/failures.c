@@ -1,5 +1,7 @@
 #include "topologies/cluster.h"
 
+#include <assert.h>
+
 // The causes of table 5 in The Llama 3 herd of models (2024), arXiv 2407.21783, section 3.3.4: 419
 // interruptions in 54 days on 16,384 GPUs, 2,048 hosts with a NIC for each GPU.
 static const struct {
@@ -25,6 +27,7 @@ static const double SECONDS_PER_HOUR = 3600;
 
 const char *failure_cause_name(enum failure_cause cause)
 {
+    assert(cause >= 0 && cause < FAILURE_CAUSE_COUNT);
     return CAUSES[cause].name;
 }
 
@@ -72,6 +75,7 @@ const struct json_shape *failures_shape(void)
 // The causes a file may give instead of gpu_mtbf_h are the first of FAILURE_FIELDS behind it.
 static const char *key_of(enum failure_cause cause)
 {
+    assert(cause >= 0 && cause < FAILURE_CAUSE_COUNT);
     return FAILURE_FIELDS[1 + (int)cause].key;
 }
 
@@ -83,6 +87,7 @@ void failures_read(const struct json *object, struct failures *failures, struct 
     struct json part = json_get(object, "failures", err);
     json_read(&part, FAILURE_FIELDS, failures, err);
     if (err->kind) return;
+    // Preemption fails nothing of the cluster: it may stand beside either way of saying the rest.
     enum failure_cause given = FAILURE_PREEMPTION;
     for (int cause = FAILURE_PREEMPTION - 1; cause >= 0; cause--) {
         if (json_has(&part, key_of((enum failure_cause)cause))) given = (enum failure_cause)cause;

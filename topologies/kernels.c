@@ -117,6 +117,7 @@ static uint64_t hash_of(const struct kernel *kernel)
 // The slot of this shape, or the free one where it belongs.
 static int slot_of(const struct kernel_table *table, const struct kernel *kernel)
 {
+    assert(table->slot_count > table->row_count);  // a search ends at a free slot
     uint64_t last = (uint64_t)table->slot_count - 1, at = hash_of(kernel) & last;
     while (table->slots[at] && !kernel_same_shape(&table->rows[table->slots[at] - 1], kernel)) {
         at = (at + 1) & last;
@@ -136,6 +137,8 @@ static double flop_of(const struct kernel *row)
     if (row->kind != KERNEL_ATTENTION) {
         return 2 * batch * (double)row->m * (double)row->n * (double)row->k;
     }
+    // Forward: the scores and their product with the values. Backward: the scores again, the
+    // gradients of queries and keys, and those of values and probabilities.
     double pairs = (double)row->seq * (double)row->seq / (row->causal ? 2 : 1);
     bool is_forward = row->phase == KERNEL_FORWARD;
     double width = (is_forward ? 1 : 3) * (double)row->head_dim +

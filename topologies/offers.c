@@ -2,6 +2,7 @@
 
 #include "core/file.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { GPUS_PER_HOST_MAX = 1024, HOSTS_MAX = 100000 };
@@ -165,6 +166,7 @@ static struct cluster *rent(struct arena *arena, const struct offers *offers,
     group->host.nvme_bytes = group->host.nvme_bytes / total * gpus;
     if (group->nics.count > 0) {
         group->nics.count = group->nics.count * gpus / total;
+        // The share of a small part of a host is rounded up: it is never without a network.
         if (group->nics.count == 0) group->nics.count = 1;
     }
     cluster->name = arena_print(arena, "%s %d x %d", offer->name, hosts, gpus);
@@ -184,6 +186,7 @@ static struct cluster *rent(struct arena *arena, const struct offers *offers,
 // One past `most` behind the last.
 static int next_hosts(int hosts, int most)
 {
+    // Each of the first few, then doubled: the answer seldom turns on one host of many.
     if (hosts < OFFERS_HOSTS_EACH || hosts == most) return hosts + 1;
     return 2 * hosts < most ? 2 * hosts : most;
 }
@@ -209,5 +212,6 @@ struct offer_cluster *offers_clusters(struct arena *arena, const struct offers *
             }
         }
     }
+    assert(*count <= room);
     return clusters;
 }

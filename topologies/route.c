@@ -179,6 +179,7 @@ static void leave_node(struct tally *tally)
     struct group_shape *shape = &tally->shape;
     bool is_first = !shape->intra;
     int ranks = tally->ranks_in_node;
+    assert(ranks <= tally->group->gpus);
     double share = nic_share_bytes_per_s(tally->group);
     shape->rank_count += ranks;
     shape->node_count++;
@@ -201,6 +202,7 @@ static void enter_node(struct tally *tally, int rank)
         tally->group_start = tally->group_end;
         tally->group_end += tally->group->count * tally->group->gpus;
     }
+    assert(tally->group < tally->cluster->nodes + tally->cluster->node_group_count);
     int gpus = tally->group->gpus;
     int node = (rank - tally->group_start) / gpus;
     tally->node_end = tally->group_start + (node + 1) * gpus;
@@ -211,6 +213,7 @@ static void visit(struct tally *tally, int rank, int size, int stride)
 {
     while (size > 0) {
         if (rank >= tally->node_end) enter_node(tally, rank);
+        assert(rank >= tally->group_start && rank < tally->node_end);
         int here = (tally->node_end - 1 - rank) / stride + 1;
         if (here > size) here = size;
         tally->ranks_in_node += here;
@@ -273,6 +276,7 @@ struct group_shape route_group(const struct cluster *cluster, const struct route
     struct lattice starts = complement(&group, (int)rank_count);
     int64_t size = product(group.sizes, group.count);
     int repeat = 1;
+    // Where all nodes are alike so are most groups: one of each kind is visited.
     if (cluster_is_uniform(cluster)) {
         repeat = fold_group(&group, cluster->nodes[0].gpus);
         fold_starts(&starts, cluster->nodes[0].gpus);

@@ -186,6 +186,7 @@ static int by_value(const void *a, const void *b)
 // The value at and below which `level` of the weight lies; `values` are sorted, weights sum to 1.
 static double quantile(const struct weighted *values, int count, double level)
 {
+    assert(count > 0 && level > 0 && level <= 1);
     double sum = 0;
     for (int i = 0; i < count; i++) {
         sum += values[i].weight;
@@ -209,13 +210,17 @@ static struct band_span measure(const struct sample *sample, struct group group)
     if (group.device != ANY) narrow(sample, group, weights);
 
     struct weighted *values = ARENA_NEW(sample->arena, struct weighted, sample->count);
-    double squares = 0;
+    double squares = 0, sum = 0;
     for (int i = 0; i < sample->count; i++) {
         values[i].value = sample->points[i].value;
         values[i].weight = weights[i];
         squares += weights[i] * weights[i];
+        sum += weights[i];
     }
+    assert(fabs(sum - 1) < 1e-9);
     double effective = 1 / squares;  // Kish; the weights sum to 1
+    // Of few residuals the largest seen says too little of the next one: the level of a conformal
+    // bound, (n + 1) / n times as high.
     double level = fmin(1, (1 - TAIL) * (effective + 1) / effective);
     qsort(values, (size_t)sample->count, sizeof *values, by_value);
     double high = quantile(values, sample->count, level);

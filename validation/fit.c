@@ -38,6 +38,7 @@ struct fit_row {
 const char *fit_leave_out_name(enum fit_leave_out what)
 {
     static const char *const NAMES[FIT_LEAVE_COUNT] = {"family", "source", "device"};
+    assert(what < FIT_LEAVE_COUNT);
     return NAMES[what];
 }
 

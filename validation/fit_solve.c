@@ -280,6 +280,8 @@ void fit_solve(struct arena *scratch, const struct fit_problem *problem, struct 
     double damping = DAMPING_START;
     int vain_count = 0;
     point->objective = objective(problem, point->z, point->ln);
+    double start = point->objective;
+    assert(isfinite(start));
     point->converged = false;
     for (int i = 0; i < STEP_COUNT_MOST && !point->converged; i++) {
         double moved = moved_most(problem, point);
@@ -299,6 +301,7 @@ void fit_solve(struct arena *scratch, const struct fit_problem *problem, struct 
         vain_count = 0;
         damping = DAMPING_START;
     }
+    assert(point->objective <= start);  // only steps that lower it are taken
     predict_all(scratch, problem, point);
     arena_reset(scratch, mark);
 }

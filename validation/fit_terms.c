@@ -76,6 +76,7 @@ static struct fit_member member_of(const struct constant *constant, const struct
         .is_share = is_share(constant),
         .prior_kind = from ? from->kind : PROVENANCE_ESTIMATED,
     };
+    assert(member.prior_kind < (int)(sizeof KIND_SHARE / sizeof *KIND_SHARE));
     member.spread = term->spread * KIND_SHARE[member.prior_kind];
     if (member.prior_kind == PROVENANCE_FITTED) {
         member.spread = from->spread;
@@ -194,6 +195,7 @@ struct fit_parameters fit_parameters_keep(struct arena *arena,
         if (!kept[tie.a] || !kept[tie.b]) continue;
         tie.a = index[tie.a];
         tie.b = index[tie.b];
+        assert(tie.b < tie.a && tie.a < out.count);  // those that are kept keep their order
         out.ties[out.tie_count++] = tie;
     }
     return out;
@@ -206,6 +208,7 @@ double fit_member_value(const struct fit_member *member, double z)
     if (member->is_share) {
         double share = fmin(fmax(member->prior, SHARE_MARGIN), 1 - SHARE_MARGIN);
         double slope = member->spread / fmax(1 - share, 10 * SHARE_MARGIN);
+        // In log odds a share comes near its ends without passing them, and z still is in spreads.
         double odds = share / (1 - share) * exp(z * slope);
         value = odds / (1 + odds);
     }

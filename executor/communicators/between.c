@@ -1,5 +1,6 @@
 #include "executor/communicators/between.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@ static void group_free(struct group *group)
 
 void between_free(struct communicator *communicator)
 {
+    // Before the groups: what this rank sent inside the host may still have to leave, and the wait
+    // for that moves the wire's messages on too.
     if (communicator->host) communicator->host->close(communicator->inside);
     for (struct group *group = communicator->groups; group;) {
         struct group *next = group->next;
@@ -57,6 +60,8 @@ void between_free(struct communicator *communicator)
 const int *between_inside_ranks(struct communicator *communicator)
 {
     for (int rank = 0; rank < communicator->rank_count; rank++) {
+        // Ranks of a host have their places in the order of the ranks.
+        assert(communicator->place_of[rank] >= 0 && communicator->place_of[rank] <= rank);
         if (communicator->host_of[rank] == communicator->host_of[communicator->rank])
             communicator->inside_ranks[communicator->place_of[rank]] = rank;
     }
@@ -84,6 +89,7 @@ const char *between_exchange(struct group *group, const struct piece *out, const
                              const char *what)
 {
     int me = group->me;
+    assert(in[me].bytes == 0 || in[me].bytes == out[me].bytes);
     if (in[me].bytes && in[me].data != out[me].data)
         memmove(in[me].data, out[me].data, (size_t)in[me].bytes);
     return group->communicator->wire->exchange(group, out, in, what);
@@ -102,11 +108,17 @@ static struct group *group_new(struct communicator *communicator, const int *ran
         return NULL;
     }
     memcpy(own_ranks, ranks, (size_t)count * sizeof *own_ranks);
-    *group = (struct group){
-        .communicator = communicator, .purpose = own_purpose, .ranks = own_ranks, .count = count};
+    *group = (struct group){.communicator = communicator,
+                            .purpose = own_purpose,
+                            .ranks = own_ranks,
+                            .count = count,
+                            .me = -1};
     for (int i = 0; i < count; i++) {
         if (ranks[i] == communicator->rank) group->me = i;
+        assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
+        assert(i == 0 || ranks[i - 1] < ranks[i]);
     }
+    assert(group->me >= 0);  // who is no member has no part in what it exchanges
     return group;
 }
 

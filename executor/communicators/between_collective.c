@@ -26,6 +26,7 @@ struct work {
     struct piece *out, *in;
     const void **sources;
     unsigned char *room;
+    int64_t room_bytes;
 };
 
 static void work_free(struct work *work)
@@ -43,7 +44,8 @@ static const char *work_make(struct group *group, int64_t room_bytes, struct wor
         .out = malloc(count * sizeof *work->out),
         .in = malloc(count * sizeof *work->in),
         .sources = malloc(count * sizeof *work->sources),
-        .room = malloc((size_t)room_bytes + 1),
+        .room = malloc((size_t)room_bytes + 1),  // + 1: for none malloc may answer NULL
+        .room_bytes = room_bytes,
     };
     if (work->out && work->in && work->sources && work->room) return NULL;
     work_free(work);
@@ -59,11 +61,13 @@ static const char *sum_pieces(struct group *group, struct work *work, enum numbe
                               enum combine combine, const void *own, void *to, int64_t bytes,
                               const char *what)
 {
+    assert(group->count * bytes <= work->room_bytes);
     for (int member = 0; member < group->count; member++) {
         work->in[member] = (struct piece){work->room + member * bytes, bytes};
         work->sources[member] = work->in[member].data;
     }
     work->sources[group->me] = own;
+    // Nothing goes to itself: the own part is a source where it is.
     work->out[group->me] = work->in[group->me] = (struct piece){0};
     const char *failure = between_exchange(group, work->out, work->in, what);
     if (!failure)
@@ -271,6 +275,11 @@ const char *between_all_to_all(struct group *group, enum stream stream, enum ele
         return between_relay(communicator,
                              communicator->host->all_to_all(group->inside, stream, element, from,
                                                             sent, to, received));
+    int me = group->me;
+    if (sent[me] != received[me])
+        return between_fail(communicator,
+                            "group %s: rank %d sends itself another size than it expects",
+                            group->purpose, communicator->rank);
     int64_t size = number_bytes(number_of(communicator->backend, element));
     int64_t bytes = sum_counts(received, group->count) * size;
     void *copied;

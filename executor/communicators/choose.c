@@ -24,6 +24,8 @@ struct traits {
     int64_t has_nccl, shares_device;
 };
 
+// With fewer GPUs than ranks the devices are dealt out in turn (a rank takes its local number
+// modulo their count), so a rank whose number is past the last GPU shares one.
 static struct traits find_traits(const struct communicator_request *request)
 {
     const struct backend *backend = request->backend;
@@ -51,6 +53,7 @@ static const char *gather_traits(const struct communicator_request *request,
         failure = beside->host_gather(group, &traits->has_nccl, &all->has_nccl,
                                       sizeof *traits / sizeof(int64_t));
     for (int rank = 0; rank < request->rank_count && !failure; rank++) {
+        // One rank that cannot is enough against it: a group of NCCL needs all of its members.
         traits->has_nccl &= all[rank].has_nccl;
         traits->shares_device |= all[rank].shares_device;
     }
@@ -118,6 +121,7 @@ const struct transport *communicator_open(const struct communicator_request *req
         if (nccl) return nccl;
         *communicator = above.beside_communicator;
     }
+    // Where nothing failed the ranks have agreed on the other way; ranks that wait in it are told.
     if (!err->kind && check_nccl(request, &traits, err)) return beside;
     beside->abort(*communicator, err->text);
     beside->close(*communicator);

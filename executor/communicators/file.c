@@ -4,6 +4,7 @@
 #include "executor/launcher/launch.h"
 #include "executor/rendezvous_folder.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,10 +116,14 @@ static const char *file_group(struct communicator *communicator, const int *rank
                             .purpose = memory_get(length)};
     memcpy(group->purpose, purpose, length);
     uint64_t named = hash_bytes(HASH_START, purpose, length);
+    group->me = -1;
     group->base_key = hash_bytes(named, ranks, (size_t)count * sizeof *ranks);
     for (int i = 0; i < count; i++) {
         if (ranks[i] == communicator->rank) group->me = i;
+        assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
+        assert(i == 0 || ranks[i - 1] < ranks[i]);  // or the members would name it differently
     }
+    assert(group->me >= 0);  // member 0 is the one that waits for all others
     // The same group once more is another one: all its members make them in one order.
     int32_t earlier = 0;
     for (const struct group *other = communicator->groups; other; other = other->next)

@@ -39,6 +39,8 @@ static struct host_map map_make(const struct communicator_request *request)
     // Whatever was asked for, every part of an exchange must find room for a number.
     int64_t least = map.header_bytes + round_up(64 + 16 * ranks, 64);
     if (map.half_bytes < least) map.half_bytes = least;
+    // All-to-all and reduce-scatter set a number a member aside for shares that are rounded up.
+    assert((map.half_bytes - map.header_bytes) / (int64_t)sizeof(double) > ranks);
     map.ranks = round_up(sizeof(struct host_segment), 64);
     map.groups = map.ranks + ranks * (int64_t)sizeof(struct host_rank);
     map.links = map.groups + map.group_slots * (int64_t)sizeof(struct host_group_shared);
@@ -46,18 +48,22 @@ static struct host_map map_make(const struct communicator_request *request)
     int64_t slot_count = ranks * ranks * map.message_count;
     map.windows = round_up(map.slots + slot_count * (int64_t)sizeof(struct host_slot), page);
     map.messages = round_up(map.windows + ranks * 2 * map.half_bytes, page);
+    // Counters have a cache line each, so that who spins on one does not slow the others down.
+    assert(map.groups % 64 == 0 && map.links % 64 == 0 && map.slots % 64 == 0);
     map.total = map.messages + slot_count * map.message_bytes;
     return map;
 }
 
 struct host_rank *host_rank(struct communicator *communicator, int rank)
 {
+    assert(rank >= 0 && rank < communicator->rank_count);
     return (struct host_rank *)(communicator->memory + communicator->map.ranks) + rank;
 }
 
 struct host_header *host_header(struct group *group, int member)
 {
     const struct communicator *communicator = group->communicator;
+    assert(member >= 0 && member < group->count);
     int64_t half = 2 * group->ranks[member] + (int64_t)(group->round & 1);
     return (struct host_header *)(communicator->memory + communicator->map.windows +
                                   half * communicator->map.half_bytes);
@@ -73,6 +79,7 @@ static void host_close(struct communicator *communicator)
     host_view_free(communicator);
     // What was sent is to arrive, unless there is nobody left to take it.
     if (communicator->has_attached) host_drain(communicator);
+    assert(!communicator->pieces);
     host_free_pieces(&communicator->early);
     // Who left in order is not missed by those that still wait for others.
     if (communicator->has_attached)
@@ -82,11 +89,14 @@ static void host_close(struct communicator *communicator)
     arena_free(&arena);
 }
 
+// Open addressing in shared memory: whoever comes first takes the free slot by its key, the others
+// find it there. Nothing is given back, so a search never has to go past a hole.
 static struct host_group_shared *find_shared(struct communicator *communicator, uint64_t key)
 {
     struct host_group_shared *slots =
         (struct host_group_shared *)(communicator->memory + communicator->map.groups);
     int count = communicator->map.group_slots;
+    assert(key != 0);  // which stands for a free slot
     for (int i = 0; i < count; i++) {
         struct host_group_shared *slot = &slots[(key + (uint64_t)i) % (uint64_t)count];
         uint64_t found = 0;
@@ -95,6 +105,8 @@ static struct host_group_shared *find_shared(struct communicator *communicator, 
     return NULL;
 }
 
+// Ranks cannot hand each other pointers, so all members compute the same name. The ranks belong to
+// it: a job has several groups of one purpose ("tp"), which must not share counters.
 static uint64_t group_key(const int *ranks, int count, const char *purpose)
 {
     uint64_t key = random_key_text(1, purpose);
@@ -154,6 +166,7 @@ static const char *host_barrier(struct communicator *communicator)
                        communicator->rank_count);
 }
 
+// A rank that spins on a core that another rank needs keeps away what it waits for.
 static int spin_count(int rank_count)
 {
     cpu_set_t cores;
@@ -164,6 +177,7 @@ static int spin_count(int rank_count)
 // All ranks see the same shape in the segment, or one of them was given another plan.
 static bool check_shape(struct communicator *communicator, struct err *err)
 {
+    assert(communicator->rank_count > 0 && communicator->map.total > 0);
     const struct host_map *map = &communicator->map;
     uint64_t shape = random_key((uint64_t)map->total, (uint64_t)communicator->rank_count);
     shape = random_key(random_key(shape, (uint64_t)map->half_bytes),
@@ -187,6 +201,8 @@ static bool attach(struct communicator *communicator, const char *name, struct e
     if (!check_shape(communicator, err)) return false;
     struct host_rank *rank = host_rank(communicator, communicator->rank);
     int nobody = 0;
+    // The pid is what the others look at to see whether this rank lives; two processes with one
+    // rank would write into one window.
     communicator->has_attached = atomic_compare_exchange_strong(&rank->pid, &nobody, (int)getpid());
     if (communicator->has_attached) return true;
     return err_set(err, ERR_SYSTEM, "rank %d is there twice: processes %d and %d",

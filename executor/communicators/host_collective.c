@@ -1,6 +1,7 @@
 #include "executor/communicators/host.h"
 #include "executor/random.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,8 @@ static int64_t split(int64_t numbers, int64_t index, int64_t count)
 }
 
 // Numbers [first, end) of every member's half, and of `own`, summed to `to`.
+// The own part is read where it is instead of in the window, at its place in the order of the
+// ranks: the sum has the same bits on every member.
 static void sum_members(struct group *group, enum number number, enum combine combine, void *to,
                         const void *own, int64_t first, int64_t end)
 {
@@ -42,6 +45,7 @@ static void sum_members(struct group *group, enum number number, enum combine co
 static const char *reduce_small(struct group *group, enum number number, enum combine combine,
                                 unsigned char *data, int64_t count, bool is_first)
 {
+    assert(count <= half_room(group, number_bytes(number)));
     memcpy(host_half(group, group->me), data, (size_t)(count * number_bytes(number)));
     const char *failure = is_first ? host_meet_first(group) : host_meet(group);
     if (failure) return failure;
@@ -57,6 +61,8 @@ static const char *reduce_sliced(struct group *group, enum number number, enum c
     unsigned char *half = host_half(group, group->me);
     int64_t first = split(count, group->me, group->count);
     int64_t end = split(count, group->me + 1, group->count);
+    assert(count <= half_room(group, size));
+    // Its own slice is not shown: it sums that in place, and shows only the sum.
     memcpy(half, data, (size_t)(first * size));
     memcpy(half + end * size, data + end * size, (size_t)((count - end) * size));
     const char *failure = is_first ? host_meet_first(group) : host_meet(group);
@@ -130,6 +136,7 @@ static const char *gather_round(struct group *group, int64_t size, const void *m
 {
     int64_t first = split(counts[group->me], round, rounds);
     int64_t end = split(counts[group->me], round + 1, rounds);
+    assert(end - first <= half_room(group, size));
     memcpy(host_half(group, group->me), host_shift(mine, first, size),
            (size_t)((end - first) * size));
     const char *failure = round == 0 ? host_meet_first(group) : host_meet(group);
@@ -206,6 +213,7 @@ static const char *scatter_round(struct group *group, enum number number, const 
         at += length;
         part += counts[member];
     }
+    assert(at <= half_room(group, size));
     const char *failure = round == 0 ? host_meet_first(group) : host_meet(group);
     if (failure) return failure;
     int64_t first = split(counts[group->me], round, rounds);

@@ -1,6 +1,7 @@
 #include "executor/communicators/host.h"
 #include "executor/launcher/launch.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ static void pack(struct group *group, int64_t size, const unsigned char *from, c
                  int64_t round, int64_t rounds)
 {
     unsigned char *half = host_half(group, group->me);
+    const unsigned char *begin = half;
     int64_t *lengths = lengths_of(group, group->me);
     int64_t part = 0;
     for (int member = 0; member < group->count; member++) {
@@ -34,6 +36,9 @@ static void pack(struct group *group, int64_t size, const unsigned char *from, c
         half += lengths[member] * size;
         part += sent[member];
     }
+    // Shares are rounded up by less than a number each, and `rounds` left that much room.
+    const struct host_map *map = &group->communicator->map;
+    assert(half - begin <= map->half_bytes - map->header_bytes);
     host_header(group, group->me)->has_more = round + 1 < rounds;
 }
 
@@ -50,6 +55,8 @@ static const char *unpack(struct group *group, int64_t size, unsigned char *to,
             at += lengths[i];
         int64_t length = lengths[group->me], now = done[member] + length;
         bool is_last = !host_header(group, member)->has_more;
+        // Said before anything is copied: a part that is too long would be written over the next
+        // one.
         if (now > received[member] || (is_last && now < received[member]))
             return host_fail(group->communicator,
                              "group %s: rank %d sends %s reals than the %lld that rank %d expects",
@@ -80,6 +87,9 @@ static const char *all_to_all(struct group *group, int64_t size, const void *fro
     const struct host_map *map = &group->communicator->map;
     int64_t room = (map->half_bytes - map->header_bytes) / size;
     room -= group->count;  // shares are rounded up
+    assert(room > 0);
+    // Each member has rounds of its own, as many as what it sends takes: nobody knows the others'
+    // sums beforehand. Who is done goes on with empty shares until nobody has more.
     int64_t rounds = total(group, sent) / room + 1;
     bool has_more = true;
     const char *failure = host_begin(group, HOST_ALL_TO_ALL, (uint64_t)size);
@@ -197,6 +207,7 @@ static const char *receive_piece(struct communicator *communicator, int rank, in
     struct host_slot *slot = &ends.slots[at];
     failure = check_size(communicator, rank, slot->count, slot->bytes, count, bytes);
     if (failure) return failure;
+    assert(bytes <= communicator->map.message_bytes);
     memcpy(data, ends.data + at * communicator->map.message_bytes, (size_t)bytes);
     free_slot(&ends, slot);
     count_beat(communicator);

@@ -1,5 +1,6 @@
 #include "executor/communicators/host.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,8 @@ struct link_ends host_link(struct communicator *communicator, int sender, int re
     const struct host_map *map = &communicator->map;
     int64_t link = (int64_t)sender * communicator->rank_count + receiver;
     unsigned char *memory = communicator->memory;
+    assert(sender >= 0 && sender < communicator->rank_count);
+    assert(receiver >= 0 && receiver < communicator->rank_count && receiver != sender);
     return (struct link_ends){
         .link = (struct host_link *)(memory + map->links) + link,
         .slots = (struct host_slot *)(memory + map->slots) + link * map->message_count,
@@ -26,6 +29,7 @@ static int find_free(const struct communicator *communicator, const struct host_
 static bool try_post(struct communicator *communicator, int rank, int channel,
                      const unsigned char *data, int64_t bytes, int64_t count)
 {
+    assert(bytes >= 0 && bytes <= communicator->map.message_bytes);
     struct link_ends ends = host_link(communicator, communicator->rank, rank);
     int at = find_free(communicator, ends.slots);
     if (at < 0) return false;
@@ -35,6 +39,7 @@ static bool try_post(struct communicator *communicator, int rank, int channel,
     slot->bytes = bytes;
     slot->count = count;
     memcpy(ends.data + at * communicator->map.message_bytes, data, (size_t)bytes);
+    // Full before it is counted: the receiver looks for as many pieces as it has seen counted.
     atomic_store_explicit(&slot->is_full, 1, memory_order_release);
     host_count_up(&ends.link->sent, true);
     return true;
@@ -64,6 +69,7 @@ void host_free_pieces(struct host_piece **pieces)
 void host_post(struct communicator *communicator, int rank, int channel, const unsigned char *data,
                int64_t bytes, int64_t count)
 {
+    // One that finds a slot may not overtake those to the same rank that found none.
     bool must_wait = false;
     for (const struct host_piece *at = communicator->pieces; at; at = at->next)
         must_wait |= at->rank == rank;

@@ -1,6 +1,7 @@
 #include "executor/communicators/host.h"
 #include "executor/launcher/launch.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ static const char *staging_reserve(struct communicator *communicator, int64_t by
 {
     const struct backend *backend = communicator->backend;
     if (bytes <= communicator->staging_bytes) return NULL;
+    // What was in the old one is not kept: an exchange that needs staging copies its data in after.
     host_view_free(communicator);
     if (backend->allocate_host) {
         const char *failure =
@@ -32,6 +34,7 @@ void host_view_free(struct communicator *communicator)
     communicator->staging_bytes = 0;
 }
 
+// Waits for the stream: the host reads what was copied, or its memory is used again, right after.
 static const char *copy(struct communicator *communicator, enum stream stream, enum copy_kind kind,
                         void *to, const void *from, int64_t bytes)
 {
@@ -49,6 +52,7 @@ const char *host_view_open(struct communicator *communicator, enum stream stream
     if (communicator->backend->is_host) return NULL;
     int64_t to_first = view->device_to == view->device_from ? 0 : (view->from_bytes + 63) / 64 * 64;
     int64_t bytes = to_first + view->to_bytes;
+    assert(view->from_bytes >= 0 && view->to_bytes >= 0);
     bytes = bytes > view->from_bytes ? bytes : view->from_bytes;
     const char *failure = staging_reserve(communicator, bytes);
     if (failure) return failure;
@@ -72,7 +76,10 @@ const char *host_begin(struct group *group, enum host_operation operation, uint6
     atomic_store_explicit(&host_rank(communicator, communicator->rank)->operation, (int)operation,
                           memory_order_relaxed);
     struct group *user = communicator->window_user;
+    assert(group->me >= 0 && group->ranks[group->me] == communicator->rank);
     if (user && user != group) {
+        // Operations of a group are counted alike by all its members, so this is what `left` comes
+        // to when each has left as many as this rank has.
         uint32_t all_left = user->operation_count * (uint32_t)user->count;
         const char *failure = host_wait(communicator, &user->shared->left, all_left);
         if (failure) return failure;
@@ -115,6 +122,7 @@ void host_round_end(struct group *group)
 
 void host_end(struct group *group)
 {
+    // Left only after the last read: `left` is what lets another group's data into the windows.
     group->operation_count++;
     host_count_up(&group->shared->left, true);
     struct communicator *communicator = group->communicator;

@@ -1,5 +1,6 @@
 #include "executor/communicators/host.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -22,6 +23,7 @@ const char *host_operation_name(int operation)
     static const char *const NAMES[] = {"nothing",    "all-reduce", "all-gather", "reduce-scatter",
                                         "all-to-all", "gather",     "sum",        "send",
                                         "receive",    "barrier"};
+    assert(operation >= 0 && operation < (int)(sizeof NAMES / sizeof *NAMES));
     return NAMES[operation];
 }
 
@@ -77,6 +79,7 @@ static const char *check_job(struct communicator *communicator, int wake_count)
                      host_job_rank(communicator, dead), host_operation_name(operation));
 }
 
+// Counters wrap: what is less than half the range ahead has passed.
 static bool has_passed(struct host_counter *counter, uint32_t value)
 {
     uint32_t ahead = atomic_load_explicit(&counter->value, memory_order_acquire) - value;
@@ -93,6 +96,7 @@ static void pause_shortly(void)
 static void sleep_on(struct host_counter *counter, uint32_t value, long limit_ns)
 {
     struct timespec limit = {0, limit_ns};
+    // Said before the value is read: who counts up after that read sees a sleeper and wakes it.
     atomic_fetch_add(&counter->sleeper_count, 1);
     uint32_t seen = atomic_load(&counter->value);
     // The kernel compares again, so that a count between our look and our sleep is not missed.
@@ -104,6 +108,8 @@ static void sleep_on(struct host_counter *counter, uint32_t value, long limit_ns
 const char *host_wait(struct communicator *communicator, struct host_counter *counter,
                       uint32_t value)
 {
+    // Awake first, as most waits are shorter than a system call; then the core is offered to ranks
+    // that have none; only then is it worth sleeping, and looking whether the job still goes on.
     for (int i = 0; i < communicator->spin_count; i++) {
         if (has_passed(counter, value)) return NULL;
         pause_shortly();
@@ -115,6 +121,7 @@ const char *host_wait(struct communicator *communicator, struct host_counter *co
     }
     for (int wakes = 0; !has_passed(counter, value); wakes++) {
         const char *failure = check_job(communicator, wakes);
+        // A rank may count up and end at once: what it did counts more than that it is gone.
         if (failure) return has_passed(counter, value) ? NULL : failure;
         if (communicator->idle) communicator->idle(communicator->idle_context);
         host_post_kept(communicator);
@@ -135,6 +142,7 @@ const char *host_arrive(struct communicator *communicator, struct host_counter *
                         uint32_t *barrier_count, int count)
 {
     uint32_t all = ++*barrier_count * (uint32_t)count;
+    assert(count > 0);
     // Nobody can arrive at the next barrier before this one is complete, so only the last wakes.
     bool is_last = atomic_fetch_add(&counter->value, 1) + 1 == all;
     if (!is_last) return host_wait(communicator, counter, all);
@@ -149,6 +157,7 @@ void host_abort(struct communicator *communicator, const char *reason)
     int expected = HOST_GOES_ON;
     if (!atomic_compare_exchange_strong(&segment->abort_state, &expected, HOST_ABORT_WRITING))
         return;  // the first reason stays
+    // Nobody reads it before it says ABORTED, so nobody reads half of it.
     snprintf(segment->reason, sizeof segment->reason, "%s", reason);
     atomic_store(&segment->abort_state, HOST_ABORTED);
 }

@@ -210,6 +210,7 @@ static const char *mock_host_gather(struct group *group, const int64_t *mine, in
 static const char *mock_host_sum(struct group *group, double *values, int count)
 {
     for (int i = 0; i < count; i++)
+        // Every member is taken to bring the same.
         values[i] *= group->count;
     return NULL;
 }

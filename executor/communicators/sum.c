@@ -1,5 +1,6 @@
 #include "executor/communicators/sum.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Blocks stay in the first cache between one source and the next, and their fixed length lets
@@ -49,6 +50,8 @@ static void combine_wide(enum number number, enum combine combine, const void *c
                          int source_count, int64_t first, int64_t count, void *to)
 {
     int64_t bytes = number_bytes(number);
+    // By way of a block of its own: `to` may be one of the sources, which is read before it is
+    // written.
     double sum[BLOCK];  // room for a block of either
     memcpy(sum, bytes_at(sources[0], first * bytes), (size_t)(count * bytes));
     for (int i = 1; i < source_count; i++) {
@@ -61,6 +64,8 @@ static void combine_wide(enum number number, enum combine combine, const void *c
     memcpy(bytes_at(to, first * bytes), sum, (size_t)(count * bytes));
 }
 
+// Rounded once at the end: rounding after every source would lose what is smaller than half a step
+// of the sum so far, and the more sources the more of it.
 static void combine_narrow(enum number number, enum combine combine, const void *const *sources,
                            int source_count, int64_t first, int64_t count, void *to)
 {
@@ -79,6 +84,8 @@ void numbers_combine(enum number number, enum combine combine, void *to, const v
                      int source_count, int64_t count)
 {
     bool is_wide = number == NUMBER_FLOAT || number == NUMBER_DOUBLE;
+    assert(source_count > 0);
+    assert(is_wide || number == NUMBER_BF16 || number == NUMBER_FP16);
     for (int64_t first = 0; first < count; first += BLOCK) {
         int64_t length = count - first < BLOCK ? count - first : BLOCK;
         (is_wide ? combine_wide : combine_narrow)(number, combine, sources, source_count, first,

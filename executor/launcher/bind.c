@@ -1,5 +1,6 @@
 #include "executor/calibrate/calibrate.h"
 
+#include <assert.h>
 #include <hwloc.h>
 
 // Cores, not hardware threads: two ranks on one core would share its units.
@@ -39,8 +40,10 @@ struct binding binding_make(int rank, int rank_count)
 {
     struct binding binding = {.core_count = 1};
     hwloc_topology_t topology;
+    assert(rank >= 0 && rank < rank_count);
     if (!open_topology(&topology)) return binding;
     binding.core_count = cores_of(topology);
+    // With more ranks than cores some would share one for good, while others stand idle.
     if (rank_count <= binding.core_count) binding.is_bound = bind_to(topology, rank, &binding);
     hwloc_topology_destroy(topology);
     return binding;

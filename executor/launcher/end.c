@@ -92,6 +92,8 @@ void launch_end(const struct launch_started *started, struct heartbeat_page *pag
     heartbeat_page_end_job(page);
     for (int i = 0; i < started->child_count; i++) {
         const struct heartbeat *heartbeat = heartbeat_of(page, started->first_rank + i);
+        // Believed only of a process of this job: the rank may have ended, and the kernel may have
+        // given its number to somebody else.
         int pid = atomic_load(&heartbeat->pid);
         if (pid > 1 && !atomic_load(&heartbeat->has_ended) && descends_from_us(pid))
             kill(pid, SIGKILL);

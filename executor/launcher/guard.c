@@ -1,6 +1,7 @@
 #include "core/progress.h"
 #include "executor/launcher/parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -35,6 +36,7 @@ void launch_tell(struct heartbeat_page *page, int rank, enum launch_standing sta
                  struct err *err)
 {
     struct heartbeat *heartbeat = heartbeat_of(page, rank);
+    assert(err->kind && standing <= LAUNCH_TOLD);
     atomic_store(&heartbeat->fail_standing, (int)standing);
     atomic_store(&heartbeat->fail_kind, (int)err->kind);
     heartbeat_fail(page, rank, err->text);
@@ -124,6 +126,7 @@ static bool split(const struct launch_place *place, struct heartbeat_page *page,
     sigset_t signals, before;
     launch_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before);
+    // Blocked before the fork: a rank that ends at once is not missed, nor a signal to end the job.
     pid_t us = getpid();
     struct guard guard = {.page = page,
                           .rank = place->rank,
@@ -132,6 +135,7 @@ static bool split(const struct launch_place *place, struct heartbeat_page *page,
                           .child = fork()};
     if (guard.child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        // The guard may have gone before the child asked to be told of that.
         if (getppid() != us) raise(SIGKILL);
         sigprocmask(SIG_SETMASK, &before, NULL);
         begin_rank(page, place->rank);
@@ -151,6 +155,7 @@ bool launch_enter(const struct launch_place *place, struct heartbeat_page **page
     *page = NULL;
     *exit_code = ERR_SYSTEM;
     if (!place->is_launched) return true;
+    assert(place->rank >= 0 && place->rank < place->rank_count);
     *page = place->memory_name ? heartbeat_page_open(place->memory_name, place->rank_count, err)
                                : heartbeat_page_create(place->rank_count, err);
     if (!*page) return false;

@@ -77,8 +77,10 @@ void heartbeat_fail(struct heartbeat_page *page, int rank, const char *reason)
 {
     struct heartbeat *heartbeat = heartbeat_of(page, rank);
     if (atomic_load(&heartbeat->fail_event)) return;
+    // The first reason stays: what fails afterwards is mostly a consequence of it.
     snprintf(heartbeat->reason, sizeof heartbeat->reason, "%s", reason);
     atomic_store(&heartbeat->state, HEARTBEAT_FAILED);
+    // Last: whoever sees the event finds the reason complete.
     atomic_store(&heartbeat->fail_event, next_event(page));
 }
 
@@ -86,6 +88,9 @@ void heartbeat_end(struct heartbeat_page *page, int rank, int status, bool was_t
 {
     struct heartbeat *heartbeat = heartbeat_of(page, rank);
     bool is_well = WIFEXITED(status) && atomic_load(&heartbeat->state) == HEARTBEAT_DONE;
+    // One that was killed because the job ends is no event: it would hide the one that ended the
+    // job.
+    assert(!atomic_load(&heartbeat->has_ended));  // a process ends once
     if (!is_well && !was_told) atomic_store(&heartbeat->end_event, next_event(page));
     atomic_store(&heartbeat->end_status, status);
     atomic_store(&heartbeat->has_ended, 1);

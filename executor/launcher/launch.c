@@ -37,6 +37,8 @@ static void note_ends(struct job *job)
     int status;
     struct rusage used;
     for (pid_t pid; (pid = wait4(-1, &status, WNOHANG, &used)) > 0;) {
+        // Any child: as the reaper of its job (PR_SET_CHILD_SUBREAPER) this process gets what
+        // mpirun leaves.
         if (pid == job->started.mpirun) {
             job->mpirun_has_ended = true;
             job->mpirun_status = status;
@@ -63,6 +65,7 @@ static bool report_mpirun(int status, struct err *err)
 
 static int exit_code_of_rank_0(const struct job *job)
 {
+    assert(atomic_load(&heartbeat_of(job->page, 0)->has_ended));
     return WEXITSTATUS(atomic_load(&heartbeat_of(job->page, 0)->end_status));
 }
 
@@ -73,6 +76,8 @@ static bool look(struct job *job, int signal, bool *is_over, struct err *err)
     if (signal > 0 && signal != SIGCHLD)
         return err_set(err, ERR_SYSTEM, "the job was ended by signal %d (%s)", signal,
                        strsignal(signal));
+    // Ends are noted before the watch looks, so that a rank that died is not taken for one that is
+    // stuck.
     double now_s = clock_s();
     if (!launch_watch_look(&job->watch, now_s, err)) return false;
     bool all_ended = launch_watch_all_ended(&job->watch);
@@ -126,6 +131,7 @@ bool launch_job(const struct launch_request *request, int *exit_code, struct err
     assert(request->rank_count > 0 && request->stuck_s > 0 && request->argc > 0);
     struct job job = {
         .request = request, .started.mpirun = -1, .kills_before = launch_memory_kills()};
+    assert(!request->rendezvous || request->rendezvous->rank_count == request->rank_count);
     sigset_t signals, before;
     launch_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before);

@@ -65,6 +65,7 @@ static int64_t group_limit(void)
         bool is_unified = kind[1] == '\0', is_memory = strstr(kind, ":memory") != NULL;
         if (!is_unified && !is_memory) continue;
         const char *root = is_unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+        // A group is held to the limits of all groups above it as well.
         const char *name = is_unified ? "memory.max" : "memory.limit_in_bytes";
         for (;;) {
             snprintf(path, sizeof path, "%s%s/%s", root, group, name);
@@ -91,11 +92,14 @@ static struct memory_state state_of(pid_t pid)
     struct memory_state state = {.of = "all of this host"};
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     if (prlimit(pid, RLIMIT_AS, NULL, &address) == 0 && address.rlim_cur != RLIM_INFINITY) {
+        // The most that was mapped, not what is mapped now: the request that failed has been
+        // undone.
         state.held_bytes = read_line(path, "VmPeak", 1024);
         state.limit_bytes = (int64_t)address.rlim_cur;
         state.of = "its limit of address space";
         return state;
     }
+    // What is swapped out still counts as held: it comes back into memory when it is used.
     int64_t swapped = read_line(path, "VmSwap", 1024);
     state.held_bytes = read_line(path, "VmRSS", 1024) + (swapped > 0 ? swapped : 0);
     state.limit_bytes = read_line("/proc/meminfo", "MemTotal", 1024);

@@ -2,6 +2,7 @@
 #include "executor/launcher/parts.h"
 #include "executor/rendezvous_folder.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -74,11 +75,13 @@ static bool say_end(const struct launch_nodes *nodes, int exit_code, const char 
 static bool listen_to(struct launch_nodes *nodes, int node, double now_s, struct err *err)
 {
     struct launch_heard *heard = &nodes->heard[node];
+    assert(node >= 0 && node < nodes->met.node_count && node != nodes->met.node);
     struct beat beat;
     size_t bytes = 0;
     char file[32];
     snprintf(file, sizeof file, "node-%d", node);
     bool is_there = folder_get(nodes->met.folder, file, &beat, sizeof beat, &bytes);
+    // That the count has changed since this node looked last: no clock of another host is read.
     if (is_there && bytes == sizeof beat && beat.count != heard->beat.count)
         *heard = (struct launch_heard){beat, now_s};
     double silent_s = now_s - heard->heard_s;
@@ -113,6 +116,8 @@ bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool is_done, i
     for (int node = 1; node < nodes->met.node_count; node++) {
         if (!listen_to(nodes, node, now_s, err)) return false;
     }
+    // Only node 0 says that the job went well, once it has heard it of all: until then one of them
+    // may still fail, and that is to be the answer on every node.
     if (!is_done || !all_are_done(nodes)) return true;
     if (!say_end(nodes, exit_code, NULL, err)) return false;
     return !read_end(nodes, err) || !err->kind;
@@ -126,6 +131,7 @@ void launch_nodes_fail(struct launch_nodes *nodes, bool may_follow, struct err *
     if (nodes->met.node_count == 0) return;
     while (!read_end(nodes, &said) && clock_s() < until_s)
         nanosleep(&pause, NULL);
+    assert(err->kind);
     (void)!say_end(nodes, ERR_SYSTEM, err->text, &ignored);
     // Whoever was first is right on all nodes.
     if (read_end(nodes, &said) && said.kind) *err = said;

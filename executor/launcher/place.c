@@ -34,6 +34,7 @@ struct launch_place launch_place_find(void)
         place.is_launched = true;
         place.is_spawned = i == 0;
         place.memory_name = getenv(LAUNCH_MEMORY);
+        // Right on one host; on several, back ends take it modulo the count of their devices.
         if (!read_number(NAMES[i].local, &place.local_rank)) place.local_rank = place.rank;
         const char *meeting = i == 0 ? getenv(LAUNCH_MEETING) : NULL;
         if (meeting && *meeting) place.meeting = meeting;

@@ -1,5 +1,6 @@
 #include "executor/launcher/shared_memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ void shared_memory_close(struct shared_memory *memory)
 void *shared_memory_map(const char *name, int64_t first_byte, int64_t bytes, struct err *err)
 {
     void *mapped = MAP_FAILED;
+    assert(bytes > 0 && first_byte >= 0 && first_byte % sysconf(_SC_PAGESIZE) == 0);
     int file = open(name, O_RDWR | O_CLOEXEC);
     struct stat now;
     if (file >= 0 && fstat(file, &now) == 0) {

@@ -1,5 +1,6 @@
 #include "executor/launcher/spread.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -26,11 +27,14 @@ void spread(int64_t count, int thread_count,
     struct spread_part parts[THREADS_MOST];
     int64_t most = count / ELEMENTS_LEAST,
             n = thread_count < THREADS_MOST ? thread_count : THREADS_MOST;
+    assert(count >= 0);
+    // A thread costs more than a short range is worth.
     if (n > most) n = most;
     if (n < 1) n = 1;
     for (int64_t i = 0; i < n; i++) {
         struct spread_part *part = &parts[i];
         *part = (struct spread_part){body, context, count * i / n, count * (i + 1) / n, 0, false};
+        // The last one is the caller's, who would only wait otherwise.
         bool is_last = i == n - 1;
         part->is_begun = !is_last && pthread_create(&part->thread, NULL, run_part, part) == 0;
         if (!part->is_begun) run_part(part);

@@ -1,5 +1,6 @@
 #include "executor/launcher/parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -66,12 +67,14 @@ struct command {
 // In the child: becomes the command, or writes why not.
 static void become(const struct command *command, pid_t launcher, int report)
 {
+    // In child and parent alike: whichever comes first, the group is there before it is needed.
     setpgid(0, command->group);
     prctl(PR_SET_PDEATHSIG, command->death_signal);
     // A process in a group of its own that reads the terminal would be stopped.
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     sigprocmask(SIG_SETMASK, command->mask, NULL);
+    // A launcher that died before prctl would never be noticed.
     if (getppid() == launcher) execve(command->path, command->argv, command->environment);
     int reason = errno;
     ssize_t written = write(report, &reason, sizeof reason);
@@ -120,6 +123,7 @@ static bool start_mpirun(const struct launch_request *request, struct command *c
     argv[option_count + request->argc] = NULL;
     command->path = mpirun;
     command->argv = argv;
+    assert(request->argc > 0);
     command->death_signal = SIGTERM;  // it ends its ranks
     started->mpirun = started->group = start(command, err);
     free(argv);
@@ -146,6 +150,7 @@ static bool start_ranks(const struct launch_request *request, int first_local,
 {
     char **argv = memory_get((size_t)(request->argc + 1) * sizeof *argv);
     memcpy(argv, request->argv, (size_t)request->argc * sizeof *argv);
+    assert(started->child_count > 0);
     argv[0] = binary;
     argv[request->argc] = NULL;
     command->path = binary;
@@ -191,6 +196,7 @@ bool launch_start(const struct launch_request *request, const struct rendezvous 
                               variables.local,
                               meeting,
                               rank_count};
+    // mpirun gives each rank a place of its own, so only the first four are the same for all.
     bool spawns = request->spawns || met;
     char **environment = environment_make(added, spawns ? ADDED_MAX : 4);
     struct command command = {.environment = environment, .mask = mask};

@@ -1,5 +1,6 @@
 #include "executor/launcher/parts.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ void launch_watch_begin(struct launch_watch *watch, const struct launch_request 
                         double now_s)
 {
     size_t count = (size_t)started->child_count;
+    assert(started->child_count > 0 && request->stuck_s > 0);
     *watch = (struct launch_watch){
         .page = page,
         .first_rank = started->first_rank,
@@ -41,6 +43,7 @@ void launch_watch_free(struct launch_watch *watch)
 // Of a rank by its place here.
 static struct heartbeat *heartbeat_here(struct launch_watch *watch, int place)
 {
+    assert(place >= 0 && place < watch->rank_count);
     return heartbeat_of(watch->page, watch->first_rank + place);
 }
 
@@ -95,6 +98,7 @@ static bool check_events(struct launch_watch *watch, struct err *err)
         struct heartbeat *heartbeat = heartbeat_here(watch, rank);
         int events[2] = {atomic_load(&heartbeat->fail_event), atomic_load(&heartbeat->end_event)};
         for (int i = 0; i < 2; i++) {
+            // Of a rank that says it failed and then ends both are there: what it said came first.
             if (!events[i] || (first && events[i] > first)) continue;
             first = events[i];
             first_rank = rank;
@@ -103,6 +107,7 @@ static bool check_events(struct launch_watch *watch, struct err *err)
     }
     if (!first) return true;
     watch->may_follow = !is_end;
+    assert(first_rank >= 0);
     return launch_watch_report(heartbeat_here(watch, first_rank), watch->first_rank + first_rank,
                                is_end, err);
 }
@@ -120,6 +125,7 @@ static int64_t find_movement(const struct heartbeat *heartbeat)
 static void count_stillness(struct launch_watch *watch, double now_s)
 {
     double passed_s = now_s - watch->looked_s;
+    assert(passed_s >= 0);  // a clock that goes on
     if (passed_s > LOOK_LONGEST_S) passed_s = LOOK_LONGEST_S;
     watch->looked_s = now_s;
     for (int rank = 0; rank < watch->rank_count; rank++) {
@@ -195,6 +201,7 @@ static bool check_stuck(struct launch_watch *watch, struct err *err)
     if (likeliest < 0) return true;
     const struct heartbeat *heartbeat = heartbeat_here(watch, likeliest);
     if (!launch_watch_is_stopped(heartbeat)) {
+        // A long task is no fault while nobody waits for it, nor is waiting while another computes.
         if (somebody_moves && !(somebody_waits && !is_waiting(heartbeat))) return true;
         if (is_waiting(heartbeat) && watch->still_s[likeliest] < watch->wait_s) return true;
     }

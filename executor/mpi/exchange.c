@@ -1,5 +1,6 @@
 #include "executor/mpi/transport.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ enum { PASS_BYTES = 1 << 30, EXCHANGE_TAG = 2 };
 static int pass_bytes(int64_t bytes, int64_t pass)
 {
     int64_t rest = bytes - pass * PASS_BYTES;
+    assert(bytes >= 0 && pass >= 0);
     return rest <= 0 ? 0 : rest < PASS_BYTES ? (int)rest : PASS_BYTES;
 }
 
@@ -27,6 +29,7 @@ static const char *start_pass(struct group *group, const struct piece *out, cons
     const char *failure = NULL;
     for (int member = 0; member < group->count; member++) {
         requests[member] = requests[group->count + member] = MPI_REQUEST_NULL;
+        // What has nothing in this pass stays null, which MPI_Testall takes as ended.
         if (member == group->me || failure) continue;
         if (pass == 0 || pass * PASS_BYTES < in[member].bytes)
             failure =
@@ -52,6 +55,7 @@ static const char *check_pass(struct group *group, const struct piece *in, int64
     for (int member = 0; member < group->count; member++) {
         int came = 0, wanted = pass_bytes(in[member].bytes, pass);
         if (member == group->me || (pass > 0 && wanted == 0)) continue;
+        // A message that is too short is no error of MPI's: it fills the start of the buffer.
         MPI_Get_count(&statuses[member], MPI_BYTE, &came);
         if (came != wanted)
             return between_fail(group->communicator,

@@ -193,8 +193,9 @@ static const struct transport *open_mpi(const struct communicator_services *serv
         return &MPI_TRANSPORT;
     }
 fail:
-    free(wire);
+    // What waits in `host` while that closes moves messages of the wire on: the wire goes last.
     if (communicator) between_free(communicator);
+    free(wire);
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 #include "executor/nccl/transport.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Each takes the lock for its calls and settles without it. Where parts differ in size NCCL has no
@@ -166,6 +167,7 @@ const char *nccl_all_to_all(struct group *group, enum stream stream, enum elemen
     struct call call = call_make(group, stream, element, "all-to-all");
     int64_t out = 0, in = 0;
     int me = group->me;
+    assert(me >= 0 && me < group->count);
     if (sent[me] != received[me])
         return nccl_fail(group->communicator,
                          "group %s: rank %d sends itself another size than it expects",

@@ -1,5 +1,6 @@
 #include "executor/nccl/transport.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static const char *pass_id(struct communicator *communicator, struct nccl_link *
     const struct transport *beside = communicator->beside;
     int channel = ID_CHANNEL_FIRST + link->channel;
     int64_t count = ID_REALS * 4 / backend->real_bytes;
+    assert(count * backend->real_bytes == (int64_t)sizeof *id);
     void *room = NULL;
     const char *failure = backend->allocate(communicator->device, sizeof *id, &room);
     if (failure) return nccl_fail(communicator, "%s", failure);
@@ -146,16 +148,20 @@ static void pump_link(struct communicator *communicator, struct nccl_link *link)
     ncclResult_t state = ncclSuccess;
     while (link->comm && !atomic_load(&communicator->has_failed)) {
         struct link_slot *slot = &link->slots[link->next_out];
+        assert(link->sends);
         bool is_waiting = slot->state == SLOT_WAITING || slot->state == SLOT_LAUNCHING;
         if (!is_waiting) return;
         if (ncclCommGetAsyncError(link->comm, &state) != ncclSuccess || state != ncclSuccess)
             return;  // not yet, or a failure that the watcher tells
         if (slot->state == SLOT_LAUNCHING) {
+            // Recorded only now: while NCCL is still launching, an event would be ahead of the
+            // send.
             cudaEventRecord(slot->sent, link->stream);
             slot->state = SLOT_UNDER_WAY;
             link->next_out = (link->next_out + 1) % communicator->message_count;
             continue;
         }
+        // The link's stream waits for the copy on the device; no thread of the host does.
         cudaStreamWaitEvent(link->stream, slot->copied, 0);
         ncclResult_t result =
             ncclSend(slot->memory, (size_t)slot->count, slot->type, 1, link->comm, link->stream);
@@ -230,6 +236,7 @@ const char *nccl_send(struct communicator *communicator, enum stream stream, enu
     if (failure) return failure;
     pthread_mutex_lock(&communicator->lock);
     slot->type = nccl_type(communicator->backend, element);
+    assert(slot->state == SLOT_FREE && bytes <= slot->memory_bytes);
     slot->count = count;
     slot->state = SLOT_WAITING;
     nccl_links_pump(communicator);

@@ -1,5 +1,6 @@
 #include "executor/nccl/transport.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static const char *reserve(struct communicator *communicator, int64_t bytes)
     struct nccl_numbers *numbers = &communicator->numbers;
     if (bytes <= numbers->room_bytes) return NULL;
     if (numbers->room) communicator->backend->release(communicator->device, numbers->room);
+    // Forgotten before another is asked for: a failure must not leave memory that was given back.
     numbers->room_bytes = 0;
     numbers->room = NULL;
     const char *failure =
@@ -59,6 +61,7 @@ static const char *gather_on_device(struct group *group, const void *mine, void 
     struct communicator *communicator = group->communicator;
     struct nccl_numbers *numbers = &communicator->numbers;
     char *place = (char *)numbers->room + group->me * bytes;
+    assert(group->count * bytes <= numbers->room_bytes && bytes % 8 == 0);
     ncclResult_t result = ncclSuccess;
     const char *failure =
         check(communicator,

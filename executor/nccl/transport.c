@@ -1,5 +1,6 @@
 #include "executor/nccl/transport.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static const char *share_id(struct group *group, ncclUniqueId *id)
     // A rank that failed still comes, so that the others do not wait: an id of zeros says it.
     const char *fault = communicator->beside->host_gather(group->beside, mine, all, WORDS);
     if (!failure && fault) failure = nccl_fail(communicator, "%s", fault);
+    // Of member 0, whose words come first.
     memcpy(id, all, sizeof mine);
     free(all);
     return failure;
@@ -79,6 +81,8 @@ static const char *nccl_group(struct communicator *communicator, const int *rank
     *group = (struct group){.communicator = communicator, .purpose = own_purpose, .count = count};
     for (int i = 0; i < count; i++) {
         if (ranks[i] == communicator->rank) group->me = i;
+        assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
+        assert(i == 0 || ranks[i - 1] < ranks[i]);
     }
     const char *failure = communicator->beside->group(communicator->beside_communicator, ranks,
                                                       count, purpose, &group->beside);
@@ -115,6 +119,7 @@ static const char *nccl_host_sum(struct group *group, double *values, int count)
 static const char *meet_all(struct communicator *communicator)
 {
     double one = 1;
+    assert(communicator->beside->only_meets);
     const char *failure = NULL;
     int *all = communicator->world ? NULL : malloc((size_t)communicator->rank_count * sizeof *all);
     if (!communicator->world && !all) return nccl_fail(communicator, "out of memory for a group");

@@ -88,6 +88,7 @@ const char *nccl_check(struct communicator *communicator, ncclResult_t result, c
                        const char *purpose)
 {
     char words[320];
+    // After the first failure communicators are aborted, and what calls on them answer is its echo.
     if (atomic_load(&communicator->has_failed)) return communicator->text;
     if (result == ncclSuccess || result == ncclInProgress) return NULL;
     return nccl_fail(communicator, "rank %d: NCCL, %s of group '%s': %s%s", communicator->rank,

@@ -49,6 +49,7 @@ static bool may_use(const struct keep_problem *problem, enum tier tier)
 {
     bool is_there = keep_bytes_per_s(problem, tier) > 0 && (problem->tiers >> tier & 1);
     if (!is_there || tier != TIER_NVME) return is_there;
+    // What goes to NVMe passes the host's link: no faster, and of use only where the host is full.
     bool is_needed = !may_use(problem, TIER_HOST) || !host_holds_all(problem);
     return is_needed && problem->nvme_bytes > 0;
 }
@@ -144,6 +145,8 @@ static struct keep_result find(struct arena *arena, const struct keep_problem *p
         return result;
     }
     bool is_proven = !search.is_cut_short && !search.has_failed;
+    // Nothing fits, or nothing was found: asks again for what lacks least, so that the answer can
+    // say how much that is.
     search.for_lack = true;
     try_all(arena, &search);
     if (search.best == INFINITY) take(&nothing, 0, &none, &result);
@@ -175,6 +178,7 @@ enum tier keep_tier(const struct keep_result *result)
 double keep_device_bytes(const struct keep_problem *problem, const struct keep_result *result,
                          int stage)
 {
+    assert(stage >= 0 && stage < problem->stage_count);
     enum tier tier = keep_tier(result);
     const struct keep_recompute *recompute =
         result->recompute_layers > 0 ? &problem->recomputes[result->recompute] : NULL;

@@ -53,5 +53,6 @@ int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t 
         *wasted = found;
         best = size;
     }
+    assert(best % step == 0 && best >= largest);
     return best;
 }

@@ -125,6 +125,7 @@ static void add_pair(struct keep_model *model, const int *sets, int k, int l, in
 // Columns of stages with this many layers: how many have each set of items.
 static void add_sets(struct keep_model *model, int layers, int *sets)
 {
+    assert(layers <= model->layers_most && model->item_count <= KEEP_ITEMS_MOST);
     unsigned set_count = 1u << model->item_count;
     int all = milp_row(model->milp, layers, layers);
     for (unsigned set = 0; set < set_count; set++) {
@@ -184,6 +185,7 @@ static void add_device(struct keep_model *model, const struct keep_stage *stage,
     int row = milp_row(model->milp, -INFINITY, (room - (double)stage->other_bytes) / unit);
     for (unsigned set = 0; set < 1u << model->item_count; set++)
         milp_put(model->milp, row, sets[set], stage->in_flight * kept_bytes(model, set) / unit);
+    // The most that any stage lacks: one column for all their rows.
     if (model->lack >= 0) milp_put(model->milp, row, model->lack, -1);
     if (model->recompute)
         milp_put(model->milp, row, model->used[model->moved_count],
@@ -282,6 +284,7 @@ struct keep_model keep_model_of(const struct keep_problem *problem,
 {
     struct keep_model model = {
         .problem = problem, .recompute = recompute, .tier = tier, .lack = -1};
+    assert(problem->class_count <= OFFLOAD_CLASS_MAX);  // each class is there once
     double bytes = 0, recompute_s = 0, slowest = INFINITY;
     for (int c = 0; c < problem->class_count; c++) {
         const struct keep_class *class = &problem->classes[c];
@@ -329,6 +332,8 @@ struct milp_result keep_model_solve(struct arena *arena, struct keep_model *mode
     if (!result.values) return result;
     for (int k = 0; k < model->item_count; k++)
         choice->count[k] = (int)lround(result.values[model->count[k]]);
+    for (int k = 0; k < model->item_count; k++)
+        assert(choice->count[k] >= 0 && choice->count[k] <= model->layers_most);
     drop_idle(model, choice);
     keep_weigh(model, choice);
     return result;

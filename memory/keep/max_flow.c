@@ -19,6 +19,7 @@ struct max_flow max_flow_make(struct arena *arena, int node_max, int arc_max)
 void max_flow_clear(struct max_flow *flow, int node_count)
 {
     flow->node_count = node_count, flow->arc_count = 0;
+    assert(node_count >= MAX_FLOW_FIRST);
     memset(flow->first, 0, (size_t)node_count * sizeof *flow->first);
 }
 
@@ -32,7 +33,8 @@ static void add_directed(struct max_flow *flow, int from, int to, int64_t capaci
 
 void max_flow_add(struct max_flow *flow, int from, int to, int64_t capacity)
 {
-    assert(from < flow->node_count && to < flow->node_count && capacity >= 0);
+    assert(from >= 0 && from < flow->node_count && to >= 0 && to < flow->node_count);
+    assert(capacity >= 0 && flow->arc_count % 2 == 0);  // arc i ^ 1 leads back
     add_directed(flow, from, to, capacity);
     add_directed(flow, to, from, 0);
 }
@@ -51,6 +53,7 @@ static bool find_layers(struct max_flow *flow)
             flow->scan_count++;
             if (flow->left[a - 1] == 0 || flow->layer[to]) continue;
             flow->layer[to] = flow->layer[node] + 1;
+            // Nodes of the sink's own layer lead no flow to it, so the rest need no number.
             if (to == MAX_FLOW_SINK) return true;
             flow->queue[count++] = to;
         }
@@ -76,12 +79,14 @@ static int augment(struct max_flow *flow, int length, int64_t *sum)
     int64_t least = flow->left[flow->path[0]];
     int narrow = 0;
     for (int i = 1; i < length; i++) {
+        // The first of equals: what stands before it still has something left, and is kept.
         if (flow->left[flow->path[i]] < least) least = flow->left[flow->path[i]], narrow = i;
     }
     for (int i = 0; i < length; i++) {
         flow->left[flow->path[i]] -= least;
         flow->left[flow->path[i] ^ 1] += least;
     }
+    assert(least > 0);  // `advance` only walks arcs with something left
     *sum += least;
     return narrow;
 }

@@ -66,6 +66,8 @@ static void join_parts(struct solving *solving, const struct order_division *div
                 order[at++] = division->operators[o];
         }
     }
+    assert(at == solving->problem->operator_count);  // each operator is in one unit, each unit in
+                                                     // one segment
     keep_better(solving, order);
 }
 
@@ -106,6 +108,7 @@ static void refine_bound(struct solving *solving, struct order_walk_request *req
         } else {
             raise_bound(solving, walk.next_bytes < pass_bytes ? walk.next_bytes : pass_bytes);
         }
+        // What passed is no order of the graph, so it lowers the search and never the peak.
         limit_bytes = result->bound_bytes + (pass_bytes - 1 - result->bound_bytes) / 2;
     }
 }
@@ -121,6 +124,7 @@ static void refine_order(struct solving *solving, struct order_walk_request *req
         struct order_walk_result walk = pass(solving, request, limit_bytes);
         if (walk.passed) keep_better(solving, walk.order);
         arena_reset(solving->arena, mark);
+        // The refusal proves nothing here: it ends the search for an order below, and is no bound.
         if (!walk.passed) low_bytes = walk.next_bytes;
         if (walk.passed && limit_bytes == low_bytes) return;
         limit_bytes = low_bytes + (result->peak_bytes - 1 - low_bytes) / 2;
@@ -235,6 +239,7 @@ static void bound_whole(struct solving *solving)
     for (int step = 0; step < problem->operator_count; step++) {
         int op = solving->result.order[step], unit = division->unit[op];
         bool is_last = op == division->operators[division->first_operator[unit + 1] - 1];
+        // A unit stands where its last operator runs: all that it needs has run by then.
         if (is_last) units[listed++] = unit;
     }
     for (int unit = 0; unit < count; unit++)

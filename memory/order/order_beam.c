@@ -1,5 +1,6 @@
 #include "memory/order/order_search.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,7 @@ static int advance(struct beam *beam)
         to->place =
             order_cursor_settle(&to->cursor, beam->arena, &beam->path, place, beam->limit_bytes);
         if (to->cursor.mandatory_left == 0) return to->place;
+        // Two ways to one set would take the place of two sets.
         if (!is_known(beam, &to->cursor)) beam->next_count++;
     }
     struct beam_state *swapped = beam->now;
@@ -118,6 +120,7 @@ bool order_beam(struct arena *scratch, const struct order_local *local, int64_t 
     beam.now = make_states(scratch, width, local);
     beam.next = make_states(scratch, width, local);
     beam.now_count = 1;
+    assert(width >= 1);
     int place = order_cursor_settle(&beam.now[0].cursor, scratch, &beam.path, -1, limit_bytes);
     beam.now[0].place = place;
     bool is_done = beam.now[0].cursor.mandatory_left == 0;

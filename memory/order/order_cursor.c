@@ -109,6 +109,7 @@ int64_t order_cursor_peak(const struct order_cursor *cursor, int unit)
     if (end - first == 1) {
         return cursor->level_bytes + local->made_bytes[first] + local->inside_bytes[first];
     }
+    // Of several steps each frees what it is the last to touch before the next one begins.
     int64_t level_bytes = cursor->level_bytes, peak_bytes = level_bytes;
     for (int step = first; step < end; step++) {
         level_bytes += local->made_bytes[step];
@@ -235,6 +236,7 @@ int order_cursor_settle(struct order_cursor *cursor, struct arena *arena, struct
         }
         for (int i = 0; i < chain.count; i++)
             place = order_path_add(arena, path, chain.units[i], place);
+        // What has run may have made others ready, or freed what they lacked: from the start.
         unit = order_cursor_next(cursor, 0);
     }
     return place;

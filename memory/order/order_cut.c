@@ -249,6 +249,7 @@ void order_cut_improve(struct arena *scratch, const struct order_local *local, i
             memcpy(units, now, (size_t)count * sizeof *units);
         }
         int64_t level_bytes = least_level(&cutter, moment.unit, *scans_left);
+        assert(level_bytes <= moment.level_bytes);  // the order itself is one of the cuts
         cutter.flow.scan_count += step_scans;
         if (level_bytes == moment.level_bytes || cutter.flow.scan_count >= *scans_left) break;
         regroup(&cutter, moment.unit, now, next);

@@ -74,6 +74,8 @@ static void gather_touches(struct building *building)
             int op = division->operators[from + step];
             for (int t = problem->first_touched[op]; t < problem->first_touched[op + 1]; t++) {
                 int number = problem->touched[t];
+                // What is not there, or has moved to another operator (order_relax.h), is no buffer
+                // here.
                 if (building->builder->bytes[number] == 0) continue;
                 struct local_buffer *buffer = find_buffer(building, number);
                 if (problem->buffers[number].producer == op) buffer->birth_step = step;

@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "memory/order/order_cut.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Sets of all searches together are bounded by a multiple of what one may have, so that a graph of
@@ -88,6 +89,7 @@ static void improve(struct solver *solver, struct order_part *part, int *units)
         if (order_beam(solver->scratch, part->local, limit_bytes, (int)width, units)) {
             keep_better(solver, part, units);
         } else {
+            // A beam that fails has proven nothing: this bounds the beams, not the part.
             low_bytes = limit_bytes + 1;
         }
     }
@@ -129,6 +131,7 @@ static void solve_part(struct solver *solver, struct order_part *part)
     bound_by_cuts(solver, part);
     if (part->peak_bytes == part->bound_bytes) return;
     search_exactly(solver, part, units);
+    assert(part->bound_bytes <= part->peak_bytes);
     if (!part->capped) return;
     improve(solver, part, units);
     if (part->peak_bytes > part->bound_bytes) improve_by_cuts(solver, part, units);
@@ -177,6 +180,8 @@ struct order_parts order_parts_solve(struct arena *arena, struct arena *scratch,
         int first = division->first_unit[k], count = division->first_unit[k + 1] - first;
         struct order_local *local =
             order_local_make(arena, &builder, k, &units[first], count, count, 0);
+        // Made before it is looked up: what is equal is the problem that is solved, not the graph
+        // it is cut from. One that is known is thrown away again.
         int *slot = find_part(&table, &parts, local);
         if (*slot) {
             arena_reset(arena, mark);

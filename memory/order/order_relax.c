@@ -1,5 +1,6 @@
 #include "memory/order/order_relax.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Operators that are looked at to see whether one comes before another.
@@ -127,6 +128,7 @@ static bool shrink_made(struct relaxing *relaxing, int op)
     const int *first = &problem->first_successor[op];
     bool has_one_reader = first[1] - first[0] == 1;
     if (made_bytes < read_bytes || (read_bytes > 0 && !has_one_reader)) return false;
+    assert(first[1] > first[0]);  // what is to move has a reader
     relaxing->carried[problem->successors[first[0]]] += read_bytes;
     for (int t = begin; t < end; t++) {
         int b = problem->touched[t];
@@ -138,6 +140,7 @@ static bool shrink_made(struct relaxing *relaxing, int op)
         relaxing->bytes[b] -= less_bytes;
         if (is_read) read_bytes -= less_bytes;
     }
+    assert(read_bytes == 0);  // all of it was taken off something
     return true;
 }
 
@@ -198,6 +201,7 @@ static void move_users(struct arena *arena, const struct relaxing *relaxing,
         buffers[b].user_count = user_count;
         used += user_count;
     }
+    assert(used <= room);  // readers that moved to one place are one
     moved->buffers = buffers, moved->users = users;
 }
 

@@ -107,6 +107,7 @@ static void run(struct lister *lister, int op)
     for (int t = problem->first_touched[op]; t < problem->first_touched[op + 1]; t++) {
         int b = problem->touched[t];
         if (problem->buffers[b].producer != op) {
+            assert(lister->uses[b] > 0);
             lister->uses[b]--;
             lister->user_sum[b] -= op;
         }

@@ -129,6 +129,7 @@ static void heap_add(struct search *search, int64_t need_bytes, int state)
 
 static struct later heap_take(struct search *search)
 {
+    assert(search->heap_count > 0);
     struct later *heap = search->heap, least = heap[0], item = heap[--search->heap_count];
     int at = 0;
     for (int child; (child = 2 * at + 1) < search->heap_count; at = child) {
@@ -187,6 +188,7 @@ static void expand(struct search *search, int state)
         if (is_new) {
             push(search, search->count - 1);
         } else {
+            // The set was reached before: this way to it is forgotten.
             path->count = path_count;
         }
     }
@@ -236,6 +238,8 @@ static void run_search(struct search *search)
             if (search->heap_count == 0) return;
             struct later later = heap_take(search);
             if (result->exit_count > 0) return;
+            // Thresholds only rise: all that could be reached under the last one has been.
+            assert(later.need_bytes >= result->threshold_bytes);
             result->threshold_bytes = later.need_bytes;
             if (later.need_bytes > search->options->limit_bytes) return;
             push(search, later.state);
@@ -258,6 +262,7 @@ struct order_search_result order_search(struct arena *arena, const struct order_
                                         const struct order_search_options *options)
 {
     struct search search = {.arena = arena, .local = local, .options = options};
+    assert(options->start_bytes <= options->limit_bytes && options->state_cap > 0);
     search.cursor = order_cursor_make(arena, local);
     search.word_count = search.cursor.word_count;
     search.moves = ARENA_NEW(arena, struct move, local->unit_count);

@@ -1,5 +1,6 @@
 #include "memory/order/order_walk.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Sets that one segment may take in one pass: a pass is repeated some tens of times.
@@ -60,6 +61,7 @@ static uint64_t *join_exits(struct order_walking *walk, const struct order_local
 
 static const struct order_exit *best_exit(const struct order_search_result *result)
 {
+    assert(result->exit_count > 0);
     const struct order_exit *best = &result->exits[0];
     for (int e = 1; e < result->exit_count; e++) {
         if (result->exits[e].level_bytes < best->level_bytes) best = &result->exits[e];
@@ -74,6 +76,7 @@ static void leave(struct order_walking *walk, const struct order_local *local,
     const uint64_t *done = exit->done;
     if (walk->request->relaxed) {
         done = join_exits(walk, local, result);
+        // No exit is better than one at which everything has run that ran at any of them.
     } else {
         int *units = ARENA_NEW(walk->scratch, int, local->unit_count);
         int count = order_path_read(&result->path, exit->place, units);
@@ -100,6 +103,8 @@ static struct order_local *make_local(struct order_walking *walk, int segment)
     memcpy(&units[at], walk->waiting, (size_t)walk->waiting_count * sizeof *units);
     bool is_last = segment == division->segment_count - 1;
     int mandatory_count = is_last ? count : division->core_count[segment];
+    assert(mandatory_count <= count);
+    // After the last segment nothing may wait any more.
     return order_local_make(walk->scratch, &walk->builder, segment, units, count, mandatory_count,
                             walk->level_bytes);
 }
@@ -184,6 +189,7 @@ struct order_walk_result order_walk(struct arena *arena, struct arena *scratch,
             order[at++] = division->operators[o];
     }
     arena_reset(scratch, mark);
+    assert(!order || !walk.result.passed || at == count);
     walk.result.order = order;
     return walk.result;
 }

@@ -29,7 +29,7 @@ struct free_list {
 
 struct allocator {
     struct heap_block *blocks;
-    int block_count;
+    int block_count, block_room;
     struct free_list free[POOL_COUNT];
     int64_t next_address, reserved_bytes, allocated_bytes, device_bytes;
     struct allocator_result *result;
@@ -85,6 +85,7 @@ static void free_remove(struct allocator *allocator, int index)
 static int block_new(struct allocator *allocator, enum pool pool, int64_t address, int64_t bytes)
 {
     int index = allocator->block_count++;
+    assert(index < allocator->block_room);
     allocator->blocks[index] = (struct heap_block){
         .address = address, .bytes = bytes, .below = -1, .above = -1, .pool = pool};
     return index;
@@ -138,6 +139,7 @@ static void split(struct allocator *allocator, int index, int64_t bytes)
 {
     struct heap_block *block = &allocator->blocks[index];
     int64_t left_bytes = block->bytes - bytes;
+    assert(left_bytes >= 0);
     bool worth =
         block->pool == POOL_SMALL ? left_bytes >= MIN_BLOCK_BYTES : left_bytes > SMALL_BYTES;
     if (!worth) return;
@@ -181,6 +183,7 @@ static int allocate(struct allocator *allocator, int64_t requested_bytes)
 static void merge(struct allocator *allocator, int lower, int upper)
 {
     struct heap_block *low = &allocator->blocks[lower], *high = &allocator->blocks[upper];
+    assert(low->address + low->bytes == high->address && low->pool == high->pool);
     low->bytes += high->bytes;
     low->above = high->above;
     if (low->above >= 0) allocator->blocks[low->above].below = lower;
@@ -189,7 +192,9 @@ static void merge(struct allocator *allocator, int lower, int upper)
 static void give_back(struct allocator *allocator, int index)
 {
     struct heap_block *blocks = allocator->blocks;
+    assert(!blocks[index].is_free && allocator->allocated_bytes >= blocks[index].bytes);
     allocator->allocated_bytes -= blocks[index].bytes;
+    // A free block never has a free neighbour: one look to each side merges all there is.
     int above = blocks[index].above, below = blocks[index].below;
     if (above >= 0 && blocks[above].is_free) {
         free_remove(allocator, above);
@@ -211,10 +216,10 @@ struct allocator_result allocator_run(struct arena *scratch, const struct alloca
     struct allocator_result result = {0};
     struct allocator allocator = {.device_bytes = device_bytes, .result = &result};
     // An allocation makes at most a segment and the rest of its split.
-    size_t block_room = 2 * (size_t)event_count;
-    allocator.blocks = ARENA_NEW(scratch, struct heap_block, block_room);
+    allocator.block_room = 2 * event_count;
+    allocator.blocks = ARENA_NEW(scratch, struct heap_block, allocator.block_room);
     for (int pool = 0; pool < POOL_COUNT; pool++) {
-        allocator.free[pool].blocks = ARENA_NEW(scratch, int, block_room);
+        allocator.free[pool].blocks = ARENA_NEW(scratch, int, allocator.block_room);
     }
     int *block_of = ARENA_NEW(scratch, int, buffer_count);
     for (int b = 0; b < buffer_count; b++)

@@ -71,14 +71,14 @@ static struct byte_range *take_ranges(struct range_pool *pool, int power)
 {
     struct byte_range *ranges = pool->left[power];
     if (!ranges) return arena_alloc(pool->arena, (size_t)1 << power, sizeof *ranges);
-    memcpy(&pool->left[power], ranges, sizeof pool->left[power]);
+    memcpy(&pool->left[power], ranges, sizeof(void *));
     return ranges;
 }
 
 static void leave_ranges(struct range_pool *pool, struct byte_range *ranges, int power)
 {
     static_assert(sizeof(struct byte_range *) <= sizeof(struct byte_range), "a range names one");
-    memcpy(ranges, &pool->left[power], sizeof pool->left[power]);
+    memcpy(ranges, &pool->left[power], sizeof(void *));
     pool->left[power] = ranges;
 }
 
@@ -101,6 +101,7 @@ static void grow(struct range_pool *pool, struct range_set *set)
 static void set_add(struct range_pool *pool, struct range_set *set, int64_t lower, int64_t upper)
 {
     int first = seek(set, 0, lower), end = first;
+    // Ranges that touch are joined as well, or a stack of buffers would be as many ranges.
     while (end < set->count && set->ranges[end].lower <= upper)
         end++;
     if (end > first) {
@@ -191,6 +192,8 @@ static int64_t next_fit(struct occupancy *occupancy, int64_t address, int64_t si
     for (int i = 0, still = 0; still < occupancy->asked_count; still++) {
         const struct range_set *set = occupancy->asked[i];
         int place = seek(set, occupancy->place[i], address + 1);
+        // Every set has to let the address pass in a row: one that raises it makes all be asked
+        // again, each from where it stood.
         if (place < set->count && set->ranges[place].lower < address + size) {
             address = round_up(set->ranges[place].upper, alignment);
             still = -1;
@@ -219,6 +222,8 @@ int64_t occupancy_best_fit(struct occupancy *occupancy, int first, int end, int6
         for (int i = 0; i < occupancy->asked_count; i++) {
             const struct range_set *set = occupancy->asked[i];
             int place = occupancy->place[i];
+            // The gap ends where the first of the sets begins again, and began where the last
+            // ended.
             if (place < set->count && set->ranges[place].lower < ceiling) {
                 ceiling = set->ranges[place].lower;
             }

@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "memory/sections.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ enum { LARGE_BUFFERS = 3000, NODE_CAP = 4000000 };
 const char *pack_mode_name(enum pack_mode mode)
 {
     static const char *const NAMES[PACK_MODE_COUNT] = {"greedy", "search", "repair"};
+    assert(mode < PACK_MODE_COUNT);
     return NAMES[mode];
 }
 
@@ -60,6 +62,7 @@ static int64_t unit_of(const struct pack_problem *problem)
     for (int b = 0; b < problem->count; b++) {
         const struct pack_buffer *buffer = &problem->buffers[b];
         if (buffer->lower >= buffer->upper) continue;
+        // The divisor of 0 and a number is that number: the first buffer sets it.
         unit = divisor(divisor(unit, buffer->size), buffer->alignment);
         if (buffer->fixed_offset > 0) unit = divisor(unit, buffer->fixed_offset);
     }
@@ -109,6 +112,8 @@ static int64_t narrow(struct solver *solver, struct pack_part *part, int64_t low
         } else {
             low = middle + solver->unit;
         }
+        // Unknown heights raise `low` but not the bound, so this one may lie above a gap that
+        // nobody has refuted: what is refuted at `middle` holds for all below it too.
         if (answer == PACK_NO && middle >= part->bound) part->bound = middle + solver->unit;
     }
     return best;
@@ -236,6 +241,7 @@ static void solve_parts(struct solver *solver, const struct pack_problem *proble
         int64_t *offsets = ARENA_NEW(solver->scratch, int64_t, parts[p].problem.count);
         int64_t height = solve_part(solver, &parts[p], goal, offsets);
         if (height > result->height) result->height = height;
+        // The arena has to be that high now: lower packings of the other parts are of no use.
         if (height > goal) goal = height;
         if (parts[p].bound > result->bound) result->bound = parts[p].bound;
         for (int i = 0; i < parts[p].problem.count; i++)
@@ -266,6 +272,8 @@ struct pack_result pack_solve(struct arena *arena, struct arena *scratch,
     solve_parts(&solver, problem);
     result.fits = agree && (problem->capacity == 0 || result.height <= problem->capacity);
     result.infeasible = !agree || (problem->capacity > 0 && result.bound > problem->capacity);
+    assert(!agree || result.height >= result.bound);
+    assert(!(result.fits && result.infeasible));
     arena_reset(scratch, mark);
     return result;
 }

@@ -49,6 +49,8 @@ static int choose_buffer(const struct pack_branch *branch, int from, int to)
             continue;
         best = b;
     }
+    assert(best >= 0);  // a part has candidates
+    // Equal buffers may change places in any packing, so only one order of them is tried.
     while (branch->has_rules && state->twin[best] >= 0 &&
            state->low[state->twin[best]] != INT64_MAX)
         best = state->twin[best];
@@ -161,6 +163,7 @@ static enum pack_answer branch_on_section(struct pack_branch *branch, int from, 
                                           bool *may_wait)
 {
     int section = choose_section(branch, from, to);
+    assert(section >= 0);  // the lowest floor of a part is a valley
     enum pack_answer answer = try_candidates(branch, section, from, to);
     if (answer != PACK_NO) return answer;
     *may_wait = pack_state_leave_empty(branch->state, section, branch->has_rules ? 0 : 1);
@@ -187,6 +190,8 @@ static enum pack_answer solve_part(struct pack_branch *branch, int from, int to)
     struct pack_state *state = branch->state;
     uint64_t key = branch->has_rules ? key_of(state, from, to) : 0;
     uint64_t *slot = &branch->memo[key & branch->memo_mask];
+    // A part with another key may have taken the slot since, which costs time and nothing else. Two
+    // parts of one key would be mistaken for each other: once in 2^63 questions.
     if (branch->has_rules && *slot == key) return PACK_NO;
     int mark = state->trail_count;
     enum pack_answer answer = PACK_NO;
@@ -203,6 +208,7 @@ static enum pack_answer solve_part(struct pack_branch *branch, int from, int to)
         if (!may_wait) break;
     }
     if (answer != PACK_YES) pack_state_undo(state, mark);
+    // Only what was searched to the end: an attempt that ran into its limit has refuted nothing.
     if (answer == PACK_NO && branch->has_rules) *slot = key;
     return answer;
 }
@@ -216,6 +222,7 @@ static enum pack_answer solve(struct pack_branch *branch, int from, int to)
         if (!state->sections[start].candidates) continue;
         while (end < to && state->crossing[end])
             end++;
+        // What is placed in one part stays while the next is solved: a solution is the path itself.
         enum pack_answer answer = solve_part(branch, start, end);
         if (answer != PACK_YES) return answer;
     }
@@ -315,6 +322,7 @@ enum pack_answer pack_branch_attempt(struct pack_branch *branch, const struct pa
 {
     branch->member = *member;
     branch->is_flush = attempt->is_flush;
+    assert(branch->frame_count == 0 && attempt->node_limit > 0);
     branch->node_count = 0;
     branch->node_limit = attempt->node_limit;
     set_values(branch, attempt->noise, attempt->seed);

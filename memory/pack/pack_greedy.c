@@ -26,6 +26,7 @@ int64_t pack_greedy(struct arena *scratch, const struct pack_problem *problem, i
     int64_t *trial = ARENA_NEW(scratch, int64_t, problem->count);
     int64_t best = INT64_MAX;
     for (int rule = 0; rule < PACK_RULE_COUNT && best > sections->load_most; rule++) {
+        // A rule is given up on as soon as it cannot win.
         int64_t limit = best == INT64_MAX ? best : best - 1;
         int64_t height = pack_by_rule(scratch, problem, sections, rule, limit, trial);
         if (height >= best) continue;

@@ -1,6 +1,7 @@
 #include "core/progress.h"
 #include "memory/pack/pack_order.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -132,7 +133,8 @@ int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
                           .deadline_s = options->deadline_s,
                           .best = INT64_MAX,
                           .offsets = offsets};
-    large.goal = large.sections->load_most;
+    // Not below the fixed buffers, which repairs would have to move.
+    large.goal = pack_bound(scratch, problem);
     if (large.goal < problem->capacity) large.goal = problem->capacity;
     struct attempt attempts[PACK_RULE_COUNT] = {0};
     place_all(&large, attempts);

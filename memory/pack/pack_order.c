@@ -2,6 +2,7 @@
 
 #include "memory/pack/occupancy.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static bool is_placed(const struct pack_problem *problem, const struct pack_sections *sections,
@@ -20,6 +21,7 @@ int64_t pack_in_order(struct arena *scratch, const struct pack_problem *problem,
     int64_t height = 0;
     for (int b = 0; b < problem->count; b++) {
         if (!is_placed(problem, sections, b, true)) continue;
+        // Fixed ones first: the others have to keep clear of them, whenever they are placed.
         offsets[b] = problem->buffers[b].fixed_offset;
         int64_t end = offsets[b] + problem->buffers[b].size;
         occupancy_add(occupancy, sections->first[b], sections->end[b], offsets[b], end);
@@ -91,6 +93,7 @@ static struct keyed key_of(enum pack_key key, const struct pack_buffer *buffer, 
 int *pack_sorted(struct arena *arena, const struct pack_problem *problem,
                  const struct pack_sections *sections, enum pack_key key)
 {
+    assert(key < PACK_KEY_COUNT);
     int *order = ARENA_NEW(arena, int, problem->count);
     int *fullest = pack_sections_fullest(arena, sections, problem->count);
     struct keyed *keyed = ARENA_NEW(arena, struct keyed, problem->count);

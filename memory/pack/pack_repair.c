@@ -1,6 +1,7 @@
 #include "core/progress.h"
 #include "memory/pack/pack_order.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ struct chains {
 };
 
 enum { WEIGHT_MOST = 10000 };
-// Fixed buffers stay: above any sum of others.
+// Fixed buffers stay: above any sum of others. 4,000,000 of WEIGHT_MOST come to 4e10, and each of
+// 200,000 moves adds another WEIGHT_MOST at most.
 static const int64_t WEIGHT_FIXED = (int64_t)1 << 44;
 
 static int place_of(const struct placed *placed, int count, bool by_upper, int64_t address)
@@ -203,6 +205,7 @@ static bool step(struct chains *chains)
         struct seat seat = cheapest_seat(chains, b);
         if (seat.cost >= WEIGHT_FIXED) return false;
         offset = seat.offset;
+        // One that keeps being pushed out grows dear, so that chains do not go round in circles.
         chains->penalties[b]++;
         displace(chains, offset, offset + chains->problem->buffers[b].size);
     }
@@ -258,6 +261,8 @@ static void start(struct chains *chains, struct arena *scratch, const int64_t *o
     for (int b = 0; b < count; b++) {
         if (sections->first[b] >= sections->end[b]) continue;
         struct placed placed = placed_at(chains, b, offsets[b]);
+        // It would be moved like any other.
+        assert(chains->problem->buffers[b].fixed_offset < 0 || placed.upper <= chains->target);
         if (placed.upper > chains->target) {
             wait_in_line(chains, b, 0);
         } else {
@@ -275,6 +280,7 @@ bool pack_repair(struct arena *scratch, const struct pack_problem *problem,
                  double deadline_s, int64_t *offsets, int64_t *move_count)
 {
     struct arena_mark mark = arena_mark(scratch);
+    assert(target >= 0 && move_cap > 0);
     struct chains chains = {.problem = problem, .sections = sections, .target = target};
     start(&chains, scratch, offsets);
     // A chain that has grown this long no longer closes.

@@ -50,6 +50,7 @@ static int64_t lowest_from(const struct pack_state *state, int buffer, int64_t l
 {
     const struct pack_buffer *at = &state->buffers[buffer];
     if (state->has_alignment) low = (low + at->alignment - 1) / at->alignment * at->alignment;
+    // Neighbours stand in no order of addresses: after each step up all are asked again.
     if (!state->has_fixed) return low;
     for (int i = state->first_neighbour[buffer]; i < state->first_neighbour[buffer + 1]; i++) {
         const struct pack_buffer *other = &state->buffers[state->neighbours[i]];
@@ -219,6 +220,8 @@ static void take_out(struct pack_state *state, int s, int buffer)
     int at = 0, last = --state->live[s];
     while (cover[at] != buffer)
         at++;
+    // Shifted, not swapped: the live ones stay nearly sorted by their lows, as sort_by_low wants
+    // them.
     for (; at < last; at++)
         cover[at] = cover[at + 1];
     cover[last] = buffer;
@@ -236,7 +239,7 @@ bool pack_state_place(struct pack_state *state, int buffer)
     mark_stale(state, buffer);
     for (int s = state->first[buffer]; s < state->last[buffer]; s++) {
         state->crossing[s] -= s > state->first[buffer];
-        assert(state->sections[s].floor == low);
+        assert(state->sections[s].floor == low);  // or something could still come to lie under it
         take_out(state, s, buffer);
     }
     for (int i = state->first_neighbour[buffer]; i < state->first_neighbour[buffer + 1]; i++) {
@@ -319,6 +322,7 @@ bool pack_state_wait(struct pack_state *state, int buffer, int64_t unit)
                 next = top;
         }
     }
+    // Nothing carries it: at the height itself it no longer fits, which refutes its sections.
     if (next > state->height) next = state->height;
     next = lowest_from(state, buffer, next);
     for (int twin = buffer;
@@ -346,6 +350,7 @@ void pack_state_undo(struct pack_state *state, int trail_count)
         if (change->kind == CHANGE_LOW) continue;
         for (int s = state->first[change->index]; s < state->last[change->index]; s++) {
             state->crossing[s] += s > state->first[change->index];
+            // take_out has put it right behind the live ones, and changes are undone newest first.
             state->live[s]++;
         }
     }

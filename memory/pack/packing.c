@@ -146,6 +146,8 @@ static bool read_number(struct reader *reader, const struct cell *cell, enum col
     bool is_number = at < end;
     for (; at < end && is_number; at++) {
         is_number = *at >= '0' && *at <= '9';
+        // Stops growing above the limit, so that a long row of digits cannot overflow; it is
+        // refused below as too large.
         if (value <= NUMBER_MAX) value = 10 * value + (*at - '0');
     }
     if (!is_number) {
@@ -164,6 +166,7 @@ static bool read_number(struct reader *reader, const struct cell *cell, enum col
 static bool read_id(struct reader *reader, const struct cell *cell, int row, const char **id)
 {
     if (cell->bytes == 0) return fail(reader, cell->text, "id: empty");
+    // Copied before it is judged: the room is for all the text that is left.
     memcpy(reader->id_text, cell->text, (size_t)cell->bytes);
     *id = reader->id_text;
     reader->id_text += cell->bytes + 1;

@@ -25,6 +25,7 @@ int layers_activation(struct layers *layers, const char *name, struct shape shap
 void layers_set_class(struct layers *layers, enum op_class class)
 {
     struct block *block = layers->builder.block;
+    assert(block->op_count > 0);
     block->ops[block->op_count - 1].class = class;
 }
 
@@ -54,6 +55,7 @@ int layers_add(struct layers *layers, const char *name, int a, int b)
 // The dims past batch and seq: the shape of a bias.
 static struct shape features(struct shape tokens)
 {
+    assert(tokens.extents[0].dim == DIM_BATCH && tokens.extents[1].dim == DIM_SEQ);
     struct shape shape = {0};
     memcpy(shape.extents, tokens.extents + 2, (TENSOR_RANK_MAX - 2) * sizeof *shape.extents);
     return shape;

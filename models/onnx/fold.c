@@ -3,6 +3,7 @@
 #include "models/onnx/operators.h"
 #include "models/onnx/shape.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -90,6 +91,7 @@ static void place_of(const struct onnx_value *value, int64_t index, int64_t *pla
 // The element of `value` at a place of a shape of `rank` dimensions that it broadcasts to.
 static double number_at(const struct onnx_value *value, int rank, const int64_t *place)
 {
+    assert(value->numbers && value->rank <= rank);
     int64_t index = 0;
     for (int i = 0; i < value->rank; i++) {
         int64_t at = place[i + rank - value->rank];
@@ -181,6 +183,7 @@ static bool fold_gather(const struct onnx_model *model, const struct onnx_call *
     for (int64_t i = 0; i < output->elements; i++) {
         double index = indices->numbers[i / after % count];
         if (index < 0) index += (double)size;
+        // Written so that a NaN fails as well.
         if (!(index >= 0 && index < (double)size)) return false;
         numbers[i] =
             input->numbers[(i / after / count * size + (int64_t)index) * after + i % after];
@@ -202,6 +205,7 @@ static bool fold_concat(const struct onnx_model *model, const struct onnx_call *
         int64_t part = 1;
         for (int j = axis; j < input->rank; j++)
             part *= input->dims[j];
+        // An input that is repeated once a sample (shape_cut.c) has fewer rows than the output.
         if (part * (output->elements / (row ? row : 1)) != input->elements) return false;
         for (int64_t j = 0; j < input->elements; j++)
             numbers[j / part * row + done + j % part] = input->numbers[j];
@@ -320,6 +324,7 @@ void fold_outputs(const struct onnx_model *model, const struct onnx_call *call)
     struct onnx_value *output = &model->values[call->outputs[0]];
     bool is_float = element_is_float(output->element);
     if (output->numbers || strcmp(call->type, "Constant") == 0) return;
+    // Only what may become a shape, an index or a bound is followed: not the weights.
     if (output->elements > (is_float ? FLOAT_NUMBERS_MOST : NUMBERS_MOST)) return;
     double *numbers = ARENA_NEW(model->arena, double, output->elements);
     if (fold_numbers(model, call, output, numbers)) output->numbers = numbers;

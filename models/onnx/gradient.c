@@ -2,6 +2,7 @@
 
 #include "models/onnx/operators.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The backward pass: for each forward node in reverse the kernels of its row, as far as anything
@@ -46,6 +47,7 @@ static void contribute(struct onnx_program *program, int value, int tensor)
     }
     const struct onnx_value *of = &program->model->values[value];
     const char *name = arena_print(program->scratch, "%s.gradient_sum", of->name);
+    assert(before < program->tensor_count && tensor < program->tensor_count);
     int sum = gradient_tensor(program, value);
     int terms[] = {before, tensor};
     int node =
@@ -102,6 +104,7 @@ static void add_kernel(struct onnx_program *program, int index,
                        const struct onnx_gradient *gradient, struct gradient_kernel *kernel)
 {
     const struct onnx_call *call = &program->model->calls[index];
+    assert(kernel->output_count > 0);
     int gradient_count = read_gradients(program, call, kernel);
     read_forward(program, index, gradient, kernel);
     for (int i = 0; i < kernel->output_count; i++) {
@@ -114,6 +117,7 @@ static void add_kernel(struct onnx_program *program, int index,
     const char *type = arena_print(program->scratch, "%s.%s", call->type, gradient->suffix);
     int node = program_node(program, ONNX_BACKWARD, name, type, kernel->inputs, kernel->input_count,
                             kernel->outputs, kernel->output_count, kernel->flop);
+    assert(gradient_count > 0);  // only calls that a gradient reaches get here
     struct onnx_tensor *output = &program->tensors[kernel->outputs[0]];
     bool same_bytes = output->bytes == program->tensors[kernel->inputs[0]].bytes;
     if ((gradient->traits & GRADIENT_VIEW) && same_bytes) output->shares = kernel->inputs[0];
@@ -257,6 +261,7 @@ static void add_update(struct onnx_program *program, int value)
     int state_count = program->model->options.moment_count;
     int *reads = ARENA_NEW(program->scratch, int, state_count + 2);
     int *makes = ARENA_NEW(program->scratch, int, state_count + 1);
+    assert(from->is_trained && program->gradient_of[value] >= 0);
     reads[0] = program_tensor_of(program, value);
     reads[1] = program->gradient_of[value];
     for (int i = 0; i <= state_count; i++) {
@@ -274,6 +279,7 @@ static void add_update(struct onnx_program *program, int value)
     static const char *const types[] = {"sgd", "momentum", "adamw"};
     const char *type = state_count < 3 ? types[state_count] : "update";
     const char *name = arena_print(program->scratch, "%s.%s", from->name, type);
+    // Multiply and add of the parameter, and of each state its decay, its square and its share.
     double flop = (2 + 5 * (double)state_count) * (double)from->elements;
     program_node(program, ONNX_UPDATE, name, type, reads, state_count + 2, makes, state_count + 1,
                  flop);

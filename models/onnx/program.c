@@ -2,6 +2,7 @@
 
 #include "models/onnx/operators.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Sums over all tensors stay far from overflow.
@@ -23,6 +24,7 @@ int program_tensor(struct onnx_program *program, const char *name, enum onnx_rol
         .bytes = elements * element_bytes,
         .shares = -1,
     };
+    assert(element_bytes > 0);  // value_set has seen to it
     return program->tensor_count++;
 }
 
@@ -44,12 +46,14 @@ int program_node(struct onnx_program *program, enum onnx_pass pass, const char *
                  const char *type, const int *inputs, int input_count, const int *outputs,
                  int output_count, double flop)
 {
+    // Two lists grow alike: the first with a copy of the room that the second one is to see.
     int capacity = program->node_capacity;
     ARENA_GROW(program->scratch, program->overwritable, program->node_count, capacity);
     ARENA_GROW(program->scratch, program->nodes, program->node_count, program->node_capacity);
     int *read = ARENA_NEW(program->arena, int, input_count), read_count = 0;
     for (int i = 0; i < input_count; i++) {
         bool is_new = true;
+        // An operand that is read twice (x * x) is one buffer that is alive.
         for (int j = 0; j < read_count && is_new; j++)
             is_new = read[j] != inputs[i];
         if (is_new) read[read_count++] = inputs[i];

@@ -19,6 +19,7 @@ enum { ITEMS_MOST = 1 << 24 };
 
 static struct onnx_value *value_new(struct onnx_model *model, struct names *names, const char *name)
 {
+    assert(names_find(names, name) < 0);  // callers say what is there twice
     names_put(model->arena, names, name, model->value_count);
     struct onnx_value *value = &model->values[model->value_count++];
     value->name = printable(model->arena, name);
@@ -37,6 +38,8 @@ static bool read_initializers(struct onnx_model *model, const Onnx__GraphProto *
         }
         struct onnx_value *value = value_new(model, names, name);
         if (!value_set_tensor(model, value, tensor)) return false;
+        // A single number is a factor or a bound, and whole numbers are indices: neither is
+        // trained.
         value->is_learned = value->rank > 0 && element_is_float(value->element);
     }
     return true;
@@ -221,6 +224,7 @@ static bool order_calls(struct onnx_model *model)
             stack[depth++] = before;
         }
     }
+    assert(done == model->call_count);
     model->calls = ordered;
     return true;
 }
@@ -238,6 +242,7 @@ static bool infer(struct onnx_model *model)
             }
             follows_batch = follows_batch || input->follows_batch;
         }
+        // In the order of the edges: shapes and constants of all inputs are known by now.
         if (!call->row->shape(model, call)) return false;
         call->is_folded = fold_is_constant(model, call);
         for (int j = 0; j < call->output_count && !call->is_folded; j++) {
@@ -267,6 +272,7 @@ static bool mark_live(struct onnx_model *model, const Onnx__GraphProto *graph,
     if (graph->n_output == 0) {
         return err_set(model->err, ERR_INPUT, "%s: the model has no output", model->path);
     }
+    // Backwards: whether an output is read is known when all that could read it have been asked.
     for (int i = model->call_count - 1; i >= 0; i--) {
         struct onnx_call *call = &model->calls[i];
         for (int j = 0; j < call->output_count && !call->is_folded; j++) {

@@ -1,5 +1,6 @@
 #include "models/onnx/wire.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { WIRE_VARINT = 0, WIRE_64_BIT = 1, WIRE_LENGTH = 2, WIRE_32_BIT = 5 };
@@ -82,7 +83,10 @@ static bool copy_wanted(struct output *output, const uint8_t *at, const uint8_t 
             size_t length_at = output->count;
             put(output, (const uint8_t[LENGTH_BYTES]){0}, LENGTH_BYTES);
             if (!copy_wanted(output, start, at, field->descriptor)) return false;
+            // What is dropped makes messages shorter, so the length that stood there no longer
+            // holds.
             uint64_t length = output->count - length_at - LENGTH_BYTES;
+            assert(length >> 7 * LENGTH_BYTES == 0);
             for (int i = 0; i < LENGTH_BYTES; i++) {
                 unsigned more = i < LENGTH_BYTES - 1 ? 0x80 : 0;
                 output->bytes[length_at + (size_t)i] = (uint8_t)((length >> 7 * i & 0x7f) | more);

@@ -51,6 +51,7 @@ double chart_place(const struct chart_axis *axis, double value)
 // 1, 2 or 5 times a power of ten, so that `most` steps of it cover the range.
 static double step_of(double range, int most)
 {
+    assert(range > 0);
     double step = pow(10, floor(log10(range / most)));
     if (range / step <= most) return step;
     if (range / (2 * step) <= most) return 2 * step;

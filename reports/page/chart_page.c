@@ -84,6 +84,7 @@ static void put_rows(const struct drawing *drawing)
     struct markup *page = drawing->page;
     int count = (int)(axis->high - axis->low + 0.5);
     double each = drawing->height / count;
+    // Thirteen pixels are a line of text.
     int skip = each >= 13 ? 1 : (int)(13 / each) + 1;
     for (int i = 0; i < count; i += skip) {
         double top = each * i;

@@ -1,5 +1,6 @@
 #include "reports/page/memory_plot.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static void put(struct text *text, const char *format, ...)
     va_start(args, format);
     int length = vsnprintf(text->bytes + text->length, LINE_BYTES, format, args);
     va_end(args);
+    assert(length >= 0 && length < LINE_BYTES);  // a line that is cut is another picture
     text->length += (size_t)(length < LINE_BYTES ? length : LINE_BYTES - 1);
 }
 
@@ -114,6 +116,7 @@ static int class_of(const struct memory_plot *plot, const struct plot_frame *fra
 {
     double steps = (double)(plot->upper[buffer] - plot->lower[buffer]);
     double ratio = steps / (double)(frame->end - frame->start);
+    assert(frame->end > frame->start);
     int kind = 0;
     while (ratio > CLASSES[kind].up_to_ratio) {
         kind++;
@@ -217,6 +220,7 @@ static struct grid choose_grid(struct arena *arena, const struct memory_plot *pl
     int shrink = 1;
     struct grid grid = make_grid(arena, plot, frame, is_large, shrink);
     while (put_runs(NULL, &grid, frame, -1) > RUNS_MAX) {
+        // Half as many rows and columns are a quarter of the cells, and each run has at least one.
         grid = make_grid(arena, plot, frame, is_large, shrink *= 2);
     }
     return grid;

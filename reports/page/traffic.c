@@ -31,6 +31,7 @@ static int peer(const struct mesh *mesh, unsigned axes, int rank, int by)
         weight *= mesh->axes[i].size;
         base -= own * mesh->axes[i].stride;
     }
+    assert(index < size && by > 0 && by < size);
     index = (index + by) % size;
     for (int i = 0; i < mesh->axis_count; i++) {
         if (!(axes >> i & 1)) continue;
@@ -56,6 +57,7 @@ static void count_group(const struct counting *counting, const struct breakdown_
     }
     double share = (double)(size - 1) / size;
     if (price->collective == COLLECTIVE_ALL_REDUCE) share *= 2;
+    // As a ring sends it, to the next rank alone, whatever algorithm was priced.
     count(counting, rank, peer(mesh, price->axes, rank, 1), share * bytes);
 }
 
@@ -69,8 +71,8 @@ static void set_stage(const struct mesh *mesh, unsigned axes, int stage, int *ra
     }
 }
 
-// Over each border between virtual stages an activation one way and a gradient the other, of every
-// micro-batch.
+// Over each boundary between virtual stages an activation one way and a gradient the other, of
+// every micro-batch.
 static void count_hops(const struct counting *counting, double bytes, int rank, int stage)
 {
     const struct program *program = counting->program;
@@ -163,6 +165,7 @@ struct traffic traffic_make(struct arena *arena, struct arena *scratch,
             breakdown_of_stage(scratch, &ledger, program, price, simulation, stage);
         count_stage(&counting, &breakdown);
     }
+    assert(traffic.inside_bytes <= traffic.total_bytes * (1 + 1e-9));
     arena_reset(scratch, mark);
     return traffic;
 }

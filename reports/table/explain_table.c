@@ -2,6 +2,7 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static const char *phase_text(const struct ledger_line *line)
 {
     static const char *const PHASES[] = {"fwd", "bwd", "wgt"};
     if (line->block < 0 && line->entry != ENTRY_TASK && line->entry != ENTRY_COPY) return "step";
+    assert(line->phase < sizeof PHASES / sizeof *PHASES);
     return line->recompute ? "recompute" : PHASES[line->phase];
 }
 
@@ -68,6 +70,7 @@ static const char *bound_text(const struct ledger_line *line)
         return line->cost.latency_s > line->cost.bandwidth_s ? "latency" : "bytes";
     if (line->entry == ENTRY_HOST || line->entry == ENTRY_TASK) return BOUNDS[BOUND_LAUNCH];
     if (line->measured) return "table";
+    assert(line->bound < BOUND_COUNT);
     return is_work(line) ? BOUNDS[line->bound] : "-";
 }
 
@@ -111,6 +114,7 @@ static const char *axes_text(struct arena *arena, const struct mesh *mesh, unsig
         if (!(axes >> i & 1)) continue;
         unsigned whole = mesh_axes_of(mesh, mesh->axes[i].parent);
         bool has_all = (axes & whole) == whole;
+        // A whole axis is named once, at the first of its parts that comes here.
         bool is_named = has_all && (whole >> i) > 1;
         if (is_named) continue;
         const char *name = has_all ? axis_name(mesh->axes[i].parent) : mesh->axes[i].name;
@@ -126,6 +130,7 @@ static const char *when_text(const struct ledger_line *line)
         [ENTRY_HOP] = "hop",      [ENTRY_TIED] = "tied",     [ENTRY_NORM] = "norm",
         [ENTRY_TRUST] = "trust",
     };
+    assert(line->entry < ENTRY_COUNT);
     return ONCE[line->entry] ? ONCE[line->entry] : phase_text(line);
 }
 

@@ -2,6 +2,7 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static const char *method_text(enum memory_method method)
         [MEMORY_GLOBAL_ILP] = "global-ilp",
         [MEMORY_ROAM] = "roam",
     };
+    assert(method < sizeof TEXTS / sizeof *TEXTS);
     return TEXTS[method];
 }
 

@@ -9,6 +9,7 @@
 #include "reports/table/money_text.h"
 #include "reports/table/reliability_text.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *degrees_text(struct arena *arena, const struct parallel *parallel)
@@ -38,6 +39,8 @@ static const char *order_text(struct arena *arena, const struct parallel *parall
     const char *text = "";
     for (int i = 0, j = 0; i < parallel->order_count; i++) {
         if (parallel->degree[parallel->order[i]] == 1) continue;
+        // Both orders hold the same axes, so that the default one has as many left.
+        assert(j < other.order_count);
         while (parallel->degree[other.order[j]] == 1) {
             j++;
         }
@@ -110,6 +113,7 @@ const char *lost_to_text(struct arena *arena, const struct cost *loser, const st
     double most_s = 0;
     for (int i = 0; i < count; i++) {
         double more_s = terms[i].other_s - terms[i].winner_s;
+        // What cost the loser most, not where it is slowest: terms in which it wins say nothing.
         if (more_s <= most_s) continue;
         most_s = more_s;
         name = terms[i].name;
@@ -122,7 +126,10 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
                     const struct search_result *result, const struct evaluation *best, int i)
 {
     const struct candidate *candidate = &result->best[i];
+    assert(i < result->best_count);
     const struct candidate *winner = &result->best[0];
+    // Only the winner was evaluated; useful work a step is the same for all, so that the ratio of a
+    // candidate follows from its time and its GPUs.
     double mfu = best->prediction.mfu_ratio * best->prediction.step_s / candidate->cost.step_s *
                  (double)parallel_rank_count(&winner->parallel) /
                  (double)parallel_rank_count(&candidate->parallel);

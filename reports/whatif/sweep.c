@@ -129,6 +129,7 @@ static const struct {
 
 const char *sweep_option(enum sweep_axis axis)
 {
+    assert(axis < SWEEP_AXIS_COUNT);
     return AXES[axis].option;
 }
 
@@ -201,6 +202,7 @@ static bool add_range(enum sweep_axis axis, char *text, char *dots, struct sweep
                        dots + 2);
     }
     for (int i = 0;; i++) {
+        // Each from the first, not from the one before: rounding does not add up.
         double value = colon ? low + i * step : ldexp(low, i);
         bool is_last = value > high || (!colon && value == high);
         if (is_last && colon) return true;
@@ -290,6 +292,7 @@ static double base_value(const struct sweep *sweep, const struct cluster *cluste
 // how many it has: a power of two.
 static int64_t batch_of_tokens(int64_t tokens, int64_t seq_len)
 {
+    assert(seq_len > 0);
     int64_t batch = 1;
     while (2 * batch * seq_len <= tokens) {
         batch *= 2;
@@ -353,6 +356,8 @@ static bool make_point(struct arena *arena, const struct sweep *sweep, int clust
         point->at[axis] = base_value(sweep, base, (enum sweep_axis)axis);
         if (sweep->axes[axis].count == 0) continue;
         point->at[axis] = values[axis];
+        // In the order of the table: factors scale the nodes and GPUs that were asked for before
+        // them.
         if (!AXES[axis].apply(&draft, point->at[axis], err)) return false;
     }
     scenario->cluster = draft.cluster;
@@ -375,6 +380,7 @@ bool sweep_point_of_size(struct arena *arena, const struct sweep *sweep,
                          struct err *err)
 {
     double values[SWEEP_AXIS_COUNT];
+    // What is not swept is not read from here.
     memcpy(values, like->at, sizeof values);
     values[sweep_size_axis(sweep)] = size;
     return make_point(arena, sweep, like->cluster, values, point, err);

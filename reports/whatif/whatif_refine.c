@@ -146,8 +146,10 @@ static bool add_gap(struct between *between, const struct whatif_row *row, struc
     const struct whatif *whatif = between->whatif;
     const struct whatif_row *next = next_row(whatif, row);
     if (!next) return true;
+    assert(size_of(whatif, next) > size_of(whatif, row));
     double token_flop = flop_per_token(whatif, row), last = size_of(whatif, next);
     double size = next_size(whatif, row, size_of(whatif, row));
+    // Within a node one GPU more each time, then whole nodes: plans seldom fit what is between.
     while (size < last) {
         if (!add_point(between, row, size, token_flop, err)) return false;
         size = next_size(whatif, row, size);
@@ -165,6 +167,7 @@ static bool is_beside(const struct whatif *whatif, const struct whatif_row *row,
 
 static void thin(struct sweep_points *points, int most)
 {
+    assert(most > 0 && points->count > most);
     int stride = (points->count + most - 1) / most, kept = 0;
     // From the middle of each stride, so that what is left out lies on both sides.
     for (int i = stride / 2; i < points->count; i += stride)

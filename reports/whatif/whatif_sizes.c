@@ -97,6 +97,7 @@ enum { MOVE_COUNT = sizeof MOVES / sizeof *MOVES };
 const char *capacity_name(enum capacity tier)
 {
     static const char *const NAMES[] = {"GPU", "host", "nvme"};
+    assert(tier < sizeof NAMES / sizeof *NAMES);
     return NAMES[tier];
 }
 

@@ -404,6 +404,21 @@ static void a_deadline_that_has_passed_leaves_a_packing(void **state)
     arena_free(&scratch);
 }
 
+// Chains bring packings down, but not below what may not move.
+static void a_fixed_buffer_stays_where_it_is(void **state)
+{
+    struct pack_buffer buffers[] = {
+        {.lower = 0, .upper = 9, .size = 10, .alignment = 1, .fixed_offset = 100},
+        {.lower = 0, .upper = 5, .size = 7, .alignment = 1, .fixed_offset = -1},
+        {.lower = 4, .upper = 9, .size = 6, .alignment = 1, .fixed_offset = -1},
+    };
+    struct pack_problem problem = {.buffers = buffers, .count = 3};
+    int64_t offsets[3];
+    assert_int_equal(large(*state, &problem, offsets), 110);
+    assert_int_equal(offsets[0], 100);
+    assert_apart(&problem, offsets, 110);
+}
+
 static void what_never_lives_takes_no_place(void **state)
 {
     struct pack_buffer buffers[] = {
@@ -433,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_capacity_that_is_met_ends_the_repairs),
         cmocka_unit_test(training_graphs_come_within_a_hundredth_of_a_percent),
         cmocka_unit_test(a_deadline_that_has_passed_leaves_a_packing),
+        cmocka_unit_test(a_fixed_buffer_stays_where_it_is),
         cmocka_unit_test(what_never_lives_takes_no_place),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
