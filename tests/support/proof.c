@@ -133,9 +133,16 @@ static const char *unsearched(struct arena *arena, const struct proof_question *
 const char *proof_beside(struct arena *arena, const struct proof_question *question,
                          const char *differs, const struct parallel *plan)
 {
-    bool split = plan->stage_layers_count > 0 && question->request.pins.stage_layers_count == 0;
-    if (!split || differs_in(differs, "stages")) return differs;
-    return arena_print(arena, "%s%sstages", differs, *differs ? "; " : "");
+    const struct pins *pins = &question->request.pins;
+    bool split = plan->stage_layers_count > 0 && pins->stage_layers_count == 0;
+    // Groups at a stage of ZeRO at which the stack's users have none.
+    bool grouped = plan->zero_group > 0 && !pins_get(pins, CHOICE_ZERO_GROUP).set &&
+                   !(question->request.stack->zero_stages_grouped >> plan->zero & 1);
+    if (split && !differs_in(differs, "stages"))
+        differs = arena_print(arena, "%s%sstages", differs, *differs ? "; " : "");
+    if (grouped && !differs_in(differs, "zero_group"))
+        differs = arena_print(arena, "%s%szero_group", differs, *differs ? "; " : "");
+    return differs;
 }
 
 // The names in "vpp 2>4; stages", where they are few.

@@ -51,7 +51,8 @@ double proof_slack(const struct search_request *request);
 const char *proof_differences(struct arena *arena, const struct proof_question *question,
                               const struct parallel *a, const struct parallel *b);
 // The same with "stages" where the layers of the plan are not split as a search splits them, though
-// those of the other may be split alike: neither is among the plans that were searched.
+// those of the other may be split alike: neither is among the plans that were searched. And with
+// "zero_group" where it shards in groups at a stage of ZeRO that the space has none for.
 const char *proof_beside(struct arena *arena, const struct proof_question *question,
                          const char *differs, const struct parallel *plan);
 // Their names, where they are few: "vpp+stages"; else "far", "same".
