@@ -105,6 +105,8 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     bool pipelined = has_pipeline(space), described = search_describes_stages(request);
     bool many = stack->attention & (stack->attention - 1);
     bool alone = request->cluster->rank_count == 1;
+    // States on the host are copied and updated bucket by bucket.
+    bool moves = pins->search_offload || pins_get(pins, CHOICE_OFFLOAD).high > 0;
     double fewer_s = alone ? INFINITY : scanned->silent_s;
     if (space->fixed.passes >> PASS_ATTENTION & 1)
         fewer_s = fmin(fewer_s, scanned->other_attention_s);
@@ -119,7 +121,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
          scanned->piped_s},
         {CUT_ZERO_GROUP, is_open(space, CHOICE_ZERO_GROUP) && shards(space) && has_groups(space),
          scanned->steady_s},
-        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && has_data(space),
+        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && (has_data(space) || moves),
          fmin(scanned->steady_s, scanned->pressed_s)},
         {CUT_ATTENTION, is_open(space, CHOICE_ATTENTION) && many, scanned->other_attention_s},
         {CUT_OVERLAP, is_open(space, CHOICE_OVERLAP) && stack->overlap != 0 && !alone,

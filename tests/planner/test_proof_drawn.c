@@ -116,6 +116,22 @@ static void recomputing_may_win_in_a_pipeline(void **state)
     assert_true(leaves_out(&free, CUT_RECOMPUTE));
 }
 
+// Without data parallelism nothing is reduced in buckets, but states that are moved go in them.
+static void buckets_of_moved_states_are_left_out(void **state)
+{
+    struct question_words words = proof_words("gpt2", "dgx-h100", "meshwright", 1024, 8);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_PP, 4, 4);
+    pins_set(&pins, CHOICE_TP, 2, 2);
+    question.request.objective = OBJECTIVE_MEMORY;
+    struct search_result kept = proof_find(*state, &question, &pins, false);
+    assert_false(leaves_out(&kept, CUT_BUCKET));
+    pins.search_offload = true;
+    struct search_result moved = proof_find(*state, &question, &pins, false);
+    assert_true(leaves_out(&moved, CUT_BUCKET));
+}
+
 // An even split has no stage of so many layers to recompute, and another has.
 static void stages_that_only_a_pin_makes_legal_are_said_to_be_left_out(void **state)
 {
@@ -183,6 +199,7 @@ int main(void)
         cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
         cmocka_unit_test(a_micro_batch_with_more_schedules_than_a_smaller_one_is_found),
         cmocka_unit_test(recomputing_may_win_in_a_pipeline),
+        cmocka_unit_test(buckets_of_moved_states_are_left_out),
         cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
         cmocka_unit_test(what_may_be_smaller_is_said_to_be_left_out),
         cmocka_unit_test(forbidding_what_is_moved_does_not_find_a_smaller_plan),
