@@ -220,22 +220,37 @@ static bool is_sharded(const struct build *build, const struct space_mesh *mesh)
     return data > 1 || (has_experts && data * mesh->degree[AXIS_TP] > split);
 }
 
+// Stages of ZeRO at which the stack moves the same states: 0 to 3. One where none are asked to
+// move.
+static int moving_class(const struct search_request *request, int zero)
+{
+    const struct stack *stack = request->stack;
+    const struct pins *pins = &request->pins;
+    if (!pins->search_offload && pins_get(pins, CHOICE_OFFLOAD).high <= 0) return 0;
+    unsigned to_host = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
+    unsigned to_nvme = stack->nvme_zero_stages ? stack->nvme_zero_stages : ~0u;
+    return (int)(to_host >> zero & 1) << 1 | (int)(to_nvme >> zero & 1);
+}
+
 static void add_sharding(struct build *build, struct space_tail tail, int layers_most)
 {
     const struct space *space = build->space;
     const struct space_mesh *mesh = &space->meshes[build->group->mesh];
     bool sharded = is_sharded(build, mesh);
     bool group_pinned = pins_get(&space->request->pins, CHOICE_ZERO_GROUP).set;
-    bool taken = false, grouped = mesh->zero_group > 0;
+    bool grouped = mesh->zero_group > 0;
+    unsigned taken = 0;  // classes
     for (int z = 0; z < space->zeros.count; z++) {
         tail.zero = space->zeros.values[z];
         // A shard group asks for sharding, one that nobody pinned for what the stack's users shard
-        // so; without ranks to shard over, the first stage of ZeRO that is left stands for all.
+        // so; without ranks to shard over, the first stage of ZeRO that is left stands for all that
+        // move the same.
         bool pointless = tail.zero == 0 && grouped;
         bool unasked = grouped && !group_pinned &&
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
-        if (pointless || unasked || (!sharded && taken)) continue;
-        taken |= add_recomputes(build, tail, layers_most);
+        int class = moving_class(space->request, tail.zero);
+        if (pointless || unasked || (!sharded && taken >> class & 1)) continue;
+        taken |= (unsigned)add_recomputes(build, tail, layers_most) << class;
     }
 }
 

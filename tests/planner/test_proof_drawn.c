@@ -116,6 +116,23 @@ static void recomputing_may_win_in_a_pipeline(void **state)
     assert_true(leaves_out(&free, CUT_RECOMPUTE));
 }
 
+// DeepSpeed moves states at ZeRO 1 and up: on one rank of each shard, too.
+static void zero_that_shards_nothing_is_asked_for_what_it_moves(void **state)
+{
+    struct question_words words =
+        proof_words("gpt3-175b", "p4de-efa-x3", "megatron-deepspeed", 2048, 32);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_TP, 1, 1);
+    pins_set(&pins, CHOICE_PP, 24, 24);
+    question.request.objective = OBJECTIVE_MEMORY;
+    pins.search_offload = true;
+    struct search_result moved = proof_find(*state, &question, &pins, false);
+    assert_int_not_equal(moved.status, SEARCH_NOTHING_FITS);
+    assert_true(moved.best[0].parallel.zero > 0);
+    assert_int_not_equal(moved.best[0].parallel.offload.optimizer, TIER_DEVICE);
+}
+
 // Without data parallelism nothing is reduced in buckets, but states that are moved go in them.
 static void buckets_of_moved_states_are_left_out(void **state)
 {
@@ -199,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
         cmocka_unit_test(a_micro_batch_with_more_schedules_than_a_smaller_one_is_found),
         cmocka_unit_test(recomputing_may_win_in_a_pipeline),
+        cmocka_unit_test(zero_that_shards_nothing_is_asked_for_what_it_moves),
         cmocka_unit_test(buckets_of_moved_states_are_left_out),
         cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
         cmocka_unit_test(what_may_be_smaller_is_said_to_be_left_out),
