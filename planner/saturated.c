@@ -63,14 +63,27 @@ static struct layer layer_of(struct memo *memo, const struct space *space, int k
     };
 }
 
+// The ways to recompute a layer that plans of the space have; with a number of layers pinned there
+// are others beside them in which nothing is recomputed.
+static int ways_of(const struct space *space, int values[SPACE_VALUE_MAX + 1])
+{
+    int none = recompute_value(RECOMPUTE_NONE, 0), count = space->recomputes.count;
+    bool partial = pins_get(&space->request->pins, CHOICE_RECOMPUTE_LAYERS).set;
+    for (int i = 0; i < count; i++) {
+        values[i] = space->recomputes.values[i];
+        partial = partial && values[i] != none;
+    }
+    if (partial && count > 0) values[count++] = none;
+    return count;
+}
+
 struct saturated saturated_make(struct memo *memo, const struct space *space,
                                 const struct bound_facts *facts, enum attention attention)
 {
-    struct layer layers[SPACE_VALUE_MAX] = {0};
-    int count = space->recomputes.count, fastest = 0;
+    struct layer layers[SPACE_VALUE_MAX + 1] = {0};
+    int values[SPACE_VALUE_MAX + 1], fastest = 0, count = ways_of(space, values);
     for (int i = 0; i < count; i++) {
-        layers[i] =
-            layer_of(memo, space, facts->probe_kind, attention, space->recomputes.values[i]);
+        layers[i] = layer_of(memo, space, facts->probe_kind, attention, values[i]);
         if (layers[i].work.all_s < layers[fastest].work.all_s) fastest = i;
     }
     if (count == 0) return (struct saturated){0};

@@ -16,7 +16,7 @@ struct saturated {
     int way_count;          // each way to recompute: what is kept of a sequence, and what its
     struct saturated_way {  // backward needs beside that
         double saved_bytes, transient_bytes;
-    } ways[SPACE_VALUE_MAX];
+    } ways[SPACE_VALUE_MAX + 1];
     double transient_least_bytes;            // of any of them
     double dense_elements, expert_elements;  // of the layer
     double low_precision_dense_elements,

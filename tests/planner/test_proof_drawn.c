@@ -116,6 +116,19 @@ static void recomputing_may_win_in_a_pipeline(void **state)
     assert_true(leaves_out(&free, CUT_RECOMPUTE));
 }
 
+// Of 24 layers 12 are recomputed: a bound in which all are lies above the plan itself.
+static void bounds_of_some_layers_recomputed_are_not_of_all(void **state)
+{
+    struct question_words words = proof_words("opt-1.3b", "dgx-h100", "megatron-core", 32768, 128);
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    int full = recompute_value(RECOMPUTE_FULL, 0);
+    pins_set(&pins, CHOICE_RECOMPUTE, full, full);
+    pins_set(&pins, CHOICE_RECOMPUTE_LAYERS, 12, 12);
+    struct search_result some = proof_find(*state, &question, &pins, false);
+    assert_true(leaves_out(&some, CUT_BUCKET));
+}
+
 // DeepSpeed moves states at ZeRO 1 and up: on one rank of each shard, too.
 static void zero_that_shards_nothing_is_asked_for_what_it_moves(void **state)
 {
@@ -216,6 +229,7 @@ int main(void)
         cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
         cmocka_unit_test(a_micro_batch_with_more_schedules_than_a_smaller_one_is_found),
         cmocka_unit_test(recomputing_may_win_in_a_pipeline),
+        cmocka_unit_test(bounds_of_some_layers_recomputed_are_not_of_all),
         cmocka_unit_test(zero_that_shards_nothing_is_asked_for_what_it_moves),
         cmocka_unit_test(buckets_of_moved_states_are_left_out),
         cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
