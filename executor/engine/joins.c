@@ -47,7 +47,7 @@ void joins_prepare(struct engine *engine)
     const struct run_options *options = engine->request->options;
     if (!engine->backend->run_joined || options->poison || options->operators_apart) return;
     for (int t = 0; t < engine->script->task_count; t++) {
-        int members[GROUP_MEMBERS_MAX];
+        int members[GROUP_MEMBERS_MAX] = {0};
         if (engine->script->tasks[t].kind != TASK_INSTR) continue;
         int count = instr_of(engine, t)->joined;
         if (count == 0 || !find_members(engine, t, members)) continue;

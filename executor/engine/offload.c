@@ -102,6 +102,6 @@ bool offload_run(struct engine *engine, int task)
         host += room_bytes;
     }
     if (engine->moved) return pass_on(engine, task);
-    if (!leaves) room->chunk = -1;
+    if (room && !leaves) room->chunk = -1;
     return true;
 }

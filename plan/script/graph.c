@@ -107,8 +107,8 @@ static double choice_bytes(const struct program *program, const struct block_pro
     // What drops has to be known before a dispatch, and still is when that is recomputed.
     if (drops && instr->recompute) return 0;
     if (drops) axes |= parts;
-    double words = (double)((choices + WORD - 1) / WORD);
-    return words * sizeof(int64_t) * mesh_size(&program->mesh, axes);
+    int64_t words = (choices + WORD - 1) / WORD;
+    return (double)words * sizeof(int64_t) * mesh_size(&program->mesh, axes);
 }
 
 // Payload as the engine counts it: of what is streamed the parts that are handed on.

@@ -52,7 +52,7 @@ int step_graph_place(const struct step_graph *graph, int stage, int chunk);
 int step_graph_tasks(const struct step_graph *graph, int place, int *first);
 // How often one rank runs a task of a place in a step: 0 where there is none, as messages between
 // chunks of one stage.
-double step_graph_count(const struct step_graph *graph, int place, int task);
+double step_graph_count(const struct step_graph *graph, int place, int at);
 // The number by which everybody knows a task: of all that there are at all places.
 int step_graph_number(const struct step_graph *graph, int place, int task);
 

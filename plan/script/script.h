@@ -173,6 +173,6 @@ struct slice script_unit_slice(const struct script *script, int unit, unsigned a
 // The program's name of a task: "F2.0 3 attn.q", for messages and traces. Lives in `arena`.
 const char *script_task_name(struct arena *arena, const struct script *script, int task);
 // Of an instruction alone: "attn.q", "all-gather x".
-const char *script_instr_name(struct arena *arena, const struct block_program *block, int instr);
+const char *script_instr_name(struct arena *arena, const struct block_program *block, int index);
 // Its number in traces (plan/schedule.h): instructions of a slot share the slot's.
 struct task_id script_task_id(const struct script *script, int task);
