@@ -35,7 +35,7 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
 {
     const struct program *program = joining->graph->program;
     int chunks = program->shape.chunk_count, stages = program->shape.stage_count;
-    double ranks = program->mesh.rank_count / stages;
+    int ranks = program->mesh.rank_count / stages;
     int number = step_graph_number(joining->graph, place, task);
     const struct graph_task *of = &joining->graph->tasks[task];
     struct run_joined *row = &join->rows[join->row_count];
