@@ -263,8 +263,13 @@ int units_edit_distance(const char *a, const char *b)
 void units_guess_offer(struct units_guess *guess, const char *name)
 {
     int most = (int)strnlen(guess->text, 30) / 3;
+    if (most < 1) most = 1;
+    // No distance is less than the difference in length, which most names are already beyond.
+    enum { LONGEST = 127 };
+    int apart = (int)strnlen(guess->text, LONGEST) - (int)strnlen(name, LONGEST);
+    if (abs(apart) > most) return;
     int distance = units_edit_distance(guess->text, name);
-    if (distance > (most < 1 ? 1 : most)) return;
+    if (distance > most) return;
     if (guess->best && guess->distance <= distance) return;
     guess->best = name;
     guess->distance = distance;
