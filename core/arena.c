@@ -16,7 +16,8 @@ struct arena_block {
     alignas(max_align_t) unsigned char data[];
 };
 
-enum { BLOCK_BYTES_LEAST = 1 << 16, BLOCK_BYTES_MOST = 1 << 24 };
+// The first is small: many arenas live for one object of a file or one question of a search.
+enum { BLOCK_BYTES_LEAST = 1 << 12, BLOCK_BYTES_MOST = 1 << 24 };
 
 // _exit, not exit: buffered output and half-written files must not be completed by accident.
 _Noreturn static void out_of_memory(size_t bytes)

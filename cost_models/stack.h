@@ -256,6 +256,7 @@ bool stack_accumulates(const struct stack *stack, const struct parallel *paralle
                        int64_t global_batch);
 
 // Whether the stack can run these choices; else a reason in `arena`:
-// "stack megatron-2021 has no zero stage 3".
+// "stack megatron-2021 has no zero stage 3". Without `why` nothing is worded, and `arena` may be
+// NULL.
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
                    const char **why);

@@ -2,9 +2,23 @@
 #include "plan/passes.h"
 #include "plan/unexecuted.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 // What a stack cannot run, with the first reason.
+
+// The words of a refusal; without an arena any that are not NULL: search asks yes or no of most of
+// what it meets, and the words would be a tenth of a short search.
+__attribute__((format(printf, 2, 3))) static const char *refusal(struct arena *arena,
+                                                                 const char *format, ...)
+{
+    if (!arena) return "refused";
+    va_list args;
+    va_start(args, format);
+    const char *text = arena_vprint(arena, format, args);
+    va_end(args);
+    return text;
+}
 
 // The first bit of `wanted` that is not in `known`, or -1.
 static int missing_bit(unsigned wanted, unsigned known)
@@ -20,13 +34,13 @@ static const char *refuse_axis(const struct stack *stack, const struct parallel 
 {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         if (parallel->degree[axis] == 1 || stack->axes >> axis & 1) continue;
-        return arena_print(arena, "stack %s cannot split over %s", stack->name,
-                           axis_name((enum axis)axis));
+        return refusal(arena, "stack %s cannot split over %s", stack->name,
+                       axis_name((enum axis)axis));
     }
     bool has_context = parallel->degree[AXIS_CP] > 1;
     if (!has_context || stack->cp_kinds >> parallel->cp_kind & 1) return NULL;
-    return arena_print(arena, "stack %s has no %s context parallelism", stack->name,
-                       cp_kind_name(parallel->cp_kind));
+    return refusal(arena, "stack %s has no %s context parallelism", stack->name,
+                   cp_kind_name(parallel->cp_kind));
 }
 
 static const char *refuse_schedule(const struct stack *stack, const struct parallel *parallel,
@@ -34,8 +48,8 @@ static const char *refuse_schedule(const struct stack *stack, const struct paral
 {
     bool pipelined = parallel->degree[AXIS_PP] > 1;
     if (!pipelined || stack->schedules >> parallel->schedule & 1) return NULL;
-    return arena_print(arena, "stack %s has no schedule %s", stack->name,
-                       schedule_name(parallel->schedule));
+    return refusal(arena, "stack %s has no schedule %s", stack->name,
+                   schedule_name(parallel->schedule));
 }
 
 static const char *refuse_zero(const struct stack *stack, const struct parallel *parallel,
@@ -43,11 +57,11 @@ static const char *refuse_zero(const struct stack *stack, const struct parallel 
 {
     bool pipelined = parallel->degree[AXIS_PP] > 1;
     if (!(stack->zero_stages >> parallel->zero & 1)) {
-        return arena_print(arena, "stack %s has no zero stage %d", stack->name, parallel->zero);
+        return refusal(arena, "stack %s has no zero stage %d", stack->name, parallel->zero);
     }
     if (!pipelined || stack->zero_stages_with_pipeline >> parallel->zero & 1) return NULL;
-    return arena_print(arena, "stack %s has no zero stage %d together with a pipeline", stack->name,
-                       parallel->zero);
+    return refusal(arena, "stack %s has no zero stage %d together with a pipeline", stack->name,
+                   parallel->zero);
 }
 
 // Without classes, selective recompute is that of attention.
@@ -55,21 +69,21 @@ static const char *refuse_recompute(const struct stack *stack, const struct para
                                     struct arena *arena)
 {
     if (!(stack->recompute >> parallel->recompute & 1)) {
-        return arena_print(arena, "stack %s has no %s recompute", stack->name,
-                           recompute_name(parallel->recompute));
+        return refusal(arena, "stack %s has no %s recompute", stack->name,
+                       recompute_name(parallel->recompute));
     }
     bool is_part = parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
     if (is_part && stack->recompute_whole >> parallel->recompute & 1) {
-        return arena_print(arena, "stack %s has %s recompute of all layers alone", stack->name,
-                           recompute_name(parallel->recompute));
+        return refusal(arena, "stack %s has %s recompute of all layers alone", stack->name,
+                       recompute_name(parallel->recompute));
     }
     if (parallel->recompute != RECOMPUTE_SELECTIVE) return NULL;
     unsigned classes = parallel->recompute_classes;
     int missing =
         missing_bit(classes ? classes : 1u << OP_CLASS_ATTENTION, stack->recompute_classes);
     if (missing < 0) return NULL;
-    return arena_print(arena, "stack %s has no selective recompute of %s", stack->name,
-                       op_class_name((enum op_class)missing));
+    return refusal(arena, "stack %s has no selective recompute of %s", stack->name,
+                   op_class_name((enum op_class)missing));
 }
 
 // The ability that moving these activations takes: of all of a layer, or of what full recompute
@@ -103,49 +117,48 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
     bool on_nvme = offload->optimizer == TIER_NVME;
     const struct workload any = {0};
     const struct unexecuted *row = stack_is_executed(stack) ? unexecuted_of(&any, offload) : NULL;
-    if (row) return unexecuted_text(arena, row);
+    if (row) return arena ? unexecuted_text(arena, row) : refusal(NULL, "refused");
     if (offload->optimizer != TIER_DEVICE) {
         int need = on_nvme ? OFFLOADS_OPTIMIZER_NVME : OFFLOADS_OPTIMIZER;
         unsigned stages = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
         if (on_nvme && stack->nvme_zero_stages) stages &= stack->nvme_zero_stages;
         if (!(stack->offload >> need & 1)) {
-            return arena_print(arena, "stack %s cannot offload the optimizer%s", stack->name,
-                               on_nvme ? " to NVMe" : "");
+            return refusal(arena, "stack %s cannot offload the optimizer%s", stack->name,
+                           on_nvme ? " to NVMe" : "");
         }
         if (!(stages >> parallel->zero & 1)) {
-            return arena_print(arena, "stack %s cannot offload the optimizer%s at zero stage %d",
-                               stack->name, on_nvme ? " to NVMe" : "", parallel->zero);
+            return refusal(arena, "stack %s cannot offload the optimizer%s at zero stage %d",
+                           stack->name, on_nvme ? " to NVMe" : "", parallel->zero);
         }
     }
     if (!offload_moves_activations(offload)) return NULL;
     if (!(stack->offload & activation_offloads(parallel))) {
-        return arena_print(arena, "stack %s cannot offload activations%s%s", stack->name,
-                           offload->activations == TIER_NVME ? " to NVMe" : "",
-                           stack->offload >> OFFLOADS_CHECKPOINTS & 1 ? " without full recompute"
-                                                                      : "");
+        return refusal(arena, "stack %s cannot offload activations%s%s", stack->name,
+                       offload->activations == TIER_NVME ? " to NVMe" : "",
+                       stack->offload >> OFFLOADS_CHECKPOINTS & 1 ? " without full recompute" : "");
     }
     if (moves_whole_layers(offload) || stack->offload >> OFFLOADS_CLASSES & 1) return NULL;
-    return arena_print(arena, "stack %s offloads activations of whole layers only", stack->name);
+    return refusal(arena, "stack %s offloads activations of whole layers only", stack->name);
 }
 
 static const char *refuse_others(const struct stack *stack, const struct parallel *parallel,
                                  struct arena *arena)
 {
     if (!(stack->attention >> parallel->attention & 1)) {
-        return arena_print(arena, "stack %s has no %s attention", stack->name,
-                           attention_name(parallel->attention));
+        return refusal(arena, "stack %s has no %s attention", stack->name,
+                       attention_name(parallel->attention));
     }
     if (parallel->sp && !stack->sequence_parallel) {
-        return arena_print(arena, "stack %s has no sequence parallelism", stack->name);
+        return refusal(arena, "stack %s has no sequence parallelism", stack->name);
     }
     unsigned overlap = parallel->overlap & ~stack->overlap;
     if (overlap) {
-        return arena_print(arena, "stack %s cannot overlap %s", stack->name,
-                           overlap_text(arena, overlap));
+        return refusal(arena, "stack %s cannot overlap %s", stack->name,
+                       overlap_text(arena, overlap));
     }
     int pass = missing_bit(parallel->passes, stack->passes);
     if (pass < 0) return NULL;
-    return arena_print(arena, "stack %s has no pass %s", stack->name, pass_name((enum pass)pass));
+    return refusal(arena, "stack %s has no pass %s", stack->name, pass_name((enum pass)pass));
 }
 
 bool stack_check_executed(const struct stack *stack, const struct workload *workload,
@@ -161,8 +174,9 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
                                            struct arena *) = {
         refuse_axis, refuse_schedule, refuse_zero, refuse_recompute, refuse_offload, refuse_others,
     };
-    *why = NULL;
-    for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !*why; i++)
-        *why = REFUSALS[i](stack, parallel, arena);
-    return !*why;
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !first; i++)
+        first = REFUSALS[i](stack, parallel, why ? arena : NULL);
+    if (why) *why = first;
+    return !first;
 }

@@ -115,10 +115,11 @@ enum { VPP_MAX = 255, DEGREE_MAX = 1 << 20 };
 static bool check_ranges(const struct parallel *parallel, struct err *err)
 {
     for (int i = 0; i < AXIS_COUNT; i++) {
+        int most = i == AXIS_PP ? STAGE_MAX : DEGREE_MAX;
+        if (parallel->degree[i] >= 1 && parallel->degree[i] <= most) continue;
         char option[16];
         snprintf(option, sizeof option, "--%s", axis_name((enum axis)i));
-        int most = i == AXIS_PP ? STAGE_MAX : DEGREE_MAX;
-        if (!check_range(option, parallel->degree[i], 1, most, err)) return false;
+        return check_range(option, parallel->degree[i], 1, most, err);
     }
     return check_range("--vpp", parallel->vpp, 1, VPP_MAX, err) &&
            check_range("--micro-batch", parallel->micro_batch, 1, DEGREE_MAX, err) &&

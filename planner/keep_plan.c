@@ -52,11 +52,7 @@ static struct layer mean_layer(const struct composer *composer, const struct var
 
 static bool may_run(const struct composer *composer, const struct parallel *parallel)
 {
-    const char *why = NULL;
-    struct arena_mark mark = arena_mark(composer->scratch);
-    bool may = stack_can_run(composer->request->stack, parallel, composer->scratch, &why);
-    arena_reset(composer->scratch, mark);
-    return may;
+    return stack_can_run(composer->request->stack, parallel, NULL, NULL);
 }
 
 static struct parallel recomputing(const struct keep_plan *plan, int value, int layers)

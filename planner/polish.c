@@ -19,12 +19,9 @@ static bool is_allowed(const struct polish *polish, const struct parallel *paral
 {
     const struct search_request *search = polish->request->search;
     struct err err = {0};
-    const char *why = NULL;
-    struct arena_mark mark = arena_mark(polish->arena);
-    bool ok = pins_allow_all(&search->pins, parallel, NULL) &&
-              stack_can_run(search->stack, parallel, polish->arena, &why);
-    arena_reset(polish->arena, mark);
-    return ok && program_check(polish->graph, search->cluster, &search->workload, parallel, &err);
+    return pins_allow_all(&search->pins, parallel, NULL) &&
+           stack_can_run(search->stack, parallel, NULL, NULL) &&
+           program_check(polish->graph, search->cluster, &search->workload, parallel, &err);
 }
 
 // Takes the plan where it is legal, has room and is better than the best so far.

@@ -138,3 +138,9 @@ int space_moves(const struct search_request *request, int layers_most,
                 struct space_move moves[SPACE_MOVE_MAX]);
 // The choice of so many layers, in the range of `move`.
 struct offload space_moved(const struct space_move *move, int layers);
+
+// planner/space_ways.c: the tail with its ways to recompute and to move, on stages of at most so
+// many layers. They depend on its schedule and stage of ZeRO, not on chunks or caps. No ways to
+// recompute where the stack cannot run such a tail at all.
+struct space_tail space_ways(struct space *space, const struct space_group *group,
+                             struct space_tail tail, int layers_most);

@@ -21,6 +21,17 @@ struct tails_entry {
     struct space_tails tails;
 };
 
+// The ways to recompute and move of the tail before with the same stage of ZeRO: all that they
+// depend on of a tail. Chunks and caps differ far more often than these.
+struct ways {
+    bool known;
+    enum schedule_kind schedule;
+    int layers_most;
+    struct space_tail tail;  // its recomputes and moves; no recomputes where the stack has none
+};
+
+enum { ZERO_STAGES = 4 };  // 0 to 3
+
 struct build {
     struct arena *arena;
     struct space *space;
@@ -28,6 +39,7 @@ struct build {
     const struct graph *graph;
     struct space_tail *items;
     int count, capacity;
+    struct ways ways[ZERO_STAGES];
 };
 
 static void add_tail(struct build *build, const struct space_tail *tail)
@@ -102,111 +114,19 @@ static int stage_layers_most(const struct build *build, const struct parallel *p
     return most;
 }
 
-// -1 means all layers; a number of them is worth a plan of its own where whole layers are
-// recomputed. A pinned number is kept as it is.
-static int recompute_ranges(const struct search_request *request, struct space_recompute recompute,
-                            int layers_most, struct space_recompute *ranges)
-{
-    struct int_range pinned = pins_get(&request->pins, CHOICE_RECOMPUTE_LAYERS);
-    bool is_whole = request->stack->recompute_whole >> recompute.recompute & 1;
-    if (pinned.set && pinned.low >= 0 && is_whole) return 0;
-    if (pinned.set) {
-        if (recompute.recompute == RECOMPUTE_NONE && pinned.low > 0) return 0;
-        recompute.layers_low = (int)pinned.low;
-        recompute.layers_high = (int)(pinned.high < layers_most ? pinned.high : layers_most);
-        if (recompute.recompute == RECOMPUTE_NONE) recompute.layers_high = recompute.layers_low;
-        ranges[0] = recompute;
-        return recompute.layers_low <= recompute.layers_high;
-    }
-    int count = 0;
-    if (recompute.recompute != RECOMPUTE_NONE && layers_most > 1 && !is_whole) {
-        recompute.layers_low = 1;
-        recompute.layers_high = layers_most - 1;
-        ranges[count++] = recompute;
-    }
-    recompute.layers_low = recompute.layers_high = -1;
-    ranges[count++] = recompute;
-    return count;
-}
-
-static bool stack_allows(const struct build *build, const struct parallel *parallel)
-{
-    const struct stack *stack = build->space->request->stack;
-    struct arena_mark mark = arena_mark(build->arena);
-    const char *why = NULL;
-    bool ok = stack_can_run(stack, parallel, build->arena, &why);
-    if (!ok) {
-        struct err err = {.kind = build->space->refused.kind};
-        err_set(&err, ERR_USAGE, "%s", why);
-        space_drop(build->space, DROP_STACK, &err);
-    }
-    arena_reset(build->arena, mark);
-    return ok;
-}
-
-// Those of the moves that the stack has beside this way to recompute.
-static unsigned moves_beside(struct build *build, const struct space_tail *tail,
-                             const struct space_recompute *recompute)
-{
-    unsigned mask = 0;
-    struct parallel parallel =
-        space_parallel(build->space, build->group, tail, recompute, recompute->layers_low);
-    for (int i = 0; i < tail->move_count; i++) {
-        parallel.offload = space_moved(&tail->moves[i], tail->moves[i].layers_high);
-        // Beside nothing moved the stack was asked already.
-        if (offload_is_none(&parallel.offload) || stack_allows(build, &parallel)) mask |= 1u << i;
-    }
-    return mask;
-}
-
-static void add_moves(struct build *build, struct space_tail *tail, int layers_most)
-{
-    struct space_move moves[SPACE_MOVE_MAX];
-    tail->move_count = space_moves(build->space->request, layers_most, moves);
-    struct space_move *kept = ARENA_NEW(build->arena, struct space_move, tail->move_count);
-    if (tail->move_count) memcpy(kept, moves, (size_t)tail->move_count * sizeof *kept);
-    tail->moves = kept;
-}
-
-// Ways to recompute beside which nothing may be moved as wanted go.
-static int keep_moving(struct build *build, const struct space_tail *tail,
-                       struct space_recompute *recomputes, int count)
-{
-    int kept = 0;
-    for (int i = 0; i < count; i++) {
-        recomputes[i].moves = moves_beside(build, tail, &recomputes[i]);
-        if (recomputes[i].moves) recomputes[kept++] = recomputes[i];
-    }
-    return kept;
-}
-
-// The ways to recompute that a tail has on this stack; false when there are none.
+// False when the stack has no way to recompute beside this tail.
 static bool add_recomputes(struct build *build, struct space_tail tail, int layers_most)
 {
-    const struct space *space = build->space;
-    struct space_recompute recomputes[2 * SPACE_VALUE_MAX];
-    int count = 0;
-    add_moves(build, &tail, layers_most);
-    struct parallel parallel = space_first(space, build->group, &tail);
-    for (int i = 0; i < space->recomputes.count; i++) {
-        struct space_recompute recompute = {.layers_low = -1, .layers_high = -1};
-        recompute.recompute = recompute_of_value(space->recomputes.values[i], &recompute.classes);
-        parallel.recompute = recompute.recompute;
-        parallel.recompute_classes = recompute.classes;
-        if (!stack_allows(build, &parallel)) {
-            // A stack that keeps activations elsewhere refuses something else of the tail.
-            bool keeps_all = recompute.recompute == RECOMPUTE_NONE;
-            if (keeps_all && space->request->stack->recompute >> RECOMPUTE_NONE & 1) return false;
-            continue;
-        }
-        count += recompute_ranges(space->request, recompute, layers_most, &recomputes[count]);
-    }
-    count = keep_moving(build, &tail, recomputes, count);
-    if (count == 0) return false;
-    struct space_recompute *kept = ARENA_NEW(build->arena, struct space_recompute, count);
-    memcpy(kept, recomputes, (size_t)count * sizeof *kept);
-    tail.recomputes = kept;
-    tail.recompute_count = count;
+    assert(tail.zero >= 0 && tail.zero < ZERO_STAGES);
+    struct ways *ways = &build->ways[tail.zero];
+    if (!ways->known || ways->schedule != tail.schedule || ways->layers_most != layers_most)
+        *ways = (struct ways){true, tail.schedule, layers_most,
+                              space_ways(build->space, build->group, tail, layers_most)};
+    if (ways->tail.recompute_count == 0) return false;
+    tail.recomputes = ways->tail.recomputes;
+    tail.recompute_count = ways->tail.recompute_count;
+    tail.moves = ways->tail.moves;
+    tail.move_count = ways->tail.move_count;
     add_tail(build, &tail);
     return true;
 }
