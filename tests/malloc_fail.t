@@ -29,7 +29,7 @@ attempt() {
     find "$folder" -name '*.tmp' -printf "allocation $n: %p was left\n"
 }
 
-# Every N up to 400, then about every 50th part of N: the later ones repeat a few places.
+# Every N up to 200, then about every 25th part of N: the later ones repeat a few places.
 loop() {
     local name=$1 output=$2 n=1 status=4 faults=
     shift 2
@@ -39,7 +39,7 @@ loop() {
         faults=$faults$(cat "$folder.faults")
         rm -f "$folder.faults"
         [ -z "$faults" ] || break
-        n=$((n < 400 ? n + 1 : n + n / 50))
+        n=$((n < 200 ? n + 1 : n + n / 25))
     done
     number=$((number + 1))
     if [ -z "$faults" ] && [ "$status" -eq 0 ]; then

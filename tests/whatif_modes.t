@@ -22,13 +22,14 @@ open my $file, '>', "$folder/measured.csv" or die $!;
 print $file "gpus,tokens_per_s_per_gpu\n8,100000\n";
 close $file;
 
-# What each question is asked with; --json has the digits.
+# What each question is asked with; --json has the digits. Those that search often search little:
+my $little = '--recompute none --schedule 1f1b';
 my %modes = (
     sweep   => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '' },
-    offers  => { model => 'gpt2', clusters => '', words => '--offers rental-2024' },
+    offers  => { model => 'gpt2', clusters => '', words => "--offers rental-2024 $little" },
     scaling => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '--scaling' },
     least   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g', words => '--min-gpus' },
-    largest => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '--largest-model' },
+    largest => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '--largest-model --schedule 1f1b --micro-batch 1' },
     # Few devices train in fp8, and each is searched at one size.
     needs   => { model => 'gpt2', clusters => '', words => '--precision fp8 --gpus 1' },
 );

@@ -187,7 +187,7 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
 {
     (void)state;
     const char *wanted = getenv("MESHWRIGHT_CASES");
-    int cases = wanted ? atoi(wanted) : 10;
+    int cases = wanted ? atoi(wanted) : 5;
     struct draw draw = draw_start("offload, pruned against exhaustive", 20261121);
     int moved_count = 0;
     for (int i = 0; i < cases; i++) {
@@ -271,7 +271,7 @@ static void forbidden_moves_are_not_proposed(void **state)
 {
     (void)state;
     const char *wanted = getenv("MESHWRIGHT_CASES");
-    int cases = wanted ? atoi(wanted) : 4, moved_count = 0;
+    int cases = wanted ? atoi(wanted) : 2, moved_count = 0;
     struct draw draw = draw_start("offload, the best one forbidden", 20261122);
     for (int i = 0; i < cases; i++) {
         struct arena arena = {0};
