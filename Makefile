@@ -76,7 +76,8 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \
         clean deps check_deps mutants mutant_programs mutant_judges \
-        test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
+        test_programs check_sanitized check_clang check_tidy check_format check_sdpa \
+        check_fuzz FORCE
 .SECONDARY:
 
 all: $(BUILD)/meshwright $(PLUGINS)
@@ -147,17 +148,19 @@ $(BUILD)/exec_nccl.so: $(NCCL_SOURCES:%.c=$(BUILD)/%.cuda.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) \
 	    -Wl,-rpath,'$$ORIGIN' -lnccl -lcudart -lpthread
 
-# Asks cuDNN what it has engines for, without a device: it wants the driver's library by name, and
-# the toolkit's stub of it is enough.
+# Has cuDNN compile its plans without a device: it wants the driver's library by name, and one that
+# loads what it made, over the toolkit's stub under another name of equal length, is enough.
 CUDA_STUB = $(wildcard $(CUDA_FOLDER)/stubs/libcuda.so)
 SDPA_SHAPES = $(if $(and $(HAVE_NVCC),$(HAVE_CUDNN),$(CUDA_STUB)),$(BUILD)/tests/sdpa_shapes \
                    $(BUILD)/tests/stub/libcuda.so.1)
 $(BUILD)/tests/sdpa_shapes: $(BUILD)/tests/gpu/sdpa_shapes.cuda.o \
                             $(BUILD)/executor/cuda/sdpa_graph.cuda.o
 	$(CC) $(SANITIZE) -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) -lcudnn
-$(BUILD)/tests/stub/libcuda.so.1: $(CUDA_STUB)
+$(BUILD)/tests/stub/libcuda.so.1: tests/gpu/only_load.c $(CUDA_STUB)
 	@mkdir -p $(@D)
-	cp $< $@
+	sed 's/libcuda\.so\.1/libstub.so.1/' $(CUDA_STUB) >$(@D)/libstub.so.1
+	$(CC) $(ALL_CFLAGS) -fPIC -shared -Wl,--no-as-needed,-soname,libcuda.so.1 -o $@ $< \
+	    -L$(@D) -l:libstub.so.1
 
 # The planner as a module of reports' pages: what a search needs, with stand-ins (wasm/) for the
 # libraries and files that a page has none of. One for all of the BUILDs.
@@ -347,7 +350,7 @@ mutant_judges:
 	@CC='$(CC)' COMPILE='$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS))' \
 	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
-check: check_deps accuracy check_format check_clang check_tidy check_sanitized check_fuzz
+check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_sanitized check_fuzz
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
@@ -371,6 +374,11 @@ check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS)
 	printf '%s\n' $(if $(MPICC),$(MPI_SOURCES)) | xargs -r -P$(JOBS) -n4 \
 	    sh -c 'clang-tidy --quiet --checks=-clang-analyzer-optin.mpi.MPI-Checker "$$@" -- -std=c17 \
 	        -D_GNU_SOURCE -I. -I$(GENERATED) $(MPI_CFLAGS) 2>/dev/null' clang-tidy
+
+# cuDNN's plans for every shape of attention in the zoo; `make test` asks for a few.
+check_sdpa: check_deps
+	@$(QUIET_MAKE) $(BUILD)/tests/test_cuda_sdpa $(SDPA_SHAPES)
+	MESHWRIGHT_CASES=1000 $(BUILD)/tests/test_cuda_sdpa
 
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test

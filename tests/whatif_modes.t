@@ -29,7 +29,8 @@ my %modes = (
     offers  => { model => 'gpt2', clusters => '', words => "--offers rental-2024 $little" },
     scaling => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '--scaling' },
     least   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g', words => '--min-gpus' },
-    largest => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '--largest-model --schedule 1f1b --micro-batch 1' },
+    largest => { model => 'gpt2', clusters => 'dgx-a100-80g',
+                 words => '--largest-model --schedule 1f1b --micro-batch 1' },
     # Few devices train in fp8, and each is searched at one size.
     needs   => { model => 'gpt2', clusters => '', words => '--precision fp8 --gpus 1' },
 );

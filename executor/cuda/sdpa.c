@@ -8,13 +8,12 @@
 // gradient of queries is summed by its kernels in no fixed order: who needs equal bits from run to
 // run has to take the other way.
 
-enum { PLANS = 64, CONFIGS = 8, GRAIN = 256 };
+enum { PLANS = 64, GRAIN = 256 };
 
 struct sdpa_plan {
     struct sdpa_shape shape;
     const char *fault;  // why there is none; static
-    cudnnBackendDescriptor_t config, plan;
-    int64_t workspace_bytes;
+    struct sdpa_made made;
 };
 struct sdpa_cache {
     cudnnHandle_t handle;
@@ -43,10 +42,8 @@ void sdpa_close(struct cuda_device *device)
 {
     struct sdpa_cache *cache = device->sdpa;
     if (!cache) return;
-    for (int i = 0; i < cache->count; i++) {
-        if (cache->plans[i].plan) cudnnBackendDestroyDescriptor(cache->plans[i].plan);
-        if (cache->plans[i].config) cudnnBackendDestroyDescriptor(cache->plans[i].config);
-    }
+    for (int i = 0; i < cache->count; i++)
+        sdpa_plan_free(&cache->plans[i].made);
     if (cache->handle) cudnnDestroy(cache->handle);
     free(cache);
     device->sdpa = NULL;
@@ -69,50 +66,6 @@ static struct sdpa_plan *find(struct sdpa_cache *cache, const struct sdpa_shape 
     return NULL;
 }
 
-// The plan of one configuration: this is where cuDNN compiles.
-static cudnnStatus_t make_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config,
-                               struct sdpa_plan *plan)
-{
-    int64_t count = 0;
-    cudnnStatus_t status = cudnnBackendFinalize(config);
-    if (status != CUDNN_STATUS_SUCCESS) return status;
-    status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->plan);
-    if (status != CUDNN_STATUS_SUCCESS) return status;
-    status = cudnnBackendSetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
-    if (status == CUDNN_STATUS_SUCCESS) {
-        status =
-            cudnnBackendSetAttribute(plan->plan, SDPA_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    }
-    if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(plan->plan);
-    if (status == CUDNN_STATUS_SUCCESS) {
-        status = cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                          CUDNN_TYPE_INT64, 1, &count, &plan->workspace_bytes);
-    }
-    if (status == CUDNN_STATUS_SUCCESS) return status;
-    cudnnBackendDestroyDescriptor(plan->plan);
-    plan->plan = NULL;
-    return status;
-}
-
-static const char *make(struct sdpa_cache *cache, struct sdpa_plan *plan)
-{
-    struct sdpa_graph graph;
-    cudnnBackendDescriptor_t configs[CONFIGS];
-    int count = 0;
-    const char *fault = sdpa_graph_make(&graph, &plan->shape, cache->handle);
-    if (!fault) fault = sdpa_graph_configs(&graph, NULL, CONFIGS, configs, &count);
-    for (int i = 0; i < count; i++) {
-        if (!plan->plan) {
-            fault = fault_of(make_plan(cache->handle, configs[i], plan));
-            if (plan->plan) plan->config = configs[i];
-        }
-        if (plan->config != configs[i]) cudnnBackendDestroyDescriptor(configs[i]);
-    }
-    sdpa_graph_free(&graph);
-    return fault;
-}
-
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape)
 {
     struct sdpa_cache *cache = device->sdpa;
@@ -121,7 +74,7 @@ const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *sh
     if (cache->count == PLANS) return "too many shapes of attention";
     plan = &cache->plans[cache->count++];
     plan->shape = *shape;
-    plan->fault = make(cache, plan);
+    plan->fault = sdpa_plan_make(shape, cache->handle, NULL, &plan->made);
     return plan->fault;
 }
 
@@ -160,7 +113,7 @@ static cudnnStatus_t execute(struct sdpa_cache *cache, const struct sdpa_plan *p
     }
     if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(variant);
     if (status == CUDNN_STATUS_SUCCESS)
-        status = cudnnBackendExecute(cache->handle, plan->plan, variant);
+        status = cudnnBackendExecute(cache->handle, plan->made.plan, variant);
     cudnnBackendDestroyDescriptor(variant);
     return status;
 }
@@ -188,7 +141,7 @@ const char *sdpa_run(struct cuda_device *device, enum stream stream, const struc
                                                    SDPA_D_V_WIDE};
     struct sdpa_plan *plan = find(device->sdpa, shape);
     struct pack pack = {.count = 0};
-    int64_t bytes = rounded(plan->workspace_bytes);
+    int64_t bytes = rounded(plan->made.workspace_bytes);
     for (int i = 0; i < 4; i++)
         bytes += rounded(sdpa_temporary_bytes(shape, TEMPORARIES[i]));
     char *room = cuda_scratch(device, stream, SCRATCH_SDPA, bytes), *at = room;
@@ -197,7 +150,7 @@ const char *sdpa_run(struct cuda_device *device, enum stream stream, const struc
     put(&pack, SDPA_SCALE, &shape->scale);
     if (shape->causal) put(&pack, SDPA_LOWEST, &LOWEST);
     if (shape->is_backward) put(&pack, SDPA_ONE, &ONE);
-    at += rounded(plan->workspace_bytes);
+    at += rounded(plan->made.workspace_bytes);
     for (int i = 0; i < 4; i++) {
         int64_t size = sdpa_temporary_bytes(shape, TEMPORARIES[i]);
         if (size > 0) put(&pack, TEMPORARIES[i], at);

@@ -5,7 +5,7 @@
 // cuDNN's fused attention is found by the pattern of its operations (see the support matrix of its
 // graph API): the order and the types below are part of the interface.
 
-enum { FIRST_VIRTUAL = 100 };
+enum { FIRST_VIRTUAL = 100, CONFIGS = 8 };
 
 static void keep_fault(struct sdpa_graph *g, cudnnStatus_t status)
 {
@@ -308,8 +308,9 @@ static void add_backward(struct sdpa_graph *g)
     add_query_gradient(g, &p, d_scores);
 }
 
-const char *sdpa_graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape,
-                            cudnnHandle_t handle)
+// NULL, or what cuDNN says; either way graph_free ends it.
+static const char *graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape,
+                              cudnnHandle_t handle)
 {
     memset(g, 0, sizeof *g);
     g->shape = shape;
@@ -327,7 +328,7 @@ const char *sdpa_graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape
     return g->status == CUDNN_STATUS_SUCCESS ? NULL : cudnnGetErrorString(g->status);
 }
 
-void sdpa_graph_free(struct sdpa_graph *g)
+static void graph_free(struct sdpa_graph *g)
 {
     while (g->held_count > 0)
         cudnnBackendDestroyDescriptor(g->held[--g->held_count]);
@@ -346,9 +347,11 @@ static cudnnStatus_t make_configs(int capacity, cudnnBackendDescriptor_t *config
     return CUDNN_STATUS_SUCCESS;
 }
 
-const char *sdpa_graph_configs(const struct sdpa_graph *graph,
-                               cudnnBackendDescriptor_t device_properties, int capacity,
-                               cudnnBackendDescriptor_t *configs, int *count)
+// The engine configurations that cuDNN's heuristics name, best first. They come finalized: doing so
+// again is an error. The caller destroys them.
+static const char *find_configs(const struct sdpa_graph *graph,
+                                cudnnBackendDescriptor_t device_properties, int capacity,
+                                cudnnBackendDescriptor_t *configs, int *count)
 {
     struct sdpa_graph asks = {0};
     cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
@@ -372,9 +375,62 @@ const char *sdpa_graph_configs(const struct sdpa_graph *graph,
             cudnnBackendDestroyDescriptor(configs[i]);
     }
     *count = (int)found;
-    sdpa_graph_free(&asks);
+    graph_free(&asks);
     if (asks.status != CUDNN_STATUS_SUCCESS) return cudnnGetErrorString(asks.status);
     return found > 0 ? NULL : "cuDNN has no engine for this attention";
+}
+
+// The plan of one configuration: this is where cuDNN compiles.
+static cudnnStatus_t compile(cudnnBackendDescriptor_t config, cudnnHandle_t handle,
+                             cudnnBackendDescriptor_t device_properties, struct sdpa_made *made)
+{
+    struct sdpa_graph asks = {0};
+    int64_t count = 0;
+    cudnnBackendDescriptor_t plan = begin(&asks, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    set(&asks, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+        &config);
+    if (handle) {
+        set(&asks, plan, SDPA_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    } else {
+        set(&asks, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+            &device_properties);
+    }
+    end(&asks, plan);
+    if (asks.status == CUDNN_STATUS_SUCCESS) {
+        asks.status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                               CUDNN_TYPE_INT64, 1, &count, &made->workspace_bytes);
+    }
+    if (asks.status == CUDNN_STATUS_SUCCESS) {
+        *made = (struct sdpa_made){config, plan, made->workspace_bytes};
+        asks.held_count = 0;
+    }
+    graph_free(&asks);
+    return asks.status;
+}
+
+const char *sdpa_plan_make(const struct sdpa_shape *shape, cudnnHandle_t handle,
+                           cudnnBackendDescriptor_t device_properties, struct sdpa_made *made)
+{
+    struct sdpa_graph graph;
+    cudnnBackendDescriptor_t configs[CONFIGS];
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    int count = 0;
+    const char *fault = graph_make(&graph, shape, handle);
+    if (!fault) fault = find_configs(&graph, device_properties, CONFIGS, configs, &count);
+    *made = (struct sdpa_made){0};
+    for (int i = 0; i < count; i++) {
+        if (!made->plan) status = compile(configs[i], handle, device_properties, made);
+        if (made->config != configs[i]) cudnnBackendDestroyDescriptor(configs[i]);
+    }
+    graph_free(&graph);
+    return fault || made->plan ? fault : cudnnGetErrorString(status);
+}
+
+void sdpa_plan_free(struct sdpa_made *made)
+{
+    if (made->plan) cudnnBackendDestroyDescriptor(made->plan);
+    if (made->config) cudnnBackendDestroyDescriptor(made->config);
+    *made = (struct sdpa_made){0};
 }
 
 int64_t sdpa_temporary_bytes(const struct sdpa_shape *s, enum sdpa_tensor tensor)

@@ -40,16 +40,17 @@ struct sdpa_graph {
     cudnnStatus_t status;
 };
 
-// `handle` NULL: no device. NULL, or what cuDNN says; either way sdpa_graph_free ends it.
-const char *sdpa_graph_make(struct sdpa_graph *graph, const struct sdpa_shape *shape,
-                            cudnnHandle_t handle);
-void sdpa_graph_free(struct sdpa_graph *graph);
-
-// The engine configurations that cuDNN's heuristics name, best first, for the handle's device or
-// for `device_properties` (a descriptor, where there is no device). The caller destroys them.
-const char *sdpa_graph_configs(const struct sdpa_graph *graph,
-                               cudnnBackendDescriptor_t device_properties, int capacity,
-                               cudnnBackendDescriptor_t *configs, int *count);
+// An execution plan, and the configuration of an engine that it is of.
+struct sdpa_made {
+    cudnnBackendDescriptor_t config, plan;
+    int64_t workspace_bytes;
+};
+// Compiles the first plan that cuDNN can make, of the configurations that its heuristics name, best
+// first: for the handle's device, or, with `handle` NULL, for `device_properties` (a descriptor).
+// NULL, or what cuDNN says of the last one tried; sdpa_plan_free ends what was made.
+const char *sdpa_plan_make(const struct sdpa_shape *shape, cudnnHandle_t handle,
+                           cudnnBackendDescriptor_t device_properties, struct sdpa_made *made);
+void sdpa_plan_free(struct sdpa_made *made);
 
 // Bytes behind the tensors that are neither arguments nor virtual.
 int64_t sdpa_temporary_bytes(const struct sdpa_shape *shape, enum sdpa_tensor tensor);

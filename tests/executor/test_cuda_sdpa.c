@@ -10,10 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Every shape of attention in the zoo is asked of cuDNN, on a Hopper that need not be there
-// (tests/gpu/sdpa_shapes.c). Where CUDA or cuDNN is not installed there is nothing to ask.
+// cuDNN compiles its plans for shapes of attention in the zoo, with the back end's own code, on a
+// Hopper that need not be there (tests/gpu/sdpa_shapes.c): some of them here, all of them in `make
+// check`, which sets MESHWRIGHT_CASES. Where CUDA or cuDNN is not installed there is nothing to
+// ask.
 
-enum { SHAPE_MAX = 512, SEQ = 2048 };
+enum { SHAPE_MAX = 512, SEQ = 2048, CASES = 5 };
 
 struct sdpa_case {
     char name[96];
@@ -82,7 +84,10 @@ static void ask(const char *folder, const struct shapes *shapes)
     int file = mkstemp(path), lines = 0, missing = 0;
     FILE *questions = fdopen(file, "w");
     assert_non_null(questions);
-    for (int i = 0; i < shapes->count; i++) {
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : CASES;
+    int step = shapes->count > cases ? shapes->count / cases : 1, asked = 0;
+    for (int i = 0; i < shapes->count; i += step, asked++) {
         const struct sdpa_case *s = &shapes->at[i];
         fprintf(questions, "%d 1 %lld %lld %d %d %lld %lld %d\n", i, (long long)s->heads,
                 (long long)s->kv_heads, SEQ, SEQ, (long long)s->width, (long long)s->value_width,
@@ -93,25 +98,25 @@ static void ask(const char *folder, const struct shapes *shapes)
              folder, folder, path);
     FILE *answers = popen(command, "r");
     assert_non_null(answers);
-    for (int index, configs; fgets(line, sizeof line, answers); lines++) {
+    for (int index, is_made; fgets(line, sizeof line, answers); lines++) {
         char direction[16];
-        assert_int_equal(sscanf(line, "%d %15s %d", &index, direction, &configs), 3);
+        assert_int_equal(sscanf(line, "%d %15s %d", &index, direction, &is_made), 3);
         const struct sdpa_case *s = &shapes->at[index];
-        if (configs == 0) {
-            printf("# no engine %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
+        if (!is_made) {
+            printf("# no plan %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
                    direction, s->name, (long long)s->heads, (long long)s->kv_heads,
                    (long long)s->width, (long long)s->value_width);
         }
-        missing += configs == 0;
+        missing += !is_made;
     }
     int status = pclose(answers);
     unlink(path);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
-    assert_int_equal(lines, 2 * shapes->count);
+    assert_int_equal(lines, 2 * asked);
     assert_int_equal(missing, 0);
 }
 
-static void cudnn_has_engines_for_the_attention_of_the_zoo(void **state)
+static void cudnn_makes_plans_for_the_attention_of_the_zoo(void **state)
 {
     char path[PATH_MAX], probe[PATH_MAX + 32];
     struct shapes *shapes = ARENA_NEW(*state, struct shapes, 1);
@@ -134,7 +139,7 @@ static void cudnn_has_engines_for_the_attention_of_the_zoo(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cudnn_has_engines_for_the_attention_of_the_zoo),
+        cmocka_unit_test(cudnn_makes_plans_for_the_attention_of_the_zoo),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

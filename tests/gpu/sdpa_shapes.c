@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Says for every attention shape on its standard input whether cuDNN has an engine for it, on a
+// Compiles cuDNN's plan for every attention shape on its standard input as the back end does, for a
 // device that need not be there: lines of
 //   NAME batch heads kv_heads queries keys width value_width causal
-// to lines of "NAME forward CONFIGS" and "NAME backward CONFIGS". Ends with 1 when one has none.
+// to lines of "NAME forward MADE BYTES" and "NAME backward MADE BYTES", the workspace of the plan,
+// or 0 and why there is none. Ends with 1 when one has none.
 
 // A Hopper as its data sheet has it.
 static const char DEVICE[] =
@@ -39,18 +40,14 @@ static cudnnBackendDescriptor_t device_properties(void)
 static bool check(cudnnBackendDescriptor_t properties, const char *name,
                   const struct sdpa_shape *shape)
 {
-    enum { CONFIGS = 8 };
-    struct sdpa_graph graph;
-    cudnnBackendDescriptor_t configs[CONFIGS];
-    int count = 0;
-    const char *fault = sdpa_graph_make(&graph, shape, NULL);
-    if (!fault) fault = sdpa_graph_configs(&graph, properties, CONFIGS, configs, &count);
-    printf("%s %s %d%s%s\n", name, shape->is_backward ? "backward" : "forward", count,
-           fault ? " " : "", fault ? fault : "");
-    for (int i = 0; i < count; i++)
-        cudnnBackendDestroyDescriptor(configs[i]);
-    sdpa_graph_free(&graph);
-    return count > 0;
+    struct sdpa_made made;
+    const char *fault = sdpa_plan_make(shape, NULL, properties, &made);
+    printf("%s %s %d %lld%s%s\n", name, shape->is_backward ? "backward" : "forward",
+           made.plan != NULL, (long long)made.workspace_bytes, fault ? " " : "",
+           fault ? fault : "");
+    bool is_made = made.plan != NULL;
+    sdpa_plan_free(&made);
+    return is_made;
 }
 
 int main(void)
