@@ -1,6 +1,7 @@
 #include "cli/calibrate_job.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 
@@ -51,7 +52,7 @@ static bool write_folder(struct arena *arena, const char *folder, const struct l
                                     files[1].path, files[2].path, files[3].path);
     words = plain_copy(arena, words);
     if (!file_write_all(files, count, err)) return false;
-    puts(words);
+    console_printf(stdout, "%s\n", words);
     return true;
 }
 
@@ -72,7 +73,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
     const struct file_text file = {path, text};
     const char *shown = path ? plain_copy(arena, path) : NULL;
     if (path && !file_write_all(&file, 1, err)) return exit_status(err);
-    if (path) printf("Wrote %s: what CLUSTER local is from now on\n", shown);
+    if (path) console_printf(stdout, "Wrote %s: what CLUSTER local is from now on\n", shown);
     if (!arguments->folder) return 0;
     struct local local = {0};
     bool done = local_parse(arena, text, &key, &local, err) &&

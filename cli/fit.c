@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/progress.h"
@@ -117,11 +118,12 @@ static void print(struct arena *arena, const struct arguments *arguments,
         fputs(fit_json_text(arena, result), stdout);
         return;
     }
-    printf("%d constants fitted to %s, tier %s%s\n\n", result->constant_count,
-           fit_rows_text(arena, result), arguments->tiers,
-           result->converged ? "" : " (not converged)");
-    printf("%s\n%s", fit_constants_text(arena, result), fit_errors_text(arena, result));
-    if (left_out) printf("\n%s", fit_coverage_text(arena, residuals, left_out));
+    console_printf(stdout, "%d constants fitted to %s, tier %s%s\n\n", result->constant_count,
+                   fit_rows_text(arena, result), arguments->tiers,
+                   result->converged ? "" : " (not converged)");
+    console_printf(stdout, "%s\n%s", fit_constants_text(arena, result),
+                   fit_errors_text(arena, result));
+    if (left_out) console_printf(stdout, "\n%s", fit_coverage_text(arena, residuals, left_out));
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)

@@ -2,6 +2,7 @@
 #include "cli/memory_run.h"
 #include "cli/options.h"
 #include "cli/plan_question.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "memory/plan_chunk.h"
@@ -134,8 +135,8 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
     int status = memory_answer(arena, arguments, report, wrote);
     for (int i = 0; i < stages->count && status == 0; i++) {
         if (stages->stages[i].result.fits) continue;
-        fprintf(stderr, "meshwright memory: stage %d does not fit the capacity either\n",
-                stages->stages[i].stage);
+        console_printf(stderr, "meshwright memory: stage %d does not fit the capacity either\n",
+                       stages->stages[i].stage);
         status = 1;
     }
     return status;
@@ -144,8 +145,8 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
 // Nothing is written of a choice that does not fit.
 static int refuse(struct arena *arena, const struct made *made)
 {
-    fprintf(stderr, "meshwright memory: nothing fits: the best choice found (%s) lacks %s\n",
-            made->chosen, units_bytes(arena, (double)made->lack_bytes));
+    console_printf(stderr, "meshwright memory: nothing fits: the best choice found (%s) lacks %s\n",
+                   made->chosen, units_bytes(arena, (double)made->lack_bytes));
     return 1;
 }
 

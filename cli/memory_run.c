@@ -1,5 +1,6 @@
 #include "cli/memory_run.h"
 #include "cli/memory_bug.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "reports/page/gnuplot.h"
 
@@ -9,7 +10,7 @@
 static void print_line(void *context, const char *line)
 {
     (void)context;
-    fprintf(stderr, "glpk: %s\n", line);
+    console_printf(stderr, "glpk: %s\n", line);
 }
 
 struct memory_options memory_options_of(const struct memory_arguments *arguments, int64_t alignment)
@@ -91,11 +92,11 @@ int memory_answer(struct arena *arena, const struct memory_arguments *arguments,
         memory_report_write(&writer, NULL, report);
         fputs(writer.text, stdout);
     } else {
-        fputs(memory_table_text(arena, report), stdout);
-        fputs(wrote, stdout);
+        console_print(stdout, memory_table_text(arena, report));
+        console_print(stdout, wrote);
     }
     if (report->rows[report->row_count - 1].fits) return 0;
-    fprintf(stderr, "meshwright memory: %s\n", memory_shortfall_text(arena, report));
+    console_printf(stderr, "meshwright memory: %s\n", memory_shortfall_text(arena, report));
     return 1;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/local.h"
 #include "cli/options.h"
 #include "cli/run_job.h"
+#include "core/console.h"
 #include "core/hash.h"
 #include "executor/rendezvous.h"
 #include "plan/unexecuted.h"
@@ -127,10 +128,11 @@ static void note_stack(const struct run_job *job, const struct launch_place *pla
     const char *name = job->request.stack->name;
     bool is_own = strcmp(name, GPU_STACK) == 0 || strcmp(name, CPU_STACK) == 0;
     if (is_own || place->is_launched) return;
-    fprintf(stderr,
-            "note: the plan is for stack %s: what is predicted is its speed, what is measured is "
-            "that of this program (plan with --stack %s to compare)\n",
-            name, GPU_STACK);
+    console_printf(
+        stderr,
+        "note: the plan is for stack %s: what is predicted is its speed, what is measured is "
+        "that of this program (plan with --stack %s to compare)\n",
+        name, GPU_STACK);
 }
 
 static int launch(struct arena *arena, const struct run_job *job,
@@ -154,7 +156,8 @@ static int launch(struct arena *arena, const struct run_job *job,
         .local_node = local_node,
     };
     if (request.spawns && !arguments->spawn && !arguments->rendezvous)
-        fprintf(stderr, "meshwright run: no mpirun here: the ranks are started on this host\n");
+        console_printf(stderr,
+                       "meshwright run: no mpirun here: the ranks are started on this host\n");
     int status = 0;
     if (!launch_job(&request, &status, err)) return exit_status(err);
     return status;
@@ -249,9 +252,9 @@ static void print_help(const struct option *options)
     int count;
     const struct unexecuted *rows = unexecuted_rows(&count);
     options_print(stdout, "run", options);
-    printf("\nNot executed:\n");
+    console_printf(stdout, "\nNot executed:\n");
     for (int i = 0; i < count; i++)
-        printf("  %s, because %s\n", rows[i].what, rows[i].why);
+        console_printf(stdout, "  %s, because %s\n", rows[i].what, rows[i].why);
 }
 
 static int run_parsed(struct run_arguments *arguments, int argc, char **argv, struct err *err)

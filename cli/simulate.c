@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
+#include "core/console.h"
 #include "core/units.h"
 #include "memory/plan_script.h"
 #include "reports/table/ablation_table.h"
@@ -153,15 +154,15 @@ static void print(struct arena *arena, const struct arguments *arguments,
         print_json(arena, &evaluation->prediction, &more);
         return;
     }
-    fputs(step_table_text(arena, request, evaluation), stdout);
-    fputs(extras->verified, stdout);
+    console_print(stdout, step_table_text(arena, request, evaluation));
+    console_print(stdout, extras->verified);
     if (arguments->ablation)
-        fputs(ablation_text(arena, request->cluster, &extras->ablation), stdout);
-    if (arguments->explain) fputs(explain_text(arena, &extras->explain), stdout);
+        console_print(stdout, ablation_text(arena, request->cluster, &extras->ablation));
+    if (arguments->explain) console_print(stdout, explain_text(arena, &extras->explain));
     if (is_injected) {
-        fputs(inject_text(arena, &extras->injection, &extras->injected,
-                          &evaluation->prediction.money, &money, request->workload.tokens),
-              stdout);
+        console_print(stdout,
+                      inject_text(arena, &extras->injection, &extras->injected,
+                                  &evaluation->prediction.money, &money, request->workload.tokens));
     }
 }
 

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/local.h"
 #include "cli/options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/table.h"
@@ -111,38 +112,18 @@ static bool is_described(const struct cluster *cluster, int group)
     return false;
 }
 
-enum { SOURCE_WIDTH = 52 };
-
-// A source is a sentence: it is broken at blanks, and its further lines stand below the first.
-static void put_source(struct arena *arena, struct table *table, const struct provenance *from)
-{
-    const char *key = arena_print(arena, "  %s", from->key);
-    const char *kind = provenance_kind_name(from->kind);
-    const char *text = from->source;
-    do {
-        size_t length = strlen(text);
-        if (length > SOURCE_WIDTH) {
-            length = SOURCE_WIDTH;
-            while (length > 0 && text[length] != ' ')
-                length--;
-            if (length == 0) length = strcspn(text, " ");
-        }
-        const char *cells[] = {key, kind, arena_print(arena, "%.*s", (int)length, text)};
-        table_row(table, cells);
-        key = kind = "";
-        text += length + strspn(text + length, " ");
-    } while (*text);
-}
-
 static void print_sources(struct arena *arena, const char *name, const struct provenance *entries,
                           int count)
 {
-    printf("\nWhere the numbers of %s come from:\n", name);
+    console_printf(stdout, "\nWhere the numbers of %s come from:\n", name);
     struct table table = table_new(arena, "lll");
+    table.head_count = 0;
     for (int i = 0; i < count; i++) {
-        put_source(arena, &table, &entries[i]);
+        const char *cells[] = {arena_print(arena, "  %s", entries[i].key),
+                               provenance_kind_name(entries[i].kind), entries[i].source};
+        table_row(&table, cells);
     }
-    fputs(table_text(&table), stdout);
+    console_print(stdout, table_text(&table));
 }
 
 static void print_provenance(struct arena *arena, const struct cluster *cluster)
@@ -158,9 +139,11 @@ static void print_provenance(struct arena *arena, const struct cluster *cluster)
 
 static void print_cluster(struct arena *arena, const struct cluster *cluster)
 {
-    printf("%s: %s, %s\n\n", cluster->name, plural(arena, cluster->node_count, "node"),
-           plural(arena, cluster->rank_count, "GPU"));
+    console_printf(stdout, "%s: %s, %s\n\n", cluster->name,
+                   plural(arena, cluster->node_count, "node"),
+                   plural(arena, cluster->rank_count, "GPU"));
     struct table table = table_new(arena, "ll");
+    table.head_count = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct node_group *group = &cluster->nodes[i];
         put_fact(&table, "nodes",
@@ -171,7 +154,7 @@ static void print_cluster(struct arena *arena, const struct cluster *cluster)
         put_host(arena, &table, group);
     }
     put_network(arena, &table, cluster);
-    fputs(table_text(&table), stdout);
+    console_print(stdout, table_text(&table));
     print_provenance(arena, cluster);
 }
 

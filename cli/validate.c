@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "core/progress.h"
@@ -91,7 +92,7 @@ static bool answer_bands(struct arena *arena, const struct arguments *arguments,
     struct json_writer writer = {.arena = arena};
     bands_write(&writer, bands);
     if (!file_write(arguments->bands_out, writer.text, strlen(writer.text), err)) return false;
-    fputs(bands_text(arena, bands), arguments->json ? stderr : stdout);
+    console_print(arguments->json ? stderr : stdout, bands_text(arena, bands));
     return true;
 }
 
@@ -101,11 +102,11 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (arguments->json) {
         fputs(accuracy_json_text(arena, accuracy, left_out), stdout);
     } else if (arguments->rates) {
-        fputs(accuracy_rates_text(arena, accuracy->trials), stdout);
+        console_print(stdout, accuracy_rates_text(arena, accuracy->trials));
     } else {
-        fputs(accuracy_table_text(arena, accuracy), stdout);
+        console_print(stdout, accuracy_table_text(arena, accuracy));
         if (arguments->list == 0) return;
-        printf("\n%s", accuracy_worst_text(arena, accuracy, arguments->list));
+        console_printf(stdout, "\n%s", accuracy_worst_text(arena, accuracy, arguments->list));
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "core/console.h"
 #include "core/plain.h"
 #include "core/progress.h"
 #include "reports/whatif/whatif_refine.h"
@@ -28,7 +29,7 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     double took_s = clock_s() - start_s;
     interrupt_release();
     progress_end(&progress);
-    if (done && progress.on) fprintf(stderr, "%d scenarios in %.1f s\n", count, took_s);
+    if (done && progress.on) console_printf(stderr, "%d scenarios in %.1f s\n", count, took_s);
     return done;
 }
 
@@ -153,7 +154,8 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
     if (!ask(arena, job, &answered, err)) return exit_status(err);
     const struct whatif *whatif = &answered.whatif;
     if (interrupt_seen() && !whatif_best(whatif)) {
-        fputs("meshwright whatif: stopped by SIGINT before a plan was found that fits\n", stderr);
+        console_print(stderr,
+                      "meshwright whatif: stopped by SIGINT before a plan was found that fits\n");
         return INTERRUPT_STATUS;
     }
     const struct scaling *scaling = answered.has_scaling ? &answered.scaling : NULL;
@@ -167,12 +169,19 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
         !whatif_write(arena, arguments->folder, whatif, scaling, &job->words, err)) {
         return exit_status(err);
     }
-    fputs(text, stdout);
-    if (arguments->folder && !arguments->json && !arguments->csv) {
-        printf("Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n", shown);
+    bool is_data = arguments->json || arguments->csv;
+    if (is_data) {
+        fputs(text, stdout);
+    } else {
+        console_print(stdout, text);
+    }
+    if (arguments->folder && !is_data) {
+        console_printf(stdout, "Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n",
+                       shown);
     }
     if (interrupt_seen()) {
-        fputs("note: stopped by SIGINT: the best of the scenarios searched so far\n", stderr);
+        console_print(stderr,
+                      "note: stopped by SIGINT: the best of the scenarios searched so far\n");
         return INTERRUPT_STATUS;
     }
     return whatif_best(whatif) ? 0 : 1;

@@ -15,6 +15,7 @@ my $fail  = "$build/tests/io_fail";
 my $tmp   = tempdir(CLEANUP => 1);
 my $old   = "whole and older\n";
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 $ENV{XDG_CACHE_HOME} = "$tmp/cache";
 
 system("$fail read 1 $build/meshwright models >$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");

@@ -10,6 +10,7 @@ my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $number = 0;
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 sub check {
     my ($name, $ok, $why) = @_;
