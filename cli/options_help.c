@@ -36,6 +36,8 @@ static const char *value_name(const struct option *option)
     case OPTION_TEXT:
     case OPTION_TEXTS:
         return "TEXT";
+    case OPTION_OUTPUT:
+        return "FILE";
     case OPTION_INT:
     case OPTION_I64:
     case OPTION_F64:

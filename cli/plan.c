@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/plan_options.h"
 #include "core/console.h"
 #include "core/file.h"
@@ -98,6 +99,14 @@ static bool answer_explain(struct arena *arena, const struct search_request *sea
     return done;
 }
 
+static const char *said_text(struct arena *arena, const char *path)
+{
+    const char *said = output_said(arena, path), *word = plain_shell(arena, path);
+    if (!*said) return "";
+    return arena_print(arena, "%s.\nNext: meshwright simulate %s\n      meshwright report %s\n",
+                       said, word, word);
+}
+
 static bool write_plan(struct arena *arena, const struct search_request *request,
                        const struct search_result *result, const struct candidate *candidate,
                        const struct output *output, struct err *err)
@@ -119,12 +128,11 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     bool has_table = !output->json && result->best_count > 0;
     char *text = plan_document_text(arena, &document);
     const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
-    const char *word = plain_shell(arena, output->path);
-    const char *said =
-        arena_print(arena, "Wrote %s.\nNext: meshwright simulate %s\n      meshwright report %s\n",
-                    plain_copy(arena, output->path), word, word);
+    const char *noted = output_noted(arena, output->path);
+    const char *said = said_text(arena, output->path);
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
+        console_print(stderr, noted);
         fputs(text, stdout);
     } else if (has_table) {
         console_print(stdout, table);
@@ -266,7 +274,7 @@ int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 10] = {0};
+    struct option options[PLAN_OPTION_COUNT + 11] = {0};
     int count = plan_options(&arguments, options);
     const struct option rows[] = {
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
@@ -277,7 +285,9 @@ int plan_command(int argc, char **argv, struct err *err)
          "print the values that would be searched, and what would be left out; search nothing",
          NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "the table on stdout, the best plan in a file", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
+        {"-o", OPTION_OUTPUT, &output.path, "plan file (default plan.json); - is stdout", "FILE", 0,
+         0},
+        OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},
     };
     // The table ends with a row of zeros.
@@ -285,6 +295,7 @@ int plan_command(int argc, char **argv, struct err *err)
     memcpy(options + count, rows, sizeof rows);
     if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&output.path, err)) return exit_status(err);
     if (output.json && (output.ablation || output.explain)) {
         const char *option = output.ablation ? "--ablation" : "--explain";
         err_set(err, ERR_USAGE,

@@ -1,4 +1,5 @@
 #include "cli/report_files.h"
+#include "cli/output.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
@@ -79,7 +80,7 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     for (int i = 0; i < count; i++) {
         if (!file_write(plots[i].path, plots[i].text, plots[i].bytes, err)) return false;
     }
-    const char *shown = plain_copy(arena, index.path);
+    const char *said = output_said(arena, index.path);
     if (!file_write_all(&index, 1, err)) return false;
     if (!has_plots) {
         console_printf(stderr,
@@ -89,6 +90,6 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     const char *beside =
         count > 0 ? arena_print(arena, " and %d figures beside it, each as SVG and PNG", count / 2)
                   : "";
-    console_printf(stdout, "Wrote %s%s.\nNext: open it in a browser\n", shown, beside);
+    console_printf(stdout, "%s%s.\nNext: open it in a browser\n", said, beside);
     return true;
 }

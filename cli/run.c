@@ -259,6 +259,11 @@ static void print_help(const struct option *options)
 
 static int run_parsed(struct run_arguments *arguments, int argc, char **argv, struct err *err)
 {
+    // The ranks' own output is what their launcher passes on: -o - is --json.
+    if (arguments->output && strcmp(arguments->output, "-") == 0) {
+        arguments->output = NULL;
+        arguments->json = true;
+    }
     struct launch_place place = launch_place_find();
     take_node(arguments, &place);
     // The launcher has seen to it, and knows more than its ranks.
@@ -281,10 +286,11 @@ int run_command(int argc, char **argv, struct err *err)
         {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
         {"--data", OPTION_CHOICE, &arguments.data, "tokens by a rule, or bytes of a small text",
          "synthetic|text", 0, 0},
-        {"-o", OPTION_TEXT, &arguments.output, "write what was measured, and all tasks", "FILE", 0,
-         0},
-        {"--trace", OPTION_TEXT, &arguments.trace,
+        {"-o", OPTION_OUTPUT, &arguments.output, "write what was measured, and all tasks", "FILE",
+         0, 0},
+        {"--trace", OPTION_OUTPUT, &arguments.trace,
          "write predicted above measured for Perfetto or chrome://tracing", "FILE", 0, 0},
+        OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print what -o writes instead of the table", NULL,
          0, 0},
         {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},

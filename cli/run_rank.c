@@ -1,6 +1,7 @@
 #include "cli/run_job.h"
 
 #include "cli/options.h"
+#include "cli/output.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/hash.h"
@@ -254,6 +255,8 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     };
     const char *text = run_json_text(arena, &compare, &facts);
     const char *output = arguments->output;
+    const char *said = output ? output_said(arena, output) : "";
+    const char *drawn = arguments->trace ? output_said(arena, arguments->trace) : "";
     // A rank alone ran nobody else's tasks.
     rank->is_unmatched = compare.join.unmatched_count > 0 && arguments->replay_rank < 0;
     if (output && !file_write(output, text, strlen(text), err)) return false;
@@ -269,11 +272,8 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     console_printf(stdout, "\n%s%s, %s (%s), %d rank%s over %s\n", run_table_text(arena, &compare),
                    rank->backend->name, device.name, device.libraries, job->rank_count,
                    job->rank_count == 1 ? "" : "s", rank->transport->name);
-    bool is_both = output && arguments->trace;
-    if (output || arguments->trace)
-        console_printf(stdout, "Wrote %s%s%s\n", output ? plain_copy(arena, output) : "",
-                       is_both ? " and " : "",
-                       arguments->trace ? plain_copy(arena, arguments->trace) : "");
+    if (*said) console_printf(stdout, "%s\n", said);
+    if (*drawn) console_printf(stdout, "%s\n", drawn);
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/local.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
@@ -189,18 +190,28 @@ int topology_command(int argc, char **argv, struct err *err)
          4096},
         {"--json", OPTION_FLAG, &as_json,
          "print the cluster file itself, complete: a template for one of your own", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &path, "write that file", "FILE", 0, 0},
+        {"-o", OPTION_OUTPUT, &path, "write that file; - is stdout", "FILE", 0, 0},
+        OPTION_FORCE_ROW,
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, argv[0], options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&path, err)) return exit_status(err);
 
     struct arena arena = {0};
     const struct cluster *cluster = load(&arena, name, nodes, gpus, ranks, err);
     const char *text = cluster ? file_text(&arena, cluster) : NULL;
+    const char *said = path ? output_said(&arena, path) : "";
+    if (*said) said = arena_print(&arena, "\n%s\n", said);
+    const char *noted = path && as_json ? output_noted(&arena, path) : "";
     bool is_done = text && (!path || file_write(path, text, strlen(text), err));
-    if (is_done && as_json) fputs(text, stdout);
-    if (is_done && !as_json) print_cluster(&arena, cluster);
+    if (is_done && as_json) {
+        fputs(text, stdout);
+        console_print(stderr, noted);
+    } else if (is_done) {
+        print_cluster(&arena, cluster);
+        console_print(stdout, said);
+    }
     arena_free(&arena);
     return is_done ? 0 : exit_status(err);
 }

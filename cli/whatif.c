@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "core/console.h"
 #include "core/plain.h"
 #include "core/progress.h"
@@ -164,20 +165,23 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
                        : answered.has_scaling
                            ? scaling_table_text(arena, &answered.scaling, &job->words)
                            : whatif_table_text(arena, whatif, arguments->top, &job->words);
-    const char *shown = arguments->folder ? plain_copy(arena, arguments->folder) : NULL;
-    if (arguments->folder &&
-        !whatif_write(arena, arguments->folder, whatif, scaling, &job->words, err)) {
+    const char *folder = job->words.folder;
+    bool is_page = arguments->folder && !folder;
+    const char *said =
+        folder ? output_said(arena, arena_print(arena, "%s/index.html", folder)) : "";
+    if (folder && !whatif_write(arena, folder, whatif, scaling, &job->words, err)) {
         return exit_status(err);
     }
     bool is_data = arguments->json || arguments->csv;
-    if (is_data) {
+    if (is_page) {
+        whatif_print_page(arena, whatif, scaling, &job->words);
+    } else if (is_data) {
         fputs(text, stdout);
     } else {
         console_print(stdout, text);
     }
-    if (arguments->folder && !is_data) {
-        console_printf(stdout, "Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n",
-                       shown);
+    if (folder && !is_data) {
+        console_printf(stdout, "%s, its plots, whatif.csv and whatif.json.\n", said);
     }
     if (interrupt_seen()) {
         console_print(stderr,

@@ -90,8 +90,10 @@ static int put_output(struct whatif_arguments *a, struct option *options)
          SWEEP_SCENARIO_MAX},
         {"--json", OPTION_FLAG, &a->json, "print JSON instead of the table", NULL, 0, 0},
         {"--csv", OPTION_FLAG, &a->csv, "print CSV instead of the table", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &a->folder,
-         "write a page, its plots, whatif.csv and whatif.json into it", "DIR", 0, 0},
+        {"-o", OPTION_OUTPUT, &a->folder,
+         "write a page, its plots, whatif.csv and whatif.json into it; - prints the page", "DIR", 0,
+         0},
+        OPTION_FORCE_ROW,
         {"--workers", OPTION_INT, &a->workers, "searches at once (default: one a processor)", "N",
          1, 256},
     };
@@ -405,7 +407,8 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     if (!plan_may_idle(&arguments->plan, &job->request.may_idle, err)) return false;
     job->request.workers = arguments->workers;
     job->request.nothing = SEARCH_CLOSEST;
-    job->words.folder = arguments->folder;
+    bool is_page = arguments->folder && strcmp(arguments->folder, "-") == 0;
+    job->words.folder = is_page ? NULL : arguments->folder;
     job->refines =
         whatif_has_limit(&job->question) && !arguments->offers && is_range(arguments, job);
     plan_model_notes(job->request.model);

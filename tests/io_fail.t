@@ -68,6 +68,7 @@ sub attempt {
 
 sub every {
     my ($words, $output) = @_;
+    $words .= " --force" if $output && $words !~ /--force/;  # what is there is not ours
     for my $call ('read', 'write', 'fsync') {
         my ($number, @wrong) = (0);
         while (1) {

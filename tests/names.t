@@ -147,7 +147,7 @@ for my $case (
     ['what is written', 'plan', $model, $cluster, @plan[0 .. 4], "$tmp/$odd.plan"],
     ['what a page is made of', 'report', "$tmp/$odd.plan", '--no-scaling', '-o', "$tmp/$odd.page"],
     ['a graph', 'memory', spill("$tmp/$odd.graph", $files{graph}[0] =~ s/"name":"graph",//r),
-     '-o', "$tmp/$odd.csv"],
+     '-o', "$tmp/$odd.order.csv"],
     ['buffers', 'memory', spill("$tmp/$odd.csv", "id,lower,upper,size\na,0,2,8\n"),
      '-o', "$tmp/$odd.out.csv"],
     ['the needs of a model', 'whatif', "$tmp/$odd.json"],

@@ -69,6 +69,7 @@ for my $path (@paths) {
     my ($head, @steps) = read_transcript($path);
     # What the pages show is as wide as a page.
     local $ENV{COLUMNS} = 100 if $path =~ m{/readme\.};
+    system "rm -rf build/plan.json build/report build/whatif" if $path =~ m{/readme\.};
     my @new;
     for my $step (@steps) {
         my ($command, $wanted) = @$step;

@@ -2,7 +2,7 @@
 
 // The words of --help: an axis that is added is explained here as well.
 static const char *const AXIS_HELP[AXIS_COUNT] = {
-#define CHOICE_DEGREE(id, help) [AXIS_##id] = help,
+#define CHOICE_DEGREE(id, help) [AXIS_##id] = (help),
 #include "plan/choices.inc"
 };
 

@@ -150,9 +150,8 @@ static void help_fits_the_page_and_names_every_row(void **state)
         "\nPins: what is pinned is kept, what is not is searched\n"
         "  --tp N|LOW..HIGH          tensor parallel size\n"
         "  --schedule gpipe|1f1b|zb-h1\n"
-        "                            a pipeline schedule with an explanation that does not fit "
-        "on\n"
-        "                            one line of help\n"
+        "                            a pipeline schedule with an explanation that does\n"
+        "                            not fit on one line of help\n"
         "  --overlap none|tp|grad-reduce\n"
         "                            overlapped\n");
     free(text);
