@@ -26,9 +26,20 @@ struct arguments {
     bool coarse, json;
 };
 
+struct shown {
+    struct progress progress;
+    const char *what;
+};
+
 static void show_progress(void *context, const char *what, int done, int count)
 {
-    progress_show(context, "%s: %d of %d", what, done, count);
+    char left[PROGRESS_LEFT_BYTES];
+    struct shown *shown = context;
+    // Each part of the fit has an estimate of its own.
+    if (shown->what != what) shown->progress.start_s = clock_s();
+    shown->what = what;
+    progress_show(&shown->progress, "%s: %d of %d%s", what, done, count,
+                  progress_left(&shown->progress, (double)done / count, left));
 }
 
 // A day, or that of SOURCE_DATE_EPOCH: files do not hold what a clock said.
@@ -152,11 +163,11 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     const char *date = arguments->folder ? date_of(arena, arguments, err) : NULL;
     struct rows rows;
     if (err->kind || !rows_read(arena, arguments->rows, &rows, err)) return exit_status(err);
-    struct progress progress = progress_start();
+    struct shown shown = {.progress = progress_start()};
     struct fit_result result;
-    options.progress_context = &progress;
+    options.progress_context = &shown;
     bool done = fit_run(arena, &rows, &options, &result, err);
-    progress_end(&progress);
+    progress_end(&shown.progress);
     if (!done) return exit_status(err);
 
     struct residuals residuals = fit_residuals(arena, &result);

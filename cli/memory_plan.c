@@ -174,11 +174,14 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     struct memory_methods methods = memory_methods_of(arguments);
     options.method = methods.methods[methods.count - 1];
     struct made made = {.plan = plan};
+    struct memory_watch watch;
+    memory_watch_start(&watch, arguments, &options);
     struct arena scratch = {0};
     bool chooses = arguments->recompute || arguments->offload;
     bool ok = chooses ? choose_plan(arena, &scratch, arguments, &request, &options, &made, err)
                       : schedule_plan(arena, &scratch, &request, &options, &made, err);
     arena_free(&scratch);
+    memory_watch_end(&watch);
     // Where the checker refuses a stage, its graph is saved.
     if (!ok && made.stages.refused) (void)memory_save_graph(arena, made.stages.refused, err);
     if (!ok) return plan_question_status(arguments->input, err);

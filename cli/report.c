@@ -5,6 +5,7 @@
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
 #include "cli/report_files.h"
+#include "core/progress.h"
 #include "core/version.h"
 #include "reports/page/page_planner.h"
 #include "reports/page/report_make.h"
@@ -22,6 +23,13 @@ struct arguments {
     bool no_scaling, json, force;
 };
 
+static void show_progress(void *context, int done, int count)
+{
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "%d of %d numbers of GPUs searched%s", done, count,
+                  progress_left(context, (double)done / count, left));
+}
+
 // What the command line says of the run, in place of what the plan says.
 static bool override(struct arena *arena, const struct arguments *arguments,
                      struct evaluation_request *request, struct err *err)
@@ -38,7 +46,10 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 {
     struct injection injection;
     if (!inject_read(arena, &arguments->inject, &injection, err)) return exit_status(err);
-    struct report_options options = {.no_scaling = arguments->no_scaling};
+    struct progress progress = progress_start();
+    struct report_options options = {.no_scaling = arguments->no_scaling,
+                                     .progress = show_progress,
+                                     .progress_context = &progress};
     if (arguments->gpus.set) {
         options.gpus_least = arguments->gpus.low;
         options.gpus_most = arguments->gpus.high;
@@ -53,6 +64,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
     struct arena scratch = {0};
     bool is_made = report_make(arena, &scratch, &options, &report, err);
+    progress_end(&progress);
     bool done = is_made && (!inject_is_asked(&arguments->inject) ||
                             report_inject(arena, &scratch, &injection, &report, err));
     const struct report_facts *facts = done ? report_facts_make(arena, &scratch, &report) : NULL;

@@ -28,7 +28,9 @@ struct arguments {
 
 static void show_progress(void *context, int done, int count)
 {
-    progress_show(context, "row %d of %d", done, count);
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "row %d of %d%s", done, count,
+                  progress_left(context, (double)done / count, left));
 }
 
 static bool answer_rows(struct arena *arena, const struct arguments *arguments,

@@ -13,7 +13,9 @@
 
 static void show_progress(void *context, int done, int count)
 {
-    progress_show(context, "scenario %d of %d", done, count);
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "scenario %d of %d%s", done, count,
+                  progress_left(context, (double)done / count, left));
 }
 
 bool whatif_run(struct arena *arena, const struct scenario_request *request,
@@ -29,8 +31,9 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     bool done = scenarios_run(arena, &shown, scenarios, count, outcomes, err);
     double took_s = clock_s() - start_s;
     interrupt_release();
+    bool was_shown = progress.on;
     progress_end(&progress);
-    if (done && progress.on) console_printf(stderr, "%d scenarios in %.1f s\n", count, took_s);
+    if (done && was_shown) console_printf(stderr, "%d scenarios in %.1f s\n", count, took_s);
     return done;
 }
 
