@@ -1,6 +1,8 @@
 #include "cli/calibrate_job.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 
@@ -47,11 +49,12 @@ static bool write_folder(struct arena *arena, const char *folder, const struct l
         {arena_print(arena, "%s/kernels.json", folder), kernels_text(arena, local->kernels)},
     };
     int count = sizeof files / sizeof *files;
-    const char *words = arena_print(arena, "Wrote %s, %s, %s and, for --kernels, %s", files[0].path,
-                                    files[1].path, files[2].path, files[3].path);
-    words = plain_copy(arena, words);
+    const char *words =
+        arena_print(arena, "%s, %s, %s and, for --kernels, %s", output_said(arena, files[0].path),
+                    plain_copy(arena, files[1].path), plain_copy(arena, files[2].path),
+                    plain_copy(arena, files[3].path));
     if (!file_write_all(files, count, err)) return false;
-    puts(words);
+    console_printf(stdout, "%s\n", words);
     return true;
 }
 
@@ -70,9 +73,9 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
         return exit_status(err);
     }
     const struct file_text file = {path, text};
-    const char *shown = path ? plain_copy(arena, path) : NULL;
+    const char *said = path ? output_said(arena, path) : "";
     if (path && !file_write_all(&file, 1, err)) return exit_status(err);
-    if (path) printf("Wrote %s: what CLUSTER local is from now on\n", shown);
+    if (*said) console_printf(stdout, "%s: what CLUSTER local is from now on\n", said);
     if (!arguments->folder) return 0;
     struct local local = {0};
     bool done = local_parse(arena, text, &key, &local, err) &&
@@ -99,13 +102,19 @@ int calibrate_command(int argc, char **argv, struct err *err)
         {"-o", OPTION_TEXT, &arguments.folder,
          "device, cluster and stack file, and kernels.json: every GEMM and attention measured",
          "FOLDER", 0, 0},
-        {"--into", OPTION_TEXT, &arguments.into, "in place of the cache of CLUSTER local", "FILE",
+        {"--into", OPTION_OUTPUT, &arguments.into, "in place of the cache of CLUSTER local", "FILE",
          0, 0},
+        OPTION_FORCE_ROW,
         {"--quiet", OPTION_FLAG, &arguments.quiet, "no table", NULL, 0, 0},
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "calibrate", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (arguments.folder && strcmp(arguments.folder, "-") == 0) {
+        err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");
+        return exit_status(err);
+    }
+    if (!output_take_stdout(&arguments.into, err)) return exit_status(err);
     struct arena arena = {0};
     int status = run(&arena, &arguments, err);
     arena_free(&arena);

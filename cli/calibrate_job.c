@@ -1,6 +1,7 @@
 #include "cli/calibrate_job.h"
 
 #include "cli/plan_question.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "executor/launcher/launch.h"
@@ -106,7 +107,7 @@ static bool open_rank(struct rank *rank, const char *backend, const struct launc
         .heartbeat = page ? heartbeat_of(page, place->rank) : NULL,
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
-    if (note && place->rank == 0) fprintf(stderr, "meshwright calibrate: %s\n", note);
+    if (note && place->rank == 0) console_printf(stderr, "meshwright calibrate: %s\n", note);
     return rank->transport != NULL;
 }
 
@@ -166,8 +167,8 @@ static char *make_text(struct arena *arena, const struct calibrate_arguments *ar
     if (!fabrics) return NULL;
     const struct machine machine = machine_make(arena, calibration, &facts, stack, fabrics);
     if (!arguments->quiet) {
-        fputs(machine_text(arena, &machine, calibration, &facts, fabrics, arguments->is_long),
-              stdout);
+        console_print(stdout, machine_text(arena, &machine, calibration, &facts, fabrics,
+                                           arguments->is_long));
     }
     return local_text(arena, key, &(struct local){machine.cluster, machine.stack, machine.kernels});
 }

@@ -1,7 +1,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
+#include "core/plain.h"
 #include "core/progress.h"
 #include "reports/table/fit_table.h"
 #include "validation/fit_files.h"
@@ -24,9 +26,20 @@ struct arguments {
     bool coarse, json;
 };
 
+struct shown {
+    struct progress progress;
+    const char *what;
+};
+
 static void show_progress(void *context, const char *what, int done, int count)
 {
-    progress_show(context, "%s: %d of %d", what, done, count);
+    char left[PROGRESS_LEFT_BYTES];
+    struct shown *shown = context;
+    // Each part of the fit has an estimate of its own.
+    if (shown->what != what) shown->progress.start_s = clock_s();
+    shown->what = what;
+    progress_show(&shown->progress, "%s: %d of %d%s", what, done, count,
+                  progress_left(&shown->progress, (double)done / count, left));
 }
 
 // A day, or that of SOURCE_DATE_EPOCH: files do not hold what a clock said.
@@ -79,9 +92,22 @@ static bool leave_out_of(const char *words, unsigned *bits, struct err *err)
     return true;
 }
 
+// Writes them, and says how many were there before.
+static bool put_files(struct arena *arena, const char *folder, const struct file_text *files,
+                      int count, const char **said, struct err *err)
+{
+    int replaced = 0;
+    for (int i = 0; i < count; i++)
+        replaced += file_exists(files[i].path);
+    *said = arena_print(arena, "Wrote %d files below %s, %d of them in place of older ones\n",
+                        count, plain_copy(arena, folder), replaced);
+    return file_write_all(files, count, err);
+}
+
 static bool write_files(struct arena *arena, const struct arguments *arguments,
                         const struct fit_result *result, const struct residuals *residuals,
-                        const struct band *left_out, const char *date, struct err *err)
+                        const struct band *left_out, const char *date, const char **said,
+                        struct err *err)
 {
     const char *source =
         arena_print(arena, "fit of %s to %s (%s, tier %s)", date, fit_rows_text(arena, result),
@@ -90,7 +116,7 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
     const struct file_text *fitted =
         fit_files_text(arena, result, arguments->folder, source, &count, err);
     if (!fitted) return false;
-    if (!left_out) return file_write_all(fitted, count, err);
+    if (!left_out) return put_files(arena, arguments->folder, fitted, count, said, err);
     struct json_writer writer = {.arena = arena};
     // Memory is not fitted: `validate --bands-out` measures it.
     const struct bands *shipped = bands_load(arena, err);
@@ -106,7 +132,7 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
     files[count++] = (struct file_text){
         arena_print(arena, "%s/tests/validation/left_out.json", arguments->folder),
         fit_left_out_text(arena, result, left_out, source)};
-    return file_write_all(files, count, err);
+    return put_files(arena, arguments->folder, files, count, said, err);
 }
 
 static void print(struct arena *arena, const struct arguments *arguments,
@@ -117,11 +143,12 @@ static void print(struct arena *arena, const struct arguments *arguments,
         fputs(fit_json_text(arena, result), stdout);
         return;
     }
-    printf("%d constants fitted to %s, tier %s%s\n\n", result->constant_count,
-           fit_rows_text(arena, result), arguments->tiers,
-           result->converged ? "" : " (not converged)");
-    printf("%s\n%s", fit_constants_text(arena, result), fit_errors_text(arena, result));
-    if (left_out) printf("\n%s", fit_coverage_text(arena, residuals, left_out));
+    console_printf(stdout, "%d constants fitted to %s, tier %s%s\n\n", result->constant_count,
+                   fit_rows_text(arena, result), arguments->tiers,
+                   result->converged ? "" : " (not converged)");
+    console_printf(stdout, "%s\n%s", fit_constants_text(arena, result),
+                   fit_errors_text(arena, result));
+    if (left_out) console_printf(stdout, "\n%s", fit_coverage_text(arena, residuals, left_out));
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
@@ -136,21 +163,23 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     const char *date = arguments->folder ? date_of(arena, arguments, err) : NULL;
     struct rows rows;
     if (err->kind || !rows_read(arena, arguments->rows, &rows, err)) return exit_status(err);
-    struct progress progress = progress_start();
+    struct shown shown = {.progress = progress_start()};
     struct fit_result result;
-    options.progress_context = &progress;
+    options.progress_context = &shown;
     bool done = fit_run(arena, &rows, &options, &result, err);
-    progress_end(&progress);
+    progress_end(&shown.progress);
     if (!done) return exit_status(err);
 
     struct residuals residuals = fit_residuals(arena, &result);
     bool has_bands = residuals.count > 0 && result.family_count > 1;
     const struct band *left_out = has_bands ? bands_left_out(arena, &residuals) : NULL;
+    const char *said = "";
     if (arguments->folder &&
-        !write_files(arena, arguments, &result, &residuals, left_out, date, err)) {
+        !write_files(arena, arguments, &result, &residuals, left_out, date, &said, err)) {
         return exit_status(err);
     }
     print(arena, arguments, &result, &residuals, left_out);
+    console_print(arguments->json ? stderr : stdout, said);
     return 0;
 }
 
@@ -177,6 +206,10 @@ int fit_command(int argc, char **argv, struct err *err)
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "fit", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (a.folder && strcmp(a.folder, "-") == 0) {
+        err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");
+        return exit_status(err);
+    }
 
     struct arena arena = {0};
     int status = run(&arena, &a, err);

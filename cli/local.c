@@ -1,5 +1,6 @@
 #include "cli/local.h"
 
+#include "core/console.h"
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/plain.h"
@@ -233,7 +234,7 @@ bool local_load(struct arena *arena, const struct local_request *request, struct
 
 static void print_note(void *context, const char *line)
 {
-    fprintf(stderr, "meshwright %s: %s\n", (const char *)context, line);
+    console_printf(stderr, "meshwright %s: %s\n", (const char *)context, line);
 }
 
 // Somebody waits for a plan.
@@ -258,7 +259,7 @@ void local_note(const struct cluster *cluster)
 {
     if (!cluster->note) return;
     struct arena spare = {0};
-    fprintf(stderr, "note: %s\n", plain_copy(&spare, cluster->note));
+    console_printf(stderr, "note: %s\n", plain_copy(&spare, cluster->note));
     arena_free(&spare);
 }
 

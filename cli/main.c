@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "core/console.h"
+#include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
 
@@ -46,16 +48,22 @@ static const struct command *find_command(const char *name)
 
 static int print_help(void)
 {
-    printf("Usage: meshwright COMMAND ...\n\n"
-           "How should this model be trained on that cluster, how long will it take, what will it\n"
-           "cost, and is that true?\n\n");
+    struct arena arena = {0};
+    struct table table = table_new(&arena, "ll");
+    table.head_count = 0;
     for (const struct command *command = COMMANDS; command->name; command++) {
-        printf("  %-12s%s\n", command->name, command->summary);
+        const char *cells[] = {arena_print(&arena, "  %s", command->name), command->summary};
+        table_row(&table, cells);
     }
-    printf("\n`meshwright help COMMAND` explains one. Exit status: 0 yes, 1 the answer is no,\n"
-           "2 wrong usage, 3 a wrong input file, 4 the machine failed, 130 stopped by SIGINT with "
-           "the best\n"
-           "plan found until then.\n");
+    console_printf(
+        stdout,
+        "Usage: meshwright COMMAND ...\n\nHow should this model be trained on that "
+        "cluster, how long will it take, what will it cost, and is that true?\n\n%s\n"
+        "`meshwright help COMMAND` explains one. Exit status: 0 yes, 1 the answer is no, "
+        "2 wrong usage, 3 a wrong input file, 4 the machine failed, 130 stopped by "
+        "SIGINT with the best plan found until then.\n",
+        table_text(&table));
+    arena_free(&arena);
     return 0;
 }
 
@@ -112,7 +120,11 @@ int main(int argc, char **argv)
         status = exit_status(&err);
     }
     if (err.kind) {
-        fprintf(stderr, "meshwright%s%s: %s\n", name ? " " : "", name ? name : "", err.text);
+        // Room for the name of a command before the text; nothing is allocated any more.
+        char line[sizeof err.text + 64];
+        snprintf(line, sizeof line, "meshwright%s%s: %s\n", name ? " " : "", name ? name : "",
+                 err.text);
+        console_print(stderr, line);
     }
     return status;
 }

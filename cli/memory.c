@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/memory_run.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "memory/from_onnx.h"
@@ -41,16 +42,14 @@ static bool find_input(const char *path, enum input *input, struct err *err)
     return true;
 }
 
+// Asked before anything is written.
 static const char *wrote_text(struct arena *arena, const struct memory_arguments *arguments,
                               const char *what)
 {
-    const char *text = "";
-    if (arguments->output) {
-        text = arena_print(arena, "Wrote %s: %s\n", plain_copy(arena, arguments->output), what);
-    }
-    if (!arguments->plot) return text;
-    return arena_print(arena, "%sWrote %s: address over time\n", text,
-                       plain_copy(arena, arguments->plot));
+    const char *said = arguments->output ? output_said(arena, arguments->output) : "";
+    const char *text = *said ? arena_print(arena, "%s: %s\n", said, what) : "";
+    said = arguments->plot ? output_said(arena, arguments->plot) : "";
+    return *said ? arena_print(arena, "%s%s: address over time\n", text, said) : text;
 }
 
 static bool draw_packing(struct arena *arena, const struct memory_arguments *arguments,
@@ -109,12 +108,12 @@ static int packing(struct arena *arena, const struct memory_arguments *arguments
         .alignment = alignment,
         .capacity = arguments->capacity,
     };
+    const char *wrote = wrote_text(arena, arguments, "the same rows with their offsets");
     if (arguments->output) {
         const char *text = packing_text(arena, &file, rows[methods.count - 1].offsets);
         if (!file_write(arguments->output, text, strlen(text), err)) return exit_status(err);
     }
     if (!draw_packing(arena, arguments, &file.problem, &report, err)) return exit_status(err);
-    const char *wrote = wrote_text(arena, arguments, "the same rows with their offsets");
     return memory_answer(arena, arguments, &report, wrote);
 }
 
@@ -134,6 +133,7 @@ static int graph(struct arena *arena, const struct memory_arguments *arguments,
         return exit_status(err);
     }
     const struct memory_schedule *answer = &report.rows[report.row_count - 1];
+    const char *wrote = wrote_text(arena, arguments, "order and offsets");
     if (arguments->output) {
         const char *text =
             ends_with(arguments->output, ".csv")
@@ -142,7 +142,6 @@ static int graph(struct arena *arena, const struct memory_arguments *arguments,
         if (!file_write(arguments->output, text, strlen(text), err)) return exit_status(err);
     }
     if (!memory_draw_graph(arena, arguments, problem, &report, err)) return exit_status(err);
-    const char *wrote = wrote_text(arena, arguments, "order and offsets");
     return memory_answer(arena, arguments, &report, wrote);
 }
 
@@ -206,12 +205,13 @@ int memory_command(int argc, char **argv, struct err *err)
          "N", 1, 1 << 30},
         {"--time-limit", OPTION_F64, &a.time_limit_s, "seconds a method (default 300; 0 = none)",
          "S", 0, 0},
-        {"-o", OPTION_TEXT, &a.output,
+        {"-o", OPTION_OUTPUT, &a.output,
          "order and offsets: JSON or, where it ends so, .csv; a plan without it is updated in "
          "place",
          "FILE", 0, 0},
-        {"--plot", OPTION_TEXT, &a.plot, "draw addresses over time (needs gnuplot)", "FILE.svg", 0,
-         0},
+        {"--plot", OPTION_OUTPUT, &a.plot, "draw addresses over time (needs gnuplot)", "FILE.svg",
+         0, 0},
+        OPTION_FORCE_ROW,
         {"--stage", OPTION_INT, &a.stage, "of a plan: which to print (default: the largest arena)",
          "N", 0, 1e6},
         {"--recompute", OPTION_CHOICE, &a.recompute,
@@ -229,6 +229,9 @@ int memory_command(int argc, char **argv, struct err *err)
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "memory", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&a.output, err) || !output_take_stdout(&a.plot, err)) {
+        return exit_status(err);
+    }
 
     struct arena arena = {0};
     int status = run(&arena, &a, err);

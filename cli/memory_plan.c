@@ -1,7 +1,9 @@
 #include "cli/memory_bug.h"
 #include "cli/memory_run.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/plan_question.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "memory/plan_chunk.h"
@@ -15,6 +17,7 @@ enum { PLAN_ALIGNMENT = 512 };  // what CUDA's allocators round to
 
 // A plan with its schedule, and its file without one: as it was, or anew.
 struct made {
+    const char *said, *plot_said;  // of what is written
     const struct plan *plan;
     const struct program *program;
     const struct stack *stack;
@@ -120,22 +123,20 @@ static const char *chunks_text(struct arena *arena, const struct made *made, int
 // All stages fit, or the first that does not says what is missing.
 static int answer(struct arena *arena, const struct memory_arguments *arguments,
                   const struct made *made, const struct plan_stage *shown,
-                  const struct memory_report *report, const char *target)
+                  const struct memory_report *report)
 {
     const struct plan_stages *stages = &made->stages;
-    const char *wrote = arena_print(
-        arena, "%s%s%sWrote %s: memory.schedule, order and offsets%s\n", made->chosen,
-        stages_text(arena, stages), chunks_text(arena, made, shown->stage),
-        plain_copy(arena, target), arguments->output ? "" : " (the plan is updated in place)");
-    if (arguments->plot) {
-        wrote = arena_print(arena, "%sWrote %s: address over time of stage %d\n", wrote,
-                            plain_copy(arena, arguments->plot), shown->stage);
+    const char *wrote = arena_print(arena, "%s%s%s%s", made->chosen, stages_text(arena, stages),
+                                    chunks_text(arena, made, shown->stage), made->said);
+    if (*made->plot_said) {
+        wrote = arena_print(arena, "%s%s: address over time of stage %d\n", wrote, made->plot_said,
+                            shown->stage);
     }
     int status = memory_answer(arena, arguments, report, wrote);
     for (int i = 0; i < stages->count && status == 0; i++) {
         if (stages->stages[i].result.fits) continue;
-        fprintf(stderr, "meshwright memory: stage %d does not fit the capacity either\n",
-                stages->stages[i].stage);
+        console_printf(stderr, "meshwright memory: stage %d does not fit the capacity either\n",
+                       stages->stages[i].stage);
         status = 1;
     }
     return status;
@@ -144,9 +145,23 @@ static int answer(struct arena *arena, const struct memory_arguments *arguments,
 // Nothing is written of a choice that does not fit.
 static int refuse(struct arena *arena, const struct made *made)
 {
-    fprintf(stderr, "meshwright memory: nothing fits: the best choice found (%s) lacks %s\n",
-            made->chosen, units_bytes(arena, (double)made->lack_bytes));
+    console_printf(stderr, "meshwright memory: nothing fits: the best choice found (%s) lacks %s\n",
+                   made->chosen, units_bytes(arena, (double)made->lack_bytes));
     return 1;
+}
+
+// Before anything is: what is there already is replaced.
+static void say_what_is_written(struct arena *arena, const struct memory_arguments *arguments,
+                                struct made *made)
+{
+    static const char WHAT[] = "memory.schedule, order and offsets";
+    const char *said = arguments->output ? output_said(arena, arguments->output) : "";
+    made->plot_said = arguments->plot ? output_said(arena, arguments->plot) : "";
+    made->said = *said ? arena_print(arena, "%s: %s\n", said, WHAT) : "";
+    if (!arguments->output) {
+        made->said = arena_print(arena, "Wrote %s: %s (the plan is updated in place)\n",
+                                 plain_copy(arena, arguments->input), WHAT);
+    }
 }
 
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
@@ -159,11 +174,14 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     struct memory_methods methods = memory_methods_of(arguments);
     options.method = methods.methods[methods.count - 1];
     struct made made = {.plan = plan};
+    struct memory_watch watch;
+    memory_watch_start(&watch, arguments, &options);
     struct arena scratch = {0};
     bool chooses = arguments->recompute || arguments->offload;
     bool ok = chooses ? choose_plan(arena, &scratch, arguments, &request, &options, &made, err)
                       : schedule_plan(arena, &scratch, &request, &options, &made, err);
     arena_free(&scratch);
+    memory_watch_end(&watch);
     // Where the checker refuses a stage, its graph is saved.
     if (!ok && made.stages.refused) (void)memory_save_graph(arena, made.stages.refused, err);
     if (!ok) return plan_question_status(arguments->input, err);
@@ -176,11 +194,12 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     }
     report.name = arena_print(arena, "stage %d of %s", shown->stage, arguments->input);
     const char *target = arguments->output ? arguments->output : arguments->input;
+    say_what_is_written(arena, arguments, &made);
     const struct plan_schedule *schedule = plan_schedule_of(arena, &made.stages, alignment);
     const char *text = plan_schedule_text(arena, &made.memory, schedule);
     if (!file_write(target, text, strlen(text), err) ||
         !memory_draw_graph(arena, arguments, shown->problem, &report, err)) {
         return exit_status(err);
     }
-    return answer(arena, arguments, &made, shown, &report, target);
+    return answer(arena, arguments, &made, shown, &report);
 }

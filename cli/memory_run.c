@@ -1,5 +1,6 @@
 #include "cli/memory_run.h"
 #include "cli/memory_bug.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "reports/page/gnuplot.h"
 
@@ -9,7 +10,7 @@
 static void print_line(void *context, const char *line)
 {
     (void)context;
-    fprintf(stderr, "glpk: %s\n", line);
+    console_printf(stderr, "glpk: %s\n", line);
 }
 
 struct memory_options memory_options_of(const struct memory_arguments *arguments, int64_t alignment)
@@ -22,6 +23,55 @@ struct memory_options memory_options_of(const struct memory_arguments *arguments
         .log = arguments->verbose ? print_line : NULL,
         .spoil = arguments->spoil,
     };
+}
+
+static void show_watch(struct memory_watch *watch)
+{
+    double took_s = clock_s() - watch->progress.start_s;
+    char left[PROGRESS_LEFT_BYTES] = "";
+    if (watch->count > 0) {
+        progress_left(&watch->progress, (double)watch->done / watch->count, left);
+        progress_show(&watch->progress, "%s: stage %d of %d%s", watch->method, watch->done + 1,
+                      watch->count, left);
+    } else if (watch->limit_s > 0) {
+        progress_show(&watch->progress, "%s: %.0f s, at most %.0f s a method", watch->method,
+                      took_s, watch->limit_s);
+    } else {
+        progress_show(&watch->progress, "%s: %.0f s", watch->method, took_s);
+    }
+}
+
+static void watch_stage(void *context, int done, int count)
+{
+    struct memory_watch *watch = context;
+    watch->done = done;
+    watch->count = count;
+    show_watch(watch);
+}
+
+// The solver talks while it works: its lines keep the watch going.
+static void watch_solver(void *context, const char *line)
+{
+    (void)line;
+    show_watch(context);
+}
+
+void memory_watch_start(struct memory_watch *watch, const struct memory_arguments *arguments,
+                        struct memory_options *options)
+{
+    *watch = (struct memory_watch){.progress = progress_start(),
+                                   .method = arguments->method,
+                                   .limit_s = arguments->time_limit_s};
+    if (!watch->progress.on || arguments->verbose) return;
+    options->log = watch_solver;
+    options->log_context = watch;
+    options->progress = watch_stage;
+    options->progress_context = watch;
+}
+
+void memory_watch_end(struct memory_watch *watch)
+{
+    progress_end(&watch->progress);
 }
 
 struct memory_methods memory_methods_of(const struct memory_arguments *arguments)
@@ -42,6 +92,8 @@ bool memory_run_graph(struct arena *arena, const struct memory_arguments *argume
     struct memory_methods methods = memory_methods_of(arguments);
     struct memory_schedule *rows = ARENA_NEW(arena, struct memory_schedule, methods.count);
     struct memory_options options = memory_options_of(arguments, alignment);
+    struct memory_watch watch;
+    memory_watch_start(&watch, arguments, &options);
     struct arena scratch = {0};
     bool ok = true;
     for (int i = 0; i < methods.count && ok; i++) {
@@ -53,6 +105,7 @@ bool memory_run_graph(struct arena *arena, const struct memory_arguments *argume
         }
     }
     arena_free(&scratch);
+    memory_watch_end(&watch);
     if (!ok) return err->kind == ERR_SYSTEM && memory_save_graph(arena, graph, err);
     *report = (struct memory_report){
         .name = graph->name,
@@ -72,6 +125,8 @@ bool memory_run_packing(struct arena *arena, const struct memory_arguments *argu
 {
     struct memory_methods methods = memory_methods_of(arguments);
     struct memory_options options = memory_options_of(arguments, 1);
+    struct memory_watch watch;
+    memory_watch_start(&watch, arguments, &options);
     struct arena scratch = {0};
     bool ok = true;
     for (int i = 0; i < methods.count && ok; i++) {
@@ -79,6 +134,7 @@ bool memory_run_packing(struct arena *arena, const struct memory_arguments *argu
         ok = memory_schedule_packing(arena, &scratch, problem, &options, &rows[i], err);
     }
     arena_free(&scratch);
+    memory_watch_end(&watch);
     if (ok || err->kind != ERR_SYSTEM) return ok;
     return memory_save_packing(arena, problem, err);
 }
@@ -91,11 +147,11 @@ int memory_answer(struct arena *arena, const struct memory_arguments *arguments,
         memory_report_write(&writer, NULL, report);
         fputs(writer.text, stdout);
     } else {
-        fputs(memory_table_text(arena, report), stdout);
-        fputs(wrote, stdout);
+        console_print(stdout, memory_table_text(arena, report));
+        console_print(stdout, wrote);
     }
     if (report->rows[report->row_count - 1].fits) return 0;
-    fprintf(stderr, "meshwright memory: %s\n", memory_shortfall_text(arena, report));
+    console_printf(stderr, "meshwright memory: %s\n", memory_shortfall_text(arena, report));
     return 1;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/progress.h"
 #include "memory/formats.h"
 #include "reports/page/memory_plot.h"
 #include "reports/table/memory_table.h"
@@ -21,6 +22,18 @@ struct memory_arguments {
 // The options as the scheduler takes them.
 struct memory_options memory_options_of(const struct memory_arguments *arguments,
                                         int64_t alignment);
+
+// The line on a terminal while memory is scheduled: stages done, what is left, the solver's time.
+// `options` point at the watch until memory_watch_end.
+struct memory_watch {
+    struct progress progress;
+    const char *method;
+    int done, count;  // stages of a plan; count 0: not told
+    double limit_s;
+};
+void memory_watch_start(struct memory_watch *watch, const struct memory_arguments *arguments,
+                        struct memory_options *options);
+void memory_watch_end(struct memory_watch *watch);
 
 // The baseline and what it is compared with, up to the method that was asked for, which is last.
 struct memory_methods {

@@ -1,10 +1,13 @@
 #include "cli/options.h"
+#include "cli/output.h"
 #include "core/units.h"
 
 #include <assert.h>
 #include <float.h>
 #include <limits.h>
 #include <string.h>
+
+static const char FORCE[] = "--force", JSON[] = "--json";
 
 enum { OPTION_COUNT_MAX = 128, WORD_BYTES_MAX = 64 };
 
@@ -104,6 +107,7 @@ static bool read_value(const struct option *option, const char *text, struct err
     int64_t number = 0;
     switch (option->kind) {
     case OPTION_TEXT:
+    case OPTION_OUTPUT:
         if (!*text) return err_set(err, ERR_USAGE, "%s: must not be empty", option->name);
         *(const char **)option->into = text;
         return true;
@@ -170,7 +174,7 @@ static bool read_option(struct parse *parse, int argc, char **argv, int at, int 
     if (option->kind == OPTION_FLAG) {
         if (argument[length])
             return err_set(parse->err, ERR_USAGE, "%s takes no value", option->name);
-        *(bool *)option->into = true;
+        if (option->into) *(bool *)option->into = true;
         return true;
     }
     if (argument[length]) return read_value(option, argument + length + 1, parse->err);
@@ -206,6 +210,24 @@ static bool check_complete(const struct parse *parse)
     return true;
 }
 
+// Before any work is done: an answer that could not be kept would be lost.
+static bool check_outputs(const struct parse *parse)
+{
+    int force = row_of(parse, FORCE, strlen(FORCE));
+    if (force >= 0 && parse->given[force]) return true;
+    int json = row_of(parse, JSON, strlen(JSON)), used = json >= 0 && parse->given[json];
+    for (const struct option *option = parse->options; option->name; option++) {
+        const char *path = option->kind == OPTION_OUTPUT ? *(const char **)option->into : NULL;
+        bool is_stdout = path && strcmp(path, "-") == 0;
+        if (is_stdout && used++ > 0) {
+            return err_set(parse->err, ERR_USAGE,
+                           "%s -: something else goes to standard output already", option->name);
+        }
+        if (path && !output_check(path, parse->err)) return false;
+    }
+    return true;
+}
+
 bool options_parse(const struct option *options, int argc, char **argv, struct err *err)
 {
     struct parse parse = {.options = options, .err = err};
@@ -226,7 +248,7 @@ bool options_parse(const struct option *options, int argc, char **argv, struct e
             return false;
         }
     }
-    return check_complete(&parse);
+    return check_complete(&parse) && check_outputs(&parse);
 }
 
 bool options_given(const struct option *options, int argc, char **argv, const char *name)

@@ -18,7 +18,8 @@
 // A name in capitals is a positional argument, in the order of the table: "PLAN" must be there,
 // "[PLAN]" may be, "CLUSTER..." (OPTION_TEXTS) is one or more and comes last. Anything else is an
 // option, written `--tp 8` or `--tp=8`; it may be absent, and its member then keeps its value, so
-// set the defaults before. An option given twice is an error unless it is OPTION_TEXTS.
+// set the defaults before (a file that is written by default is checked as one given is). An option
+// given twice is an error unless it is OPTION_TEXTS.
 
 enum option_kind {
     OPTION_TEXT,    // const char *
@@ -26,7 +27,8 @@ enum option_kind {
     OPTION_INT,     // int
     OPTION_I64,     // int64_t
     OPTION_F64,     // double
-    OPTION_FLAG,    // bool; takes no value
+    OPTION_OUTPUT,  // const char *: a file to write; one that is not ours is refused
+    OPTION_FLAG,    // bool, or NULL: asked for by name; takes no value
     OPTION_CHOICE,  // const char *: one of the words of `values`
     OPTION_WORDS,   // const char *: words of `values` joined by commas
     OPTION_RANGE,   // struct int_range: `4` or `2..8`
@@ -41,6 +43,12 @@ struct option {
     const char *values;  // CHOICE, WORDS: "a|b|c"; else what --help calls the value, or NULL
     double low, high;    // of a number, inclusive; both 0: from 1 (F64: from 0) to the largest
 };
+
+// For tables with an OPTION_OUTPUT: what else stands in its way.
+#define OPTION_FORCE_ROW                                                                        \
+    {                                                                                           \
+        "--force", OPTION_FLAG, NULL, "replace files that meshwright did not write", NULL, 0, 0 \
+    }
 
 enum { TEXT_LIST_MAX = 64 };
 

@@ -1,9 +1,33 @@
 #include "cli/options.h"
+#include "core/console.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 28, HELP_WIDTH = 90 };
+// What is no terminal gets the help as one of 80 columns would; on a wide one lines are no longer
+// than can be read.
+enum {
+    HELP_COLUMN = 28,
+    NARROW_COLUMN = 6,
+    NARROW = 60,
+    WIDTH_DEFAULT = 80,
+    WIDTH_MOST = 100,
+    USAGE_BYTES = 256
+};
+
+struct page {
+    FILE *stream;
+    int width;
+    int column;  // where explanations begin
+};
+
+static struct page page_of(FILE *stream)
+{
+    int width = console_width(stream);
+    if (width == 0) width = WIDTH_DEFAULT;
+    if (width > WIDTH_MOST) width = WIDTH_MOST;
+    return (struct page){stream, width, width < NARROW ? NARROW_COLUMN : HELP_COLUMN};
+}
 
 static const char *value_name(const struct option *option)
 {
@@ -12,6 +36,8 @@ static const char *value_name(const struct option *option)
     case OPTION_TEXT:
     case OPTION_TEXTS:
         return "TEXT";
+    case OPTION_OUTPUT:
+        return "FILE";
     case OPTION_INT:
     case OPTION_I64:
     case OPTION_F64:
@@ -23,70 +49,68 @@ static const char *value_name(const struct option *option)
     }
 }
 
-// Breaks `text` at blanks so that no line passes the width; every further line starts at `indent`.
-static void print_wrapped(FILE *stream, const char *text, int column, int indent)
+// Breaks `text`, which begins at `column`, so that no line passes the width; every further line
+// starts at `indent`.
+static void put_wrapped(const struct page *page, const char *text, int column, int indent)
 {
-    const char *gap = "";
     while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (column + length + 1 > HELP_WIDTH && *gap) {
-            fprintf(stream, "\n%*s", indent, "");
-            column = indent;
-            gap = "";
-        }
-        column += fprintf(stream, "%s%.*s", gap, length, text);
-        gap = " ";
-        text += length;
+        size_t bytes = console_fitting(text, strlen(text), (size_t)(page->width - column));
+        fwrite(text, 1, bytes, page->stream);
+        text += bytes;
         text += strspn(text, " ");
+        if (*text) fprintf(page->stream, "\n%*s", indent, "");
+        column = indent;
     }
-    fputc('\n', stream);
+    fputc('\n', page->stream);
 }
 
-static void print_row(FILE *stream, const struct option *option)
+static void put_row(const struct page *page, const struct option *option)
 {
     bool is_option = option->name[0] == '-';
     const char *value = is_option ? value_name(option) : NULL;
-    int width = fprintf(stream, "  %s", option->name);
-    if (value) width += fprintf(stream, " %s", value);
-    // A long list of words takes a line of its own.
-    if (width + 2 > HELP_COLUMN) {
-        fputc('\n', stream);
-        width = 0;
+    int width = fprintf(page->stream, "  %s%s", option->name, value ? " " : "");
+    // A long list of words takes lines of its own.
+    int whole = width + (value ? (int)strlen(value) : 0);
+    if (whole + 2 > page->column) {
+        put_wrapped(page, value ? value : "", width, NARROW_COLUMN);
+        fprintf(page->stream, "%*s", page->column, "");
+    } else {
+        fprintf(page->stream, "%s%*s", value ? value : "", page->column - whole, "");
     }
-    fprintf(stream, "%*s", HELP_COLUMN - width, "");
-    print_wrapped(stream, option->help, HELP_COLUMN, HELP_COLUMN);
+    put_wrapped(page, option->help, page->column, page->column);
 }
 
-static void print_heading(FILE *stream, const struct option *option)
+static void put_heading(const struct page *page, const struct option *option)
 {
-    int column = fprintf(stream, "\n%s", option->name) - 1;
-    if (!option->help) {
-        fputs(":\n", stream);
-        return;
-    }
-    column += fprintf(stream, ": ");
-    print_wrapped(stream, option->help, column, 4);
+    int column = fprintf(page->stream, "\n%s:", option->name) - 1;
+    if (option->help) column += fprintf(page->stream, " ");
+    put_wrapped(page, option->help ? option->help : "", column, 4);
 }
 
 void options_print(FILE *stream, const char *command, const struct option *options)
 {
-    fprintf(stream, "Usage: meshwright %s", command);
+    const struct page page = page_of(stream);
+    char usage[USAGE_BYTES];
+    int length = snprintf(usage, sizeof usage, "Usage: meshwright %s", command);
     bool has_options = false;
     for (const struct option *option = options; option->name; option++) {
         if (option->kind == OPTION_GROUP) continue;
         if (option->name[0] == '-') {
             has_options = true;
         } else {
-            fprintf(stream, " %s", option->name);
+            length += snprintf(usage + length, sizeof usage - (size_t)length, " %s", option->name);
         }
+        assert(length < USAGE_BYTES - 16);
     }
-    fputs(has_options ? " [OPTION]...\n\n" : "\n\n", stream);
+    if (has_options) snprintf(usage + length, sizeof usage - (size_t)length, " [OPTION]...");
+    put_wrapped(&page, usage, 0, NARROW_COLUMN);
+    fputc('\n', stream);
     for (const struct option *option = options; option->name; option++) {
         assert(option->kind == OPTION_GROUP || option->help);
         if (option->kind == OPTION_GROUP) {
-            print_heading(stream, option);
+            put_heading(&page, option);
         } else {
-            print_row(stream, option);
+            put_row(&page, option);
         }
     }
 }

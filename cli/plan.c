@@ -1,6 +1,8 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/plan_options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "core/progress.h"
@@ -31,8 +33,9 @@ struct output {
 
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
 {
-    progress_show(context, "search %3.0f %%  best %.4g s  %.0fk plans/s", 100 * done_ratio, best_s,
-                  plans_per_s / 1000);
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "search %3.0f %%  best %.4g s  %.0fk plans/s%s", 100 * done_ratio,
+                  best_s, plans_per_s / 1000, progress_left(context, done_ratio, left));
 }
 
 // A layout whose degrees and micro-batch are pinned is a question about that plan: it is written
@@ -77,7 +80,7 @@ static bool answer_ablation(struct arena *arena, const struct evaluation_request
     struct ablation ablation;
     bool done = ablate(arena, &scratch, request, &ablation, err);
     arena_free(&scratch);
-    if (done) fputs(ablation_text(arena, request->cluster, &ablation), stdout);
+    if (done) console_print(stdout, ablation_text(arena, request->cluster, &ablation));
     return done;
 }
 
@@ -93,8 +96,16 @@ static bool answer_explain(struct arena *arena, const struct search_request *sea
     };
     bool done = rivals_find(arena, &scratch, search_request, result, &explain.rivals, err);
     arena_free(&scratch);
-    if (done) fputs(explain_text(arena, &explain), stdout);
+    if (done) console_print(stdout, explain_text(arena, &explain));
     return done;
+}
+
+static const char *said_text(struct arena *arena, const char *path)
+{
+    const char *said = output_said(arena, path), *word = plain_shell(arena, path);
+    if (!*said) return "";
+    return arena_print(arena, "%s.\nNext: meshwright simulate %s\n      meshwright report %s\n",
+                       said, word, word);
 }
 
 static bool write_plan(struct arena *arena, const struct search_request *request,
@@ -118,15 +129,16 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     bool has_table = !output->json && result->best_count > 0;
     char *text = plan_document_text(arena, &document);
     const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
-    const char *wrote = plain_copy(arena, output->path), *word = plain_shell(arena, output->path);
+    const char *noted = output_noted(arena, output->path);
+    const char *said = said_text(arena, output->path);
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
+        console_print(stderr, noted);
         fputs(text, stdout);
     } else if (has_table) {
-        fputs(table, stdout);
-        if (output->idle) fputs(output->idle, stdout);
-        printf("Wrote %s.   Next: meshwright simulate %s, or meshwright report %s\n", wrote, word,
-               word);
+        console_print(stdout, table);
+        if (output->idle) console_print(stdout, output->idle);
+        console_print(stdout, said);
     }
     if (output->ablation && !answer_ablation(arena, &evaluation_request, err)) return false;
     return !output->explain ||
@@ -142,7 +154,7 @@ static int answer_nothing(struct arena *arena, const struct search_request *requ
         !write_plan(arena, request, result, &result->closest, output, err)) {
         return exit_status(err);
     }
-    fprintf(stderr, "meshwright plan: %s\n", text);
+    console_printf(stderr, "meshwright plan: %s\n", text);
     return 1;
 }
 
@@ -154,7 +166,7 @@ static bool answer_why(struct arena *arena, const struct search_request *request
     char *key = arena_print(arena, "%.*s", (int)(equals - why), why);
     struct explanation explanation = {0};
     if (!explain_why(arena, request, result, key, equals + 1, &explanation, err)) return false;
-    printf("\n%s", explanation_text(arena, why, &explanation));
+    console_printf(stdout, "\n%s", explanation_text(arena, why, &explanation));
     return true;
 }
 
@@ -165,19 +177,21 @@ static int answer_stopped(struct arena *arena, const struct search_request *requ
 {
     const char *priced = units_count(arena, result->priced_count);
     if (result->best_count == 0) {
-        fprintf(stderr,
-                "meshwright plan: stopped by SIGINT before a plan was found that fits (%s of %s "
-                "priced)\n",
-                priced, units_count(arena, result->considered_count));
+        console_printf(
+            stderr,
+            "meshwright plan: stopped by SIGINT before a plan was found that fits (%s of %s "
+            "priced)\n",
+            priced, units_count(arena, result->considered_count));
         return INTERRUPT_STATUS;
     }
     struct output best = *output;
     best.why = NULL;
     best.ablation = best.explain = false;
-    fprintf(stderr, "note: stopped by SIGINT: the best of the %s plans priced so far%s\n", priced,
-            output->why || output->ablation || output->explain
-                ? "; --why, --ablation and --explain are of a finished search"
-                : "");
+    console_printf(stderr, "note: stopped by SIGINT: the best of the %s plans priced so far%s\n",
+                   priced,
+                   output->why || output->ablation || output->explain
+                       ? "; --why, --ablation and --explain are of a finished search"
+                       : "");
     if (!write_plan(arena, request, result, &result->best[0], &best, err)) return exit_status(err);
     return INTERRUPT_STATUS;
 }
@@ -201,7 +215,7 @@ static void hint_idle(struct arena *arena, const struct search_request *request,
     double best_s = result->best_count > 0 ? result->best[0].closed_form_s : INFINITY;
     struct idle_hint hint = idle_hint(request, best_s);
     if (hint.gpus == 0) return;
-    fprintf(stderr, "note: %s\n", idle_hint_text(arena, request, &hint, best_s));
+    console_printf(stderr, "note: %s\n", idle_hint_text(arena, request, &hint, best_s));
 }
 
 static bool search(struct arena *arena, const struct plan_arguments *arguments,
@@ -228,7 +242,7 @@ static int answer_space(struct arena *arena, const struct search_request *reques
 {
     struct space_list *list = ARENA_NEW(arena, struct space_list, 1);
     if (!space_list(arena, request, list, err)) return exit_status(err);
-    fputs(space_text(arena, request, list), stdout);
+    console_print(stdout, space_text(arena, request, list));
     return 0;
 }
 
@@ -238,7 +252,7 @@ static int run(struct arena *arena, const struct plan_arguments *arguments, stru
     struct search_request request = {0};
     if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
     const char *warning = batch_warning(arena, &request.workload);
-    if (warning) fprintf(stderr, "warning: %s\n", warning);
+    if (warning) console_printf(stderr, "warning: %s\n", warning);
     if (output->space) return answer_space(arena, &request, err);
 
     struct search_result result = {0};
@@ -261,7 +275,7 @@ int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 10] = {0};
+    struct option options[PLAN_OPTION_COUNT + 11] = {0};
     int count = plan_options(&arguments, options);
     const struct option rows[] = {
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
@@ -272,7 +286,9 @@ int plan_command(int argc, char **argv, struct err *err)
          "print the values that would be searched, and what would be left out; search nothing",
          NULL, 0, 0},
         {"Output", OPTION_GROUP, NULL, "the table on stdout, the best plan in a file", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &output.path, "plan file (default plan.json)", "FILE", 0, 0},
+        {"-o", OPTION_OUTPUT, &output.path, "plan file (default plan.json); - is stdout", "FILE", 0,
+         0},
+        OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &output.json, "print the plan instead of the table", NULL, 0, 0},
     };
     // The table ends with a row of zeros.
@@ -280,6 +296,7 @@ int plan_command(int argc, char **argv, struct err *err)
     memcpy(options + count, rows, sizeof rows);
     if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&output.path, err)) return exit_status(err);
     if (output.json && (output.ablation || output.explain)) {
         const char *option = output.ablation ? "--ablation" : "--explain";
         err_set(err, ERR_USAGE,

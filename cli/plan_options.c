@@ -1,5 +1,6 @@
 #include "cli/plan_options.h"
 #include "cli/local.h"
+#include "core/console.h"
 #include "core/plain.h"
 #include "plan/program.h"
 #include "topologies/kernels.h"
@@ -109,7 +110,7 @@ static void warn(void *context, const char *line)
     char shown[TEXT_BYTES_MAX];  // it may quote a file
     snprintf(shown, sizeof shown, "%s", line);
     plain_make(shown);
-    fprintf(stderr, "warning: %s\n", shown);
+    console_printf(stderr, "warning: %s\n", shown);
 }
 
 // "10,12,12,10"
@@ -175,7 +176,7 @@ void plan_model_notes(const struct model_config *model)
 {
     struct arena spare = {0};
     for (const char **note = model->notes; *note; note++)
-        fprintf(stderr, "note: %s\n", plain_copy(&spare, *note));
+        console_printf(stderr, "note: %s\n", plain_copy(&spare, *note));
     arena_free(&spare);
 }
 
@@ -185,13 +186,13 @@ int64_t plan_seq_len(struct arena *arena, const struct model_config *model, int6
     int64_t most = model_graph(arena, model, &options)->seq_len_max;
     if (!given) {
         int64_t taken = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
-        fprintf(stderr, "note: --seq-len not given, taking %lld\n", (long long)taken);
+        console_printf(stderr, "note: --seq-len not given, taking %lld\n", (long long)taken);
         return taken;
     }
     if (most > 0 && given > most) {
-        fprintf(stderr,
-                "warning: --seq-len %lld is past the %lld positions the model was made for\n",
-                (long long)given, (long long)most);
+        console_printf(
+            stderr, "warning: --seq-len %lld is past the %lld positions the model was made for\n",
+            (long long)given, (long long)most);
     }
     return given;
 }
@@ -223,8 +224,8 @@ static void read_workload(struct arena *arena, const struct plan_arguments *argu
         int64_t ranks = request->cluster->rank_count;
         int64_t batch = PLAN_BATCH_TOKENS / workload->seq_len / ranks * ranks;
         workload->global_batch = batch > 0 ? batch : ranks;
-        fprintf(stderr, "note: --global-batch not given, taking %lld sequences\n",
-                (long long)workload->global_batch);
+        console_printf(stderr, "note: --global-batch not given, taking %lld sequences\n",
+                       (long long)workload->global_batch);
     }
 }
 
@@ -233,15 +234,16 @@ static void note_described(const struct search_request *request)
 {
     enum attention attention;
     if (search_describes_stages(request)) {
-        fputs("note: --stages not given, taking even ones: --pp, --schedule and --micro-batch "
-              "describe a run\n",
-              stderr);
+        console_print(
+            stderr,
+            "note: --stages not given, taking even ones: --pp, --schedule and --micro-batch "
+            "describe a run\n");
     }
     if (search_describes_attention(request, &attention)) {
-        fprintf(stderr,
-                "note: --attention not given, taking %s: --pp, --schedule and --micro-batch "
-                "describe a run, and in fp16 those of stack %s have it\n",
-                attention_name(attention), request->stack->name);
+        console_printf(stderr,
+                       "note: --attention not given, taking %s: --pp, --schedule and --micro-batch "
+                       "describe a run, and in fp16 those of stack %s have it\n",
+                       attention_name(attention), request->stack->name);
     }
 }
 

@@ -1,4 +1,5 @@
 #include "cli/plan_options.h"
+#include "core/console.h"
 #include "planner/default_stack.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ static bool find_default(struct arena *arena, const struct plan_stack_question *
     };
     if (!asked.bands || !default_stack_find(arena, &asked, &found, err)) return false;
     *stack = found.stack;
-    fprintf(stderr, "note: --stack not given, taking %s (%s)\n", found.stack->name, found.why);
+    console_printf(stderr, "note: --stack not given, taking %s (%s)\n", found.stack->name,
+                   found.why);
     return true;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/price_options.h"
+#include "core/console.h"
 #include "core/units.h"
 
 #include <string.h>
@@ -160,8 +161,8 @@ bool price_apply(struct arena *arena, const struct price_arguments *arguments,
         clusters[i] = priced;
     }
     if (*replaced) {
-        fprintf(stderr, "note: --price-per-gpu-hour takes the place of the price of %s\n",
-                replaced);
+        console_printf(stderr, "note: --price-per-gpu-hour takes the place of the price of %s\n",
+                       replaced);
     }
     return true;
 }

@@ -1,9 +1,11 @@
 #include "cli/commands.h"
 #include "cli/inject_options.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
 #include "cli/report_files.h"
+#include "core/progress.h"
 #include "core/version.h"
 #include "reports/page/page_planner.h"
 #include "reports/page/report_make.h"
@@ -18,8 +20,15 @@ struct arguments {
     struct inject_arguments inject;
     struct reliability_arguments reliability;
     struct price_arguments price;
-    bool no_scaling, json;
+    bool no_scaling, json, force;
 };
+
+static void show_progress(void *context, int done, int count)
+{
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "%d of %d numbers of GPUs searched%s", done, count,
+                  progress_left(context, (double)done / count, left));
+}
 
 // What the command line says of the run, in place of what the plan says.
 static bool override(struct arena *arena, const struct arguments *arguments,
@@ -37,7 +46,10 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 {
     struct injection injection;
     if (!inject_read(arena, &arguments->inject, &injection, err)) return exit_status(err);
-    struct report_options options = {.no_scaling = arguments->no_scaling};
+    struct progress progress = progress_start();
+    struct report_options options = {.no_scaling = arguments->no_scaling,
+                                     .progress = show_progress,
+                                     .progress_context = &progress};
     if (arguments->gpus.set) {
         options.gpus_least = arguments->gpus.low;
         options.gpus_most = arguments->gpus.high;
@@ -52,6 +64,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
     struct arena scratch = {0};
     bool is_made = report_make(arena, &scratch, &options, &report, err);
+    progress_end(&progress);
     bool done = is_made && (!inject_is_asked(&arguments->inject) ||
                             report_inject(arena, &scratch, &injection, &report, err));
     const struct report_facts *facts = done ? report_facts_make(arena, &scratch, &report) : NULL;
@@ -59,6 +72,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     if (!is_made) return plan_question_status(arguments->plan, err);
     if (!done) return exit_status(err);
     if (arguments->json) return fputs(report_data(arena, facts), stdout), 0;
+    if (strcmp(arguments->folder, "-") == 0) return fputs(report_page(arena, facts), stdout), 0;
     return report_files_write(arena, facts, arguments->folder, err) ? 0 : exit_status(err);
 }
 
@@ -70,7 +84,10 @@ int report_command(int argc, char **argv, struct err *err)
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
         {"-o", OPTION_TEXT, &arguments.folder,
-         "folder of index.html and its figures, made if absent (default report)", "DIR", 0, 0},
+         "folder of index.html and its figures, made if absent (default report); - prints the page",
+         "DIR", 0, 0},
+        {"--force", OPTION_FLAG, &arguments.force,
+         "write into a folder that holds no report of ours", NULL, 0, 0},
         {"--gpus", OPTION_RANGE, &arguments.gpus,
          "GPU counts of the scaling curve (default an eighth of the plan's to eight times)", NULL,
          0, 0},
@@ -93,6 +110,10 @@ int report_command(int argc, char **argv, struct err *err)
     inject_options(&arguments.inject, options + count);
     if (command_wants_help(argc, argv)) return options_print(stdout, "report", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    bool is_page = strcmp(arguments.folder, "-") == 0;
+    if (!is_page && !arguments.json && !arguments.force && !output_check(arguments.folder, err)) {
+        return exit_status(err);
+    }
 
     struct arena arena = {0};
     int status = run(&arena, &arguments, err);

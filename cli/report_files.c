@@ -1,4 +1,6 @@
 #include "cli/report_files.h"
+#include "cli/output.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "reports/page/gnuplot.h"
@@ -78,14 +80,16 @@ bool report_files_write(struct arena *arena, const struct report_facts *facts, c
     for (int i = 0; i < count; i++) {
         if (!file_write(plots[i].path, plots[i].text, plots[i].bytes, err)) return false;
     }
-    const char *shown = plain_copy(arena, index.path);
+    const char *said = output_said(arena, index.path);
     if (!file_write_all(&index, 1, err)) return false;
     if (!has_plots) {
-        fprintf(stderr, "meshwright report: gnuplot is not installed: the page has all figures, "
-                        "but they are not written as files\n");
+        console_printf(stderr,
+                       "meshwright report: gnuplot is not installed: the page has all figures, "
+                       "but they are not written as files\n");
     }
-    printf("Wrote %s", shown);
-    if (count > 0) printf(" and %d figures beside it, each as SVG and PNG", count / 2);
-    printf(".   Next: open it in a browser\n");
+    const char *beside =
+        count > 0 ? arena_print(arena, " and %d figures beside it, each as SVG and PNG", count / 2)
+                  : "";
+    console_printf(stdout, "%s%s.\nNext: open it in a browser\n", said, beside);
     return true;
 }

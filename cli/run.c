@@ -2,6 +2,7 @@
 #include "cli/local.h"
 #include "cli/options.h"
 #include "cli/run_job.h"
+#include "core/console.h"
 #include "core/hash.h"
 #include "executor/rendezvous.h"
 #include "plan/unexecuted.h"
@@ -127,10 +128,11 @@ static void note_stack(const struct run_job *job, const struct launch_place *pla
     const char *name = job->request.stack->name;
     bool is_own = strcmp(name, GPU_STACK) == 0 || strcmp(name, CPU_STACK) == 0;
     if (is_own || place->is_launched) return;
-    fprintf(stderr,
-            "note: the plan is for stack %s: what is predicted is its speed, what is measured is "
-            "that of this program (plan with --stack %s to compare)\n",
-            name, GPU_STACK);
+    console_printf(
+        stderr,
+        "note: the plan is for stack %s: what is predicted is its speed, what is measured is "
+        "that of this program (plan with --stack %s to compare)\n",
+        name, GPU_STACK);
 }
 
 static int launch(struct arena *arena, const struct run_job *job,
@@ -154,7 +156,8 @@ static int launch(struct arena *arena, const struct run_job *job,
         .local_node = local_node,
     };
     if (request.spawns && !arguments->spawn && !arguments->rendezvous)
-        fprintf(stderr, "meshwright run: no mpirun here: the ranks are started on this host\n");
+        console_printf(stderr,
+                       "meshwright run: no mpirun here: the ranks are started on this host\n");
     int status = 0;
     if (!launch_job(&request, &status, err)) return exit_status(err);
     return status;
@@ -249,13 +252,18 @@ static void print_help(const struct option *options)
     int count;
     const struct unexecuted *rows = unexecuted_rows(&count);
     options_print(stdout, "run", options);
-    printf("\nNot executed:\n");
+    console_printf(stdout, "\nNot executed:\n");
     for (int i = 0; i < count; i++)
-        printf("  %s, because %s\n", rows[i].what, rows[i].why);
+        console_printf(stdout, "  %s, because %s\n", rows[i].what, rows[i].why);
 }
 
 static int run_parsed(struct run_arguments *arguments, int argc, char **argv, struct err *err)
 {
+    // The ranks' own output is what their launcher passes on: -o - is --json.
+    if (arguments->output && strcmp(arguments->output, "-") == 0) {
+        arguments->output = NULL;
+        arguments->json = true;
+    }
     struct launch_place place = launch_place_find();
     take_node(arguments, &place);
     // The launcher has seen to it, and knows more than its ranks.
@@ -278,10 +286,11 @@ int run_command(int argc, char **argv, struct err *err)
         {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
         {"--data", OPTION_CHOICE, &arguments.data, "tokens by a rule, or bytes of a small text",
          "synthetic|text", 0, 0},
-        {"-o", OPTION_TEXT, &arguments.output, "write what was measured, and all tasks", "FILE", 0,
-         0},
-        {"--trace", OPTION_TEXT, &arguments.trace,
+        {"-o", OPTION_OUTPUT, &arguments.output, "write what was measured, and all tasks", "FILE",
+         0, 0},
+        {"--trace", OPTION_OUTPUT, &arguments.trace,
          "write predicted above measured for Perfetto or chrome://tracing", "FILE", 0, 0},
+        OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print what -o writes instead of the table", NULL,
          0, 0},
         {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},

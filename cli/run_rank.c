@@ -1,6 +1,8 @@
 #include "cli/run_job.h"
 
 #include "cli/options.h"
+#include "cli/output.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/plain.h"
@@ -44,13 +46,15 @@ static void report(void *context, const struct run_result *result)
     struct arena scratch = {0};
     const char *norm = arena_print(&scratch, "  norm %.4f", result->gradient_norm[step - 1]);
     if (!step_takes_norm(&rank->job->request.workload)) norm = "";
-    printf("step %*d  loss %.4f%s  %s  %s tokens/s\n", 4, step, result->loss[step - 1], norm,
-           units_seconds(&scratch, step_s), units_count(&scratch, tokens / step_s));
+    console_printf(stdout, "step %*d  loss %.4f%s  %s  %s tokens/s\n", 4, step,
+                   result->loss[step - 1], norm, units_seconds(&scratch, step_s),
+                   units_count(&scratch, tokens / step_s));
     if (result->loss_scale[step - 1] > 1 && !isfinite(result->gradient_norm[step - 1]))
-        fprintf(stderr,
-                "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
-                "%.0f: weights stay as they are, and the scale is halved\n",
-                step, result->loss_scale[step - 1]);
+        console_printf(
+            stderr,
+            "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
+            "%.0f: weights stay as they are, and the scale is halved\n",
+            step, result->loss_scale[step - 1]);
     fflush(stdout);
     arena_free(&scratch);
 }
@@ -87,10 +91,11 @@ static bool open_replay(struct arena *arena, struct rank *rank, struct err *err)
                                                  .rank = rank->rank,
                                                  .rank_count = job->rank_count,
                                                  .delays = replay_delays(arena, &replay)};
-    fprintf(stderr,
-            "meshwright run: rank %d of %d alone: exchanges take the predicted time, losses mean "
-            "nothing, sums are of %d ranks like it\n",
-            rank->rank, job->rank_count, job->rank_count);
+    console_printf(
+        stderr,
+        "meshwright run: rank %d of %d alone: exchanges take the predicted time, losses mean "
+        "nothing, sums are of %d ranks like it\n",
+        rank->rank, job->rank_count, job->rank_count);
     rank->transport = communicator_mock(&request, &rank->communicator, err);
     return rank->transport != NULL;
 }
@@ -121,7 +126,7 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
         .heartbeat = rank->page ? heartbeat_of(rank->page, place->rank) : NULL,
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
-    if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
+    if (note && is_first(rank)) console_printf(stderr, "meshwright run: %s\n", note);
     return rank->transport != NULL;
 }
 
@@ -133,15 +138,15 @@ static void say_difference(const struct rank *rank)
         cluster_slowest_device(request->cluster, request->workload.precision);
     bool is_host = strcmp(device->kind, "cpu") == 0;
     if (!is_host && rank->backend->is_host)
-        fprintf(stderr, "meshwright run: predicted for %s, run on %s\n", device->name,
-                rank->backend->name);
+        console_printf(stderr, "meshwright run: predicted for %s, run on %s\n", device->name,
+                       rank->backend->name);
     enum precision precision = request->workload.precision;
     bool is_wider = rank->backend->compute_bytes > 2;
     if (precision != PRECISION_FP32 && is_wider)
-        fprintf(stderr,
-                "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
-                "counted so\n",
-                precision_name(precision), 8 * rank->backend->compute_bytes);
+        console_printf(stderr,
+                       "meshwright run: the plan's %s is computed in %d-bit numbers, and memory "
+                       "counted so\n",
+                       precision_name(precision), 8 * rank->backend->compute_bytes);
 }
 
 static bool open_rank(struct arena *arena, struct rank *rank, const struct launch_place *place,
@@ -151,7 +156,7 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     rank->backend = backend_choose(arena, rank->arguments->backend, &note, err);
     if (!rank->backend) return false;
     rank->backend = backend_at(rank->backend, rank->job->request.workload.precision);
-    if (note && is_first(rank)) fprintf(stderr, "meshwright run: %s\n", note);
+    if (note && is_first(rank)) console_printf(stderr, "meshwright run: %s\n", note);
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
@@ -250,6 +255,8 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     };
     const char *text = run_json_text(arena, &compare, &facts);
     const char *output = arguments->output;
+    const char *said = output ? output_said(arena, output) : "";
+    const char *drawn = arguments->trace ? output_said(arena, arguments->trace) : "";
     // A rank alone ran nobody else's tasks.
     rank->is_unmatched = compare.join.unmatched_count > 0 && arguments->replay_rank < 0;
     if (output && !file_write(output, text, strlen(text), err)) return false;
@@ -259,16 +266,14 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     }
     if (arguments->json) {
         fputs(text, stdout);
-        if (rank->is_unmatched) fputs(run_join_text(arena, &compare.join), stderr);
+        if (rank->is_unmatched) console_print(stderr, run_join_text(arena, &compare.join));
         return true;
     }
-    printf("\n%s%s, %s (%s), %d rank%s over %s\n", run_table_text(arena, &compare),
-           rank->backend->name, device.name, device.libraries, job->rank_count,
-           job->rank_count == 1 ? "" : "s", rank->transport->name);
-    bool is_both = output && arguments->trace;
-    if (output || arguments->trace)
-        printf("Wrote %s%s%s\n", output ? plain_copy(arena, output) : "", is_both ? " and " : "",
-               arguments->trace ? plain_copy(arena, arguments->trace) : "");
+    console_printf(stdout, "\n%s%s, %s (%s), %d rank%s over %s\n", run_table_text(arena, &compare),
+                   rank->backend->name, device.name, device.libraries, job->rank_count,
+                   job->rank_count == 1 ? "" : "s", rank->transport->name);
+    if (*said) console_printf(stdout, "%s\n", said);
+    if (*drawn) console_printf(stdout, "%s\n", drawn);
     return true;
 }
 

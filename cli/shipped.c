@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/table.h"
@@ -144,15 +145,7 @@ static int measured_runs(const struct bands *bands, const char *stack)
 // What it is stands before the first colon; the rest are its ways.
 static const char *first_words(struct arena *arena, const char *text)
 {
-    enum { WIDTH = 54 };  // what the other columns leave of 80
-    size_t length = strcspn(text, ":;");
-    if (length <= WIDTH) return arena_print(arena, "%.*s", (int)length, text);
-    length = WIDTH - strlen(" ...");
-    while (length > 0 && text[length] != ' ')
-        length--;
-    while (length > 0 && strchr(" ,", text[length - 1]))
-        length--;
-    return arena_print(arena, "%.*s ...", (int)length, text);
+    return arena_print(arena, "%.*s", (int)strcspn(text, ":;"), text);
 }
 
 static bool add_stack(struct listing *listing, const char *name, struct err *err)
@@ -237,7 +230,7 @@ int shipped_command(int argc, char **argv, struct err *err)
     };
     if (command_wants_help(argc, argv)) {
         options_print(stdout, argv[0], options);
-        printf("\nLists %s.\n%s\n", kind->help, kind->foot);
+        console_printf(stdout, "\nLists %s.\n%s\n", kind->help, kind->foot);
         return 0;
     }
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
@@ -245,7 +238,8 @@ int shipped_command(int argc, char **argv, struct err *err)
     struct listing listing = {.arena = &arena, .writer = {.arena = &arena}};
     bool is_done = list_all(&listing, kind, err);
     if (is_done && as_json) fputs(listing.writer.text, stdout);
-    if (is_done && !as_json) printf("%s\n%s\n", table_text(&listing.table), kind->foot);
+    if (is_done && !as_json)
+        console_printf(stdout, "%s\n%s\n", table_text(&listing.table), kind->foot);
     arena_free(&arena);
     return is_done ? 0 : exit_status(err);
 }

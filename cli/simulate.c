@@ -1,8 +1,10 @@
 #include "cli/commands.h"
 #include "cli/inject_options.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
+#include "core/console.h"
 #include "core/units.h"
 #include "memory/plan_script.h"
 #include "reports/table/ablation_table.h"
@@ -153,16 +155,23 @@ static void print(struct arena *arena, const struct arguments *arguments,
         print_json(arena, &evaluation->prediction, &more);
         return;
     }
-    fputs(step_table_text(arena, request, evaluation), stdout);
-    fputs(extras->verified, stdout);
+    console_print(stdout, step_table_text(arena, request, evaluation));
+    console_print(stdout, extras->verified);
     if (arguments->ablation)
-        fputs(ablation_text(arena, request->cluster, &extras->ablation), stdout);
-    if (arguments->explain) fputs(explain_text(arena, &extras->explain), stdout);
+        console_print(stdout, ablation_text(arena, request->cluster, &extras->ablation));
+    if (arguments->explain) console_print(stdout, explain_text(arena, &extras->explain));
     if (is_injected) {
-        fputs(inject_text(arena, &extras->injection, &extras->injected,
-                          &evaluation->prediction.money, &money, request->workload.tokens),
-              stdout);
+        console_print(stdout,
+                      inject_text(arena, &extras->injection, &extras->injected,
+                                  &evaluation->prediction.money, &money, request->workload.tokens));
     }
+}
+
+static const char *trace_said(struct arena *arena, const struct arguments *arguments)
+{
+    if (arguments->json) return output_noted(arena, arguments->trace);
+    const char *said = output_said(arena, arguments->trace);
+    return *said ? arena_print(arena, "%s\n", said) : "";
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
@@ -195,9 +204,11 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     if (!done) return exit_status(err);
     const struct simulation *shown =
         is_injected ? extras.injected.simulation : evaluation.simulation;
+    const char *said = arguments->trace ? trace_said(arena, arguments) : "";
     if (arguments->trace && !trace_write(&shown->trace, arguments->trace, err))
         return exit_status(err);
     print(arena, arguments, &request, &evaluation, &extras);
+    console_print(arguments->json ? stderr : stdout, said);
     return 0;
 }
 
@@ -207,7 +218,7 @@ int simulate_command(int argc, char **argv, struct err *err)
     const struct option rows[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
-        {"--trace", OPTION_TEXT, &arguments.trace,
+        {"--trace", OPTION_OUTPUT, &arguments.trace,
          "write the timeline for Perfetto or chrome://tracing", "FILE", 0, 0},
         {"--kernels", OPTION_TEXT, &arguments.kernels,
          "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
@@ -221,6 +232,7 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--tokens", OPTION_F64, &arguments.tokens,
          "to train in all, for time and money to finish (default: as planned)", "N",
          PLAN_TOKENS_LOW, PLAN_TOKENS_HIGH},
+        OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
     };
     enum { ROW_COUNT = sizeof rows / sizeof *rows };
@@ -232,6 +244,7 @@ int simulate_command(int argc, char **argv, struct err *err)
     inject_options(&arguments.inject, options + count);
     if (command_wants_help(argc, argv)) return options_print(stdout, "simulate", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&arguments.trace, err)) return exit_status(err);
 
     struct arena arena = {0};
     int status = run(&arena, &arguments, err);

@@ -1,6 +1,8 @@
 #include "cli/commands.h"
 #include "cli/local.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/table.h"
@@ -111,38 +113,18 @@ static bool is_described(const struct cluster *cluster, int group)
     return false;
 }
 
-enum { SOURCE_WIDTH = 52 };
-
-// A source is a sentence: it is broken at blanks, and its further lines stand below the first.
-static void put_source(struct arena *arena, struct table *table, const struct provenance *from)
-{
-    const char *key = arena_print(arena, "  %s", from->key);
-    const char *kind = provenance_kind_name(from->kind);
-    const char *text = from->source;
-    do {
-        size_t length = strlen(text);
-        if (length > SOURCE_WIDTH) {
-            length = SOURCE_WIDTH;
-            while (length > 0 && text[length] != ' ')
-                length--;
-            if (length == 0) length = strcspn(text, " ");
-        }
-        const char *cells[] = {key, kind, arena_print(arena, "%.*s", (int)length, text)};
-        table_row(table, cells);
-        key = kind = "";
-        text += length + strspn(text + length, " ");
-    } while (*text);
-}
-
 static void print_sources(struct arena *arena, const char *name, const struct provenance *entries,
                           int count)
 {
-    printf("\nWhere the numbers of %s come from:\n", name);
+    console_printf(stdout, "\nWhere the numbers of %s come from:\n", name);
     struct table table = table_new(arena, "lll");
+    table.head_count = 0;
     for (int i = 0; i < count; i++) {
-        put_source(arena, &table, &entries[i]);
+        const char *cells[] = {arena_print(arena, "  %s", entries[i].key),
+                               provenance_kind_name(entries[i].kind), entries[i].source};
+        table_row(&table, cells);
     }
-    fputs(table_text(&table), stdout);
+    console_print(stdout, table_text(&table));
 }
 
 static void print_provenance(struct arena *arena, const struct cluster *cluster)
@@ -158,9 +140,11 @@ static void print_provenance(struct arena *arena, const struct cluster *cluster)
 
 static void print_cluster(struct arena *arena, const struct cluster *cluster)
 {
-    printf("%s: %s, %s\n\n", cluster->name, plural(arena, cluster->node_count, "node"),
-           plural(arena, cluster->rank_count, "GPU"));
+    console_printf(stdout, "%s: %s, %s\n\n", cluster->name,
+                   plural(arena, cluster->node_count, "node"),
+                   plural(arena, cluster->rank_count, "GPU"));
     struct table table = table_new(arena, "ll");
+    table.head_count = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct node_group *group = &cluster->nodes[i];
         put_fact(&table, "nodes",
@@ -171,7 +155,7 @@ static void print_cluster(struct arena *arena, const struct cluster *cluster)
         put_host(arena, &table, group);
     }
     put_network(arena, &table, cluster);
-    fputs(table_text(&table), stdout);
+    console_print(stdout, table_text(&table));
     print_provenance(arena, cluster);
 }
 
@@ -206,18 +190,28 @@ int topology_command(int argc, char **argv, struct err *err)
          4096},
         {"--json", OPTION_FLAG, &as_json,
          "print the cluster file itself, complete: a template for one of your own", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &path, "write that file", "FILE", 0, 0},
+        {"-o", OPTION_OUTPUT, &path, "write that file; - is stdout", "FILE", 0, 0},
+        OPTION_FORCE_ROW,
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, argv[0], options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&path, err)) return exit_status(err);
 
     struct arena arena = {0};
     const struct cluster *cluster = load(&arena, name, nodes, gpus, ranks, err);
     const char *text = cluster ? file_text(&arena, cluster) : NULL;
+    const char *said = path ? output_said(&arena, path) : "";
+    if (*said) said = arena_print(&arena, "\n%s\n", said);
+    const char *noted = path && as_json ? output_noted(&arena, path) : "";
     bool is_done = text && (!path || file_write(path, text, strlen(text), err));
-    if (is_done && as_json) fputs(text, stdout);
-    if (is_done && !as_json) print_cluster(&arena, cluster);
+    if (is_done && as_json) {
+        fputs(text, stdout);
+        console_print(stderr, noted);
+    } else if (is_done) {
+        print_cluster(&arena, cluster);
+        console_print(stdout, said);
+    }
     arena_free(&arena);
     return is_done ? 0 : exit_status(err);
 }

@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "core/progress.h"
@@ -26,7 +28,9 @@ struct arguments {
 
 static void show_progress(void *context, int done, int count)
 {
-    progress_show(context, "row %d of %d", done, count);
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "row %d of %d%s", done, count,
+                  progress_left(context, (double)done / count, left));
 }
 
 static bool answer_rows(struct arena *arena, const struct arguments *arguments,
@@ -58,7 +62,11 @@ static bool write_plot(struct arena *arena, const struct accuracy *accuracy, con
 {
     size_t bytes;
     const char *picture = gnuplot_image(arena, accuracy_plot_script(arena, accuracy), &bytes, err);
-    return picture && file_write(path, picture, bytes, err);
+    if (!picture) return false;
+    const char *said = output_said(arena, path);
+    if (!file_write(path, picture, bytes, err)) return false;
+    if (*said) console_printf(stderr, "note: %s\n", said);
+    return true;
 }
 
 static int check_headline(struct arena *arena, const struct headline *headline, const char *path,
@@ -90,8 +98,10 @@ static bool answer_bands(struct arena *arena, const struct arguments *arguments,
     if (!bands) return false;
     struct json_writer writer = {.arena = arena};
     bands_write(&writer, bands);
+    const char *noted = output_noted(arena, arguments->bands_out);
     if (!file_write(arguments->bands_out, writer.text, strlen(writer.text), err)) return false;
-    fputs(bands_text(arena, bands), arguments->json ? stderr : stdout);
+    console_print(stderr, noted);
+    console_print(arguments->json ? stderr : stdout, bands_text(arena, bands));
     return true;
 }
 
@@ -101,11 +111,11 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (arguments->json) {
         fputs(accuracy_json_text(arena, accuracy, left_out), stdout);
     } else if (arguments->rates) {
-        fputs(accuracy_rates_text(arena, accuracy->trials), stdout);
+        console_print(stdout, accuracy_rates_text(arena, accuracy->trials));
     } else {
-        fputs(accuracy_table_text(arena, accuracy), stdout);
+        console_print(stdout, accuracy_table_text(arena, accuracy));
         if (arguments->list == 0) return;
-        printf("\n%s", accuracy_worst_text(arena, accuracy, arguments->list));
+        console_printf(stdout, "\n%s", accuracy_worst_text(arena, accuracy, arguments->list));
     }
 }
 
@@ -127,7 +137,9 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     struct headline headline = headline_of(accuracy);
     if (arguments->headline_out) {
         const char *text = headline_text(arena, &headline);
+        const char *noted = output_noted(arena, arguments->headline_out);
         if (!file_write(arguments->headline_out, text, strlen(text), err)) return exit_status(err);
+        console_print(stderr, noted);
     }
     print(arena, arguments, accuracy, has_left_out ? &left_out : NULL);
     if (!answer_bands(arena, arguments, &trials, has_left_out ? &left_out : NULL, err)) {
@@ -159,18 +171,23 @@ int validate_command(int argc, char **argv, struct err *err)
         {"--rates", OPTION_FLAG, &a.rates, "instead: FLOP/s of the rows that publish them", NULL, 0,
          0},
         {"--json", OPTION_FLAG, &a.json, "instead: everything, with a record a row", NULL, 0, 0},
-        {"--plot", OPTION_TEXT, &a.plot, "draw predicted over measured (needs gnuplot)", "FILE.svg",
-         0, 0},
+        {"--plot", OPTION_OUTPUT, &a.plot, "draw predicted over measured (needs gnuplot)",
+         "FILE.svg", 0, 0},
         {"--headline", OPTION_TEXT, &a.headline,
          "answer no (exit 1) when a figure is 0.3 points worse than in this file", "FILE", 0, 0},
-        {"--headline-out", OPTION_TEXT, &a.headline_out, "write the figures to this file", "FILE",
+        {"--headline-out", OPTION_OUTPUT, &a.headline_out, "write the figures to this file", "FILE",
          0, 0},
-        {"--bands-out", OPTION_TEXT, &a.bands_out,
+        {"--bands-out", OPTION_OUTPUT, &a.bands_out,
          "write bands of steps, memory and selection from --left-out to this file", "FILE", 0, 0},
+        OPTION_FORCE_ROW,
         {0},
     };
     if (command_wants_help(argc, argv)) return options_print(stdout, "validate", options), 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_take_stdout(&a.plot, err) || !output_take_stdout(&a.headline_out, err) ||
+        !output_take_stdout(&a.bands_out, err)) {
+        return exit_status(err);
+    }
 
     struct arena arena = {0};
     int status = run(&arena, &a, err);

@@ -2,6 +2,8 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
+#include "core/console.h"
 #include "core/plain.h"
 #include "core/progress.h"
 #include "reports/whatif/whatif_refine.h"
@@ -11,7 +13,9 @@
 
 static void show_progress(void *context, int done, int count)
 {
-    progress_show(context, "scenario %d of %d", done, count);
+    char left[PROGRESS_LEFT_BYTES];
+    progress_show(context, "scenario %d of %d%s", done, count,
+                  progress_left(context, (double)done / count, left));
 }
 
 bool whatif_run(struct arena *arena, const struct scenario_request *request,
@@ -27,8 +31,9 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     bool done = scenarios_run(arena, &shown, scenarios, count, outcomes, err);
     double took_s = clock_s() - start_s;
     interrupt_release();
+    bool was_shown = progress.on;
     progress_end(&progress);
-    if (done && progress.on) fprintf(stderr, "%d scenarios in %.1f s\n", count, took_s);
+    if (done && was_shown) console_printf(stderr, "%d scenarios in %.1f s\n", count, took_s);
     return done;
 }
 
@@ -153,7 +158,8 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
     if (!ask(arena, job, &answered, err)) return exit_status(err);
     const struct whatif *whatif = &answered.whatif;
     if (interrupt_seen() && !whatif_best(whatif)) {
-        fputs("meshwright whatif: stopped by SIGINT before a plan was found that fits\n", stderr);
+        console_print(stderr,
+                      "meshwright whatif: stopped by SIGINT before a plan was found that fits\n");
         return INTERRUPT_STATUS;
     }
     const struct scaling *scaling = answered.has_scaling ? &answered.scaling : NULL;
@@ -162,17 +168,27 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
                        : answered.has_scaling
                            ? scaling_table_text(arena, &answered.scaling, &job->words)
                            : whatif_table_text(arena, whatif, arguments->top, &job->words);
-    const char *shown = arguments->folder ? plain_copy(arena, arguments->folder) : NULL;
-    if (arguments->folder &&
-        !whatif_write(arena, arguments->folder, whatif, scaling, &job->words, err)) {
+    const char *folder = job->words.folder;
+    bool is_page = arguments->folder && !folder;
+    const char *said =
+        folder ? output_said(arena, arena_print(arena, "%s/index.html", folder)) : "";
+    if (folder && !whatif_write(arena, folder, whatif, scaling, &job->words, err)) {
         return exit_status(err);
     }
-    fputs(text, stdout);
-    if (arguments->folder && !arguments->json && !arguments->csv) {
-        printf("Wrote %s/index.html, its plots, whatif.csv and whatif.json.\n", shown);
+    bool is_data = arguments->json || arguments->csv;
+    if (is_page) {
+        whatif_print_page(arena, whatif, scaling, &job->words);
+    } else if (is_data) {
+        fputs(text, stdout);
+    } else {
+        console_print(stdout, text);
+    }
+    if (folder && !is_data) {
+        console_printf(stdout, "%s, its plots, whatif.csv and whatif.json.\n", said);
     }
     if (interrupt_seen()) {
-        fputs("note: stopped by SIGINT: the best of the scenarios searched so far\n", stderr);
+        console_print(stderr,
+                      "note: stopped by SIGINT: the best of the scenarios searched so far\n");
         return INTERRUPT_STATUS;
     }
     return whatif_best(whatif) ? 0 : 1;

@@ -60,6 +60,9 @@ MUST_CHECK bool whatif_scaling_read(struct arena *arena, const struct whatif_arg
                                     struct whatif_scaling *scaling, struct err *err);
 
 // Files of -o: the page, tables and plots. `scaling` may be NULL.
+// The page alone, on standard output.
+void whatif_print_page(struct arena *arena, const struct whatif *whatif,
+                       const struct scaling *scaling, const struct whatif_words *words);
 MUST_CHECK bool whatif_write(struct arena *arena, const char *folder, const struct whatif *whatif,
                              const struct scaling *scaling, const struct whatif_words *words,
                              struct err *err);

@@ -78,3 +78,9 @@ bool whatif_write(struct arena *arena, const char *folder, const struct whatif *
     }
     return true;
 }
+
+void whatif_print_page(struct arena *arena, const struct whatif *whatif,
+                       const struct scaling *scaling, const struct whatif_words *words)
+{
+    fputs(whatif_page(arena, whatif, scaling, words, MESHWRIGHT_VERSION), stdout);
+}

@@ -59,6 +59,7 @@ static const struct {
     {"--top", SCALING | LEAST | LARGEST | NEEDS},
     {"--csv", LEAST | LARGEST | NEEDS},
     {"-o", LEAST | LARGEST | NEEDS},
+    {"--force", LEAST | LARGEST | NEEDS},
 };
 
 // Pairs of which the first says nothing beside the second, whatever is asked.

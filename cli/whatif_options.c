@@ -1,6 +1,7 @@
 #include "cli/local.h"
 #include "cli/whatif.h"
 
+#include "core/console.h"
 #include "core/plain.h"
 #include "core/units.h"
 #include "reports/whatif/whatif_refine.h"
@@ -89,8 +90,10 @@ static int put_output(struct whatif_arguments *a, struct option *options)
          SWEEP_SCENARIO_MAX},
         {"--json", OPTION_FLAG, &a->json, "print JSON instead of the table", NULL, 0, 0},
         {"--csv", OPTION_FLAG, &a->csv, "print CSV instead of the table", NULL, 0, 0},
-        {"-o", OPTION_TEXT, &a->folder,
-         "write a page, its plots, whatif.csv and whatif.json into it", "DIR", 0, 0},
+        {"-o", OPTION_OUTPUT, &a->folder,
+         "write a page, its plots, whatif.csv and whatif.json into it; - prints the page", "DIR", 0,
+         0},
+        OPTION_FORCE_ROW,
         {"--workers", OPTION_INT, &a->workers, "searches at once (default: one a processor)", "N",
          1, 256},
     };
@@ -175,8 +178,9 @@ static void note_unpriced(const struct cluster *const *clusters, int count)
         if (!without && clusters[i]->price.per_gpu_hour <= 0) without = clusters[i];
     }
     if (!without || priced_count == 0) return;
-    fprintf(stderr, "note: %s has no price, comparing GPU-hours; --price-per-gpu-hour gives one\n",
-            without->name);
+    console_printf(stderr,
+                   "note: %s has no price, comparing GPU-hours; --price-per-gpu-hour gives one\n",
+                   without->name);
 }
 
 static bool check_price_factor(const struct whatif_arguments *arguments,
@@ -288,7 +292,8 @@ static bool default_nodes(struct arena *arena, const struct whatif_arguments *ar
         const struct cluster *cluster = job->sweep.clusters[i];
         if (cluster->node_count > 1 || cluster->nodes[0].nics.count == 0) return true;
     }
-    fprintf(stderr, "note: neither --gpus nor --nodes given, trying %s nodes\n", DEFAULT_NODES);
+    console_printf(stderr, "note: neither --gpus nor --nodes given, trying %s nodes\n",
+                   DEFAULT_NODES);
     return sweep_parse(arena, SWEEP_NODES, DEFAULT_NODES, &job->sweep.axes[SWEEP_NODES], err);
 }
 
@@ -311,10 +316,10 @@ static void default_workload(struct arena *arena, const struct whatif_arguments 
     sweep->sequences_per_gpu = arguments->batch_per_gpu;
     if (sweep->axes[SWEEP_GLOBAL_BATCH].count == 0 && sweep->sequences_per_gpu == 0) {
         sweep->batch_tokens = PLAN_BATCH_TOKENS;
-        fprintf(stderr,
-                "note: --global-batch not given, taking 2^n sequences of at most %lld "
-                "tokens a step\n",
-                (long long)PLAN_BATCH_TOKENS);
+        console_printf(stderr,
+                       "note: --global-batch not given, taking 2^n sequences of at most %lld "
+                       "tokens a step\n",
+                       (long long)PLAN_BATCH_TOKENS);
     }
 }
 
@@ -356,7 +361,7 @@ static bool default_counts(struct arena *arena, const struct whatif_arguments *a
     const char *text = per_node < MOST
                            ? arena_print(arena, "%d..%d", per_node, MOST)
                            : arena_print(arena, "%d..%lld", per_node, 8 * (long long)per_node);
-    fprintf(stderr, "note: neither --gpus nor --nodes given, trying %s GPUs\n", text);
+    console_printf(stderr, "note: neither --gpus nor --nodes given, trying %s GPUs\n", text);
     return sweep_parse(arena, SWEEP_GPUS, text, &job->sweep.axes[SWEEP_GPUS], err);
 }
 
@@ -402,7 +407,8 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     if (!plan_may_idle(&arguments->plan, &job->request.may_idle, err)) return false;
     job->request.workers = arguments->workers;
     job->request.nothing = SEARCH_CLOSEST;
-    job->words.folder = arguments->folder;
+    bool is_page = arguments->folder && strcmp(arguments->folder, "-") == 0;
+    job->words.folder = is_page ? NULL : arguments->folder;
     job->refines =
         whatif_has_limit(&job->question) && !arguments->offers && is_range(arguments, job);
     plan_model_notes(job->request.model);

@@ -1,10 +1,12 @@
 #include "cli/whatif.h"
+#include "core/console.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/table.h"
 #include "core/units.h"
 #include "models/scaled.h"
 #include "planner/choice.h"
+#include "reports/table/layout_legend.h"
 #include "reports/table/model_needs.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
@@ -70,9 +72,11 @@ int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
         }
     }
     progress_end(&progress);
-    fputs(arguments->json ? model_needs_json(arena, &needs, devices, count)
-                          : model_needs_text(arena, &needs, devices, count),
-          stdout);
+    if (arguments->json) {
+        fputs(model_needs_json(arena, &needs, devices, count), stdout);
+    } else {
+        console_print(stdout, model_needs_text(arena, &needs, devices, count));
+    }
     return 0;
 }
 
@@ -92,8 +96,9 @@ static void write_least(struct json_writer *writer, const char *name,
     json_close(writer, '}');
 }
 
-static void print_least(struct arena *arena, struct table *table, const char *name,
-                        const struct cluster *cluster, const struct least_gpus *found)
+static void print_least(struct arena *arena, struct table *table, struct layout_legend *legend,
+                        const char *name, const struct cluster *cluster,
+                        const struct least_gpus *found)
 {
     const struct scenario_outcome *outcome = &found->outcome;
     bool fits = found->cluster != NULL;
@@ -106,6 +111,7 @@ static void print_least(struct arena *arena, struct table *table, const char *na
                            units_bytes(arena, (double)cluster_device_bytes(cluster)),
                            fits ? arena_print(arena, "%.4g", outcome->prediction.step_s) : "-",
                            fits ? parallel_text(arena, &outcome->best.parallel) : "nothing fits"};
+    if (fits) layout_legend_meet(legend, &outcome->best.parallel);
     table_row(table, cells);
 }
 
@@ -114,6 +120,7 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
     static const char *const HEADS[] = {"cluster", "GPUs", "needs", "of", "step s", "layout"};
     const struct sweep *sweep = &job->sweep;
     struct table table = table_new(arena, "lrrrrl");
+    struct layout_legend legend = {0};
     struct json_writer writer = {.arena = arena};
     bool any = false;
     table_row(&table, HEADS);
@@ -130,7 +137,7 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
         }
         any = any || found.cluster;
         const char *name = sweep_cluster_name(arena, sweep, i);
-        print_least(arena, &table, name, cluster, &found);
+        print_least(arena, &table, &legend, name, cluster, &found);
         write_least(&writer, name, &found);
     }
     json_close(&writer, ']');
@@ -138,9 +145,11 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
     if (job->arguments->json) {
         printf("%s\n", writer.text);
     } else {
-        printf("%s, seq %lld, %s: the smallest number of GPUs that a plan fits on\n%s",
-               model_config_text(arena, job->request.model), (long long)sweep->workload.seq_len,
-               precision_name(sweep->workload.precision), table_text(&table));
+        console_printf(
+            stdout, "%s, seq %lld, %s: the smallest number of GPUs that a plan fits on\n%s%s",
+            model_config_text(arena, job->request.model), (long long)sweep->workload.seq_len,
+            precision_name(sweep->workload.precision), table_text(&table),
+            layout_legend_text(arena, &legend));
     }
     return any ? 0 : 1;
 }
@@ -154,6 +163,7 @@ static void print_largest(struct arena *arena, const struct sweep_point *point,
     struct err none = {0};
     int64_t step = model_scale_step(job->request.model, &none);
     struct table table = table_new(arena, "lrrlrrl");
+    struct layout_legend legend = {0};
     table_row(&table, HEADS);
     for (int tier = 0; tier < CAPACITY_COUNT; tier++) {
         const char *cells[] = {capacity_name((enum capacity)tier), "-", "-", "-", "-", "-",
@@ -168,16 +178,19 @@ static void print_largest(struct arena *arena, const struct sweep_point *point,
                            ? arena_print(arena, "%.1fx", found->tiers[tier].parameter_count / least)
                            : "-";
             cells[6] = parallel_text(arena, &found->tiers[tier].outcome.best.parallel);
+            layout_legend_meet(&legend, &found->tiers[tier].outcome.best.parallel);
         }
         table_row(&table, cells);
     }
     bool is_plain = strcmp(point->name, scenario->cluster->name) == 0;
-    printf("The largest model of the shape of %s on %s%s%s%s, seq %lld, batch %lld, %s\n"
-           "(heads, width and layers grow in proportion, %lld heads at a time):\n%s",
-           job->request.model->name, cluster_text(arena, scenario->cluster), is_plain ? "" : " (",
-           is_plain ? "" : point->name, is_plain ? "" : ")", (long long)scenario->workload.seq_len,
-           (long long)scenario->workload.global_batch, precision_name(scenario->workload.precision),
-           (long long)step, table_text(&table));
+    console_printf(
+        stdout,
+        "The largest model of the shape of %s on %s%s%s%s, seq %lld, batch %lld, %s\n"
+        "(heads, width and layers grow in proportion, %lld heads at a time):\n%s%s",
+        job->request.model->name, cluster_text(arena, scenario->cluster), is_plain ? "" : " (",
+        is_plain ? "" : point->name, is_plain ? "" : ")", (long long)scenario->workload.seq_len,
+        (long long)scenario->workload.global_batch, precision_name(scenario->workload.precision),
+        (long long)step, table_text(&table), layout_legend_text(arena, &legend));
 }
 
 static void write_largest(struct json_writer *writer, const struct sweep_point *point,

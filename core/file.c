@@ -126,16 +126,29 @@ static void close_writer(struct file_writer *writer)
     *writer = (struct file_writer){0};
 }
 
+// What "-", standard output, and "/dev/fd/N" name: open already, and written where it stands.
+static int descriptor_of(const char *path)
+{
+    static const char FOLDER[] = "/dev/fd/";
+    if (strcmp(path, "-") == 0) return STDOUT_FILENO;
+    if (strncmp(path, FOLDER, strlen(FOLDER)) != 0) return -1;
+    char *end;
+    long fd = strtol(path + strlen(FOLDER), &end, 10);
+    return *end || end == path + strlen(FOLDER) || fd < 0 || fd > INT_MAX ? -1 : (int)fd;
+}
+
 bool file_open(struct file_writer *writer, const char *path, struct err *err)
 {
     char resolved[PATH_MAX], tail[32];
     *writer = (struct file_writer){.path = path};
+    int open_fd = descriptor_of(path);
     writer->target = copy_path(realpath(path, resolved) ? resolved : path, "");
     writer->folder = folder_of(writer->target);
     snprintf(tail, sizeof tail, ".%ld.tmp", (long)getpid());
     writer->temporary = copy_path(writer->target, tail);
 
-    int fd = open_target(writer);
+    int fd = open_fd >= 0 ? dup(open_fd) : open_target(writer);
+    if (open_fd >= 0) writer->in_place = true;
     if (fd >= 0) writer->stream = fdopen(fd, "wb");
     if (writer->stream) return true;
     err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));

@@ -6,7 +6,7 @@
 // Whole-file reading and atomic writing: the text goes to a temporary file in the same folder, is
 // flushed to disk and renamed over `path`; on failure `path` is as it was and no temporary file
 // stays. The modes of an existing file are kept, a link is followed, and what is no regular file
-// (/dev/stdout, a pipe) is written in place.
+// (/dev/stdout, a pipe) is written in place; "-" is standard output.
 MUST_CHECK bool file_write(const char *path, const char *text, size_t bytes, struct err *err);
 MUST_CHECK char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                            struct err *err);

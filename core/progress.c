@@ -19,7 +19,8 @@ struct progress progress_start(void)
 {
     const char *no_color = getenv("NO_COLOR");
     bool on = isatty(STDERR_FILENO) && !(no_color && *no_color);
-    return (struct progress){.on = on, .last_s = clock_s()};
+    double now_s = clock_s();
+    return (struct progress){.on = on, .start_s = now_s, .last_s = now_s};
 }
 
 void progress_show(struct progress *progress, const char *format, ...)
@@ -34,6 +35,19 @@ void progress_show(struct progress *progress, const char *format, ...)
     vfprintf(stderr, format, args);
     fflush(stderr);
     va_end(args);
+}
+
+const char *progress_left(const struct progress *progress, double done_ratio,
+                          char text[PROGRESS_LEFT_BYTES])
+{
+    static const double DONE_LEAST = 0.02;
+    *text = '\0';
+    if (done_ratio < DONE_LEAST || done_ratio > 1) return text;
+    double left_s = (clock_s() - progress->start_s) * (1 / done_ratio - 1);
+    bool in_minutes = left_s >= 100;
+    snprintf(text, PROGRESS_LEFT_BYTES, ", about %.0f %s left", in_minutes ? left_s / 60 : left_s,
+             in_minutes ? "min" : "s");
+    return text;
 }
 
 void progress_end(struct progress *progress)

@@ -25,6 +25,8 @@ struct memory_options {
     void (*spoil)(struct memory_schedule *schedule);  // before it is checked: tests of the checker
     void (*log)(void *context, const char *line);
     void *log_context;
+    void (*progress)(void *context, int done, int count);  // stages of a plan; NULL: not told
+    void *progress_context;
 };
 
 struct memory_schedule {

@@ -13,6 +13,7 @@ my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new->allow_nonref->canonical;
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 write_text("$folder/dense.json", $json->encode({model_type => 'gpt2', n_embd => 32, n_head => 4,
     n_layer => 4, n_positions => 32, vocab_size => 512}));

@@ -15,6 +15,7 @@ my $json   = JSON::PP->new->allow_nonref->canonical;
 my $wanted = $ENV{MESHWRIGHT_CASES} // 40;
 srand($ENV{MESHWRIGHT_SEED} // 17);
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 my %MODELS = (
     gpt2 => {model_type => 'gpt2', n_embd => 16, n_head => 4, n_layer => 4, n_positions => 16,

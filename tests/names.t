@@ -147,7 +147,7 @@ for my $case (
     ['what is written', 'plan', $model, $cluster, @plan[0 .. 4], "$tmp/$odd.plan"],
     ['what a page is made of', 'report', "$tmp/$odd.plan", '--no-scaling', '-o', "$tmp/$odd.page"],
     ['a graph', 'memory', spill("$tmp/$odd.graph", $files{graph}[0] =~ s/"name":"graph",//r),
-     '-o', "$tmp/$odd.csv"],
+     '-o', "$tmp/$odd.order.csv"],
     ['buffers', 'memory', spill("$tmp/$odd.csv", "id,lower,upper,size\na,0,2,8\n"),
      '-o', "$tmp/$odd.out.csv"],
     ['the needs of a model', 'whatif', "$tmp/$odd.json"],
@@ -161,7 +161,7 @@ for my $case (
        "a path: $name", "$told[0]: $told[1]$told[2]");
     next if $name ne 'what is written';
     # What is proposed is what a shell runs.
-    my ($next) = $told[1] =~ /Next: meshwright (simulate .*), or meshwright report/;
+    my ($next) = $told[1] =~ /Next: meshwright (simulate .*)\n/;
     spill("$tmp/next.sh", "exec $build/meshwright " . ($next // 'none'));
     ok(system("bash $tmp/next.sh >$tmp/out 2>&1") == 0 && !-e "$tmp/p", 'a path: the next command',
        $told[1] . slurp("$tmp/out"));
@@ -187,7 +187,7 @@ my $stack = changed('cost_models/stacks/megatron-core.json', 'stack.json',
 my $out = "$folder/it's a plan.json";
 my @told = run('plan', $config, $slyer, @plan, '--tokens', '1T', '-o', $out);
 is_clean('sly names: plan', @told);
-my ($next) = $told[1] =~ /Next: meshwright (simulate .*), or meshwright report/;
+my ($next) = $told[1] =~ /Next: meshwright (simulate .*)\n/;
 spill("$tmp/next.sh", "exec $build/meshwright " . ($next // 'none'));
 ok(system("bash $tmp/next.sh >$tmp/out 2>&1") == 0, 'sly names: its next command', $told[1]);
 is_clean('sly names: explain', run('plan', $config, $slyer, @plan, '--explain', '-o', $out));

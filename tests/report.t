@@ -73,7 +73,7 @@ my @plans = (
      . '--dp 1', '--no-scaling'],
     ['moved', 'llama-3-8b l40s-pcie8 --nodes 1 --seq-len 4096 --global-batch 32 '
      . '--offload optimizer --stack meshwright', '--no-scaling'],
-    ['mixed', "gpt2-xl $tmp/mixed.json --seq-len 1024 --global-batch 48", '--no-scaling'],
+    ['mixed', "gpt2-xl $tmp/mixed_cluster.json --seq-len 1024 --global-batch 48", '--no-scaling'],
 );
 
 # Two kinds of nodes in one cluster.
@@ -83,7 +83,7 @@ my @plans = (
     $one->{name} = 'mixed';
     $_->{nodes}[0]{count} = 1 for $one, $two;
     push @{ $one->{nodes} }, $two->{nodes}[0];
-    spill("$tmp/mixed.json", $json->encode($one));
+    spill("$tmp/mixed_cluster.json", $json->encode($one));
 }
 
 for my $plan (@plans) {

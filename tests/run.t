@@ -13,6 +13,7 @@ my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new->allow_nonref;
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 # Status, stdout and stderr of a command, words of the shell.
 sub meshwright {

@@ -11,6 +11,7 @@ use Script;
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 my $limited = `sh -c 'ulimit -v 300000 && $build/meshwright --version' 2>&1`;
 if ($limited !~ /^meshwright \d/) {
     print "1..0 # SKIP address space cannot be limited here\n";

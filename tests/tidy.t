@@ -46,7 +46,7 @@ sub check_line {
         and $path !~ m{^(?:cli/main|core/arena|executor/launcher/start)\.c$};
     fault('print', $place, $line)
         if $code =~ /\b(?:printf|puts|putchar|perror)\s*\(|\b(?:stdout|stderr)\b/
-        and $path !~ m{^(?:cli|tests)/|^core/progress\.c$|\.h$};
+        and $path !~ m{^(?:cli|tests)/|^core/(?:progress|console)\.c$|\.h$};
     fault('free', $place, $line)
         if $code =~ /\bfree\s*\(/ and $path !~ m{^(?:core|executor|tests)/|^wasm/cjson\.c$};
     fault('libm', $place, $line)

@@ -18,6 +18,7 @@ my @paths  = @ARGV ? @ARGV : sort glob 'tests/golden/*.transcript';
 my $number = 0;
 $ENV{PATH} = abs_path($build) . ":$ENV{PATH}";
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 # The words before the first command, and a list of [command, what it should print].
 sub read_transcript {
@@ -66,6 +67,9 @@ sub report {
 for my $path (@paths) {
     $ENV{TMP} = tempdir(CLEANUP => 1);
     my ($head, @steps) = read_transcript($path);
+    # What the pages show is as wide as a page.
+    local $ENV{COLUMNS} = 100 if $path =~ m{/readme\.};
+    system "rm -rf build/plan.json build/report build/whatif" if $path =~ m{/readme\.};
     my @new;
     for my $step (@steps) {
         my ($command, $wanted) = @$step;

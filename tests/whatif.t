@@ -13,6 +13,7 @@ my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
 my $number = 0;
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 sub check {
     my ($name, $ok, $why) = @_;

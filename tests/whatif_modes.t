@@ -10,6 +10,7 @@ my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $number = 0;
 $ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
 
 sub check {
     my ($name, $ok, $why) = @_;
@@ -64,7 +65,7 @@ my %values = (
     '--restart-s' => ['9000', tokens => 1], '--spares' => ['2', tokens => 1],
     '--repair-s' => ['1e6', tokens => 1], '--top' => ['1', more => '--memory-factor 1,0.5'],
     '--json' => '', '--csv' => '', '--idle' => undef,  # tests/golden/idle.transcript
-    '-o' => "$folder/out", '--workers' => undef,
+    '-o' => "$folder/out", '--workers' => undef, '--force' => undef,
 );
 my %pins = map { $_ => 1 }
     qw(--dp --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero --zero-group --recompute

@@ -49,6 +49,7 @@ static char *kinds_text(struct arena *arena, const struct run_compare *compare)
     static const char *const HEADER[] = {
         "a step, all ranks", "pred.", "meas.", "pred.", "meas.", "pred.", "meas.", "ratio"};
     struct table table = table_new(arena, "lrrrrrrr");
+    table.head_count = 2;
     table_row(&table, WHAT);
     table_row(&table, HEADER);
     add_rows(&table, compare, RUN_TASK, "tasks");

@@ -167,6 +167,8 @@ static bool scale(struct arena *arena, const struct report_options *options, str
         .fabrics = request->fabrics,
         .bands = request->bands,
         .objective = OBJECTIVE_TIME,
+        .progress = options->progress,
+        .progress_context = options->progress_context,
     };
     struct scenario_outcome *outcomes = ARENA_NEW(arena, struct scenario_outcome, count);
     if (!scenarios_run(arena, &asked, scenarios, count, outcomes, err)) return false;

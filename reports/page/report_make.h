@@ -8,6 +8,9 @@ struct report_options {
     int64_t gpus_least, gpus_most;  // of the scaling curve; 0: from an eighth of the plan's GPUs to
                                     // eight times as many
     bool no_scaling;
+    // While other numbers of GPUs are searched, which is what takes long; NULL: not told.
+    void (*progress)(void *context, int done, int count);
+    void *progress_context;
 };
 
 // Fills the report but for plan, request, plan_path, version and planner, which are the caller's.

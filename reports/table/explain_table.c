@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Widest cells, chosen so that no table is wider than 100 columns.
-enum { LINES = 20, NAME_WIDTH = 14, GROUP_WIDTH = 22, CONSTANT_WIDTH = 56, RIVALS = 10 };
+enum { LINES = 20, RIVALS = 10 };
 
 static const char *phase_text(const struct ledger_line *line)
 {
@@ -27,12 +27,6 @@ static const char *scaled(struct arena *arena, double value, const char *unit)
         value /= 1000;
     int decimals = i == 0 && value == floor(value) ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
     return arena_print(arena, "%.*f %s%s", decimals, value, PREFIXES[i], unit);
-}
-
-static const char *shortened(struct arena *arena, const char *text, int width)
-{
-    int length = (int)strlen(text);
-    return length <= width ? text : arena_print(arena, "%.*s..", width - 2, text);
 }
 
 // The product as it runs, batch first where there is one; of attention batch, heads, queries (and
@@ -88,9 +82,8 @@ static void operator_row(struct table *table, const struct breakdown *breakdown,
     struct arena *arena = table->arena;
     const struct ledger_line *price = line->price;
     const char *more = price->joined > 1 ? arena_print(arena, "+%d", price->joined - 1) : "";
-    int width = NAME_WIDTH - (int)strlen(more);
     const char *cells[] = {
-        arena_print(arena, "%s%s", shortened(arena, price->what, width), more),
+        arena_print(arena, "%s%s", price->what, more),
         phase_text(price),
         shape_text(arena, price),
         arena_print(arena, "%.0f", line->count),
@@ -163,13 +156,13 @@ static void collective_row(struct table *table, const struct breakdown *breakdow
     const char *name = arena_print(arena, "%s %s", collective_name(price->collective),
                                    axes_text(arena, breakdown->mesh, price->axes));
     const char *cells[] = {
-        shortened(arena, name, GROUP_WIDTH),
+        name,
         when_text(price),
         arena_print(arena, "%d/%d", price->rank_count, price->node_count),
         arena_print(arena, "%.0f", line->count),
         scaled(arena, price->bytes, "B"),
         is_switched ? algorithm
-                    : arena_print(arena, "%.8s %s", algorithm, protocol_name(price->cost.protocol)),
+                    : arena_print(arena, "%s %s", algorithm, protocol_name(price->cost.protocol)),
         units_seconds(arena, line->alone_s),
         units_seconds(arena, line->s),
         bound_text(price),
@@ -215,6 +208,7 @@ static void sum_row(struct table *table, const char *name, double s, double step
 static char *sum_text(struct arena *arena, const struct breakdown *breakdown)
 {
     struct table table = table_new(arena, "lrr");
+    table.head_count = 0;
     sum_row(&table, "operators", breakdown->operators_s, breakdown->step_s);
     sum_row(&table, "exposed communication", breakdown->communication_s, breakdown->step_s);
     if (breakdown->stage_count > 1)
@@ -225,13 +219,10 @@ static char *sum_text(struct arena *arena, const struct breakdown *breakdown)
     return table_text(&table);
 }
 
-// "a100-sxm4-80g efficiency.memory_ratio"; of a long one the end of the key is kept.
+// "a100-sxm4-80g efficiency.memory_ratio"
 static const char *constant_text(struct arena *arena, const struct constant *constant)
 {
-    int left = CONSTANT_WIDTH - (int)strlen(constant->owner_name) - 1;
-    int length = (int)strlen(constant->key);
-    if (length <= left) return arena_print(arena, "%s %s", constant->owner_name, constant->key);
-    return arena_print(arena, "%s ..%s", constant->owner_name, constant->key + length - left + 2);
+    return arena_print(arena, "%s %s", constant->owner_name, constant->key);
 }
 
 static const char *kind_text(const struct constant *constant)

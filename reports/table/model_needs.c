@@ -108,6 +108,7 @@ static const char *memory_text(struct arena *arena, const struct model_needs *ne
         {"buffers", (double)memory->buffers_bytes},
     };
     struct table table = table_new(arena, "lrr");
+    table.head_count = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].bytes <= 0) continue;
         const char *cells[] = {

@@ -5,6 +5,7 @@
 #include "planner/ranking.h"
 #include "reports/table/band_text.h"
 #include "reports/table/cuts_text.h"
+#include "reports/table/layout_legend.h"
 #include "reports/table/model_text.h"
 #include "reports/table/money_text.h"
 #include "reports/table/reliability_text.h"
@@ -254,20 +255,23 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     static const char *const HEADER[] = {"#",         "layout",   "step s",  "MFU",
                                          "alloc GiB", "reserved", "lost to", "vs #1"};
     struct table table = table_new(arena, "rlrrrrlr");
+    struct layout_legend legend = {0};
     table_row(&table, HEADER);
     for (int i = 0; i < result->best_count; i++) {
         add_row(&table, arena, request, result, best, i);
+        layout_legend_meet(&legend, &result->best[i].parallel);
     }
     const struct prediction *prediction = &best->prediction;
     return arena_print(
         arena,
-        "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%sBest: %s: %s a step\n%s"
+        "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%s%sBest: %s: %s a step\n%s"
         "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), stack_text(arena, request, prediction),
         units_count(arena, result->considered_count), table_text(&table),
-        rejected(arena, request, result), band_overlap_text(arena, result, prediction),
+        layout_legend_text(arena, &legend), rejected(arena, request, result),
+        band_overlap_text(arena, result, prediction),
         parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
         band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),

@@ -110,6 +110,7 @@ const char *reliability_text(struct arena *arena, const struct cluster *cluster,
     const struct goodput *goodput = &prediction->goodput;
     if (!is_asked(cluster, tokens, prediction)) return "";
     struct table table = table_new(arena, "ll");
+    table.head_count = 0;
     put(&table, "goodput",
         arena_print(arena, "%s; checkpoints %s, work done twice %s, restarts %s",
                     units_ratio(arena, goodput->goodput_ratio),

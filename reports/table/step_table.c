@@ -2,6 +2,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "reports/table/band_text.h"
+#include "reports/table/layout_legend.h"
 #include "reports/table/model_text.h"
 #include "reports/table/money_text.h"
 #include "reports/table/plan_table.h"
@@ -109,10 +110,13 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     const struct prediction *prediction = &evaluation->prediction;
     const char *fit = memory_band_text(arena, prediction, request->stack->name);
+    struct layout_legend legend = {0};
+    layout_legend_meet(&legend, &request->parallel);
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per GPU, "
-        "MFU %s\n%s%s%s%s\n%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved of "
+        "MFU %s\n%s%s%s%s\n%s%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved "
+        "of "
         "%s.\n%s%s%s%s",
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
@@ -123,7 +127,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         units_ratio(arena, prediction->mfu_ratio), band_text(arena, prediction),
         prediction->band ? "\n" : "", money_text(arena, request->workload.tokens, prediction),
         measured_text(arena, &evaluation->measured), breakdown_text(arena, &prediction->cost),
-        memory_text(arena, evaluation), evaluation->worst_stage,
+        layout_legend_text(arena, &legend), memory_text(arena, evaluation), evaluation->worst_stage,
         units_bytes(arena, (double)worst->peak_bytes), worst->planned_bytes > 0 ? " (planned)" : "",
         units_bytes(arena, (double)worst->reserve_bytes),
         units_bytes(arena, (double)worst->reserved_bytes),

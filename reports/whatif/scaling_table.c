@@ -2,6 +2,7 @@
 
 #include "core/table.h"
 #include "core/units.h"
+#include "reports/table/layout_legend.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 #include "reports/whatif/whatif_text.h"
@@ -138,11 +139,14 @@ static const char *rows_text(struct arena *arena, const struct scaling *scaling,
     struct cells header = cells_of(arena, scaling, NULL, first);
     struct table table = table_new(arena, arena_copy(arena, header.aligns));
     table_row(&table, header.texts);
+    struct layout_legend legend = {0};
     for (int i = 0; i < whatif->row_count; i++) {
         struct cells cells = cells_of(arena, scaling, &whatif->rows[i], first);
         table_row(&table, cells.texts);
+        const struct whatif_row *row = &whatif->rows[i];
+        if (row->fits) layout_legend_meet(&legend, &row->outcome->best.parallel);
     }
-    return table_text(&table);
+    return arena_print(arena, "%s%s", table_text(&table), layout_legend_text(arena, &legend));
 }
 
 char *scaling_table_text(struct arena *arena, const struct scaling *scaling,

@@ -2,12 +2,13 @@
 
 #include "core/table.h"
 #include "core/units.h"
+#include "reports/table/layout_legend.h"
 #include "reports/table/plan_table.h"
 #include "reports/whatif/whatif_text.h"
 
 #include <string.h>
 
-enum { COLUMN_MAX = 24, WIDTH_MAX = 100 };
+enum { COLUMN_MAX = 24 };
 
 // The columns of one row, left to right; the header is made by the same walk.
 struct cells {
@@ -102,37 +103,21 @@ static struct cells cells_of(struct arena *arena, const struct whatif *whatif,
     return cells;
 }
 
-// The layout stands last and is cut at the edge of the table; files have it whole. All else is
-// ASCII.
-static const char *cut_lines(struct arena *arena, const char *text)
-{
-    char *out = ARENA_NEW(arena, char, strlen(text) + 1), *end = out;
-    while (*text) {
-        size_t length = strcspn(text, "\n"), kept = length;
-        if (kept > WIDTH_MAX) kept = WIDTH_MAX - 2;
-        memcpy(end, text, kept);
-        end += kept;
-        if (kept < length) {
-            memcpy(end, "..", 2);
-            end += 2;
-        }
-        *end++ = '\n';
-        text += length + 1;
-    }
-    return out;
-}
-
 static const char *rows_text(struct arena *arena, const struct whatif *whatif, int top)
 {
     struct cells header = cells_of(arena, whatif, NULL, 0);
     struct table table = table_new(arena, arena_copy(arena, header.aligns));
     table_row(&table, header.texts);
+    struct layout_legend legend = {0};
     int shown = whatif->fit_count < top ? whatif->fit_count : top;
     for (int i = 0; i < shown; i++) {
-        struct cells cells = cells_of(arena, whatif, &whatif->rows[whatif->order[i]], i + 1);
+        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
+        struct cells cells = cells_of(arena, whatif, row, i + 1);
         table_row(&table, cells.texts);
+        layout_legend_meet(&legend, &row->outcome->best.parallel);
     }
-    const char *text = cut_lines(arena, table_text(&table));
+    const char *text =
+        arena_print(arena, "%s%s", table_text(&table), layout_legend_text(arena, &legend));
     if (whatif->front_count > 0) {
         text = arena_print(arena, "%s   * no other is faster and %s\n", text,
                            whatif->is_priced ? "cheaper" : "needs fewer GPU-hours");

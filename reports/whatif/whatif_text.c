@@ -281,8 +281,8 @@ const char *whatif_next_text(struct arena *arena, const struct whatif *whatif,
                       size_text(arena, sweep->clusters[point->cluster], point->scenario.cluster))
                 : plain_shell(arena, arena_print(arena, "%s/cluster.json", words->folder));
     return arena_print(arena,
-                       "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld \\\n"
-                       "      --precision %s%s%s%s\n",
+                       "Next: meshwright plan %s %s --seq-len %lld --global-batch %lld "
+                       "--precision %s%s%s%s\n",
                        plain_shell(arena, words->model), where, (long long)workload->seq_len,
                        (long long)workload->global_batch, precision_name(workload->precision),
                        words->options, run, price_option(arena, words, point));

@@ -138,23 +138,21 @@ static void help_fits_the_page_and_names_every_row(void **state)
     options_print(stream, "plan", options);
     fclose(stream);
     assert_string_equal(
-        text,
-        "Usage: meshwright plan MODEL [CLUSTER...] [OPTION]...\n\n"
-        "  MODEL                     model\n"
-        "  [CLUSTER...]              clusters\n"
-        "  -o FILE                   where the plan goes\n"
-        "  --json                    for programs\n"
-        "  --global-batch N          sequences a step\n"
-        "  --tokens N                tokens to train on\n"
-        "  --bandwidth N             bytes a second\n"
-        "\nPins: what is pinned is kept, what is not is searched\n"
-        "  --tp N|LOW..HIGH          tensor parallel size\n"
-        "  --schedule gpipe|1f1b|zb-h1\n"
-        "                            a pipeline schedule with an explanation that does not fit "
-        "on\n"
-        "                            one line of help\n"
-        "  --overlap none|tp|grad-reduce\n"
-        "                            overlapped\n");
+        text, "Usage: meshwright plan MODEL [CLUSTER...] [OPTION]...\n\n"
+              "  MODEL                     model\n"
+              "  [CLUSTER...]              clusters\n"
+              "  -o FILE                   where the plan goes\n"
+              "  --json                    for programs\n"
+              "  --global-batch N          sequences a step\n"
+              "  --tokens N                tokens to train on\n"
+              "  --bandwidth N             bytes a second\n"
+              "\nPins: what is pinned is kept, what is not is searched\n"
+              "  --tp N|LOW..HIGH          tensor parallel size\n"
+              "  --schedule gpipe|1f1b|zb-h1\n"
+              "                            a pipeline schedule with an explanation that does\n"
+              "                            not fit on one line of help\n"
+              "  --overlap none|tp|grad-reduce\n"
+              "                            overlapped\n");
     free(text);
     (void)arena;
 }

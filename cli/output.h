@@ -1,0 +1,23 @@
+#pragma once
+#include "cli/output.h"
+#include "core/err.h"
+
+#include <stdbool.h>
+
+// Where a command's files go: what may be replaced, what is said of it, and `-o -`.
+
+// False with ERR_USAGE where a file is there that meshwright did not write, as its beginning tells,
+// or a folder of other files: ours has an index.html. Nothing, an empty file or folder, a pipe or a
+// device may be written.
+MUST_CHECK bool output_check(const char *path, struct err *err);
+
+// `*path` is "-": what is written to it goes to standard output, and all that is printed for people
+// from now on to standard error. Else, and where it is NULL, nothing happens.
+MUST_CHECK bool output_take_stdout(const char **path, struct err *err);
+
+// "Wrote plan.json" or, where a file is there now, "Replaced plan.json": asked before it is
+// written. "" for standard output.
+const char *output_said(struct arena *arena, const char *path);
+// The same where standard output holds data: a note that goes to standard error, "" where nothing
+// is replaced.
+const char *output_noted(struct arena *arena, const char *path);

@@ -1,0 +1,14 @@
+#pragma once
+#include "plan/parallel.h"
+
+// What the words of a layout ("tp2 sp pp8 dp4 mb1 z1 v5") mean, for below the first table that
+// shows layouts. Only the words that were met are explained. A zeroed one has met none.
+struct layout_legend {
+    bool seen[AXIS_COUNT];
+    bool sp, zero_group, vpp, schedule, recompute, recompute_layers, offload, uneven, order;
+    bool any;
+};
+
+void layout_legend_meet(struct layout_legend *legend, const struct parallel *parallel);
+// One line, with its end; "" where no layout was met.
+const char *layout_legend_text(struct arena *arena, const struct layout_legend *legend);
