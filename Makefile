@@ -169,8 +169,8 @@ MODULE_FOLDERS = core topologies models models/families plan plan/layout plan/lo
 MODULE_SOURCES = $(filter-out core/file% core/trace.c, \
                      $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
                  $(wildcard memory/keep/*keep*.c) \
-                 $(addprefix reports/,table/band_text.c table/model_text.c table/plan_json.c \
-                     table/plan_table.c whatif/sweep.c) \
+                 $(addprefix reports/,machine/launch.c table/band_text.c table/model_text.c \
+                     table/plan_json.c table/plan_table.c whatif/sweep.c) \
                  $(wildcard reports/page/replan*.c)
 MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
 MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \
