@@ -26,7 +26,7 @@ CFLAGS ?= -O2 -g
 # A product is rounded before it is added, on every machine: equal inputs give equal bytes.
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(WARNINGS) -ffp-contract=off $(CFLAGS) \
              $(SANITIZE) -MMD -MP
-LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
+LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lz -lm
 
 # protoc-c makes the reader of ONNX's messages; sources include it by the path of its definition.
 GENERATED = $(BUILD)/generated
@@ -166,7 +166,7 @@ MODULE = build/wasm/planner.wasm.gz
 MODULE_FOLDERS = core topologies models models/families plan plan/layout plan/lower \
                  plan/schedules plan/script cost_models simulator \
                  planner wasm
-MODULE_SOURCES = $(filter-out core/file% core/trace.c, \
+MODULE_SOURCES = $(filter-out core/file% core/gzip.c core/trace.c, \
                      $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
                  $(wildcard memory/keep/*keep*.c) \
                  $(addprefix reports/,machine/launch.c table/band_text.c table/model_text.c \
