@@ -79,7 +79,13 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
         test_programs check_sanitized check_clang check_tidy check_format check_fuzz FORCE
 .SECONDARY:
 
-all: $(BUILD)/meshwright $(PLUGINS)
+# Beside the planner's module: the runs that reports set beside a plan.
+PUBLISHED = build/validation/published.jsonl
+all: $(BUILD)/meshwright $(PLUGINS) $(PUBLISHED)
+
+$(PUBLISHED): tests/validation/published.jsonl
+	@mkdir -p $(@D)
+	cp $< $@
 
 $(BUILD)/meshwright: $(OBJECTS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
@@ -408,6 +414,7 @@ install: all
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/meshwright $(PLUGINS)
 	@for file in $(DATA); do \
 	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
+	install -D -m 644 $(PUBLISHED) $(DESTDIR)$(PREFIX)/share/meshwright/validation/published.jsonl
 	@[ ! -e $(MODULE) ] || \
 	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm.gz
 

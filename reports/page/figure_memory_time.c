@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
+#include "reports/page/section.h"
 #include "simulator/memory_time.h"
 
 #include <math.h>
@@ -61,8 +62,8 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
     double limit = (double)cluster_device_bytes(report->request->cluster), highest = limit;
     chart->name = "memory-time";
     chart->title = "Memory alive over one step";
-    chart->how = "Each line climbs with every forward whose activations wait for their backward; "
-                 "it must stay below the dashed limit, less the reserve of the software.";
+    chart->how = "A line climbs with every forward pass whose activations wait for their backward "
+                 "pass. It has to stay below the dashed line, less the software's reserve.";
     chart->x = (struct chart_axis){
         .label = "time in the step", .low = 0, .high = end_s, .format = figure_seconds};
     chart->height = 260;
@@ -78,7 +79,9 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
     if (evaluation->prediction.planned_bytes > 0)
         add_level(chart, CHART_PLAIN, "allocated by the memory schedule",
                   (double)evaluation->prediction.peak_bytes);
-    add_level(chart, CHART_LIMIT, "what a GPU has", limit);
+    add_level(chart, CHART_LIMIT,
+              arena_print(arena, "what a %s has", page_device_noun(report->request->cluster)),
+              limit);
     chart->y = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.05 * highest / GIB};
     return true;
 }
