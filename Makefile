@@ -26,7 +26,7 @@ CFLAGS ?= -O2 -g
 # A product is rounded before it is added, on every machine: equal inputs give equal bytes.
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) $(WARNINGS) -ffp-contract=off $(CFLAGS) \
              $(SANITIZE) -MMD -MP
-LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lm
+LIBRARIES = -Wl,--as-needed -lglpk -lhwloc -lcjson -lprotobuf-c -lz -lm
 
 # protoc-c makes the reader of ONNX's messages; sources include it by the path of its definition.
 GENERATED = $(BUILD)/generated
@@ -80,7 +80,13 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
         check_fuzz FORCE
 .SECONDARY:
 
-all: $(BUILD)/meshwright $(PLUGINS)
+# Beside the planner's module: the runs that reports set beside a plan.
+PUBLISHED = build/validation/published.jsonl
+all: $(BUILD)/meshwright $(PLUGINS) $(PUBLISHED)
+
+$(PUBLISHED): tests/validation/published.jsonl
+	@mkdir -p $(@D)
+	cp $< $@
 
 $(BUILD)/meshwright: $(OBJECTS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
@@ -169,11 +175,11 @@ MODULE = build/wasm/planner.wasm.gz
 MODULE_FOLDERS = core topologies models models/families plan plan/layout plan/lower \
                  plan/schedules plan/script cost_models simulator \
                  planner wasm
-MODULE_SOURCES = $(filter-out core/file% core/trace.c, \
+MODULE_SOURCES = $(filter-out core/file% core/gzip.c core/trace.c, \
                      $(wildcard $(addsuffix /*.c,$(MODULE_FOLDERS)))) \
                  $(wildcard memory/keep/*keep*.c) \
-                 $(addprefix reports/,table/band_text.c table/model_text.c table/plan_json.c \
-                     table/plan_table.c whatif/sweep.c) \
+                 $(addprefix reports/,machine/launch.c table/band_text.c table/model_text.c \
+                     table/plan_json.c table/plan_table.c whatif/sweep.c) \
                  $(wildcard reports/page/replan*.c)
 MODULE_CFLAGS = -std=c17 -D_GNU_SOURCE -I. -Ibuild/wasm/include $(WARNINGS) -ffp-contract=off -Os
 MODULE_LINK = -Os --no-entry -s STANDALONE_WASM=1 -s FILESYSTEM=0 -s ALLOW_MEMORY_GROWTH=1 \
@@ -416,6 +422,7 @@ install: all
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/meshwright $(PLUGINS)
 	@for file in $(DATA); do \
 	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
+	install -D -m 644 $(PUBLISHED) $(DESTDIR)$(PREFIX)/share/meshwright/validation/published.jsonl
 	@[ ! -e $(MODULE) ] || \
 	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm.gz
 

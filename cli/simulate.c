@@ -12,6 +12,7 @@
 #include "reports/table/inject_table.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/step_table.h"
+#include "simulator/timeline.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -174,6 +175,22 @@ static const char *trace_said(struct arena *arena, const struct arguments *argum
     return *said ? arena_print(arena, "%s\n", said) : "";
 }
 
+// Ranks are those of the cluster, but where one stands for all of its stage.
+static bool write_trace(struct arena *arena, const struct arguments *arguments,
+                        const struct evaluation_request *request,
+                        const struct evaluation *evaluation, const struct extras *extras,
+                        struct err *err)
+{
+    bool is_injected = inject_is_asked(&arguments->inject);
+    const struct simulation *shown =
+        is_injected ? extras->injected.simulation : evaluation->simulation;
+    struct arena scratch = {0};
+    const struct trace trace = timeline_make(arena, &scratch, request, evaluation, &shown->trace,
+                                             !is_injected && !arguments->all_ranks);
+    arena_free(&scratch);
+    return trace_write(&trace, arguments->trace, err);
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request request = {0};
@@ -202,10 +219,8 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     done = find_extras(arena, &scratch, arguments, &request, &evaluation, &extras, err);
     arena_free(&scratch);
     if (!done) return exit_status(err);
-    const struct simulation *shown =
-        is_injected ? extras.injected.simulation : evaluation.simulation;
     const char *said = arguments->trace ? trace_said(arena, arguments) : "";
-    if (arguments->trace && !trace_write(&shown->trace, arguments->trace, err))
+    if (arguments->trace && !write_trace(arena, arguments, &request, &evaluation, &extras, err))
         return exit_status(err);
     print(arena, arguments, &request, &evaluation, &extras);
     console_print(arguments->json ? stderr : stdout, said);
@@ -219,7 +234,8 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
         {"--trace", OPTION_OUTPUT, &arguments.trace,
-         "write the timeline for Perfetto or chrome://tracing", "FILE", 0, 0},
+         "write the timeline for Perfetto or chrome://tracing; packed where FILE ends in .gz",
+         "FILE", 0, 0},
         {"--kernels", OPTION_TEXT, &arguments.kernels,
          "measured kernels that override the formulas: a file or a shipped name", "NAME", 0, 0},
         {"--all-ranks", OPTION_FLAG, &arguments.all_ranks, "simulate each rank, not one a stage",

@@ -411,6 +411,7 @@ static void keep_trace(struct arena *arena, struct arena *scratch,
         .rank_count = rank_count,
         .appears = engine->options->lanes ? appears : NULL,
         .task_name = spans_task_name,
+        .track_name = spans_track_name,
         .context = shape,
     };
 }

@@ -296,6 +296,21 @@ struct rank_names {
     struct injection injection;
 };
 
+// The ranks of its group that are as slow as this one, which the trace shows for all of them.
+static const char *alike_text(const struct rank_names *names, int pipeline, int stage, double own,
+                              struct arena *scratch)
+{
+    const struct injection *injection = &names->injection;
+    int size = lanes_group_size(names->lanes), count = 0;
+    int *ranks = ARENA_NEW(scratch, int, size);
+    lanes_group_ranks(names->lanes, pipeline, stage, ranks);
+    for (int i = 0; i < size; i++) {
+        double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+        if (slow == own) ranks[count++] = ranks[i];
+    }
+    return ranks_text(scratch, ranks, count);
+}
+
 static const char *rank_name(const void *context, int rank, struct arena *scratch)
 {
     const struct rank_names *names = context;
@@ -303,13 +318,37 @@ static const char *rank_name(const void *context, int rank, struct arena *scratc
     int pipeline, stage;
     lanes_place(lanes, rank, &pipeline, &stage);
     const struct rank_group *group = &lanes->groups[pipeline * lanes->stage_count + stage];
+    if (!lanes_is_concerned(lanes, pipeline))
+        return arena_print(scratch, "rank %d (like all other pipelines)", rank);
     double own = lanes_rank_slowdown(names->injection.causes, names->injection.count, rank);
-    if (own > 1) return arena_print(scratch, "rank %d (x%.3g)", rank, own);
-    const char *why = "like all other pipelines";
-    if (lanes_is_concerned(lanes, pipeline)) why = "in the same pipeline";
+    const char *who = alike_text(names, pipeline, stage, own, scratch);
+    if (own > 1) return arena_print(scratch, "%s (x%.3g)", who, own);
+    const char *why = "in the same pipeline";
     if (group->price > 0) why = "on slower links";
     if (group->slowdown > 1) why = "in step with a slow one";
-    return arena_print(scratch, "rank %d (%s)", rank, why);
+    return arena_print(scratch, "%s (%s)", who, why);
+}
+
+// Which line stands for which ranks: of a group that the trace shows, the first that is as slow.
+static int *stand_ins(struct arena *arena, const struct lanes *lanes,
+                      const struct injection *injection, const struct trace *trace)
+{
+    int rank_count = lanes->mesh->rank_count, size = lanes_group_size(lanes);
+    int *shown_as = ARENA_NEW(arena, int, rank_count), *ranks = ARENA_NEW(arena, int, size);
+    for (int rank = 0; rank < rank_count; rank++) {
+        int pipeline, stage;
+        lanes_place(lanes, rank, &pipeline, &stage);
+        lanes_group_ranks(lanes, pipeline, stage, ranks);
+        bool is_calm = !lanes_is_concerned(lanes, pipeline);
+        double own = lanes_rank_slowdown(injection->causes, injection->count, rank);
+        shown_as[rank] = -1;
+        for (int i = 0; i < size && shown_as[rank] < 0; i++) {
+            bool is_shown = ranks[i] < trace->rank_count && trace->appears[ranks[i]];
+            double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
+            if (is_shown && (is_calm || slow == own)) shown_as[rank] = ranks[i];
+        }
+    }
+    return shown_as;
 }
 
 static void name_ranks(struct arena *arena, const struct lanes *lanes,
@@ -319,6 +358,7 @@ static void name_ranks(struct arena *arena, const struct lanes *lanes,
     *names = (struct rank_names){lanes->prices[0]->shape, lanes, *injection};
     trace->context = names;
     trace->rank_name = rank_name;
+    trace->shown_as = stand_ins(arena, lanes, injection, trace);
 }
 
 bool inject(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,

@@ -313,6 +313,24 @@ struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *r
     return lanes;
 }
 
+// Of the ranks of a group the first of each slowdown: the others do the same at the same time.
+// Returns how many those are.
+static int keep_different(const struct injection_cause *causes, int cause_count, int size,
+                          int *ranks, double *slowdown)
+{
+    int kept = 0;
+    for (int i = 0; i < size; i++) {
+        double own = lanes_rank_slowdown(causes, cause_count, ranks[i]);
+        int at = 0;
+        while (at < kept && slowdown[at] != own)
+            at++;
+        if (at < kept) continue;
+        ranks[kept] = ranks[i];
+        slowdown[kept++] = own;
+    }
+    return kept;
+}
+
 void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection_cause *causes,
                 int cause_count)
 {
@@ -327,10 +345,9 @@ void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection
             int *ranks = ARENA_NEW(arena, int, size);
             double *slowdown = ARENA_NEW(arena, double, size);
             lanes_group_ranks(lanes, pipeline, stage, ranks);
-            for (int i = 0; i < size; i++)
-                slowdown[i] = lanes_rank_slowdown(causes, cause_count, ranks[i]);
+            int shown = keep_different(causes, cause_count, size, ranks, slowdown);
             stages[stage] = lanes->list[lane].stages[stage];
-            stages[stage].shown_count = is_concerned ? size : 1;
+            stages[stage].shown_count = is_concerned ? shown : 1;
             stages[stage].shown = ranks;
             stages[stage].shown_slowdown = slowdown;
         }

@@ -31,8 +31,8 @@ struct lanes {
 struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *request,
                          const struct evaluation *evaluation, const struct injection_cause *causes,
                          int cause_count, bool keep_apart);
-// Fills in what the trace shows: all ranks of the groups of the first lanes that are concerned, one
-// rank a stage of a lane that is not.
+// Fills in what the trace shows: of the groups of the first lanes that are concerned a rank of each
+// slowdown, one rank a stage of a lane that is not.
 void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection_cause *causes,
                 int cause_count);
 

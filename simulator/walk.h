@@ -85,6 +85,8 @@ void spans_add(struct spans *spans, const struct span *span);
 void spans_sort(struct arena *scratch, struct spans *spans);
 // `context`: the struct schedule_shape that tasks are numbered by.
 const char *spans_task_name(const void *context, const struct span *span, struct arena *scratch);
+// Messages have a track for each end and each way, because a rank sends and receives at once.
+const char *spans_track_name(const void *context, const struct span *span);
 
 // The gradient reductions of one stage on its dp stream, against the tail of the walk; returns when
 // the last is done. Adds spans for every rank of the stage when `spans` is not NULL.

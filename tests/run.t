@@ -71,7 +71,7 @@ check('predicted stands above measured', "@processes" eq join ' ',
       (map { "predicted, rank $_ of the pipeline" } 0 .. 1), (map { "measured, rank $_" } 0 .. 3));
 my %spans;
 $spans{$_->{pid}}{ $_->{name} }++ for grep { $_->{ph} eq 'X' } @$trace;
-for my $name ('F 0', 'send F 0', 'norm', 'update') {
+for my $name ('forward, micro-batch 0', 'send forward, micro-batch 0', 'norm', 'update') {
     check("both have '$name'", $spans{0}{$name} && $spans{2}{$name});
 }
 my @odd = grep { $_->{ph} eq 'X' && !($_->{dur} >= 0 && $_->{ts} >= 0) } @$trace;

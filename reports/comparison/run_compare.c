@@ -155,6 +155,13 @@ static const char *task_name(const void *context, const struct span *span, struc
     return predicted->task_name(predicted->context, span, scratch);
 }
 
+static const char *track_name(const void *context, const struct span *span)
+{
+    const struct run_compare *compare = context;
+    const struct trace *predicted = &compare->evaluation->simulation->trace;
+    return predicted->track_name(predicted->context, span);
+}
+
 static const char *rank_name(const void *context, int rank, struct arena *scratch)
 {
     const struct run_compare *compare = context;
@@ -169,6 +176,7 @@ struct trace run_overlay(struct arena *arena, const struct run_compare *compare)
     const struct trace *measured = &compare->result->trace;
     struct trace overlay = {.rank_count = predicted->rank_count + measured->rank_count,
                             .task_name = task_name,
+                            .track_name = track_name,
                             .rank_name = rank_name,
                             .context = compare};
     overlay.spans = ARENA_NEW(arena, struct span, predicted->span_count + measured->span_count);

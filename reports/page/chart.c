@@ -6,9 +6,9 @@
 
 const char *chart_color_hex(enum chart_color color)
 {
-    static const char *const HEX[CHART_COLOR_COUNT] = {"#2f6fb7", "#e08a1e", "#7f57b5", "#c9503f",
-                                                       "#b9bec6", "#2f9d74", "#d0202e", "#6b7280",
-                                                       "#b79fdb", "#d98cb3"};
+    static const char *const HEX[CHART_COLOR_COUNT] = {"#043fad", "#cf7e1b", "#bc45f3", "#aa0504",
+                                                       "#d4d9dd", "#3c8d80", "#a1182c", "#2f333c",
+                                                       "#ed93f9", "#6d2c43"};
     assert(color < CHART_COLOR_COUNT);
     return HEX[color];
 }
@@ -86,6 +86,7 @@ int chart_ticks(const struct chart_axis *axis, int most, double ticks[CHART_TICK
     }
     if (axis->scale == CHART_LOG) return log_ticks(axis, most, ticks);
     double step = step_of(axis->high - axis->low, most);
+    if (axis->is_whole && step < 1) step = 1;
     int count = 0;
     double first = ceil(axis->low / step - 1e-9);
     while (count < CHART_TICKS_MAX && (first + count) * step <= axis->high + 1e-9 * step) {

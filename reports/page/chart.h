@@ -39,6 +39,7 @@ struct chart_axis {
     const char *const *names;   // CHART_ROWS
     const char *const *values;  // CHART_ROWS: what stands at the right end of a row; NULL: nothing
     bool names_above;           // long names: above their row, not left of it
+    bool is_whole;              // ticks at whole numbers alone
     bool values_optional;       // left out where the window is narrow
     const double *at;           // where ticks are; NULL: at round numbers
     int at_count;
@@ -63,11 +64,18 @@ struct chart_series {
     enum chart_color color;
     const char *name;  // in the legend; NULL: not in it
     bool dashed;
+    bool labels_left;  // of labels: left of their points, clear of a line that rises through them
     struct chart_mark *marks;
     int count, capacity;
 };
 
-enum { CHART_SERIES_MAX = 24 };
+enum { CHART_SERIES_MAX = 24, CHART_SHADES_MAX = 6 };
+
+// What a box of this `size` stands for, where boxes are as dark as they are large.
+struct chart_shade {
+    double size;
+    const char *name;
+};
 
 struct chart {
     struct arena *arena;
@@ -79,6 +87,9 @@ struct chart {
     int width;   // at most, in the page; 0: as wide as the page
     struct chart_series series[CHART_SERIES_MAX];
     int series_count;
+    enum chart_color shade_color;
+    struct chart_shade shades[CHART_SHADES_MAX];  // by falling size
+    int shade_count;
 };
 
 struct chart_series *chart_add(struct chart *chart, enum chart_kind kind, enum chart_color color,

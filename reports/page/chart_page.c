@@ -194,12 +194,12 @@ static void put_points(const struct drawing *drawing, const struct chart_series 
             put_title(page, mark->title, "circle");
             continue;
         }
-        // Away from the nearer side of the plot.
-        const char *anchor = x > 60 ? "end" : "start";
+        // Away from the nearer side of the plot, and from a line that goes through the points.
+        bool is_left = series->labels_left ? x > 6 : x > 60;
         markup_print(page,
-                     "<text class=\"label t%d\" x=\"%.2f%%\" y=\"%.1f\" dx=\"%d\" dy=\"-6\" "
+                     "<text class=\"label t%d\" x=\"%.2f%%\" y=\"%.1f\" dx=\"%d\" dy=\"-8\" "
                      "text-anchor=\"%s\">",
-                     (int)series->color, x, y, x > 60 ? -4 : 4, anchor);
+                     (int)series->color, x, y, is_left ? -8 : 8, is_left ? "end" : "start");
         markup_text(page, mark->title);
         markup_put(page, "</text>");
     }
@@ -222,6 +222,61 @@ static void put_legend(struct markup *page, const struct chart *chart)
         markup_put(page, "</li>");
     }
     markup_put(page, "</ul>");
+}
+
+// How dark is how much.
+static void put_shades(struct markup *page, const struct chart *chart)
+{
+    if (chart->shade_count == 0) return;
+    markup_put(page, "<ul class=\"legend shades\">");
+    for (int i = 0; i < chart->shade_count; i++) {
+        markup_print(page, "<li><i class=\"b%d\" style=\"opacity:%.2f\"></i>",
+                     (int)chart->shade_color, chart->shades[i].size);
+        markup_prose(page, chart->shades[i].name);
+        markup_put(page, "</li>");
+    }
+    markup_put(page, "</ul>");
+}
+
+static int titled_count(const struct chart *chart)
+{
+    int count = 0;
+    for (int i = 0; i < chart->series_count; i++) {
+        const struct chart_series *series = &chart->series[i];
+        for (int k = 0; series->kind != CHART_LABELS && k < series->count; k++)
+            count += series->marks[k].title != NULL;
+    }
+    return count;
+}
+
+// What the pointer shows, for who has none: "stage 0, weights: 11.6 GiB" in two columns.
+static void put_values(struct markup *page, const struct chart *chart)
+{
+    enum { VALUES_MAX = 320 };
+    int count = titled_count(chart), left = VALUES_MAX;
+    if (count == 0) return;
+    markup_put(page, "<details class=\"values\"><summary>The values</summary>"
+                     "<div class=\"scroll\" tabindex=\"0\"><table><tbody>\n");
+    for (int i = 0; i < chart->series_count; i++) {
+        const struct chart_series *series = &chart->series[i];
+        for (int k = 0; series->kind != CHART_LABELS && k < series->count; k++) {
+            const char *title = series->marks[k].title, *colon = NULL;
+            if (!title || left-- <= 0) continue;
+            for (const char *at = title; (at = strstr(at, ": ")); at += 2)
+                colon = at;
+            int length = colon ? (int)(colon - title) : (int)strlen(title);
+            markup_put(page, "<tr><th scope=\"row\">");
+            markup_prose(page, arena_print(page->arena, "%.*s", length, title));
+            markup_put(page, "</th><td class=\"number\">");
+            if (colon) markup_prose(page, colon + 2);
+            markup_put(page, "</td></tr>\n");
+        }
+    }
+    markup_put(page, "</tbody></table></div>");
+    if (count > VALUES_MAX)
+        markup_print(page, "<p>The first %d of %d; the page's data holds all.</p>", VALUES_MAX,
+                     count);
+    markup_put(page, "</details>");
 }
 
 static void put_plot(struct markup *page, const struct chart *chart)
@@ -266,13 +321,15 @@ void chart_put(struct markup *page, const struct chart *chart)
     markup_text(page, chart->title);
     markup_put(page, "</h3>");
     put_legend(page, chart);
+    put_shades(page, chart);
     if (chart->y.label) {
         markup_put(page, "<p class=\"axis\">");
         markup_text(page, chart->y.label);
         markup_put(page, "</p>");
     }
     put_plot(page, chart);
+    put_values(page, chart);
     markup_put(page, "<figcaption>");
-    markup_text(page, chart->how);
+    markup_prose(page, chart->how);
     markup_put(page, "</figcaption></figure>\n");
 }

@@ -126,7 +126,8 @@ static void put_plot(struct markup *script, const struct chart *chart, int index
                      color);
         break;
     case CHART_LABELS:
-        markup_put(script, "1:2:3 with labels noenhanced left offset 0.5,0.7 textcolor '#333333'");
+        markup_print(script, "1:2:3 with labels noenhanced %s,0.7 textcolor '#333333'",
+                     series->labels_left ? "right offset -0.8" : "left offset 0.5");
         break;
     }
     // The key shows the colour of the first box, which may be a light one: it gets its own line.
@@ -164,6 +165,13 @@ char *chart_script(struct arena *arena, const struct chart *chart)
         if (chart->series[i].count == 0) continue;
         markup_put(&script, before);
         put_plot(&script, chart, i);
+        before = ", \\\n  ";
+    }
+    for (int i = 0; i < chart->shade_count; i++) {
+        markup_print(&script, "%sNaN with boxes fillstyle solid linecolor '#%06x' title ", before,
+                     shade(chart->shade_color, chart->shades[i].size));
+        put_quoted(&script, chart->shades[i].name);
+        markup_put(&script, " noenhanced");
         before = ", \\\n  ";
     }
     markup_put(&script, "\n");

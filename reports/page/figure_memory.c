@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
+#include "reports/page/section.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,9 +44,10 @@ static double device_bytes(const struct report_facts *facts)
     return (double)cluster_device_bytes(facts->report->request->cluster);
 }
 
-static void add_limit(struct chart *chart, bool is_vertical, double limit, double from, double to)
+static void add_limit(struct chart *chart, const char *name, bool is_vertical, double limit,
+                      double from, double to)
 {
-    struct chart_series *series = chart_add(chart, CHART_LINE, CHART_LIMIT, "what a GPU has");
+    struct chart_series *series = chart_add(chart, CHART_LINE, CHART_LIMIT, name);
     struct chart_mark a = {.x0 = from, .y0 = limit}, b = {.x0 = to, .y0 = limit};
     if (is_vertical) {
         a = (struct chart_mark){.x0 = limit, .y0 = from};
@@ -94,18 +96,21 @@ bool figure_memory(const struct report_facts *facts, struct chart *chart)
     int *stages = ARENA_NEW(arena, int, rows);
     for (int row = 0; row < rows; row++) {
         stages[row] = rows == 1 ? 0 : (int)((int64_t)row * (stage_count - 1) / (rows - 1));
-        names[row] = arena_print(arena, stage_count > 1 ? "stage %d" : "GPU", stages[row]);
+        names[row] = arena_print(arena, stage_count > 1 ? "stage %d" : "a rank", stages[row]);
     }
     double limit = device_bytes(facts) / GIB;
     double most = (double)evaluation->prediction.reserved_bytes / GIB;
     chart->name = "memory";
-    chart->title = "What a GPU of each stage holds at its fullest moment";
-    chart->how = "Bars that end left of the dashed line fit; what is between is head-room.";
+    const char *noun = page_device_noun(facts->report->request->cluster);
+    chart->title = stage_count > 1
+                       ? arena_print(arena, "What a %s of each stage holds at its fullest", noun)
+                       : arena_print(arena, "What a %s holds at its fullest", noun);
+    chart->how = "A bar that ends left of the dashed line fits; the gap between them is spare.";
     chart->x = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.04 * fmax(limit, most)};
     chart->y =
         (struct chart_axis){.scale = CHART_ROWS, .low = -0.5, .high = rows - 0.5, .names = names};
     chart->height = rows < 3 ? 44 * rows : chart_rows_height(&chart->y, rows);
     add_classes(facts, chart, stages, rows);
-    add_limit(chart, true, limit, -0.5, rows - 0.5);
+    add_limit(chart, arena_print(arena, "what a %s has", noun), true, limit, -0.5, rows - 0.5);
     return true;
 }

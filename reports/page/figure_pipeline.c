@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
+#include "reports/page/section.h"
 
 #include <math.h>
 #include <string.h>
@@ -155,7 +156,7 @@ static struct pipeline_rows rows_of_stages(struct arena *arena, const struct tra
     struct pipeline_rows rows = {trace, ARENA_NEW(arena, const char *, count), count,
                                  ARENA_NEW(arena, int, count)};
     for (int i = 0; i < count; i++) {
-        rows.names[i] = arena_print(arena, count > 1 ? "stage %d" : "GPU", i);
+        rows.names[i] = arena_print(arena, count > 1 ? "stage %d" : "a rank", i);
         rows.of[i] = i;
     }
     return rows;
@@ -225,8 +226,8 @@ bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart
     double end_s = 1e-9 * (double)trace->spans[BEGIN_TASKS].start_ns;
     if (end_s <= 0) return false;
     chart->name = "pipeline-begin";
-    chart->title = "Its beginning, task by task";
-    chart->how = "How the pipeline fills: the order in which every stage takes its micro-batches.";
+    chart->title = "The beginning of the step, task by task";
+    chart->how = "How the pipeline fills, and in which order each stage takes its micro-batches.";
     struct pipeline_rows rows = rows_of_stages(chart->arena, trace);
     return draw(&facts->report->evaluation->program->shape, &rows, end_s, true, chart);
 }
@@ -236,15 +237,18 @@ bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
     const struct evaluation *evaluation = facts->report->evaluation;
     bool has_stages = evaluation->program->shape.stage_count > 1;
     chart->name = "pipeline";
-    chart->title = has_stages ? "The pipeline over one step" : "One GPU over one step";
+    chart->title = has_stages ? "The pipeline over one step"
+                              : arena_print(chart->arena, "One %s over one step",
+                                            page_device_noun(facts->report->request->cluster));
     bool one_by_one = has_room(&evaluation->simulation->trace);
     chart->how = arena_print(
         chart->arena,
-        "%s: gaps are waiting, the thin line below a row is communication that runs beside "
+        "%s. Gaps are waiting; the thin line below a row is communication that runs beside "
         "compute.%s",
-        has_stages ? "One row a pipeline stage, time to the right" : "Time runs to the right",
+        has_stages ? "Each row is a pipeline stage, and time runs to the right"
+                   : "Time runs to the right",
         one_by_one ? ""
-                   : " There are more tasks than pixels: each column has the colour of what "
+                   : " There are more tasks than pixels, so each column has the colour of what "
                      "takes most of it.");
     double end_s = evaluation->prediction.step_s;
     if (facts->report->injection) end_s = fmax(end_s, facts->report->injected.step_s);
@@ -261,13 +265,13 @@ bool figure_injection(const struct report_facts *facts, struct chart *chart)
     struct arena *arena = chart->arena;
     const struct trace *trace = &result->simulation->trace;
     chart->name = "injection";
-    chart->title = arena_print(arena, "The same with what is injected: %s a step, %s",
+    chart->title = arena_print(arena, "The same with the faults: %s a step, %s",
                                units_seconds(arena, result->step_s),
                                units_signed_percent(arena, result->step_s / result->planned_s - 1));
     chart->how =
-        "Rows are GPUs on the same clock as above: slow ones with their factor, and of "
-        "each stage one that moves in step with them and one of the pipelines that do not; "
-        "their gaps are what they wait.";
+        "Each row is one rank, on the same clock as above: slow ones with their factor, and of "
+        "each stage one that keeps step with them and one of a pipeline that is not concerned. "
+        "Gaps are waiting.";
     struct pipeline_rows rows = rows_of_ranks(arena, &program->mesh, trace);
     return draw(&program->shape, &rows, fmax(result->planned_s, result->step_s), has_room(trace),
                 chart);

@@ -72,8 +72,9 @@ bool figure_roofline(const struct report_facts *facts, struct chart *chart)
     double knee = peak / device->memory_bandwidth_bytes_per_s;
     chart->name = "roofline";
     chart->title = arena_print(chart->arena, "Operators under the roof of a %s", device->name);
-    chart->how = "Each dot is an operator, the larger the more of the step it takes; dots near "
-                 "the roof use the device fully, those left of its bend wait for memory.";
+    chart->how =
+        "Each dot is an operator; the larger it is, the more of the step it takes. Dots near "
+        "the roof use the device fully, and those left of its bend wait for memory.";
     chart->x = (struct chart_axis){.label = "flop a byte of memory traffic",
                                    .scale = CHART_LOG,
                                    .low = 0.6 * fmin(x_low, knee),

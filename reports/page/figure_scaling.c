@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
+#include "reports/page/section.h"
 #include "reports/table/plan_table.h"
 
 #include <math.h>
@@ -25,11 +26,11 @@ static double gpus(const struct report *report, int i)
 static const char *title_of(struct arena *arena, const struct report *report, int i)
 {
     const struct prediction *prediction = &report->scaled[i].prediction;
-    return arena_print(arena, "%s GPUs: %s a step, %s tokens/s per GPU, MFU %s",
-                       units_count(arena, gpus(report, i)),
-                       units_seconds(arena, prediction->step_s),
-                       units_count(arena, prediction->tokens_per_s_per_gpu),
-                       units_ratio(arena, prediction->mfu_ratio));
+    return arena_print(
+        arena, "%s %ss: %s a step, %s tokens/s each, MFU %s", units_count(arena, gpus(report, i)),
+        page_device_noun(report->request->cluster), units_seconds(arena, prediction->step_s),
+        units_count(arena, prediction->tokens_per_s_per_gpu),
+        units_ratio(arena, prediction->mfu_ratio));
 }
 
 // What this plan's throughput per GPU would give.
@@ -56,13 +57,14 @@ static void set_axes(struct chart *chart, const struct report *report, double ea
         least = fmin(least, tokens_per_s);
         most = fmax(most, tokens_per_s);
     }
-    chart->x = (struct chart_axis){.label = "GPUs",
-                                   .scale = CHART_LOG,
-                                   .low = low / 1.2,
-                                   .high = 1.2 * high,
-                                   .format = count_text,
-                                   .at = at,
-                                   .at_count = count};
+    chart->x = (struct chart_axis){
+        .label = arena_print(chart->arena, "%ss", page_device_noun(report->request->cluster)),
+        .scale = CHART_LOG,
+        .low = low / 1.2,
+        .high = 1.2 * high,
+        .format = count_text,
+        .at = at,
+        .at_count = count};
     chart->y = (struct chart_axis){.label = "tokens a second",
                                    .scale = CHART_LOG,
                                    .low = fmin(least / 1.4, each * chart->x.low),
@@ -75,6 +77,7 @@ static void add_counts(struct chart *chart, const struct report *report, double 
     struct chart_series *line = chart_add(chart, CHART_LINE, CHART_FORWARD, "predicted");
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
     struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
+    labels->labels_left = true;
     for (int i = 0; i < report->scaling_count; i++) {
         if (!fits(report, i)) continue;
         const struct prediction *prediction = &report->scaled[i].prediction;
@@ -99,9 +102,14 @@ bool figure_scaling(const struct report_facts *facts, struct chart *chart)
     const struct prediction *own = &report->evaluation->prediction;
     double each = own->tokens_per_s_per_gpu;
     chart->name = "scaling";
-    chart->title = "Throughput by number of GPUs, each planned anew";
-    chart->how = "The dashed line is this plan's throughput per GPU times the GPUs, the percentage "
-                 "what each count reaches of it. Batch and sequence length are the plan's.";
+    const char *noun = page_device_noun(report->request->cluster);
+    chart->title =
+        arena_print(chart->arena, "Throughput by number of %ss, each planned anew", noun);
+    chart->how = arena_print(chart->arena,
+                             "The dashed line is this plan's throughput per %s times their number; "
+                             "the percentages say how much of it each number reaches. Batch and "
+                             "sequence length are the plan's.",
+                             noun);
     chart->height = 300;
     set_axes(chart, report, each);
     add_ideal(chart, each);
@@ -136,7 +144,7 @@ static char *days_text(struct arena *arena, double days)
 static void add_front(struct chart *chart, const struct scaling_offer *offers, int count)
 {
     // Offers come by rising GPUs, time falls with them but where more GPUs do not help.
-    struct chart_series *front = chart_add(chart, CHART_LINE, CHART_UPDATE, "Pareto front");
+    struct chart_series *front = chart_add(chart, CHART_LINE, CHART_UPDATE, "not beaten in both");
     for (int i = count - 1; i >= 0; i--) {
         bool is_beaten = false;
         for (int k = 0; k < count; k++) {
@@ -185,11 +193,11 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     }
     if (count < 2) return false;
     chart->name = "pareto";
-    chart->title = "Time against price of the whole run, by number of GPUs";
+    chart->title = "Time and price of the whole run, by number of GPUs";
     chart->how =
-        "Each dot is a number of GPUs: left is sooner, down is cheaper, and what is not on "
-        "the line is beaten in both by something that is. Interruptions are in the days where "
-        "the cluster knows its failures.";
+        "Each dot is a number of GPUs: further left is sooner, further down is cheaper. The line "
+        "joins those that no other number beats in both. Days include interruptions where the "
+        "cluster states its failures.";
     set_offer_axes(chart, offers, count, has_money ? cluster->price.currency : NULL);
     chart->height = 280;
     add_front(chart, offers, count);
@@ -226,10 +234,14 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
         high = fmax(high, (double)candidate->memory.reserved_bytes);
     }
     double room_s = 0.12 * (high_s - low_s) + 1e-3 * high_s;
+    const char *noun = page_device_noun(facts->report->request->cluster);
     chart->name = "choice";
-    chart->title = "Step time against memory of the plans that were kept";
-    chart->how = "Left is faster, down needs less; the numbers are those of the table below, 1 is "
-                 "this plan, and the dashed line is what a GPU has.";
+    chart->title = "Step time and memory of the best plans";
+    chart->how = arena_print(arena,
+                             "Further left is faster, further down needs less memory. The numbers "
+                             "are those of the table below, 1 is this plan, and the dashed line is "
+                             "what a %s has.",
+                             noun);
     chart->x = (struct chart_axis){.label = "time of a step",
                                    .low = low_s - room_s,
                                    .high = high_s + room_s,
@@ -240,7 +252,8 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
     struct chart_series *others = chart_add(chart, CHART_POINTS, CHART_FORWARD, "alternatives");
     struct chart_series *own = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
     struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_PLAIN, NULL);
-    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_LIMIT, "what a GPU has");
+    struct chart_series *line =
+        chart_add(chart, CHART_LINE, CHART_LIMIT, arena_print(arena, "what a %s has", noun));
     line->dashed = true;
     chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.low, .y0 = limit / GIB});
     chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.high, .y0 = limit / GIB});
@@ -249,7 +262,11 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
         struct chart_mark mark = {.x0 = candidate->cost.step_s,
                                   .y0 = (double)candidate->memory.reserved_bytes / GIB,
                                   .size = 6,
-                                  .title = parallel_text(arena, &candidate->parallel)};
+                                  .title =
+                                      arena_print(arena, "%d, %s: %s, %.1f GiB", i + 1,
+                                                  parallel_text(arena, &candidate->parallel),
+                                                  units_seconds(arena, candidate->cost.step_s),
+                                                  (double)candidate->memory.reserved_bytes / GIB)};
         chart_mark(chart, i ? others : own, &mark);
         mark.title = arena_print(arena, "%d", i + 1);
         chart_mark(chart, labels, &mark);

@@ -1,4 +1,5 @@
 #include "core/units.h"
+#include "reports/page/constant_words.h"
 #include "reports/page/figure.h"
 
 #include <math.h>
@@ -42,16 +43,15 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
     for (int i = 0; i < count; i++) {
         const struct sensitivity_row *row = &sensitivity->rows[i];
         most = fmax(most, fmax(fabs(row->more_s), fabs(row->less_s)) / step_s);
-        names[i] =
-            arena_print(arena, "%s \xc2\xb7 %s", row->constant->key, row->constant->owner_name);
-        values[i] = arena_print(arena, "%.3g", *row->constant->value);
+        names[i] = constant_short_words(arena, row->constant);
+        values[i] = constant_value_text(arena, row->constant);
     }
     if (most <= 0) return false;
     chart->name = "sensitivity";
-    chart->title = "What 10 % more or less of a constant does to the step";
-    chart->how = "The longer the bar, the more the answer hangs on that constant; bars to the left "
-                 "make the step faster. The value in use stands at the right; every bar is a step "
-                 "priced and played again with the plan's choices kept.";
+    chart->title = "How the step changes with each assumption";
+    chart->how = "Each bar is the step computed again with one assumption 10 % higher or lower "
+                 "and the plan unchanged; bars to the left are faster. The value in use stands on "
+                 "the right.";
     chart->x = (struct chart_axis){.label = "change of the step",
                                    .low = -1.06 * most,
                                    .high = 1.06 * most,
@@ -64,16 +64,17 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
                                    .names_above = true,
                                    .values_optional = true};
     chart->height = chart_rows_height(&chart->y, count);
-    struct chart_series *more = chart_add(chart, CHART_BOXES, CHART_FORWARD, "10 % more");
-    struct chart_series *less = chart_add(chart, CHART_BOXES, CHART_BACKWARD, "10 % less");
+    struct chart_series *more = chart_add(chart, CHART_BOXES, CHART_FORWARD, "10 % higher");
+    struct chart_series *less = chart_add(chart, CHART_BOXES, CHART_BACKWARD, "10 % lower");
     for (int i = 0; i < count; i++) {
         const struct sensitivity_row *row = &sensitivity->rows[i];
         if (row->can_grow)
-            add_bar(
-                chart, more, i, row->more_s / step_s,
-                arena_print(arena, "%s +10 %%: %s", names[i], signed_seconds(arena, row->more_s)));
+            add_bar(chart, more, i, row->more_s / step_s,
+                    arena_print(arena, "%s, 10 %% higher: %s", names[i],
+                                signed_seconds(arena, row->more_s)));
         add_bar(chart, less, i, row->less_s / step_s,
-                arena_print(arena, "%s -10 %%: %s", names[i], signed_seconds(arena, row->less_s)));
+                arena_print(arena, "%s, 10 %% lower: %s", names[i],
+                            signed_seconds(arena, row->less_s)));
     }
     return true;
 }

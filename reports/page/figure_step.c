@@ -13,25 +13,28 @@ struct bar {
 
 enum { PARTS_MAX = 13 };
 
+// What rounding to nanoseconds leaves is no part.
+static const double LEAST_RATIO = 1e-6;
+
 static int parts_of(const struct cost *cost, struct bar parts[PARTS_MAX])
 {
     const struct bar all[] = {
         {"compute", cost->compute_s, CHART_FORWARD},
         {"recompute", cost->recompute_s, CHART_WEIGHT},
-        {"exposed tp communication", cost->exposed_s[PART_TP], CHART_TRAFFIC},
-        {"exposed cp communication", cost->exposed_s[PART_CP], CHART_TRAFFIC},
-        {"exposed ep communication", cost->exposed_s[PART_EP], CHART_TRAFFIC},
-        {"exposed dp communication", cost->exposed_s[PART_DP], CHART_TRAFFIC},
-        {"exposed pp communication", cost->exposed_pp_s, CHART_TRAFFIC},
-        {"exposed offload copies", cost->exposed_s[PART_OFFLOAD], CHART_TRAFFIC},
-        {"stage imbalance", cost->imbalance_s, CHART_WAIT},
-        {"bubble", cost->bubble_s, CHART_WAIT},
-        {"update", cost->update_s, CHART_UPDATE},
+        {"tensor-parallel communication", cost->exposed_s[PART_TP], CHART_TRAFFIC},
+        {"context-parallel communication", cost->exposed_s[PART_CP], CHART_TRAFFIC},
+        {"expert communication", cost->exposed_s[PART_EP], CHART_TRAFFIC},
+        {"data-parallel communication", cost->exposed_s[PART_DP], CHART_TRAFFIC},
+        {"pipeline communication", cost->exposed_pp_s, CHART_TRAFFIC},
+        {"copies to and from the host", cost->exposed_s[PART_OFFLOAD], CHART_TRAFFIC},
+        {"waiting for fuller stages", cost->imbalance_s, CHART_WAIT},
+        {"waiting in the pipeline (bubble)", cost->bubble_s, CHART_WAIT},
+        {"optimizer update", cost->update_s, CHART_UPDATE},
         {"overhead", cost->overhead_s, CHART_WAIT},
     };
     int count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].s > 0) parts[count++] = all[i];
+        if (all[i].s > LEAST_RATIO * cost->step_s) parts[count++] = all[i];
     }
     parts[count++] = (struct bar){"the step", cost->step_s, CHART_PLAIN};
     return count;
@@ -48,7 +51,7 @@ bool figure_waterfall(const struct report_facts *facts, struct chart *chart)
     chart->name = "waterfall";
     chart->title = "Where the seconds of one step go";
     chart->how = "Each bar starts where the one above it ends, so the lengths add up to the step; "
-                 "what is drawn is the mean over all GPUs, and hidden communication is not in it.";
+                 "what is drawn is the mean over all ranks, without communication that is hidden.";
     chart->x = (struct chart_axis){
         .label = "time in the step", .low = 0, .high = cost->step_s, .format = figure_seconds};
     chart->y = (struct chart_axis){.scale = CHART_ROWS,

@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
+#include "reports/page/section.h"
 
 #include <math.h>
 
@@ -17,6 +18,22 @@ static char *index_text(struct arena *arena, double value)
     return arena_print(arena, "%.0f", value);
 }
 
+// The square root, so that little is seen beside much.
+static double size_of(double bytes, double most)
+{
+    return 0.15 + 0.85 * sqrt(bytes / most);
+}
+
+static void add_shades(struct chart *chart, double most)
+{
+    static const double PARTS[] = {1, 1.0 / 4, 1.0 / 16, 1.0 / 64};
+    chart->shade_color = CHART_FORWARD;
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
+        chart->shades[chart->shade_count++] = (struct chart_shade){
+            size_of(PARTS[i] * most, most), units_bytes(chart->arena, PARTS[i] * most)};
+    }
+}
+
 bool figure_traffic(const struct report_facts *facts, struct chart *chart)
 {
     const struct traffic *traffic = &facts->traffic;
@@ -29,25 +46,27 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
     const char **names = ARENA_NEW(arena, const char *, count);
     for (int i = 0; i < count; i++)
         names[i] = cell_name(arena, traffic, i);
-    const char *inside = traffic->nodes_per_cell ? "; the diagonal stays inside" : "";
-    const char *what = traffic->nodes_per_cell == 0   ? "GPU"
+    const char *inside = traffic->nodes_per_cell ? ", and the diagonal is what stays inside" : "";
+    const char *what = traffic->nodes_per_cell == 0
+                           ? page_device_noun(facts->report->request->cluster)
                        : traffic->nodes_per_cell == 1 ? "node"
                                                       : "nodes";
     chart->name = "traffic";
     chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
     chart->how =
         arena_print(arena,
-                    "A row sends to a column, the stronger the colour the more, up to %s, by its "
-                    "square root%s. "
-                    "In all %s, %s of it inside nodes.",
-                    units_bytes(arena, most), inside, units_bytes(arena, traffic->total_bytes),
+                    "Each row sends to each column; darker is more%s. All together it is %s, and "
+                    "%s of that stays inside nodes.",
+                    inside, units_bytes(arena, traffic->total_bytes),
                     units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
     // Across stand the numbers of nodes themselves.
     double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
                                    .low = -0.5 * each,
                                    .high = (count - 0.5) * each,
-                                   .format = index_text};
+                                   .format = index_text,
+                                   .is_whole = true};
+    add_shades(chart, most);
     const char *from = arena_print(arena, "from %s", what);
     if (traffic->nodes_per_cell > 1) {
         from = arena_print(arena, "from nodes, %d to a row that has the number of the first",
@@ -70,7 +89,7 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
                                             .y0 = row - 0.46,
                                             .y1 = row + 0.46,
                                             .title = title,
-                                            .size = 0.15 + 0.85 * sqrt(bytes / most)});
+                                            .size = size_of(bytes, most)});
         }
     }
     return true;

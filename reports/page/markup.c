@@ -69,6 +69,46 @@ void markup_text(struct markup *markup, const char *text)
     put_bytes(markup, from, (size_t)(text - from));
 }
 
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+// Whether the blank at `at` stands between a number and what it counts, or its unit and theirs:
+// "71.5 M USD", "54 %", "2.5 TB/s". A number ends a word of its own: no layout, no name.
+static bool keeps_together(const char *text, size_t at)
+{
+    enum { UNIT_MOST = 7 };
+    size_t start = at;
+    while (start > 0 && text[start - 1] != ' ')
+        start--;
+    bool is_number = at > start;
+    for (size_t i = start; i < at; i++)
+        is_number = is_number && (is_digit(text[i]) || strchr(".,(+x", text[i]) || text[i] < 0);
+    if (is_number && is_digit(text[at - 1])) return true;
+    // A letter for thousands or millions, with a number before it.
+    bool is_scale = at == start + 1 && start > 1 && strchr("kMGTP", text[start]) != NULL;
+    return is_scale && is_digit(text[start - 2]) && strcspn(text + at + 1, " ") <= UNIT_MOST;
+}
+
+void markup_prose(struct markup *markup, const char *text)
+{
+    enum { WHOLE_MOST = 24 };
+    struct arena *arena = markup->arena;
+    for (size_t at = 0; text[at];) {
+        size_t length = strcspn(text + at, " ");
+        const char *word = arena_print(arena, "%.*s", (int)length, text + at);
+        bool is_whole = strchr(word, '-') && length <= WHOLE_MOST;
+        if (is_whole) markup_put(markup, "<span class=\"whole\">");
+        markup_text(markup, word);
+        if (is_whole) markup_put(markup, "</span>");
+        at += length;
+        if (text[at] != ' ') continue;
+        markup_put(markup, keeps_together(text, at) ? "\xc2\xa0" : " ");
+        at++;
+    }
+}
+
 void markup_attribute(struct markup *markup, const char *name, const char *text)
 {
     markup_print(markup, " %s=\"", name);

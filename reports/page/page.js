@@ -1,5 +1,4 @@
-// What the page does beyond being read: tables sort by their columns and can be copied as Markdown,
-// and what is folded opens before printing.
+// What the page does beyond being read: tables sort by their columns and can be copied as Markdown.
 (function () {
   "use strict";
 
@@ -90,11 +89,5 @@
   Array.prototype.forEach.call(document.querySelectorAll("table.sortable"), function (table) {
     makeSortable(table);
     addCopy(table);
-  });
-
-  window.addEventListener("beforeprint", function () {
-    Array.prototype.forEach.call(document.querySelectorAll("details"), function (part) {
-      part.open = true;
-    });
   });
 }());

@@ -18,7 +18,9 @@ static const struct section SECTIONS[] = {
     {"verdict", "Verdict", section_verdict, false},
     {"what-if", "What if", NULL, false},
     {"why", "Why this plan", section_why, false},
-    {"step", "The step", section_step, true},
+    {"why-not", "Why not another", section_why_not, false},
+    {"evidence", "Runs like it that were measured", section_evidence, false},
+    {"step", "Where the time goes", section_step, true},
     {"pipeline", "The pipeline", section_pipeline, true},
     {"memory", "Memory", NULL, false},
     {"traffic", "Who talks to whom", NULL, false},
@@ -27,7 +29,7 @@ static const struct section SECTIONS[] = {
     {"sensitivity", "Sensitivity", NULL, false},
     {"pareto", "Trade-offs", NULL, false},
     {"alternatives", "Alternatives", section_alternatives, false},
-    {"inputs", "Inputs and where they come from", section_inputs, false},
+    {"inputs", "Inputs and their sources", section_inputs, false},
 };
 enum { SECTION_COUNT = sizeof SECTIONS / sizeof *SECTIONS };
 
@@ -83,12 +85,12 @@ static void put_header(struct markup *page, const struct report *report, const c
     markup_put(page, "<header><h1>");
     markup_text(page, title);
     markup_put(page, "</h1><p>");
-    markup_text(page,
-                arena_print(arena, "%s, %lld tokens a sequence, %s sequences a step, %s, stack %s",
-                            cluster_text(arena, request->cluster),
-                            (long long)request->workload.seq_len,
-                            units_count(arena, (double)request->workload.global_batch),
-                            precision_name(request->workload.precision), request->stack->name));
+    markup_prose(page,
+                 arena_print(arena, "%s, %s tokens a sequence, %s sequences a step, %s, stack %s",
+                             cluster_text(arena, request->cluster),
+                             units_count(arena, (double)request->workload.seq_len),
+                             units_count(arena, (double)request->workload.global_batch),
+                             precision_name(request->workload.precision), request->stack->name));
     markup_put(page, "</p></header>\n<nav>");
     for (int i = 1; i < SECTION_COUNT; i++) {
         if (!bodies[i] || is_planner(&SECTIONS[i])) continue;
@@ -130,17 +132,9 @@ static void put_script(struct markup *page, const char *script)
     markup_put(page, "//]]></script>\n");
 }
 
-static void put_place(struct markup *page, const struct section *section,
-                      const struct report_planner *planner)
+static void put_place(struct markup *page, const struct section *section)
 {
-    if (planner) {
-        markup_print(page, "<section id=\"%s\" hidden=\"hidden\"></section>\n", section->id);
-        return;
-    }
-    markup_print(page, "<section id=\"%s\"><h2>%s</h2>\n", section->id, section->title);
-    page_paragraph(page, "This page does not plan again: the meshwright that made it was built "
-                         "without the planner for pages (make wasm).");
-    markup_put(page, "</section>\n");
+    markup_print(page, "<section id=\"%s\" hidden=\"hidden\"></section>\n", section->id);
 }
 
 static void put_planner(struct markup *page, const struct report_planner *planner)
@@ -161,14 +155,17 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
         bodies[i] = section_text(arena, facts, &SECTIONS[i]);
     int gpus = report->request->cluster->rank_count;
     const char *model = model_text(arena, report->request->model->name, report->evaluation->graph);
-    const char *title = arena_print(arena, "%s on %d GPU%s of %s", model, gpus,
-                                    gpus == 1 ? "" : "s", report->request->cluster->name);
+    const char *title = arena_print(
+        arena, "%s on %s %s%s of %s", model, units_count(arena, gpus),
+        page_device_noun(report->request->cluster), gpus == 1 ? "" : "s",
+        strcmp(report->request->cluster->name, "local") == 0 ? "one machine"
+                                                             : report->request->cluster->name);
     put_head(&page, title, report->planner);
     put_header(&page, report, title, bodies);
     for (int i = 0; i < SECTION_COUNT; i++) {
         const struct section *section = &SECTIONS[i];
         if (is_planner(section)) {
-            put_place(&page, section, report->planner);
+            if (report->planner) put_place(&page, section);
         } else if (bodies[i]) {
             markup_print(&page, "<section id=\"%s\"><h2>%s</h2>\n", section->id, section->title);
             markup_put(&page, bodies[i]);
@@ -176,8 +173,8 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
         }
     }
     markup_print(&page,
-                 "<footer>Made by meshwright %s from the plan alone; nothing on this page "
-                 "is loaded from elsewhere.</footer>\n</main>\n",
+                 "<footer>meshwright %s. This page is complete: it loads nothing and sends "
+                 "nothing.</footer>\n</main>\n",
                  report->version);
     put_data(&page, "report-data", report_data(arena, facts));
     put_script(&page, page_script());

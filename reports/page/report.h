@@ -1,5 +1,7 @@
 #pragma once
 #include "plan/plan.h"
+#include "reports/page/neighbours.h"
+#include "reports/page/published.h"
 #include "reports/table/explain_table.h"
 #include "reports/whatif/scenario.h"
 #include "simulator/inject.h"
@@ -7,9 +9,10 @@
 // The report of a plan: one page that needs nothing but itself, and its figures as files.
 //
 // What of the page others may rely on (its own script, `make wasm`, tests):
-// - sections have ids, in this order: verdict, what-if, why, step, pipeline, memory, traffic,
-//   roofline, scaling, sensitivity, pareto, alternatives, inputs. A section that has nothing to say
-//   is absent. Each figure is <figure id="figure-NAME">, NAME as its files are called.
+// - sections have ids, in this order: verdict, what-if, why, why-not, evidence, step, pipeline,
+//   memory, traffic, roofline, scaling, sensitivity, pareto, alternatives, inputs. A section that
+//   has nothing to say is absent. Each figure is <figure id="figure-NAME">, NAME as its files are
+//   called.
 // - <script type="application/json" id="report-data"> holds the numbers once, as
 //   reports/report.schema.json says:
 //     {"report": 1, "meshwright": VERSION,
@@ -22,6 +25,9 @@
 //                             alternatives
 //      "alternatives": [{"layout", "step_s", "mfu_ratio", "peak_bytes", "reserved_bytes",
 //                        "lost_to"}],                             the plan itself first
+//      "neighbours": [{"choice", "was", "value", "status", "step_s", "train_s", "money"}]
+//      "published": [{"id", "model", "gpus", "device", "stack", "measured_s", "predicted_s",
+//                     "source"}]            where the published runs are at hand
 //      "traffic": {"nodes_per_cell", "bytes": [[...]], ...}       sent a step, row to column;
 //                                                                  0 nodes: a cell is a GPU
 //      "injection": {...},    as `simulate --slow-rank ... --json`, where something was injected
@@ -29,8 +35,8 @@
 //                   "tokens_per_s_per_gpu", "mfu_ratio", "run_s", "run_money"}]}
 //   Units and names are those of plan.json. "<" is written \u003c in it.
 // - <section id="what-if" hidden> stands behind the verdict and is empty: a planner in the page
-//   fills it and takes `hidden` away. Without one it says in a sentence that there is none.
-//   Elsewhere the page stays the plan's, whatever the planner answers.
+//   fills it and takes `hidden` away. Without one it is not there. Elsewhere the page stays the
+//   plan's, whatever the planner answers.
 // - elements that hold a number of the data have data-value="KEY", the key being a path into it,
 //   "prediction.step_s"; they are written by units as people read them.
 // - the page works without any script; what a script adds is sorting, copying and the above.
@@ -49,6 +55,8 @@ struct report {
     const struct evaluation *evaluation;  // with a trace
     struct explain explain;
     struct search_result kept;          // the plan itself, then its alternatives, evaluated again
+    struct neighbours neighbours;       // of the plan
+    struct published published;         // the nearest of the published runs
     const struct injection *injection;  // slow ranks, degraded links, jitter; NULL: none
     struct injection_result injected;   // with a trace
     const struct scenario *scaling;     // by rising GPUs; NULL: not asked

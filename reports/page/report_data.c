@@ -3,6 +3,7 @@
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 
+#include <math.h>
 #include <string.h>
 
 // The numbers of the page as JSON, once. Their shape is that of reports/page/report.h.
@@ -47,6 +48,53 @@ static void write_alternatives(struct json_writer *writer, const struct report *
             json_put_text(writer, "lost_to",
                           lost_to_text(writer->arena, &candidate->cost, &kept->best[0].cost));
         }
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+static void write_neighbours(struct json_writer *writer, const struct report *report)
+{
+    static const char *const STATUSES[] = {"fits", "lacks memory", "impossible"};
+    json_open(writer, "neighbours", '[');
+    for (int i = 0; i < report->neighbours.count; i++) {
+        const struct neighbour *neighbour = &report->neighbours.list[i];
+        const struct prediction *prediction = &neighbour->prediction;
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "choice", choice_name(neighbour->choice));
+        json_put_text(writer, "was", neighbour->was);
+        json_put_text(writer, "value", neighbour->value);
+        json_put_text(writer, "status", STATUSES[neighbour->status]);
+        if (neighbour->status == NEIGHBOUR_IMPOSSIBLE) {
+            json_put_text(writer, "reason", neighbour->reason);
+        } else {
+            json_put_f64(writer, "step_s", prediction->step_s);
+            json_put_i64(writer, "reserved_bytes", prediction->reserved_bytes);
+            if (isfinite(prediction->money.train_s))
+                json_put_f64(writer, "train_s", prediction->money.train_s);
+            if (isfinite(prediction->money.total))
+                json_put_f64(writer, "money", prediction->money.total);
+        }
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
+static void write_published(struct json_writer *writer, const struct published *published)
+{
+    if (published->count == 0) return;
+    json_open(writer, "published", '[');
+    for (int i = 0; i < published->count; i++) {
+        const struct published_run *run = &published->runs[i];
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "id", run->id);
+        json_put_text(writer, "model", run->model);
+        json_put_text(writer, "device", run->device);
+        json_put_text(writer, "stack", run->stack);
+        json_put_i64(writer, "gpus", run->gpus);
+        json_put_f64(writer, "measured_s", run->measured_s);
+        json_put_f64(writer, "predicted_s", run->predicted_s);
+        json_put_text(writer, "source", run->source);
         json_close(writer, '}');
     }
     json_close(writer, ']');
@@ -148,6 +196,8 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     write_memory(&writer, report);
     explain_write(&writer, &report->explain);
     write_alternatives(&writer, report);
+    write_neighbours(&writer, report);
+    write_published(&writer, &report->published);
     write_traffic(&writer, &facts->traffic);
     if (report->injection) {
         const struct money_request asked =

@@ -185,6 +185,10 @@ bool report_make(struct arena *arena, struct arena *scratch, const struct report
     read_search(report->plan, &report->kept, err);
     if (err->kind || !read_alternatives(arena, scratch, report, err)) return false;
     if (!explain(arena, scratch, report, err)) return false;
+    report->neighbours =
+        neighbours_find(arena, scratch, report->request, report->evaluation->graph);
+    if (!published_find(arena, report->request, report->evaluation, &report->published, err))
+        return false;
     return scale(arena, options, report, err);
 }
 

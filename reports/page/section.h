@@ -6,6 +6,8 @@
 
 bool section_verdict(struct markup *page, const struct report_facts *facts);
 bool section_why(struct markup *page, const struct report_facts *facts);
+bool section_why_not(struct markup *page, const struct report_facts *facts);
+bool section_evidence(struct markup *page, const struct report_facts *facts);
 bool section_step(struct markup *page, const struct report_facts *facts);
 bool section_pipeline(struct markup *page, const struct report_facts *facts);
 bool section_scaling(struct markup *page, const struct report_facts *facts);
@@ -25,6 +27,8 @@ void page_table_row(const struct page_table *table, bool is_ours, const char *co
                     const double *sorts);
 void page_table_close(const struct page_table *table);
 
+// What the cluster's devices are called, one of them: "GPU", "NPU", "CPU rank".
+const char *page_device_noun(const struct cluster *cluster);
 // A paragraph of plain text; nothing for an empty one.
 void page_paragraph(struct markup *page, const char *text);
 // Text that is a number of the data at this path (see reports/page/report.h).

@@ -1,6 +1,7 @@
 #include "core/plain.h"
 #include "core/units.h"
 #include "reports/machine/launch.h"
+#include "reports/page/constant_words.h"
 #include "reports/page/section.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
@@ -71,8 +72,7 @@ static void put_commands(struct markup *page, const struct report *report)
                                                             units_number(number, workload->tokens))
                                               : "";
     const char *path = plain_shell(arena, report->plan_path);
-    page_paragraph(page, "The plan file holds all of its inputs. This page, its numbers and the "
-                         "search that led to it, again:");
+    page_paragraph(page, "These commands make the page, the numbers and the plan again:");
     markup_put(page, "<pre class=\"command\">");
     markup_text(
         page, arena_print(arena,
@@ -93,7 +93,8 @@ enum { KINDS = PROVENANCE_KIND_COUNT };
 // How many of the constants that the step hangs on are of which class, and each with its source.
 static void put_constants(struct markup *page, const struct report *report)
 {
-    static const char *const HEADS[] = {"constant", "value", "class", "elasticity", "source"};
+    static const char *const HEADS[] = {"assumption", "value", "known from", "elasticity",
+                                        "source"};
     struct arena *arena = page->arena;
     const struct sensitivity *sensitivity = &report->explain.sensitivity;
     int counts[KINDS] = {0};
@@ -101,7 +102,7 @@ static void put_constants(struct markup *page, const struct report *report)
         const struct provenance *provenance = sensitivity->rows[i].constant->provenance;
         if (provenance) counts[provenance->kind]++;
     }
-    markup_print(page, "<p>The step hangs on %d constants:", sensitivity->count);
+    markup_print(page, "<p>The predicted step depends on %d assumptions:", sensitivity->count);
     const char *before = " ";
     for (int kind = 0; kind < KINDS; kind++) {
         if (counts[kind] == 0) continue;
@@ -109,18 +110,17 @@ static void put_constants(struct markup *page, const struct report *report)
                      provenance_kind_name((enum provenance_kind)kind));
         before = ", ";
     }
-    markup_print(page,
-                 ". %d more move it by less than a thousandth of their own change each.</p>\n",
+    markup_print(page, ". %d more matter less than a thousandth of their own change.</p>\n",
                  sensitivity->idle_count);
-    markup_put(page, "<details><summary>Every constant that counts, its value and where it comes "
-                     "from</summary>\n");
+    markup_put(page, "<details><summary>Every assumption that matters, its value and its "
+                     "source</summary>\n");
     struct page_table table = page_table_open(page, "lnlns", true, HEADS);
     for (int i = 0; i < sensitivity->count; i++) {
         const struct sensitivity_row *row = &sensitivity->rows[i];
         const struct provenance *provenance = row->constant->provenance;
         const char *cells[] = {
-            arena_print(arena, "%s %s", row->constant->owner_name, row->constant->key),
-            arena_print(arena, "%.4g", *row->constant->value),
+            constant_words(arena, row->constant),
+            constant_value_text(arena, row->constant),
             provenance ? provenance_kind_name(provenance->kind) : "-",
             arena_print(arena, "%+.3f", row->elasticity),
             provenance ? provenance->source : "-",

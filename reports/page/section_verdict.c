@@ -20,7 +20,7 @@ static bool plan_fits(const struct report *report)
 static void put_chip(struct markup *page, const char *class, const char *text)
 {
     markup_print(page, "<li class=\"%s\">", class);
-    markup_text(page, text);
+    markup_prose(page, text);
     markup_put(page, "</li>");
 }
 
@@ -71,44 +71,78 @@ static void put_chips(struct markup *page, const struct report *report)
     markup_put(page, "</ul>\n");
 }
 
+// "the plan does not fit: 3 GiB of GPU memory are missing."
+static void put_lack(struct markup *page, const struct report *report)
+{
+    const struct evaluation *evaluation = report->evaluation;
+    int64_t limit = cluster_device_bytes(report->request->cluster);
+    int64_t lack = evaluation->prediction.reserved_bytes - limit;
+    const char *what =
+        arena_print(page->arena, "the memory of a %s", page_device_noun(report->request->cluster));
+    if (lack <= 0) {
+        lack = hosts_shortfall(&evaluation->hosts);
+        what = hosts_lack(&evaluation->hosts);
+    }
+    markup_put(page, "<strong>This plan does not fit</strong>: ");
+    markup_prose(page, arena_print(page->arena, "%s of %s are missing. If it did, training ",
+                                   units_bytes(page->arena, (double)lack), what));
+}
+
+// "5.19 s (4.32 s to 5.99 s)": a number of the data, and the ends of its band where there is one.
+static void put_banded(struct markup *page, const char *path, const char *text, const char *low,
+                       const char *high, bool has_band)
+{
+    markup_put(page, "<strong>");
+    page_value(page, path, text);
+    markup_put(page, "</strong>");
+    if (has_band) markup_prose(page, arena_print(page->arena, " (%s to %s)", low, high));
+}
+
+static void put_run(struct markup *page, const struct report *report)
+{
+    struct arena *arena = page->arena;
+    const struct prediction *prediction = &report->evaluation->prediction;
+    const struct money *low = &prediction->money_low, *high = &prediction->money_high;
+    bool has_band = prediction->band && isfinite(high->train_s);
+    markup_prose(page, arena_print(arena, "%s tokens take ",
+                                   units_count(arena, report->request->workload.tokens)));
+    put_banded(page, "prediction.money.train_s", units_duration(arena, prediction->money.train_s),
+               units_duration(arena, low->train_s), units_duration(arena, high->train_s), has_band);
+    if (prediction->goodput.is_known) markup_put(page, " with interruptions");
+    if (prediction->money.total > 0) {
+        const char *currency = prediction->money.currency;
+        markup_put(page, " and cost ");
+        put_banded(
+            page, "prediction.money.total",
+            arena_print(arena, "%s %s", units_count(arena, prediction->money.total), currency),
+            units_count(arena, low->total), units_count(arena, high->total), has_band);
+    } else {
+        markup_prose(page, arena_print(arena, " and %s GPU-hours",
+                                       units_count(arena, prediction->money.gpu_hours)));
+    }
+    markup_put(page, "; ");
+}
+
+// The plan in one sentence: the layout, how long, how much, and how sure that is.
 static void put_lead(struct markup *page, const struct report *report)
 {
     struct arena *arena = page->arena;
     const struct prediction *prediction = &report->evaluation->prediction;
+    bool fits = plan_fits(report), has_band = prediction->band && prediction->step_s_high > 0;
     markup_put(page, "<p class=\"lead\">");
-    if (!plan_fits(report)) {
-        int64_t limit = cluster_device_bytes(report->request->cluster);
-        int64_t lack = prediction->reserved_bytes - limit;
-        const struct evaluation *evaluation = report->evaluation;
-        const char *what = "GPU memory";
-        if (lack <= 0) {
-            lack = hosts_shortfall(&evaluation->hosts);
-            what = hosts_lack(&evaluation->hosts);
-        }
-        markup_print(page,
-                     "<strong>This plan does not fit</strong>: %s of %s are missing. If it "
-                     "did, a step would take <strong>",
-                     units_bytes(arena, (double)lack), what);
-    } else {
-        markup_put(page, "A step takes <strong>");
-    }
-    page_value(page, "prediction.step_s", units_seconds(arena, prediction->step_s));
-    markup_put(page, "</strong>");
-    double tokens = report->request->workload.tokens;
-    if (tokens > 0 && isfinite(prediction->money.train_s)) {
-        markup_print(page, "; %s tokens take <strong>", units_count(arena, tokens));
-        page_value(page, "prediction.money.train_s",
-                   units_duration(arena, prediction->money.train_s));
-        markup_print(page, "</strong>%s and %s GPU-hours",
-                     prediction->goodput.is_known ? " with interruptions" : "",
-                     units_count(arena, prediction->money.gpu_hours));
-        if (prediction->money.total > 0) {
-            markup_print(page, ", <strong>%s ", units_count(arena, prediction->money.total));
-            markup_text(page, prediction->money.currency);
-            markup_put(page, "</strong>");
-        }
-    }
-    markup_put(page, ".</p>\n");
+    if (!fits) put_lack(page, report);
+    markup_put(page, fits ? "Trained as <code>" : "as <code>");
+    markup_text(page, parallel_text(arena, &report->request->parallel));
+    markup_put(page, "</code>, ");
+    if (report->request->workload.tokens > 0 && isfinite(prediction->money.train_s))
+        put_run(page, report);
+    markup_put(page, "a step takes ");
+    put_banded(page, "prediction.step_s", units_seconds(arena, prediction->step_s),
+               units_seconds(arena, prediction->step_s_low),
+               units_seconds(arena, prediction->step_s_high), has_band);
+    markup_put(page, ".");
+    if (has_band) markup_prose(page, " In brackets: the band that 9 of 10 runs lie in.");
+    markup_put(page, "</p>\n");
 }
 
 static void open_tile(struct markup *page, const char *name, const char *path, const char *value)
@@ -123,7 +157,7 @@ static void open_tile(struct markup *page, const char *name, const char *path, c
 static void close_tile(struct markup *page, const char *text)
 {
     if (*text) markup_put(page, "<p>");
-    markup_text(page, text);
+    markup_prose(page, text);
     markup_put(page, *text ? "</p></div>\n" : "</div>\n");
 }
 
@@ -145,15 +179,16 @@ static void put_step_tile(struct markup *page, const struct prediction *predicti
     close_tile(page, band_text(arena, prediction));
 }
 
-static void put_speed_tile(struct markup *page, const struct prediction *prediction)
+static void put_speed_tile(struct markup *page, const struct prediction *prediction,
+                           const char *device)
 {
     struct arena *arena = page->arena;
     open_tile(page, "Tokens a second", "prediction.tokens_per_s",
               units_count(arena, prediction->tokens_per_s));
-    close_tile(page, arena_print(arena, "%s tokens/s and %s per GPU, MFU %s",
+    close_tile(page, arena_print(arena, "%s tokens/s and %s per %s, MFU %s",
                                  units_count(arena, prediction->tokens_per_s_per_gpu),
                                  units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
-                                 units_ratio(arena, prediction->mfu_ratio)));
+                                 device, units_ratio(arena, prediction->mfu_ratio)));
 }
 
 static void put_money_tile(struct markup *page, const struct report *report)
@@ -224,7 +259,7 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
     open_tile(page, "Goodput", "prediction.reliability.goodput_ratio",
               units_ratio(arena, goodput->goodput_ratio));
     const char *text = arena_print(
-        arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
+        arena, "of the time is progress: an interruption every %s, a checkpoint every %s",
         units_duration(arena, goodput->mtbf_s), units_duration(arena, goodput->interval_s));
     if (!isfinite(goodput->expected_s)) {
         text = arena_print(arena, "%s; with them the run never ends", text);
@@ -240,8 +275,7 @@ static void put_injection_tile(struct markup *page, const struct report *report)
     struct arena *arena = page->arena;
     const struct injection_result *result = &report->injected;
     if (!report->injection) return;
-    open_tile(page, "With what is injected", "injection.step_s",
-              units_seconds(arena, result->step_s));
+    open_tile(page, "With the faults", "injection.step_s", units_seconds(arena, result->step_s));
     const char *text = arena_print(
         arena, "a step, %s", units_signed_percent(arena, result->step_s / result->planned_s - 1));
     const char *before = ": ";
@@ -274,7 +308,8 @@ bool section_verdict(struct markup *page, const struct report_facts *facts)
     int tiles = 3 + has_money + has_goodput + (report->injection != NULL);
     markup_print(page, "<div class=\"tiles\" style=\"--columns:%d\">\n", tiles == 6 ? 3 : tiles);
     put_step_tile(page, &report->evaluation->prediction);
-    put_speed_tile(page, &report->evaluation->prediction);
+    put_speed_tile(page, &report->evaluation->prediction,
+                   page_device_noun(report->request->cluster));
     put_money_tile(page, report);
     put_memory_tile(page, report);
     put_goodput_tile(page, &report->evaluation->prediction.goodput);

@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "planner/explain.h"
+#include "reports/page/constant_words.h"
 #include "reports/page/section.h"
 #include "reports/table/band_text.h"
 #include "reports/table/plan_table.h"
@@ -17,7 +18,7 @@ static void put_search(struct markup *page, const struct report *report)
     markup_text(page, parallel_text(arena, &report->request->parallel));
     markup_put(page, "</code>.");
     if (kept->considered_count > 0 && kept->status == SEARCH_NOTHING_FITS) {
-        markup_print(page, " None of the %s plans of the space fits; this one is the closest.",
+        markup_print(page, " None of the %s possible plans fits; this one comes closest.",
                      units_count(arena, kept->considered_count));
     } else if (kept->status == SEARCH_STOPPED) {
         markup_print(page,
@@ -27,17 +28,17 @@ static void put_search(struct markup *page, const struct report *report)
                      units_count(arena, kept->considered_count));
     } else if (kept->considered_count > 0) {
         markup_print(page,
-                     " The space holds %s plans; bounds ruled out all but %s, which were "
-                     "priced.",
+                     " It was chosen from %s possible plans: lower bounds ruled out all but %s, "
+                     "and those were priced one by one.",
                      units_count(arena, kept->considered_count),
                      units_count(arena, kept->priced_count));
     }
     if (kept->status == SEARCH_BEST_OF)
         markup_put(page,
-                   " Of those none is faster under the closed form; what the space leaves out "
-                   "is listed in the plan file.");
+                   " None of them is predicted to be faster. What the search leaves out is listed "
+                   "in the plan file.");
     if (kept->status == SEARCH_OPTIMAL)
-        markup_put(page, " By certificate no plan of this space is faster under the closed form.");
+        markup_put(page, " The bounds prove that none of them is predicted to be faster.");
     markup_put(page, "</p>\n");
 }
 
@@ -115,23 +116,23 @@ static void put_rivals(struct markup *page, const struct rivals *rivals)
     if (rivals->plan_count < 2) return;
     if (rivals->count == 0) {
         markup_print(page,
-                     "<p>What would change that: none of the constants, 10 %% more or less, puts "
-                     "another of the %d kept plans first.</p>\n",
+                     "<p>No single assumption, 10 %% higher or lower, would put another of the %d "
+                     "best plans first.</p>\n",
                      rivals->plan_count);
         return;
     }
     markup_print(page,
-                 "<p>What would change that: with one of these constants 10 %% off, another "
-                 "of the %d kept plans comes first.</p>\n",
+                 "<p>With any of these assumptions 10 %% off, another of the %d best plans would "
+                 "come first.</p>\n",
                  rivals->plan_count);
-    static const char *const HEADS[] = {"constant", "its source", "changed by", "then first",
+    static const char *const HEADS[] = {"assumption", "known from", "changed by", "then first",
                                         "ahead by"};
     struct page_table table = page_table_open(page, "llnnn", false, HEADS);
     for (int i = 0; i < rivals->count && i < RIVALS_MAX; i++) {
         const struct rivals_row *row = &rivals->rows[i];
         const struct provenance *provenance = row->constant->provenance;
         const char *cells[] = {
-            arena_print(arena, "%s %s", row->constant->owner_name, row->constant->key),
+            constant_words(arena, row->constant),
             provenance ? provenance_kind_name(provenance->kind) : "-",
             row->ratio > 1 ? "+10 %"
                            : "\xe2\x88\x92"
@@ -170,8 +171,7 @@ bool section_why(struct markup *page, const struct report_facts *facts)
         double step_s = kept->best[0].cost.step_s;
         markup_put(page, "<p>The runner-up, <code>");
         markup_text(page, parallel_text(page->arena, &second->parallel));
-        markup_print(page,
-                     "</code>, takes %s, %s; the term it loses most by: %s of the step.</p>\n",
+        markup_print(page, "</code>, takes %s (%s); it loses most by %s of the step.</p>\n",
                      units_seconds(page->arena, second->cost.step_s),
                      units_signed_percent(page->arena, second->cost.step_s / step_s - 1),
                      lost_to_text(page->arena, &second->cost, &kept->best[0].cost));

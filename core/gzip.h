@@ -1,0 +1,12 @@
+#pragma once
+#include "core/file.h"
+
+// Text on its way into a file that is packed by gzip. Equal texts give equal bytes: no time and no
+// name is written. Failures are the file's: they stick and its commit reports them.
+struct gzip_writer;
+
+// Lives in `arena`, as does the memory that packing needs; `file` is open and outlives it.
+struct gzip_writer *gzip_open(struct arena *arena, struct file_writer *file);
+void gzip_put(struct gzip_writer *writer, const char *text, size_t bytes);
+// Writes what is still held back. Nothing may be put behind it.
+void gzip_end(struct gzip_writer *writer);
