@@ -2,6 +2,8 @@
 
 #include "plan/lower/groups.h"
 
+const char MERGED_APART[] = "operands of one GEMM for several lie apart";
+
 struct group {
     const struct kernel_call *gemms[GROUP_MEMBERS_MAX], *others[GROUP_MEMBERS_MAX];
     int count, other_count;

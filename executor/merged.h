@@ -13,8 +13,9 @@
 //   biases, if the group has them.
 
 enum { MERGED_CALLS = 2 };
+extern const char MERGED_APART[];
 
-// How many calls `folded` has; 0: the arrays of the group do not lie so, and its calls run one by
-// one. Bytes of ELEMENT_COMPUTE and ELEMENT_FP32.
+// How many calls `folded` has; 0: the arrays of the group do not lie so, which is a fault of who
+// made the group: MERGED_APART. Bytes of ELEMENT_COMPUTE and ELEMENT_FP32.
 int merged_fold(const struct kernel_call *calls, int count, int64_t compute_bytes,
                 int64_t real_bytes, struct kernel_call folded[MERGED_CALLS]);

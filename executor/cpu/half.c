@@ -100,11 +100,10 @@ const char *cpu_half_run_joined(struct device *device, enum stream stream,
 {
     struct kernel_call folded[MERGED_CALLS];
     const char *fault = NULL;
-    int left =
-        calls[0].merged ? merged_fold(calls, count, sizeof(uint16_t), sizeof(float), folded) : 0;
-    if (left > 0) {
+    if (calls[0].merged) {
+        count = merged_fold(calls, count, sizeof(uint16_t), sizeof(float), folded);
         calls = folded;
-        count = left;
+        if (count == 0) fault = MERGED_APART;
     }
     for (int i = 0; i < count && !fault; i++)
         fault = cpu_half_run(device, stream, &calls[i]);

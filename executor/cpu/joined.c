@@ -149,11 +149,11 @@ static const char *run_merged(struct device *device, enum stream stream,
                               const struct kernel_call *calls, int count)
 {
     struct kernel_call folded[MERGED_CALLS];
-    const char *fault = NULL;
     int left = merged_fold(calls, count, sizeof(REAL), sizeof(REAL), folded);
     if (left == 2 && folded[1].op->kind == OP_ADD) return run_sum(device, stream, folded, left);
-    for (int i = 0; i < (left ? left : count) && !fault; i++)
-        fault = cpu_run(device, stream, left ? &folded[i] : &calls[i]);
+    const char *fault = left ? NULL : MERGED_APART;
+    for (int i = 0; i < left && !fault; i++)
+        fault = cpu_run(device, stream, &folded[i]);
     return fault;
 }
 

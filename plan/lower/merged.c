@@ -15,6 +15,7 @@ struct seen {
 // GEMMs of one mark, in the order of their weights.
 struct sharing {
     struct grouping of;
+    const struct mesh *mesh;
     struct arena *arena;
     int view_capacity;
     enum phase phase;   // that they run in
@@ -68,12 +69,25 @@ static int parameter_of(const struct sharing *sharing, int op)
     return -1;
 }
 
+// Whether all ranks hold as much of a parameter.
+static bool is_even(const struct sharing *sharing, int parameter)
+{
+    const struct block_program *program = sharing->of.program;
+    const struct parameter *of = &program->parameters[parameter];
+    const struct tensor *tensor = &program->block->tensors[of->tensor];
+    for (int i = 0; i < tensor->rank; i++) {
+        unsigned axes = layout_axes_on(&of->layout, tensor->extents[i].dim);
+        if (tensor->extents[i].size % mesh_size(sharing->mesh, axes) != 0) return false;
+    }
+    return true;
+}
+
 // Whether the parameters of these operators stand one behind another. Sorts the operators.
 static bool sort_by_parameter(const struct sharing *sharing, int *ops, int *parameters, int count)
 {
     for (int i = 0; i < count; i++) {
         int op = ops[i], parameter = parameter_of(sharing, op), at = i;
-        if (parameter < 0) return false;
+        if (parameter < 0 || !is_even(sharing, parameter)) return false;
         for (; at > 0 && parameters[at - 1] > parameter; at--) {
             ops[at] = ops[at - 1];
             parameters[at] = parameters[at - 1];
@@ -463,11 +477,13 @@ static void unmark(const struct grouping *of, int end)
     }
 }
 
-void merged_form(struct arena *arena, struct block_program *program, unsigned joins)
+void merged_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
+                 unsigned joins)
 {
     int capacity = 0;
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct sharing sharing = {.of = {program, joins, program->phase_first[phase]},
+                                  .mesh = mesh,
                                   .arena = arena,
                                   .phase = (enum phase)phase,
                                   .view_capacity = capacity};

@@ -9,13 +9,15 @@
 // bias to such a result or rotate it does so in its place, and so does a rotation backward.
 //
 // A group is formed where this costs no memory: all results are kept for later phases or none is;
-// and where nobody exchanges them between ranks, which takes dense arrays. Members are GEMMs of
-// one mark (instr->merge), in the order of their weights, behind them what is absorbed: forward the
-// biases, where the back end has SUM or BIAS, backward the one sum of all, and beside the weight
-// gradients those of the biases, where it has BIAS_GRADIENT.
+// where all ranks have as much of each weight, so that no room is left between two; and where
+// nobody exchanges results between ranks, which takes dense arrays. Members are GEMMs of one mark
+// (instr->merge), in the order of their weights, behind them what is absorbed: forward the biases,
+// where the back end has SUM or BIAS, backward the one sum of all, and beside the weight gradients
+// those of the biases, where it has BIAS_GRADIENT.
 
 // Forms such groups, gives views to the instructions that see packed buffers (inputs and outputs
 // are still those of the views), and takes the mark from GEMMs that run alone. Before other groups.
-void merged_form(struct arena *arena, struct block_program *program, unsigned joins);
+void merged_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
+                 unsigned joins);
 // Packed buffers in the place of what is seen of them; at the end.
 void merged_finish(struct block_program *program);

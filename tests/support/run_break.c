@@ -17,7 +17,9 @@ static bool finds_reader(const struct script *script, int task, struct script_op
             *read = &other->inputs[i];
             bool is_it = (*read)->place == PLACE_ARENA && (*read)->offset == made->offset &&
                          (*read)->buffer == made->buffer && other->position == of->position;
-            if (is_it) return true;
+            // One GEMM for several says itself that its operands lie elsewhere.
+            const struct block_program *block = script->program->blocks[other->block];
+            if (is_it && !block->instrs[other->instr].merge) return true;
         }
     }
     return false;
