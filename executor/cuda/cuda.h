@@ -92,7 +92,7 @@ const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output);
 
 // What is done to the result of one GEMM before it is written, see struct cuda_gemm.
-enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_B };
+enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_A, GEMM_SUM_B };
 
 // C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
 // cuBLASLt cannot read is packed first.
@@ -126,8 +126,8 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
 // What is done to the result before it is written, of one matrix with beta 0: a bias by column is
 // added; then the tanh form of GELU taken, with what went into it written to `aux`; or it is
 // multiplied by the derivative of that GELU at `aux`. aux is of c's number, its rows of a multiple
-// of 8 numbers. With GEMM_SUM_B, and any beta, b is summed over inner beside the GEMM: `bias`,
-// of c's number, becomes these sums by column.
+// of 8 numbers. With GEMM_SUM_A or GEMM_SUM_B, and any beta, a or b is summed over inner beside the
+// GEMM: `bias`, of c's number, becomes these sums by row or by column.
 struct cuda_gemm {
     int64_t rows, columns, inner, batch;
     bool is_a_turned, is_b_turned;

@@ -8,16 +8,24 @@
 
 enum { AUX_GRAIN = 8 };
 
-// One matrix, whose columns lie one after another.
-static bool is_one_product(const struct kernel_call *call, struct einsum *e)
+// One matrix, whole, whichever way it lies.
+static bool is_one_matrix(const struct kernel_call *call, struct einsum *e)
 {
     const struct kernel_array *out = &call->outputs[0];
     bool is_product = call->op->kind == OP_CONTRACT && !call->routing && array_elements(out) > 0 &&
                       array_elements(&call->inputs[0]) > 0 && array_elements(&call->inputs[1]) > 0;
     if (!is_product) return false;
     *e = einsum_of(call);
-    bool is_plain = e->column.c == 1 && e->row.size > 1 && e->row.c == e->column.size;
-    return e->loops.count == 0 && e->inner_loops.count == 0 && is_plain;
+    bool is_plain = e->column.c == 1 && e->row.c == e->column.size;
+    bool is_turned = e->row.c == 1 && e->column.c == e->row.size;
+    return e->loops.count == 0 && e->inner_loops.count == 0 && e->row.size > 1 &&
+           (is_plain || is_turned);
+}
+
+// One matrix, whose columns lie one after another.
+static bool is_one_product(const struct kernel_call *call, struct einsum *e)
+{
+    return is_one_matrix(call, e) && e->column.c == 1;
 }
 
 static bool is_alike(const struct kernel_array *a, const struct kernel_array *b)
@@ -75,7 +83,7 @@ static bool is_summed_beside(const struct kernel_call *product, const struct ker
     const struct kernel_array *b = &product->inputs[1];
     bool is_same = from->data == b->data && is_alike(from, b) && ends(from, bias) &&
                    bias->element == product->outputs[0].element && product->op->scalar == 1;
-    if (!is_same || !is_one_product(product, &e)) return false;
+    if (!is_same || !is_one_matrix(product, &e)) return false;
     bool is_dense = e.column.b == 1 && (e.sum.size == 1 || e.sum.b == e.column.size);
     return is_dense && array_elements(bias) == e.column.size;
 }
