@@ -159,6 +159,7 @@ struct sdpa_shape {
     int number;  // NUMBER_BF16 or NUMBER_FP16
     bool causal, is_backward;
     int64_t batch, heads, kv_heads, queries, keys, width, value_width;
+    int64_t strides[3], gradient_strides[3];  // of positions: of q, k and v; backward of theirs
     float scale;
 };
 struct sdpa_tensors {
@@ -240,7 +241,8 @@ const char *cuda_can_run(const struct kernel_call *call);
 enum {
     CUDA_EPILOGUES =
         1 << JOIN_BIAS | 1 << JOIN_GELU | 1 << JOIN_GELU_SLOPE | 1 << JOIN_BIAS_GRADIENT,
-    CUDA_JOINS = 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM | CUDA_EPILOGUES
+    CUDA_JOINS = 1 << JOIN_MERGED | 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM |
+                 CUDA_EPILOGUES
 };
 // executor/cuda/rows.c: the norm that reads a sum, with it; and a norm's backward with the sum that
 // reads what it makes. False: they have other shapes, and nothing is done.
