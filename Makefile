@@ -37,7 +37,7 @@ PAGE_PARTS = $(addprefix $(GENERATED)/reports/page/,page.css.inc page.js.inc wha
 
 # One folder deeper as well (models/families/); of executor/ the floors that are no plug-ins.
 PLUGIN_FOLDERS = $(addprefix executor/,cpu cuda mpi nccl)
-SOURCES = $(filter-out executor/contraction.c $(addsuffix /%,$(PLUGIN_FOLDERS)), \
+SOURCES = $(filter-out executor/contraction.c executor/merged.c $(addsuffix /%,$(PLUGIN_FOLDERS)), \
           $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS))))
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o) $(MESSAGES).o
 MODULES = $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
@@ -51,7 +51,7 @@ HELPERS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/support/test_% tests/su
             $(wildcard tests/support/*.c tests/bench/plain_gpt2*.c)))
 SCRIPTS = $(sort $(wildcard tests/*.t))
 # Plug-ins of the executor, opened at run time: the binary itself needs none of their libraries.
-CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c
+CPU_SOURCES = $(wildcard executor/cpu/*.c) executor/contraction.c executor/merged.c
 MPI_SOURCES = $(wildcard executor/mpi/*.c executor/communicators/between*.c) \
               executor/communicators/sum.c
 MPICC := $(shell command -v mpicc)
@@ -59,7 +59,7 @@ CUDA_HOME ?= $(or $(wildcard /usr/local/cuda),$(patsubst %/bin/nvcc,%,$(shell co
 HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
 HAVE_CUDNN := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h))
 CUDA_COMMON = $(filter-out executor/cuda/sdpa%.c,$(wildcard executor/cuda/*.c)) \
-              executor/contraction.c
+              executor/contraction.c executor/merged.c
 CUDA_SOURCES = $(CUDA_COMMON) \
                $(if $(HAVE_CUDNN),executor/cuda/sdpa.c executor/cuda/sdpa_graph.c, \
                     executor/cuda/sdpa_none.c)

@@ -193,7 +193,7 @@ static struct calibrate_request request_of(const struct calibrate_arguments *arg
     };
 }
 
-// The plan's program as this executor runs it: one GEMM after the other.
+// The plan's program as this executor runs it.
 static bool load_plan(struct arena *arena, const char *path, const struct program **program,
                       struct err *err)
 {
@@ -206,9 +206,12 @@ static bool load_plan(struct arena *arena, const char *path, const struct progra
         (void)plan_question_status(path, err);
         return false;
     }
-    *program =
-        program_lower(arena, graph, request.cluster, &request.workload, &request.parallel, 0);
-    if (!request.stack->merge_contractions) return true;
+    // What our engine merges is measured as one.
+    unsigned joins = stack_joins(request.stack) & 1u << JOIN_MERGED;
+    bool is_ours = !joins || joins_are_executed(stack_joins(request.stack));
+    *program = program_lower(arena, graph, request.cluster, &request.workload, &request.parallel,
+                             is_ours ? joins : 0);
+    if (is_ours) return true;
     return err_set(err, ERR_INPUT,
                    "%s: its stack %s runs GEMMs that share an input as one, which `run` does "
                    "not: plan with the --stack FOLDER/stack.json that calibrate -o FOLDER writes",

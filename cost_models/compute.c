@@ -305,15 +305,19 @@ static struct compute_cost price_group(const struct compute_context *context,
     struct compute_cost cost = {.bound = BOUND_MEMORY};
     for (int i = begin; i <= instr_last(program->instrs, begin); i++) {
         const struct instr *member = &program->instrs[i];
-        bytes -= (double)member->kept_bytes;
         if (member->kind != OP_CONTRACT) {
-            bytes += (double)(member->read_bytes + member->write_bytes);
+            bytes += (double)(member->read_bytes + member->write_bytes - member->kept_bytes);
             continue;
         }
         struct compute_cost gemm = gemm_price(context, program, member);
+        // Done by one before it, of whose sum over all there is one result; or of whose results it
+        // is one.
+        bool is_done = gemm.kernel_count == 0;
+        bool is_summed = program->block->ops[member->op].phase == PHASE_BACKWARD;
+        if (!is_done || !is_summed) bytes -= (double)member->kept_bytes;
         if (gemms++ == 0)
             cost = gemm;
-        else
+        else if (!is_done)
             cost.s += gemm.s - launch_s;
     }
     double memory_s = stream_s(context, fmax(bytes, 0) * scale);

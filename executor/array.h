@@ -48,9 +48,36 @@ static inline int64_t array_last(const struct kernel_array *array)
 static inline int64_t array_stride(const struct kernel_array *array, int at)
 {
     int64_t stride = 1;
+    if (array->row_stride && at <= 1) return array->row_stride * (at == 0 ? array->sizes[1] : 1);
     for (int i = at + 1; i < array->rank; i++)
         stride *= array->sizes[i];
     return stride;
+}
+
+// Rows of (batch, seq).
+static inline bool array_has_rows(const struct kernel_array *array)
+{
+    return array->rank > 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
+}
+// Elements of one row.
+static inline int64_t array_row(const struct kernel_array *array)
+{
+    int64_t elements = 1;
+    for (int i = 2; i < array->rank; i++)
+        elements *= array->sizes[i];
+    return elements;
+}
+
+// Whether rows of an operand lie apart.
+static inline bool call_is_apart(const struct kernel_call *call)
+{
+    for (int i = 0; i < call->input_count; i++) {
+        if (call->inputs[i].row_stride) return true;
+    }
+    for (int i = 0; i < call->output_count; i++) {
+        if (call->outputs[i].row_stride) return true;
+    }
+    return false;
 }
 
 // Whether the result is added to what is there.

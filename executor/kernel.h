@@ -6,7 +6,8 @@
 // An operator on the slices that one rank holds, as back ends run it. Kernels know nothing of
 // parallelism: an array says how much of each dim is here and where that begins in the whole.
 //
-// Arrays are dense, row-major, dims in the order of the tensor's extents. ELEMENT_COMPUTE and
+// Arrays are dense, row-major, dims in the order of the tensor's extents; but rows of (batch, seq)
+// may lie apart, as parts of longer ones (plan/lower/merged.h). ELEMENT_COMPUTE and
 // ELEMENT_FP32 are the back end's reals (both REAL on the CPU; executor/backend.h says what they
 // are elsewhere), ELEMENT_INT64 and ELEMENT_BYTE as named.
 
@@ -18,6 +19,8 @@ struct kernel_array {
     int64_t sizes[TENSOR_RANK_MAX];  // held here; may be 0
     int64_t first[TENSOR_RANK_MAX];  // index in the whole. For batch: of the step's sequences
     int64_t whole[TENSOR_RANK_MAX];  // size of the whole; for batch that of one micro-batch
+    int64_t row_stride;  // elements from a row of (batch, seq), its first dims, to the next where
+                         // they lie apart; 0: dense
 };
 
 // Ragged tensors (density > 0) hold the rows that exist, sorted by local expert and then by token:
@@ -38,6 +41,7 @@ struct kernel_call {
     int input_count, output_count;
     unsigned adds;     // 1 << output: the result is added to what is there
     unsigned passing;  // 1 << output that only calls joined with this one read
+    bool merged;       // joined with calls that are one GEMM, see executor/merged.h
     // Operators that exchange something inside (vocabulary-parallel loss: max, sum of exponentials,
     // target logit): part 2n - 1 fills `inner` for exchange n, part 2n takes in its result. Part 0
     // of a call whose vocabulary is all here does everything; of one that holds a part of it, it

@@ -178,17 +178,104 @@ void calibrate_shapes(const struct calibrate_block *block, struct kernel_array *
         arrays[a] = array_of(block, a);
 }
 
+struct placing {
+    const struct calibrate_side *side;
+    const struct calibrate_pattern *pattern;
+    const struct calibrate_block *block;
+    struct kernel_array *arrays;
+    struct calibrate_rooms *rooms;
+};
+
+// Memory that is filled like an array of `elements`.
+static const char *make_room(const struct placing *placing, enum element element, int64_t elements,
+                             void **memory)
+{
+    const struct calibrate_side *side = placing->side;
+    int64_t bytes = elements * element_bytes(side->backend, element);
+    const char *fault = side->backend->allocate(side->device, bytes, memory);
+    if (fault) return fault;
+    placing->rooms->memory[placing->rooms->count++] = *memory;
+    const struct kernel_array filled = {.data = *memory, .element = element};
+    return fill(side, placing->pattern, &filled, bytes);
+}
+
+static int array_of_buffer(const struct calibrate_block *block, int buffer)
+{
+    return block->plan ? buffer : block->program->buffers[buffer].tensor;
+}
+
+// The views of one packed buffer.
+static const char *place_views(const struct placing *placing, int whole)
+{
+    const struct block_program *program = placing->block->program;
+    void *memory = NULL;
+    for (int v = 0; v < program->view_count; v++) {
+        const struct packed_view *view = &program->views[v];
+        int at = array_of_buffer(placing->block, view->buffer);
+        struct kernel_array *array = &placing->arrays[at];
+        if (view->whole != whole || !calibrate_is_needed(placing->block, at)) continue;
+        int64_t elements = array->sizes[0] * array->sizes[1] * view->row;
+        const char *fault = memory ? NULL : make_room(placing, array->element, elements, &memory);
+        if (fault) return fault;
+        int64_t each = element_bytes(placing->side->backend, array->element);
+        array->data = (char *)memory + view->first * each;
+        array->row_stride = view->row;
+    }
+    return NULL;
+}
+
+// The array that is a parameter (or of its gradient); -1: nothing reads or writes it.
+static int find_parameter(const struct calibrate_block *block, int parameter, bool is_gradient)
+{
+    for (int a = 0; a < calibrate_array_count(block); a++) {
+        const struct tensor *tensor = calibrate_tensor(block, a);
+        bool is_it = is_gradient ? tensor->role == TENSOR_PARAMETER_GRADIENT &&
+                                       tensor->gradient_of == parameter
+                                 : tensor == &block->program->block->tensors[parameter];
+        if (is_it && calibrate_is_needed(block, a)) return a;
+    }
+    return -1;
+}
+
+// All parameters, or all of their gradients, one behind another.
+static const char *place_parameters(const struct placing *placing, bool is_gradient)
+{
+    const struct block_program *program = placing->block->program;
+    enum element element = is_gradient ? ELEMENT_FP32 : ELEMENT_COMPUTE;
+    void *memory = NULL;
+    int64_t elements = 0;
+    for (int p = 0; p < program->parameter_count; p++) {
+        int a = find_parameter(placing->block, program->parameters[p].tensor, is_gradient);
+        elements += a < 0 ? 0 : array_elements(&placing->arrays[a]);
+    }
+    const char *fault = elements ? make_room(placing, element, elements, &memory) : NULL;
+    elements = 0;
+    for (int p = 0; p < program->parameter_count && memory && !fault; p++) {
+        int a = find_parameter(placing->block, program->parameters[p].tensor, is_gradient);
+        if (a < 0) continue;
+        placing->arrays[a].data =
+            (char *)memory + elements * element_bytes(placing->side->backend, element);
+        elements += array_elements(&placing->arrays[a]);
+    }
+    return fault;
+}
+
 bool calibrate_arrays(const struct calibrate_side *side, const struct calibrate_pattern *pattern,
                       const struct calibrate_block *block, struct kernel_array *arrays,
-                      struct err *err)
+                      struct calibrate_rooms *rooms, struct err *err)
 {
-    const char *fault = NULL;
+    struct placing placing = {side, pattern, block, arrays, rooms};
+    for (int a = 0; a < calibrate_array_count(block); a++) {
+        if (calibrate_is_needed(block, a)) arrays[a] = array_of(block, a);
+    }
+    const char *fault = place_parameters(&placing, false);
+    if (!fault) fault = place_parameters(&placing, true);
+    for (int b = 0; b < block->program->buffer_count && !fault; b++) {
+        if (block->program->buffers[b].packed) fault = place_views(&placing, b);
+    }
     for (int a = 0; a < calibrate_array_count(block) && !fault; a++) {
-        if (!calibrate_is_needed(block, a)) continue;
-        arrays[a] = array_of(block, a);
-        int64_t bytes = bytes_of(side, &arrays[a]);
-        fault = side->backend->allocate(side->device, bytes, &arrays[a].data);
-        if (!fault) fault = fill(side, pattern, &arrays[a], bytes);
+        if (!calibrate_is_needed(block, a) || arrays[a].data) continue;
+        fault = make_room(&placing, arrays[a].element, array_elements(&arrays[a]), &arrays[a].data);
     }
     return calibrate_ok(err, "memory to measure in", fault);
 }

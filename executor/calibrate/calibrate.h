@@ -155,13 +155,19 @@ struct calibrate_pattern {
 MUST_CHECK bool calibrate_pattern_make(const struct calibrate_side *side,
                                        struct calibrate_pattern *pattern, struct err *err);
 void calibrate_pattern_free(const struct calibrate_side *side, struct calibrate_pattern *pattern);
+// Memory of several arrays: those of a packed buffer, all weights, all of their gradients, as an
+// engine keeps them; of others one.
+struct calibrate_rooms {
+    void **memory;
+    int count;
+};
 // Of the arrays, and of what kernels need beside them.
 int64_t calibrate_block_bytes(const struct calibrate_side *side,
                               const struct calibrate_block *block);
 MUST_CHECK bool calibrate_arrays(const struct calibrate_side *side,
                                  const struct calibrate_pattern *pattern,
                                  const struct calibrate_block *block, struct kernel_array *arrays,
-                                 struct err *err);
+                                 struct calibrate_rooms *rooms, struct err *err);
 // The arrays without memory, for can_run.
 void calibrate_shapes(const struct calibrate_block *block, struct kernel_array *arrays);
 void calibrate_fill_host(float *reals, int64_t count);

@@ -20,6 +20,7 @@ static const double MEMORY_SHARE = 0.7;  // of what a rank may use
 struct measured_block {
     struct calibrate_block of;
     struct kernel_array *arrays;
+    struct calibrate_rooms rooms;  // that they lie in
     int first_row;
     double called_s;  // that the host needed for its calls the last time
 };
@@ -110,10 +111,9 @@ void calibrate_kernels_free(struct calibrate_kernels *kernels)
 {
     const struct calibrate_side *side = kernels->side;
     for (int b = 0; b < kernels->block_count; b++) {
-        const struct measured_block *block = &kernels->blocks[b];
-        for (int a = 0; a < calibrate_array_count(&block->of); a++) {
-            if (block->arrays[a].data) side->backend->release(side->device, block->arrays[a].data);
-        }
+        const struct calibrate_rooms *rooms = &kernels->blocks[b].rooms;
+        for (int r = 0; r < rooms->count; r++)
+            side->backend->release(side->device, rooms->memory[r]);
     }
     for (int i = 0; i < kernels->mark_count; i++)
         side->backend->event_free(side->device, kernels->marks[i]);
@@ -249,7 +249,9 @@ static bool warm_block(struct calibrate_kernels *kernels, int block, struct pace
     const struct calibrate_clock *clock = &kernels->request->clock;
     struct measured_block *of = &kernels->blocks[block];
     double begun_s = clock->wall_s(clock->context);
-    if (!calibrate_arrays(kernels->side, &kernels->pattern, &of->of, of->arrays, err)) return false;
+    of->rooms.memory = ARENA_NEW(kernels->arena, void *, calibrate_array_count(&of->of) + 2);
+    if (!calibrate_arrays(kernels->side, &kernels->pattern, &of->of, of->arrays, &of->rooms, err))
+        return false;
     kernels->bytes += calibrate_block_bytes(kernels->side, &of->of);
     if (!measure_block(kernels, block, false, err)) return false;
     if (kernels->marks) {

@@ -23,11 +23,15 @@ static bool is_kernel(const struct block_program *program, const struct instr *i
     }
 }
 
+static const struct instr *group_of(const struct block_program *program, const struct instr *instr)
+{
+    return &program->instrs[instr_first(program->instrs, (int)(instr - program->instrs))];
+}
+
 bool calibrate_is_measured(const struct calibrate_block *block, const struct instr *instr)
 {
-    if (block->plan) return is_kernel(block->program, instr);
-    bool is_later = instr->kernel && block->program->instrs[instr->kernel - 1].joined;
-    return instr->collective == COLLECTIVE_NONE && !is_later;
+    if (group_of(block->program, instr) != instr) return false;
+    return block->plan ? is_kernel(block->program, instr) : instr->collective == COLLECTIVE_NONE;
 }
 
 void calibrate_block_count(struct calibrate_block *block)
@@ -66,24 +70,19 @@ int calibrate_array_count(const struct calibrate_block *block)
     return block->plan ? block->program->buffer_count : block->program->block->tensor_count;
 }
 
-static bool has(const int *buffers, int count, int wanted)
-{
-    for (int i = 0; i < count; i++) {
-        if (buffers[i] == wanted) return true;
-    }
-    return false;
-}
-
 bool calibrate_is_needed(const struct calibrate_block *block, int array)
 {
     const struct block_program *program = block->program;
     if (!block->plan) return true;
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
-        if (!is_kernel(program, instr)) continue;
-        if (has(instr->inputs, instr->input_count, array) ||
-            has(instr->outputs, instr->output_count, array))
-            return true;
+        if (!is_kernel(program, group_of(program, instr))) continue;
+        for (int k = 0; k < instr->input_count; k++) {
+            if (instr_input(program, instr, k) == array) return true;
+        }
+        for (int k = 0; k < instr->output_count; k++) {
+            if (instr_output(program, instr, k) == array) return true;
+        }
     }
     return false;
 }
@@ -121,7 +120,9 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
                                   const struct kernel_array *arrays, const struct instr *instr)
 {
     const struct op *op = &block->program->block->ops[instr->op];
+    const struct instr *first = group_of(block->program, instr);
     struct kernel_call call = {.op = op,
+                               .merged = first->joined > 0 && first[1].join == JOIN_MERGED,
                                .input_count = instr->input_count,
                                .output_count = instr->output_count,
                                .passing = instr->passing,
@@ -130,9 +131,11 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
                                .head_count = block->head_count};
     bool is_sum = op->kind == OP_ADD;
     for (int i = 0; i < instr->input_count; i++)
-        call.inputs[i] = seen_as(block, arrays, instr->inputs[i], is_sum ? -1 : op->inputs[i]);
+        call.inputs[i] = seen_as(block, arrays, instr_input(block->program, instr, i),
+                                 is_sum ? -1 : op->inputs[i]);
     for (int i = 0; i < instr->output_count; i++)
-        call.outputs[i] = seen_as(block, arrays, instr->outputs[i], op->outputs[i]);
+        call.outputs[i] =
+            seen_as(block, arrays, instr_output(block->program, instr, i), op->outputs[i]);
     kernel_call_know_gemm(block->program->block, &call);
     // Gradients of micro-batches are added up.
     const struct tensor *result = &block->program->block->tensors[op->outputs[0]];
@@ -155,6 +158,11 @@ double calibrate_bytes(const struct calibrate_kernel *row)
     for (int i = 0; i == 0 || i < row->instr->joined; i++) {
         const struct instr *instr = &row->instr[i];
         bytes += (double)(instr->read_bytes + instr->write_bytes - instr->kept_bytes);
+        // What GEMMs share that are one is read once.
+        for (int k = 0; k < instr->input_count && i > 0 && instr->merge; k++) {
+            bool is_shared = !instr->input_views[k] && instr->inputs[k] == row->instr->inputs[k];
+            if (is_shared) bytes -= (double)row->program->buffers[instr->inputs[k]].bytes;
+        }
     }
     return bytes;
 }

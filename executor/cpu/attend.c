@@ -39,9 +39,9 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
                               .q = q->data,
                               .k = k->data,
                               .v = v->data};
-    attend->q_stride = attend->heads * attend->width;
-    attend->k_stride = attend->kv_heads * attend->width;
-    attend->v_stride = attend->kv_heads * attend->value_width;
+    attend->q_stride = array_stride(q, 1);
+    attend->k_stride = array_stride(k, 1);
+    attend->v_stride = array_stride(v, 1);
     attend->out_stride = attend->heads * attend->value_width;
     bool has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
     attend->sink = has_sink ? v[1].data : NULL;
@@ -54,12 +54,10 @@ struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
     const struct kernel_array *k = &a->call->inputs[a->op->kind == OP_ATTENTION ? 1 : 2];
     int64_t group = a->whole_heads / k->whole[2];
     int64_t kv_head = (a->first_head + head) / group - k->first[2];
-    struct head at = {.batch = batch, .head = head};
+    struct head at = {.batch = batch, .head = head, .kv_head = kv_head};
     at.q = a->q + batch * a->queries * a->q_stride + head * a->width;
-    at.kv = batch * a->keys * a->k_stride + kv_head * a->width;
-    at.value = batch * a->keys * a->v_stride + kv_head * a->value_width;
-    at.k = a->k + at.kv;
-    at.v = a->v + at.value;
+    at.k = a->k + batch * a->keys * a->k_stride + kv_head * a->width;
+    at.v = a->v + batch * a->keys * a->v_stride + kv_head * a->value_width;
     at.out = batch * a->queries * a->out_stride + head * a->value_width;
     at.lse = batch * a->queries * a->heads + head;
     if (a->op->alibi) {

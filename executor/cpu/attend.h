@@ -25,10 +25,10 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
 
 // One head of one sequence, and the block in hand.
 struct head {
-    int64_t batch, head;          // here
-    const REAL *q, *k, *v;        // first query, first key
-    int64_t out, lse, kv, value;  // offsets: of out and lse by query, of d_k and d_v by key
-    REAL slope;                   // of alibi; 0 = none
+    int64_t batch, head, kv_head;  // here
+    const REAL *q, *k, *v;         // first query, first key
+    int64_t out, lse;              // offsets, by query
+    REAL slope;                    // of alibi; 0 = none
 };
 struct head attend_head(const struct attend *attend, int64_t batch, int64_t head);
 

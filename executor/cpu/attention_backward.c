@@ -10,6 +10,7 @@
 struct gradients {
     const REAL *d, *out, *lse;
     REAL *d_q, *d_k, *d_v, *d_sink;
+    int64_t d_q_stride, d_k_stride, d_v_stride;
     REAL *scores, *slopes, *d_scores;  // [query][KEY_BLOCK]
     REAL mean[QUERY_BLOCK];
 };
@@ -104,28 +105,30 @@ static void values_backward(const struct attend *a, const struct head *head,
                                       .beta = 1,
                                       .a = p,
                                       .b = d,
-                                      .c = g->d_v + head->value + tile->key * a->v_stride,
+                                      .c = g->d_v + head->kv_head * a->value_width +
+                                           (head->batch * a->keys + tile->key) * g->d_v_stride,
                                       .a_stride = KEY_BLOCK,
                                       .b_stride = a->out_stride,
-                                      .c_stride = a->v_stride});
+                                      .c_stride = g->d_v_stride});
 }
 
 // d_q += d_scores k, d_k += d_scores^T q.
 static void scores_backward(const struct attend *a, const struct head *head,
                             const struct tile *tile, struct gradients *g)
 {
-    int64_t query_at = tile->query * a->q_stride, key_at = tile->key * a->k_stride;
+    int64_t query = head->batch * a->queries + tile->query;
+    int64_t key = head->batch * a->keys + tile->key;
     cpu_multiply(&(struct cpu_matmul){.rows = tile->query_count,
                                       .columns = a->width,
                                       .inner = tile->key_count,
                                       .alpha = 1,
                                       .beta = 1,
                                       .a = g->d_scores,
-                                      .b = head->k + key_at,
-                                      .c = g->d_q + (head->q - a->q) + query_at,
+                                      .b = head->k + tile->key * a->k_stride,
+                                      .c = g->d_q + head->head * a->width + query * g->d_q_stride,
                                       .a_stride = KEY_BLOCK,
                                       .b_stride = a->k_stride,
-                                      .c_stride = a->q_stride});
+                                      .c_stride = g->d_q_stride});
     cpu_multiply(&(struct cpu_matmul){.is_a_turned = true,
                                       .rows = tile->key_count,
                                       .columns = a->width,
@@ -133,11 +136,11 @@ static void scores_backward(const struct attend *a, const struct head *head,
                                       .alpha = 1,
                                       .beta = 1,
                                       .a = g->d_scores,
-                                      .b = head->q + query_at,
-                                      .c = g->d_k + head->kv + key_at,
+                                      .b = head->q + tile->query * a->q_stride,
+                                      .c = g->d_k + head->kv_head * a->width + key * g->d_k_stride,
                                       .a_stride = KEY_BLOCK,
                                       .b_stride = a->q_stride,
-                                      .c_stride = a->k_stride});
+                                      .c_stride = g->d_k_stride});
 }
 
 static void attend_block_backward(const struct attend *a, const struct head *head, struct tile tile,
@@ -178,6 +181,9 @@ static const char *read_gradients(struct cpu_device *device, const struct attend
     g->d_q = call->outputs[0].data;
     g->d_k = call->outputs[1].data;
     g->d_v = call->outputs[2].data;
+    g->d_q_stride = array_stride(&call->outputs[0], 1);
+    g->d_k_stride = array_stride(&call->outputs[1], 1);
+    g->d_v_stride = array_stride(&call->outputs[2], 1);
     g->d_sink = a->sink && call->output_count > 3 && !call->merges ? call->outputs[3].data : NULL;
     return NULL;
 }

@@ -1,5 +1,6 @@
 #include "executor/half.h"
 #include "executor/cpu/array.h"
+#include "executor/merged.h"
 
 #include <assert.h>
 
@@ -40,6 +41,16 @@ static void round_all(const struct cpu_device *device, int64_t count, const void
     (device->compute == PRECISION_FP16 ? round_fp16 : round_bf16)(count, from, to);
 }
 
+// Rows that lie apart, or all elements as one.
+struct rows {
+    int64_t count, each;
+};
+static struct rows rows_of(const struct kernel_array *array, int64_t elements)
+{
+    if (!array->row_stride || elements == 0) return (struct rows){1, elements};
+    return (struct rows){array->sizes[0] * array->sizes[1], array_row(array)};
+}
+
 // Puts a wide copy in the place of an array that is not, in scratch of its own. What is there is
 // copied for results, too: kernels may add to it, merge with it, or leave a part as it is.
 static bool widen_array(struct cpu_device *device, const struct kernel_call *call, int slot,
@@ -47,11 +58,15 @@ static bool widen_array(struct cpu_device *device, const struct kernel_call *cal
 {
     if (array->element != ELEMENT_COMPUTE || !array->data) return true;
     int64_t count = cpu_held_elements(call, array);
-    void *wide =
+    float *wide =
         cpu_scratch(device, (enum scratch)(SCRATCH_WIDE + slot), count * (int64_t)sizeof(float));
     if (!wide) return false;
-    widen_all(device, count, array->data, wide);
+    struct rows rows = rows_of(array, count);
+    for (int64_t i = 0; i < rows.count; i++)
+        widen_all(device, rows.each, (const uint16_t *)array->data + i * array->row_stride,
+                  wide + i * rows.each);
     array->data = wide;
+    array->row_stride = 0;
     return true;
 }
 
@@ -69,17 +84,27 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
     const char *fault = is_done ? cpu_run(device, stream, &wide) : CPU_NO_MEMORY;
     for (int i = 0; i < call->output_count && !fault; i++) {
         const struct kernel_array *array = &call->outputs[i];
-        if (array->data != wide.outputs[i].data)
-            round_all(own, cpu_held_elements(call, array), wide.outputs[i].data, array->data);
+        if (array->data == wide.outputs[i].data) continue;
+        struct rows rows = rows_of(array, cpu_held_elements(call, array));
+        for (int64_t r = 0; r < rows.count; r++)
+            round_all(own, rows.each, (const float *)wide.outputs[i].data + r * rows.each,
+                      (uint16_t *)array->data + r * array->row_stride);
     }
     return fault;
 }
 
-// One after another: numbers are rounded behind each operator all the same.
+// One after another: numbers are rounded behind each operator all the same. What is one GEMM is
+// one operator.
 const char *cpu_half_run_joined(struct device *device, enum stream stream,
                                 const struct kernel_call *calls, int count)
 {
+    struct kernel_call folded[MERGED_CALLS];
     const char *fault = NULL;
+    if (calls[0].merged) {
+        count = merged_fold(calls, count, sizeof(uint16_t), sizeof(float), folded);
+        calls = folded;
+        if (count == 0) fault = MERGED_APART;
+    }
     for (int i = 0; i < count && !fault; i++)
         fault = cpu_half_run(device, stream, &calls[i]);
     return fault;

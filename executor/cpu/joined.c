@@ -1,10 +1,13 @@
 #include "executor/cpu/array.h"
+#include "executor/merged.h"
 #include "plan/lower/groups.h"
 
 // Groups of operators as one call (plan/lower/joins.inc).
 //
 // SUM: the other terms first, then every GEMM adds to them. OpenBLAS begins a GEMM by writing zeros
 // where it does not add, so that the terms cost what the zeros would.
+//
+// MERGED: executor/merged.h makes one GEMM of them.
 //
 // ROWS: some rows of (batch, seq) at a time go through all operators while they are in the cache;
 // results that nobody else reads stay in a room of so many rows. The kernels are those that run
@@ -42,21 +45,9 @@ static const char *run_sum(struct device *device, enum stream stream,
     return fault;
 }
 
-static bool has_rows(const struct kernel_array *array)
-{
-    return array->rank > 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
-}
-
-static int64_t element_bytes(const struct kernel_array *array)
-{
-    return array->element == ELEMENT_BYTE    ? 1
-           : array->element == ELEMENT_INT64 ? (int64_t)sizeof(int64_t)
-                                             : (int64_t)sizeof(REAL);
-}
-
 static int64_t row_bytes(const struct kernel_array *array)
 {
-    return array_stride(array, 1) * element_bytes(array);
+    return array_row(array) * array_element_bytes(array);
 }
 
 // Results that stay in the room, and where in it: bytes from its beginning for a row.
@@ -78,7 +69,7 @@ static struct passing passing_of(const struct kernel_call *calls, int count)
 {
     struct passing passing = {.count = 0};
     for (int i = 0; i < count; i++) {
-        if (!(calls[i].passing & 1) || !has_rows(&calls[i].outputs[0])) continue;
+        if (!(calls[i].passing & 1) || !array_has_rows(&calls[i].outputs[0])) continue;
         passing.data[passing.count] = calls[i].outputs[0].data;
         passing.row_first[passing.count++] = passing.row_bytes;
         passing.row_bytes += row_bytes(&calls[i].outputs[0]);
@@ -89,18 +80,13 @@ static struct passing passing_of(const struct kernel_call *calls, int count)
 // The rows of an array that are in the tile.
 static void cut(const struct row_tile *tile, struct kernel_array *array)
 {
-    if (!has_rows(array)) return;
-    char *data = array->data;
-    int64_t first = tile->batch * array->sizes[1] + tile->first;
-    array->data = data + first * row_bytes(array);
-    for (int i = 0; i < tile->passing->count; i++) {
+    const void *data = array->data;
+    bool has_rows = array_has_rows(array);
+    array_cut_rows(array, tile->batch, tile->first, tile->count);
+    for (int i = 0; i < tile->passing->count && has_rows; i++) {
         if (tile->passing->data[i] == data)
             array->data = tile->room + tile->capacity * tile->passing->row_first[i];
     }
-    array->sizes[0] = 1;
-    array->sizes[1] = tile->count;
-    array->first[0] += tile->batch;
-    array->first[1] += tile->first;
 }
 
 static const char *run_tile(struct device *device, enum stream stream,
@@ -113,7 +99,7 @@ static const char *run_tile(struct device *device, enum stream stream,
             cut(tile, &call.inputs[k]);
         for (int k = 0; k < call.output_count; k++) {
             // Sums over all rows: the first tile begins them.
-            bool is_begun = !has_rows(&call.outputs[k]) && tile->batch + tile->first > 0;
+            bool is_begun = !array_has_rows(&call.outputs[k]) && tile->batch + tile->first > 0;
             if (is_begun) call.adds |= 1u << k;
             cut(tile, &call.outputs[k]);
         }
@@ -127,9 +113,9 @@ static int64_t tile_rows(const struct kernel_call *calls, int count)
     int64_t bytes = 1;
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < calls[i].input_count; k++)
-            bytes += has_rows(&calls[i].inputs[k]) ? row_bytes(&calls[i].inputs[k]) : 0;
+            bytes += array_has_rows(&calls[i].inputs[k]) ? row_bytes(&calls[i].inputs[k]) : 0;
         for (int k = 0; k < calls[i].output_count; k++)
-            bytes += has_rows(&calls[i].outputs[k]) ? row_bytes(&calls[i].outputs[k]) : 0;
+            bytes += array_has_rows(&calls[i].outputs[k]) ? row_bytes(&calls[i].outputs[k]) : 0;
     }
     return bytes < TILE_BYTES ? TILE_BYTES / bytes : 1;
 }
@@ -158,9 +144,23 @@ static const char *run_rows(struct device *device, enum stream stream,
     return NULL;
 }
 
+// One GEMM, which is added to its biases as to the terms of any sum.
+static const char *run_merged(struct device *device, enum stream stream,
+                              const struct kernel_call *calls, int count)
+{
+    struct kernel_call folded[MERGED_CALLS];
+    int left = merged_fold(calls, count, sizeof(REAL), sizeof(REAL), folded);
+    if (left == 2 && folded[1].op->kind == OP_ADD) return run_sum(device, stream, folded, left);
+    const char *fault = left ? NULL : MERGED_APART;
+    for (int i = 0; i < left && !fault; i++)
+        fault = cpu_run(device, stream, &folded[i]);
+    return fault;
+}
+
 const char *cpu_run_joined(struct device *device, enum stream stream,
                            const struct kernel_call *calls, int count)
 {
     bool is_sum = calls[0].op->kind == OP_CONTRACT;
+    if (calls[0].merged) return run_merged(device, stream, calls, count);
     return (is_sum ? run_sum : run_rows)(device, stream, calls, count);
 }

@@ -7,15 +7,16 @@
 struct kernel_row {
     const char *(*run)(struct cpu_device *device, const struct kernel_call *call);
     unsigned adds;  // outputs that the kernel adds by itself
+    bool is_dense;  // it wants rows that lie apart one by one
 };
 
 static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_CONTRACT] = {cpu_contract, 1},
     [OP_ADD] = {cpu_add, 1},
-    [OP_ELEMENTWISE] = {cpu_elementwise, 0},
+    [OP_ELEMENTWISE] = {cpu_elementwise, 0, true},
     [OP_EXPAND] = {cpu_expand, 0},
     [OP_DROPOUT] = {cpu_dropout, 0},
-    [OP_NORM] = {cpu_norm, 0},
+    [OP_NORM] = {cpu_norm, 0, true},
     [OP_SOFTMAX] = {cpu_softmax, 0},
     [OP_ATTENTION] = {cpu_attention, 0},
     [OP_GATHER] = {cpu_gather, 0},
@@ -24,7 +25,7 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_DISPATCH] = {cpu_dispatch, 0},
     [OP_COMBINE] = {cpu_combine, 1},
     [OP_LOSS] = {cpu_loss, 0},
-    [OP_NORM_BACKWARD] = {cpu_norm_backward, 6},
+    [OP_NORM_BACKWARD] = {cpu_norm_backward, 6, true},
     [OP_SOFTMAX_BACKWARD] = {cpu_softmax_backward, 2},
     [OP_ATTENTION_BACKWARD] = {cpu_attention_backward, 15},
     [OP_GATHER_BACKWARD] = {cpu_gather_backward, 1},
@@ -123,6 +124,25 @@ static const char *run_experts(struct cpu_device *device, const struct kernel_ca
     return fault;
 }
 
+// Rows that lie apart, one after the other. Sums over all rows go on.
+static const char *run_rows_apart(struct cpu_device *device, const struct kernel_call *call)
+{
+    const char *fault = NULL;
+    const struct kernel_array *rows = &call->outputs[0];
+    for (int64_t i = 0; i < rows->sizes[0] * rows->sizes[1] && !fault; i++) {
+        struct kernel_call one = *call;
+        int64_t batch = i / rows->sizes[1], row = i % rows->sizes[1];
+        for (int k = 0; k < one.input_count; k++)
+            array_cut_rows(&one.inputs[k], batch, row, 1);
+        for (int k = 0; k < one.output_count; k++) {
+            if (i > 0 && !array_has_rows(&one.outputs[k])) one.adds |= 1u << k;
+            array_cut_rows(&one.outputs[k], batch, row, 1);
+        }
+        fault = run_added(device, &one);
+    }
+    return fault;
+}
+
 static bool is_inside_experts(const struct kernel_call *call)
 {
     bool moves = call->op->kind == OP_DISPATCH || call->op->kind == OP_DISPATCH_BACKWARD ||
@@ -141,5 +161,8 @@ const char *cpu_run(struct device *device, enum stream stream, const struct kern
     const char *fault = cpu_can_run(call);
     if (fault) return fault;
     if (is_inside_experts(call)) return run_experts(own, call);
+    bool is_any = array_elements(&call->outputs[0]) > 0;
+    if (KERNELS[call->op->kind].is_dense && is_any && call_is_apart(call))
+        return run_rows_apart(own, call);
     return run_added(own, call);
 }

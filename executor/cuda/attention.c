@@ -9,6 +9,7 @@ struct cuda_attend {
     const struct run *run;
     const struct op *op;
     int64_t batch_count, queries, keys, heads, kv_heads, width, value_width;
+    int64_t q_stride, k_stride, v_stride;      // of positions
     int64_t first_head, first_kv_head, group;  // heads of the whole that share a key head
     struct reals q, k, v, sink;
     int number;  // of probabilities
@@ -48,6 +49,9 @@ static struct cuda_attend attend_read(const struct run *run, int first_input)
                                  .kv_heads = k->sizes[2],
                                  .width = q->sizes[3],
                                  .value_width = v->sizes[3],
+                                 .q_stride = array_stride(q, 1),
+                                 .k_stride = array_stride(k, 1),
+                                 .v_stride = array_stride(v, 1),
                                  .first_head = q->first[2],
                                  .first_kv_head = k->first[2],
                                  .group = q->whole[2] / k->whole[2],
@@ -83,20 +87,23 @@ static bool next_heads(const struct cuda_attend *a, struct cuda_heads *at)
     return true;
 }
 
-// Of q or out, by width; of k or v. One head's rows lie `stride` apart.
+// Of q, or of out by its width; of k or v. One head's rows lie `stride` apart.
 static struct matrix by_query(const struct cuda_attend *a, const struct cuda_heads *at,
-                              struct reals reals, int64_t width)
+                              struct reals reals, int64_t width, int64_t stride)
 {
-    int64_t stride = a->heads * width;
     return (struct matrix){reals_at(reals, at->sequence * a->queries * stride + at->first * width),
                            stride, 1, width};
 }
 static struct matrix by_key(const struct cuda_attend *a, const struct cuda_heads *at,
-                            struct reals reals, int64_t width)
+                            struct reals reals, int64_t width, int64_t stride)
 {
-    int64_t stride = a->kv_heads * width;
     return (struct matrix){reals_at(reals, at->sequence * a->keys * stride + at->kv_head * width),
                            stride, 1, 0};
+}
+static struct matrix by_result(const struct cuda_attend *a, const struct cuda_heads *at,
+                               struct reals reals)
+{
+    return by_query(a, at, reals, a->value_width, a->heads * a->value_width);
 }
 static struct matrix turned(struct matrix m)
 {
@@ -175,18 +182,19 @@ static const char *attend_heads(const struct cuda_attend *a, const struct cuda_h
 {
     struct attend_args args = args_of(a, at, 0, run_output(a->run, 1));
     if (!allocate(a, &args, at->count, false)) return CUDA_NO_MEMORY;
-    const char *fault = score(a, at, by_query(a, at, a->q, a->width), by_key(a, at, a->k, a->width),
-                              a->width, a->op->scalar, args.scores);
+    const char *fault =
+        score(a, at, by_query(a, at, a->q, a->width, a->q_stride),
+              by_key(a, at, a->k, a->width, a->k_stride), a->width, a->op->scalar, args.scores);
     if (fault) return fault;
     kernel_attend(a->run->on, &args);
-    struct matrix out = by_query(a, at, run_output(a->run, 0), a->value_width);
+    struct matrix out = by_result(a, at, run_output(a->run, 0));
     struct cuda_matmul product = {.rows = a->queries,
                                   .columns = a->value_width,
                                   .inner = a->keys,
                                   .batch = at->count,
                                   .alpha = 1,
                                   .a = score_matrix(a, args.weights.data, a->number),
-                                  .b = by_key(a, at, a->v, a->value_width),
+                                  .b = by_key(a, at, a->v, a->value_width, a->v_stride),
                                   .c = out};
     if (!args.merges) return cuda_multiply(a->run->device, a->run->stream, &product);
     int64_t elements = at->count * a->queries * a->value_width;
@@ -202,7 +210,12 @@ static const char *attend_heads(const struct cuda_attend *a, const struct cuda_h
 
 static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
 {
-    return (struct sdpa_shape){.number = a->number,
+    const struct kernel_array *made = a->run->call->outputs;
+    return (struct sdpa_shape){.strides = {a->q_stride, a->k_stride, a->v_stride},
+                               .gradient_strides = {is_backward ? array_stride(&made[0], 1) : 0,
+                                                    is_backward ? array_stride(&made[1], 1) : 0,
+                                                    is_backward ? array_stride(&made[2], 1) : 0},
+                               .number = a->number,
                                .causal = a->op->causal,
                                .is_backward = is_backward,
                                .batch = a->batch_count,
@@ -226,7 +239,8 @@ static bool is_usual(const struct cuda_attend *a, int first_input, struct reals 
     bool is_grouped = a->heads == a->kv_heads * a->group || (a->kv_heads == 1);
     uintptr_t places = (uintptr_t)a->q.data | (uintptr_t)a->k.data | (uintptr_t)a->v.data;
     for (int i = 0; i < call->output_count; i++)
-        places |= (uintptr_t)call->outputs[i].data;
+        places |= (uintptr_t)call->outputs[i].data | (uintptr_t)(2 * call->outputs[i].row_stride);
+    places |= (uintptr_t)(2 * (a->q_stride | a->k_stride | a->v_stride));
     return !is_special && (is_square || !a->op->causal) && is_grouped && places % 16 == 0 &&
            a->number != NUMBER_FP32 && lse.number == NUMBER_FP32;
 }
@@ -274,7 +288,7 @@ static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads
                                       .beta = 1,
                                       .a = turned(scores),
                                       .b = rows,
-                                      .c = by_key(a, at, sum, width)};
+                                      .c = by_key(a, at, sum, width, a->kv_heads * width)};
         product.b.reals = reals_at(rows.reals, head * width);
         fault = cuda_multiply(a->run->device, a->run->stream, &product);
     }
@@ -286,29 +300,31 @@ static const char *heads_backward(const struct cuda_attend *a, const struct cuda
 {
     const struct kernel_call *call = a->run->call;
     struct attend_args args = args_of(a, at, 1, g->lse);
-    struct matrix d = by_query(a, at, g->d, a->value_width);
+    struct matrix d = by_result(a, at, g->d);
     if (!allocate(a, &args, at->count, true)) return CUDA_NO_MEMORY;
     args.d = d.reals;
-    args.out = by_query(a, at, g->out, a->value_width).reals;
+    args.out = by_result(a, at, g->out).reals;
     int64_t row = (at->sequence * a->heads + at->first) * a->queries;
     args.sinks = g->sinks ? g->sinks + row : NULL;
-    struct matrix q = by_query(a, at, a->q, a->width), k = by_key(a, at, a->k, a->width);
+    struct matrix q = by_query(a, at, a->q, a->width, a->q_stride);
+    struct matrix k = by_key(a, at, a->k, a->width, a->k_stride);
     const char *fault = score(a, at, q, k, a->width, a->op->scalar, args.scores);
     if (!fault) {
-        fault =
-            score(a, at, d, by_key(a, at, a->v, a->value_width), a->value_width, 1, args.d_scores);
+        fault = score(a, at, d, by_key(a, at, a->v, a->value_width, a->v_stride), a->value_width, 1,
+                      args.d_scores);
     }
     if (fault) return fault;
     kernel_attend_backward(a->run->on, &args);
-    struct cuda_matmul product = {.rows = a->queries,
-                                  .columns = a->width,
-                                  .inner = a->keys,
-                                  .batch = at->count,
-                                  .alpha = 1,
-                                  .beta = call->merges || call_adds(call, 0) ? 1 : 0,
-                                  .a = score_matrix(a, args.d_weights.data, a->number),
-                                  .b = k,
-                                  .c = by_query(a, at, g->d_q, a->width)};
+    struct cuda_matmul product = {
+        .rows = a->queries,
+        .columns = a->width,
+        .inner = a->keys,
+        .batch = at->count,
+        .alpha = 1,
+        .beta = call->merges || call_adds(call, 0) ? 1 : 0,
+        .a = score_matrix(a, args.d_weights.data, a->number),
+        .b = k,
+        .c = by_query(a, at, g->d_q, a->width, array_stride(&call->outputs[0], 1))};
     fault = cuda_multiply(a->run->device, a->run->stream, &product);
     if (!fault) fault = add_keys(a, at, args.weights, d, g->v_sum, a->value_width);
     if (!fault) fault = add_keys(a, at, args.d_weights, q, g->k_sum, a->width);
@@ -324,16 +340,18 @@ static const char *begin_keys(const struct run *run, enum scratch scratch, int64
 }
 
 // From the sums in fp32 to the gradients, which a ring or a caller may want added.
-static void end_keys(const struct run *run, int output, struct reals sum, int64_t elements)
+static void end_keys(const struct run *run, int output, struct reals sum)
 {
-    struct terms_args args = {.rank = 1,
+    const struct kernel_array *out = &run->call->outputs[output];
+    int64_t row = array_row(out);
+    struct terms_args args = {.rank = 2,
                               .term_count = 1,
                               .adds = run->call->merges || call_adds(run->call, output),
-                              .sizes = {elements},
+                              .sizes = {out->sizes[0] * out->sizes[1], row},
                               .out = run_output(run, output),
-                              .out_strides = {1},
+                              .out_strides = {array_stride(out, 1), 1},
                               .term = {sum},
-                              .strides = {{1}}};
+                              .strides = {{row, 1}}};
     kernel_terms(run->on, &args);
 }
 
@@ -368,8 +386,8 @@ static const char *run_backward(const struct cuda_attend *a, struct gradients *g
     while (!fault && next_heads(a, &at))
         fault = heads_backward(a, &at, g);
     if (fault) return fault;
-    end_keys(run, 1, g->k_sum, rows * a->width);
-    end_keys(run, 2, g->v_sum, rows * a->value_width);
+    end_keys(run, 1, g->k_sum);
+    end_keys(run, 2, g->v_sum);
     if (has_sink) end_sink(a, g);
     return NULL;
 }

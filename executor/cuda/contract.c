@@ -94,6 +94,11 @@ static void place(struct cuda_gemm *gemm, const struct matrix *a, const struct m
     gemm->c_batch = c->batch_stride;
 }
 
+static bool sums_operand(const struct cuda_matmul *p)
+{
+    return p->epilogue == GEMM_SUM_A || p->epilogue == GEMM_SUM_B;
+}
+
 static const char *multiply(const struct multiply *by)
 {
     const struct cuda_matmul *p = by->product;
@@ -102,7 +107,7 @@ static const char *multiply(const struct multiply *by)
     bool fits = c.reals.number == NUMBER_FP32 || c.reals.number == by->number;
     bool is_direct = fits && is_plain(&c, p->rows, p->columns);
     bool is_written = p->beta == 0 && c.reals.number == by->number;
-    bool is_one = is_direct && p->batch == 1 && (p->epilogue == GEMM_SUM_B || is_written);
+    bool is_one = is_direct && p->batch == 1 && (sums_operand(p) || is_written);
     if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another GEMM";
     gemm.epilogue = p->epilogue, gemm.bias = p->bias;
     gemm.aux = p->aux, gemm.aux_stride = p->aux_stride;
@@ -136,6 +141,7 @@ static struct cuda_matmul in_order(const struct cuda_matmul *p)
     order.rows = p->columns, order.columns = p->rows;
     order.a = turned(p->b), order.b = turned(p->a), order.c = other;
     order.low_precision[0] = p->low_precision[1], order.low_precision[1] = p->low_precision[0];
+    if (sums_operand(p)) order.epilogue = p->epilogue == GEMM_SUM_A ? GEMM_SUM_B : GEMM_SUM_A;
     return order;
 }
 

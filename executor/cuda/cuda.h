@@ -92,7 +92,7 @@ const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output);
 
 // What is done to the result of one GEMM before it is written, see struct cuda_gemm.
-enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_B };
+enum gemm_epilogue { GEMM_PLAIN, GEMM_BIAS, GEMM_BIAS_GELU, GEMM_D_GELU, GEMM_SUM_A, GEMM_SUM_B };
 
 // C (rows x columns) = alpha A . B + beta C, `batch` times. Strides in elements, any: what
 // cuBLASLt cannot read is packed first.
@@ -126,8 +126,8 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
 // What is done to the result before it is written, of one matrix with beta 0: a bias by column is
 // added; then the tanh form of GELU taken, with what went into it written to `aux`; or it is
 // multiplied by the derivative of that GELU at `aux`. aux is of c's number, its rows of a multiple
-// of 8 numbers. With GEMM_SUM_B, and any beta, b is summed over inner beside the GEMM: `bias`,
-// of c's number, becomes these sums by column.
+// of 8 numbers. With GEMM_SUM_A or GEMM_SUM_B, and any beta, a or b is summed over inner beside the
+// GEMM: `bias`, of c's number, becomes these sums by row or by column.
 struct cuda_gemm {
     int64_t rows, columns, inner, batch;
     bool is_a_turned, is_b_turned;
@@ -159,6 +159,7 @@ struct sdpa_shape {
     int number;  // NUMBER_BF16 or NUMBER_FP16
     bool causal, is_backward;
     int64_t batch, heads, kv_heads, queries, keys, width, value_width;
+    int64_t strides[3], gradient_strides[3];  // of positions: of q, k and v; backward of theirs
     float scale;
 };
 struct sdpa_tensors {
@@ -240,7 +241,8 @@ const char *cuda_can_run(const struct kernel_call *call);
 enum {
     CUDA_EPILOGUES =
         1 << JOIN_BIAS | 1 << JOIN_GELU | 1 << JOIN_GELU_SLOPE | 1 << JOIN_BIAS_GRADIENT,
-    CUDA_JOINS = 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM | CUDA_EPILOGUES
+    CUDA_JOINS = 1 << JOIN_MERGED | 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM |
+                 CUDA_EPILOGUES
 };
 // executor/cuda/rows.c: the norm that reads a sum, with it; and a norm's backward with the sum that
 // reads what it makes. False: they have other shapes, and nothing is done.

@@ -159,6 +159,31 @@ DEVICE void store_chunk(struct reals x, int64_t at, int n, const float *v)
         *(uint4 *)p = words;
     }
 }
+// Where element `at` of dense rows stands when rows lie `stride` apart; 0: where it would.
+DEVICE int64_t apart(int64_t at, int64_t row, int64_t stride)
+{
+    return stride ? at / row * stride + at % row : at;
+}
+// Neighbours in dense rows, which may end and begin again elsewhere.
+DEVICE void load_apart(struct reals x, int64_t at, int n, int64_t row, int64_t stride, float *v)
+{
+    if (!stride || at % row + n <= row) {
+        load_chunk(x, apart(at, row, stride), n, v);
+        return;
+    }
+    for (int j = 0; j < CHUNK; j++)
+        v[j] = j < n ? load(x, apart(at + j, row, stride)) : 0;
+}
+DEVICE void store_apart(struct reals x, int64_t at, int n, int64_t row, int64_t stride,
+                        const float *v)
+{
+    if (!stride || at % row + n <= row) {
+        store_chunk(x, apart(at, row, stride), n, v);
+        return;
+    }
+    for (int j = 0; j < n; j++)
+        store(x, apart(at + j, row, stride), v[j]);
+}
 DEVICE int chunk_of(int64_t at, int64_t count)
 {
     return count - at < CHUNK ? (int)(count - at) : CHUNK;

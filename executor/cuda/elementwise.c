@@ -37,6 +37,11 @@ static void run_forward(const struct run *run, struct map_args args)
     args.x = run_input(run, 0);
     args.up = run_input(run, 1);
     args.y = run_output(run, 0);
+    const struct kernel_call *call = run->call;
+    args.row = array_row(&call->outputs[0]);
+    args.x_stride = call->inputs[0].row_stride;
+    args.up_stride = call->inputs[1].row_stride;
+    args.y_stride = call->outputs[0].row_stride;
     kernel_map(run->on, &args);
 }
 
@@ -51,6 +56,13 @@ static void run_backward(const struct run *run, struct map_args args)
     args.up = is_gated ? run_input(run, 2) : (struct reals){0};
     args.d_x = run_output(run, 0);
     args.d_up = run_output(run, 1);
+    const struct kernel_call *call = run->call;
+    args.row = array_row(&call->inputs[0]);
+    args.d_stride = call->inputs[0].row_stride;
+    args.x_stride = call->inputs[call->input_count > 1 ? 1 : 0].row_stride;
+    args.up_stride = is_gated ? call->inputs[2].row_stride : 0;
+    args.d_x_stride = call->outputs[0].row_stride;
+    args.d_up_stride = call->outputs[1].row_stride;
     kernel_map_backward(run->on, &args);
 }
 
@@ -66,6 +78,8 @@ const char *cuda_elementwise(const struct run *run)
     if (is_empty && call->output_count == 2)
         return cuda_begin_sum(run->device, run->stream, call, 0);
     if (is_empty) return NULL;
+    bool is_shared = array_elements(&call->inputs[0]) != array_elements(&call->outputs[0]);
+    if (is_shared && call_is_apart(call)) return "a gate that is repeated over rows that lie apart";
     struct map_args args = {.function = (int)op->function, .scalar = (float)op->scalar};
     if (op->phase == PHASE_FORWARD) {
         run_forward(run, args);
@@ -149,7 +163,9 @@ const char *cuda_rope(const struct run *run)
                                    .count = in->sizes[at]};
     struct rope_args args = {.elements = array_elements(in),
                              .width = width,
-                             .inner = array_stride(in, at),
+                             .inner = in->row_stride ? array_row(in) : array_stride(in, at),
+                             .x_stride = in->row_stride,
+                             .y_stride = run->call->outputs[0].row_stride,
                              .positions = wanted.count,
                              .dims = op->rotary_dims,
                              .first = op->rotary_first,

@@ -97,14 +97,14 @@ KERNEL(map_chunks, struct map_args, a)
     for (int64_t at = INDEX * CHUNK; at < a.count; at += INDICES * CHUNK) {
         int n = chunk_of(at, a.count);
         float x[CHUNK], up[CHUNK], y[CHUNK];
-        if (a.repeats == 1) load_chunk(a.x, at, n, x);
-        if (a.up.data) load_chunk(a.up, at, n, up);
+        if (a.repeats == 1) load_apart(a.x, at, n, a.row, a.x_stride, x);
+        if (a.up.data) load_apart(a.up, at, n, a.row, a.up_stride, up);
         for (int j = 0; j < CHUNK; j++) {
             float gate = a.repeats == 1 ? x[j] : j < n ? load(a.x, (at + j) / a.repeats) : 0;
             y[j] = a.up.data ? gated_value(a.function, a.scalar, gate, up[j])
                              : value_of(a.function, a.scalar, gate);
         }
-        store_chunk(a.y, at, n, y);
+        store_apart(a.y, at, n, a.row, a.y_stride, y);
     }
 }
 
@@ -118,9 +118,9 @@ KERNEL(map_back, struct map_args, a)
     for (int64_t at = INDEX * CHUNK; at < a.count; at += INDICES * CHUNK) {
         int n = chunk_of(at, a.count);
         float d[CHUNK], x[CHUNK], up[CHUNK], d_x[CHUNK], d_up[CHUNK];
-        load_chunk(a.d, at, n, d);
-        load_chunk(a.x, at, n, x);
-        if (a.up.data) load_chunk(a.up, at, n, up);
+        load_apart(a.d, at, n, a.row, a.d_stride, d);
+        load_apart(a.x, at, n, a.row, a.x_stride, x);
+        if (a.up.data) load_apart(a.up, at, n, a.row, a.up_stride, up);
         for (int j = 0; j < CHUNK; j++) {
             if (a.up.data) {
                 gated_slopes(a.function, a.scalar, d[j], x[j], up[j], &d_x[j], &d_up[j]);
@@ -128,8 +128,8 @@ KERNEL(map_back, struct map_args, a)
                 d_x[j] = d[j] * slope_of(a.function, a.scalar, x[j]);
             }
         }
-        store_chunk(a.d_x, at, n, d_x);
-        if (a.up.data) store_chunk(a.d_up, at, n, d_up);
+        store_apart(a.d_x, at, n, a.row, a.d_x_stride, d_x);
+        if (a.up.data) store_apart(a.d_up, at, n, a.row, a.d_up_stride, d_up);
     }
 }
 

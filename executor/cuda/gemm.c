@@ -174,6 +174,7 @@ static cublasStatus_t set_epilogue(struct gemm_plan *plan)
         [GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS,
         [GEMM_BIAS_GELU] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
         [GEMM_D_GELU] = CUBLASLT_EPILOGUE_DGELU,
+        [GEMM_SUM_A] = CUBLASLT_EPILOGUE_BGRADB,
         [GEMM_SUM_B] = CUBLASLT_EPILOGUE_BGRADA,  // its first operand is our b
     };
     cublasLtEpilogue_t epilogue = EPILOGUES[plan->key.epilogue];

@@ -1,5 +1,6 @@
 #include "executor/contraction.h"
 #include "executor/cuda/cuda.h"
+#include "executor/merged.h"
 
 // GEMMs with what follows done before their result is written: a bias, then GELU; or the
 // derivative of GELU behind the gradient's GEMM. And the gradients of a weight and of the bias
@@ -8,16 +9,24 @@
 
 enum { AUX_GRAIN = 8 };
 
-// One matrix, whose columns lie one after another.
-static bool is_one_product(const struct kernel_call *call, struct einsum *e)
+// One matrix, whole, whichever way it lies.
+static bool is_one_matrix(const struct kernel_call *call, struct einsum *e)
 {
     const struct kernel_array *out = &call->outputs[0];
     bool is_product = call->op->kind == OP_CONTRACT && !call->routing && array_elements(out) > 0 &&
                       array_elements(&call->inputs[0]) > 0 && array_elements(&call->inputs[1]) > 0;
     if (!is_product) return false;
     *e = einsum_of(call);
-    bool is_plain = e->column.c == 1 && e->row.size > 1 && e->row.c == e->column.size;
-    return e->loops.count == 0 && e->inner_loops.count == 0 && is_plain;
+    bool is_plain = e->column.c == 1 && e->row.c == e->column.size;
+    bool is_turned = e->row.c == 1 && e->column.c == e->row.size;
+    return e->loops.count == 0 && e->inner_loops.count == 0 && e->row.size > 1 &&
+           (is_plain || is_turned);
+}
+
+// One matrix, whose columns lie one after another.
+static bool is_one_product(const struct kernel_call *call, struct einsum *e)
+{
+    return is_one_matrix(call, e) && e->column.c == 1;
 }
 
 static bool is_alike(const struct kernel_array *a, const struct kernel_array *b)
@@ -75,7 +84,7 @@ static bool is_summed_beside(const struct kernel_call *product, const struct ker
     const struct kernel_array *b = &product->inputs[1];
     bool is_same = from->data == b->data && is_alike(from, b) && ends(from, bias) &&
                    bias->element == product->outputs[0].element && product->op->scalar == 1;
-    if (!is_same || !is_one_product(product, &e)) return false;
+    if (!is_same || !is_one_matrix(product, &e)) return false;
     bool is_dense = e.column.b == 1 && (e.sum.size == 1 || e.sum.b == e.column.size);
     return is_dense && array_elements(bias) == e.column.size;
 }
@@ -167,9 +176,51 @@ static bool run_norm(struct cuda_device *device, enum stream stream,
     return is_backward && cuda_norm_into_sum(&run, &calls[1]);
 }
 
+static const char *run_all(struct device *device, enum stream stream,
+                           const struct kernel_call *calls, int count);
+
+// The result of the first call is a term of the second: it goes into that sum, behind the others.
+static const char *run_into_sum(struct device *device, enum stream stream,
+                                const struct kernel_call calls[2])
+{
+    struct kernel_call gemm = calls[0], sum = calls[1];
+    const char *fault = NULL;
+    sum.input_count = 0;
+    for (int i = 0; i < calls[1].input_count; i++) {
+        if (calls[1].inputs[i].data != gemm.outputs[0].data)
+            sum.inputs[sum.input_count++] = calls[1].inputs[i];
+    }
+    if (sum.input_count + 1 != calls[1].input_count) return MERGED_APART;
+    if (sum.input_count > 0) fault = cuda_run(device, stream, &sum);
+    gemm.outputs[0].data = sum.outputs[0].data;
+    gemm.adds = sum.input_count > 0 || call_adds(&sum, 0);
+    return fault ? fault : cuda_run(device, stream, &gemm);
+}
+
+// One GEMM (executor/merged.h), with what is behind it as behind any other.
+static const char *run_merged(struct device *device, enum stream stream,
+                              const struct kernel_call *calls, int count)
+{
+    const struct cuda_device *own = (const struct cuda_device *)(const void *)device;
+    struct kernel_call folded[MERGED_CALLS];
+    int64_t compute_bytes = number_bytes(reals_of(own, &calls[0].inputs[0]).number);
+    int left = merged_fold(calls, count, compute_bytes, sizeof(float), folded);
+    if (left == 0) return MERGED_APART;
+    if (left == 1) return cuda_run(device, stream, folded);
+    bool is_summed = folded[0].op->phase == PHASE_BACKWARD;
+    return is_summed ? run_into_sum(device, stream, folded) : run_all(device, stream, folded, left);
+}
+
 // What there is no such kernel for runs one by one.
 const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count)
+{
+    bool is_merged = calls[0].merged;
+    return (is_merged ? run_merged : run_all)(device, stream, calls, count);
+}
+
+static const char *run_all(struct device *device, enum stream stream,
+                           const struct kernel_call *calls, int count)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
     if (count == 2 && run_norm(own, stream, calls)) return cuda_fault(cudaGetLastError());

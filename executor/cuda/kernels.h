@@ -60,7 +60,7 @@ void kernel_fold(struct CUstream_st *stream, const struct repeat_args *args);
 
 // out[column] (+)= sum over rows; `partial`: column_chunks(rows) * columns floats.
 struct columns_args {
-    int64_t rows, columns;
+    int64_t rows, columns, stride;  // between rows
     bool adds;
     struct reals in, out;
     float *partial;
@@ -77,12 +77,16 @@ struct map_args {
     float scalar;
     int64_t count, repeats;               // elements; neighbours that share a gate, 1 for most
     struct reals x, up, d, y, d_x, d_up;  // up.data NULL: no gate
+    // Elements of a row, and from one to the next where they lie apart; stride 0: dense. Then no
+    // gate is shared.
+    int64_t row, x_stride, up_stride, d_stride, y_stride, d_x_stride, d_up_stride;
 };
 void kernel_map(struct CUstream_st *stream, const struct map_args *args);
 void kernel_map_backward(struct CUstream_st *stream, const struct map_args *args);
 
 struct rope_args {
-    int64_t elements, width, inner, positions;  // inner: elements between positions
+    int64_t elements, width, inner, positions;  // inner: elements of a position
+    int64_t x_stride, y_stride;                 // between positions where they lie apart; 0: dense
     int64_t dims, first;                        // rotary
     float sign;
     const float *table;  // [position][cosines, sines]
@@ -113,6 +117,8 @@ void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args)
 
 struct norm_args {
     int64_t rows, width;
+    // Elements of what lies apart where it does, as in map_args; 0: dense.
+    int64_t row, x_stride, y_stride, d_stride, d_x_stride;
     float epsilon;
     bool has_mean;                    // layer norm
     struct reals x, weight, bias, y;  // data NULL: none

@@ -12,14 +12,14 @@ DEVICE struct norm_moments moments_of(const struct norm_args *a, int64_t row)
     float v[CHUNK], sum = 0, squares = 0;
     struct norm_moments m = {0, 0};
     for (int64_t i = threadIdx.x * CHUNK; a->has_mean && i < a->width; i += blockDim.x * CHUNK) {
-        load_chunk(a->x, row * a->width + i, chunk_of(i, a->width), v);
+        load_chunk(a->x, apart(row * a->width, a->row, a->x_stride) + i, chunk_of(i, a->width), v);
         for (int j = 0; j < CHUNK; j++)
             sum += v[j];
     }
     if (a->has_mean) m.mean = block_sum(sum) / (float)a->width;
     for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
         int n = chunk_of(i, a->width);
-        load_chunk(a->x, row * a->width + i, n, v);
+        load_chunk(a->x, apart(row * a->width, a->row, a->x_stride) + i, n, v);
         for (int j = 0; j < CHUNK; j++)
             squares += j < n ? (v[j] - m.mean) * (v[j] - m.mean) : 0;
     }
@@ -43,12 +43,12 @@ DEVICE void norm_row(const struct norm_args *a, int64_t row)
     for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
         float v[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
         int n = chunk_of(i, a->width);
-        load_chunk(a->x, row * a->width + i, n, v);
+        load_chunk(a->x, apart(row * a->width, a->row, a->x_stride) + i, n, v);
         load_weight(a->weight, i, n, weight);
         if (a->bias.data) load_chunk(a->bias, i, n, bias);
         for (int j = 0; j < CHUNK; j++)
             v[j] = (v[j] - m.mean) * m.inverse * weight[j] + bias[j];
-        store_chunk(a->y, row * a->width + i, n, v);
+        store_chunk(a->y, apart(row * a->width, a->row, a->y_stride) + i, n, v);
     }
 }
 
@@ -108,7 +108,8 @@ KERNEL(norm_parameters, struct parameter_args, p)
         int64_t first = chunk * a.rows / p.chunks, end = (chunk + 1) * a.rows / p.chunks;
         float weight = 0, bias = 0;
         for (int64_t row = first; row < end; row++) {
-            float d = load(a.d, row * a.width + column), x = load(a.x, row * a.width + column);
+            float d = load(a.d, apart(row * a.width, a.row, a.d_stride) + column);
+            float x = load(a.x, apart(row * a.width, a.row, a.x_stride) + column);
             weight += d * (x - a.moments[2 * row]) * a.moments[2 * row + 1];
             bias += d;
         }
@@ -121,11 +122,14 @@ BLOCK_KERNEL(norm_input, struct norm_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
         float mean = a.moments[2 * row], inverse = a.moments[2 * row + 1];
+        int64_t d_at = apart(row * a.width, a.row, a.d_stride);
+        int64_t x_at = apart(row * a.width, a.row, a.x_stride);
+        int64_t d_x_at = apart(row * a.width, a.row, a.d_x_stride);
         float d[CHUNK], x[CHUNK], weight[CHUNK], sum_g = 0, sum_gn = 0;
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
             int n = chunk_of(i, a.width);
-            load_chunk(a.d, row * a.width + i, n, d);
-            load_chunk(a.x, row * a.width + i, n, x);
+            load_chunk(a.d, d_at + i, n, d);
+            load_chunk(a.x, x_at + i, n, x);
             load_weight(a.weight, i, n, weight);
             for (int j = 0; j < n; j++) {
                 sum_g += d[j] * weight[j];
@@ -138,16 +142,16 @@ BLOCK_KERNEL(norm_input, struct norm_args, a)
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
             int n = chunk_of(i, a.width);
             float sum[CHUNK] = {0};
-            load_chunk(a.d, row * a.width + i, n, d);
-            load_chunk(a.x, row * a.width + i, n, x);
+            load_chunk(a.d, d_at + i, n, d);
+            load_chunk(a.x, x_at + i, n, x);
             load_weight(a.weight, i, n, weight);
-            if (a.adds_x) load_chunk(a.d_x, row * a.width + i, n, sum);
+            if (a.adds_x) load_chunk(a.d_x, d_x_at + i, n, sum);
             if (a.beside.data) load_chunk(a.beside, row * a.width + i, n, sum);
             for (int j = 0; j < CHUNK; j++) {
                 float normal = (x[j] - mean) * inverse;
                 sum[j] += inverse * (d[j] * weight[j] - normal * mean_gn - mean_g);
             }
-            store_chunk(a.d_x, row * a.width + i, n, sum);
+            store_chunk(a.d_x, d_x_at + i, n, sum);
         }
     }
 }

@@ -33,18 +33,20 @@ KERNEL(rope, struct rope_args, a)
     int64_t half = a.dims / 2, items = a.width - half, rows = a.elements / a.width;
     for (int64_t i = INDEX; i < rows * items; i += INDICES) {
         int64_t row = i / items, item = i % items, at = row * a.width;
+        int64_t from = apart(at, a.inner, a.x_stride), to = apart(at, a.inner, a.y_stride);
         if (item >= half) {  // what is not rotated
             int64_t rest = item - half;
-            at += rest < a.first ? rest : rest + a.dims;
-            store(a.y, at, load(a.x, at));
+            if (rest >= a.first) rest += a.dims;
+            store(a.y, to + rest, load(a.x, from + rest));
             continue;
         }
         const float *table = a.table + at / a.inner % a.positions * a.dims;
         float cosine = table[item], sine = a.sign * table[half + item];
-        at += a.first + item;
-        float low = load(a.x, at), high = load(a.x, at + half);
-        store(a.y, at, low * cosine - high * sine);
-        store(a.y, at + half, high * cosine + low * sine);
+        from += a.first + item;
+        to += a.first + item;
+        float low = load(a.x, from), high = load(a.x, from + half);
+        store(a.y, to, low * cosine - high * sine);
+        store(a.y, to + half, high * cosine + low * sine);
     }
 }
 

@@ -7,6 +7,9 @@ static struct norm_args norm_of(const struct run *run)
     const struct kernel_array *in = &run->call->inputs[0];
     return (struct norm_args){.rows = array_elements(in) / array_last(in),
                               .width = array_last(in),
+                              .row = array_row(in),
+                              .x_stride = in->row_stride,
+                              .y_stride = run->call->outputs[0].row_stride,
                               .epsilon = (float)run->call->op->scalar,
                               .has_mean = run->call->op->function == FUNCTION_LAYER_NORM,
                               .x = run_input(run, 0),
@@ -54,6 +57,10 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
     }
     struct norm_args args = {.rows = array_elements(in) / array_last(in),
                              .width = array_last(in),
+                             .row = array_row(in),
+                             .x_stride = in->row_stride,
+                             .d_stride = call->inputs[0].row_stride,
+                             .d_x_stride = call->outputs[0].row_stride,
                              .epsilon = (float)call->op->scalar,
                              .has_mean = call->op->function == FUNCTION_LAYER_NORM,
                              .d = run_input(run, 0),

@@ -84,7 +84,13 @@ const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
     struct reals reals = reals_of(device, &call->outputs[output]);
     int64_t bytes = held_elements(call, &call->outputs[output]) * number_bytes(reals.number);
     if (call_adds(call, output) || bytes == 0) return NULL;
-    return cuda_fault(cudaMemsetAsync(reals.data, 0, (size_t)bytes, device->streams[stream]));
+    const struct kernel_array *array = &call->outputs[output];
+    int64_t rows = array->row_stride ? array->sizes[0] * array->sizes[1] : 1;
+    cudaError_t error = cudaSuccess;
+    for (int64_t i = 0; i < rows && error == cudaSuccess; i++)
+        error = cudaMemsetAsync(reals_at(reals, i * array->row_stride).data, 0,
+                                (size_t)(bytes / rows), device->streams[stream]);
+    return cuda_fault(error);
 }
 
 static void add_to(const struct run *run, int64_t count, struct reals from, struct reals to)

@@ -55,7 +55,9 @@ static bool is_same(const struct sdpa_shape *a, const struct sdpa_shape *b)
     return a->number == b->number && a->causal == b->causal && a->is_backward == b->is_backward &&
            a->batch == b->batch && a->heads == b->heads && a->kv_heads == b->kv_heads &&
            a->queries == b->queries && a->keys == b->keys && a->width == b->width &&
-           a->value_width == b->value_width;
+           a->value_width == b->value_width &&
+           memcmp(a->strides, b->strides, sizeof a->strides) == 0 &&
+           memcmp(a->gradient_strides, b->gradient_strides, sizeof a->gradient_strides) == 0;
 }
 
 static struct sdpa_plan *find(struct sdpa_cache *cache, const struct sdpa_shape *shape)

@@ -52,11 +52,16 @@ static struct extents packed(int64_t batch, int64_t heads, int64_t rows, int64_t
     return (struct extents){{batch, heads, rows, columns},
                             {heads * rows * columns, rows * columns, columns, 1}};
 }
-// As arrays of the executor lie: (batch, seq, head, width).
+// As arrays of the executor lie: (batch, seq, head, width); rows `stride` apart, 0: dense.
+static struct extents by_row(int64_t batch, int64_t heads, int64_t rows, int64_t columns,
+                             int64_t stride)
+{
+    if (!stride) stride = heads * columns;
+    return (struct extents){{batch, heads, rows, columns}, {rows * stride, columns, stride, 1}};
+}
 static struct extents by_token(int64_t batch, int64_t heads, int64_t rows, int64_t columns)
 {
-    return (struct extents){{batch, heads, rows, columns},
-                            {rows * heads * columns, columns, heads * columns, 1}};
+    return by_row(batch, heads, rows, columns, 0);
 }
 static struct extents turned(struct extents x)
 {
@@ -178,9 +183,9 @@ static struct parts parts_of(struct sdpa_graph *g)
         .type = s->number == NUMBER_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
         .scores = packed(s->batch, s->heads, s->queries, s->keys),
         .rows = packed(s->batch, s->heads, s->queries, 1),
-        .by_query = by_token(s->batch, s->heads, s->queries, s->width),
-        .by_key = by_token(s->batch, s->kv_heads, s->keys, s->width),
-        .by_value = by_token(s->batch, s->kv_heads, s->keys, s->value_width),
+        .by_query = by_row(s->batch, s->heads, s->queries, s->width, s->strides[0]),
+        .by_key = by_row(s->batch, s->kv_heads, s->keys, s->width, s->strides[1]),
+        .by_value = by_row(s->batch, s->kv_heads, s->keys, s->value_width, s->strides[2]),
         .out = by_token(s->batch, s->heads, s->queries, s->value_width),
     };
     p.q = tensor(g, SDPA_Q, p.type, p.by_query);
@@ -276,8 +281,11 @@ static void add_query_gradient(struct sdpa_graph *g, const struct parts *p,
                                cudnnBackendDescriptor_t d_scores)
 {
     cudnnBackendDescriptor_t k = reshape(g, p->k_turned, p->type, p->by_key);
-    cudnnBackendDescriptor_t sum = tensor(g, SDPA_D_Q_SUM, CUDNN_DATA_FLOAT, p->by_query);
-    cudnnBackendDescriptor_t d_q = tensor(g, SDPA_D_Q, p->type, p->by_query);
+    const struct sdpa_shape *s = g->shape;
+    struct extents dense = by_token(s->batch, s->heads, s->queries, s->width);
+    struct extents made = by_row(s->batch, s->heads, s->queries, s->width, s->gradient_strides[0]);
+    cudnnBackendDescriptor_t sum = tensor(g, SDPA_D_Q_SUM, CUDNN_DATA_FLOAT, dense);
+    cudnnBackendDescriptor_t d_q = tensor(g, SDPA_D_Q, p->type, made);
     add_product(g, d_scores, k, sum);
     add_pointwise(g, (struct pointwise){.mode = CUDNN_POINTWISE_IDENTITY, .x = sum}, d_q);
 }
@@ -295,8 +303,10 @@ static void add_backward(struct sdpa_graph *g)
     scores = mask(g, &p, scores);
     cudnnBackendDescriptor_t weights =
         combine(g, CUDNN_POINTWISE_EXP, scores, NULL, wide, p.scores);
-    add_key_gradient(g, &p, reshape(g, weights, p.type, by_key), d, SDPA_D_V, SDPA_D_V_WIDE,
-                     p.by_value);
+    const struct sdpa_shape *s = g->shape;
+    add_key_gradient(
+        g, &p, reshape(g, weights, p.type, by_key), d, SDPA_D_V, SDPA_D_V_WIDE,
+        by_row(s->batch, s->kv_heads, s->keys, s->value_width, s->gradient_strides[2]));
     d_weights = tensor(g, 0, wide, p.scores);
     add_product(g, d, v, d_weights);
     d_weights = combine(g, CUDNN_POINTWISE_SUB, d_weights, means, wide, p.scores);
@@ -304,7 +314,7 @@ static void add_backward(struct sdpa_graph *g)
     cudnnBackendDescriptor_t d_scores =
         combine(g, CUDNN_POINTWISE_MUL, d_weights, p.scale, p.type, p.scores);
     add_key_gradient(g, &p, reshape(g, d_scores, p.type, by_key), p.q, SDPA_D_K, SDPA_D_K_WIDE,
-                     p.by_key);
+                     by_row(s->batch, s->kv_heads, s->keys, s->width, s->gradient_strides[1]));
     add_query_gradient(g, &p, d_scores);
 }
 

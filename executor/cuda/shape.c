@@ -143,6 +143,7 @@ const char *cuda_reduce(const struct run *run)
     if (rows > 0) {
         struct columns_args args = {.rows = rows,
                                     .columns = columns,
+                                    .stride = in->row_stride ? in->row_stride : columns,
                                     .adds = call_adds(run->call, 0),
                                     .in = run_input(run, 0),
                                     .out = run_output(run, 0)};

@@ -227,7 +227,7 @@ KERNEL(partial_columns, struct partial_args, p)
         int64_t first = chunk * a.rows / p.chunks, end = (chunk + 1) * a.rows / p.chunks;
         float sum = 0;
         for (int64_t row = first; row < end; row++)
-            sum += load(a.in, row * a.columns + column);
+            sum += load(a.in, row * a.stride + column);
         a.partial[i] = sum;
     }
 }

@@ -11,18 +11,26 @@ static const struct tensor *tensor_of(const struct block_program *block, int ten
     return &block->block->tensors[tensor];
 }
 
-// The array of a buffer, seen as tensor `as`, whose dims may have other names.
+// The array of an operand, of what `buffer` has, or the view of a packed one (0: none), seen as
+// tensor `as`, whose dims may have other names.
 static struct kernel_array array_of(struct engine *engine, const struct script_task *task,
-                                    const struct script_operand *operand, int as)
+                                    const struct script_operand *operand, int view, int as)
 {
     const struct block_program *block = engine_block(engine, task);
-    struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
+    int buffer = view ? block->views[view - 1].buffer : operand->buffer;
+    struct held held = held_of_buffer(engine->program, block, buffer, engine->rank);
     const struct tensor *tensor = tensor_of(block, as);
     const struct parallel *parallel = &engine->program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
     struct kernel_array array = {.rank = tensor->rank,
                                  .element = engine_element(engine, task, operand)};
     if (engine->memory) array.data = engine_address(engine, task, operand);
+    if (view) {
+        array.row_stride = block->views[view - 1].row;
+        if (engine->memory)
+            array.data = (char *)array.data +
+                         block->views[view - 1].first * engine_element_bytes(engine, array.element);
+    }
     for (int i = 0; i < tensor->rank; i++) {
         array.dims[i] = tensor->extents[i].dim;
         array.sizes[i] = held.count[i];
@@ -83,14 +91,14 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
     assert(of->input_count <= OP_INPUT_MAX && of->output_count <= OP_OUTPUT_MAX);
     for (int i = 0; i < of->input_count; i++) {
         // A sum may have other terms than its operator: each is seen as what it is.
-        int own = block->buffers[of->inputs[i].buffer].tensor;
+        int own = block->buffers[instr_input(block, instr, i)].tensor;
         int as = op->kind == OP_ADD ? own : op->inputs[i];
-        call->inputs[i] = array_of(engine, of, &of->inputs[i], as);
+        call->inputs[i] = array_of(engine, of, &of->inputs[i], instr->input_views[i], as);
     }
     for (int i = 0; i < of->output_count; i++) {
-        int own = block->buffers[of->outputs[i].buffer].tensor;
+        int own = block->buffers[instr_output(block, instr, i)].tensor;
         int as = op->kind == OP_ADD ? own : op->outputs[i];
-        call->outputs[i] = array_of(engine, of, &of->outputs[i], as);
+        call->outputs[i] = array_of(engine, of, &of->outputs[i], instr->output_views[i], as);
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
     kernel_call_know_gemm(block->block, call);

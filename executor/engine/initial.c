@@ -27,11 +27,26 @@ static enum start start_of(const struct block *block, int tensor)
     return START_ZERO;
 }
 
+// Where the index in the whole begins: what the first GEMM that reads a weight sums over stands
+// outermost, also where it is stored innermost, so that numbers do not depend on the storage.
+static int first_extent_of(const struct block *block, int tensor)
+{
+    int last = block->tensors[tensor].rank - 1;
+    for (int o = 0; o < block->op_count && last > 0; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind != OP_CONTRACT || op->inputs[1] != tensor) continue;
+        enum dim dim = block->tensors[tensor].extents[last].dim;
+        return tensor_find_dim(&block->tensors[op->outputs[0]], dim) < 0 ? last : 0;
+    }
+    return 0;
+}
+
 struct filling {
     struct engine *engine;
     uint64_t key;
     enum start start;
     const struct tensor *tensor;
+    int first_extent;
     struct held held;
     int64_t rows;  // of the unpadded vocabulary; those past it are zero
 };
@@ -51,7 +66,8 @@ static double value_at(const struct filling *filling, int64_t element)
         if (index[i] >= filling->rows) return 0;
         flat = index[i];
     }
-    for (int i = 0; i < held->rank; i++) {
+    for (int k = 0; k < held->rank; k++) {
+        int i = (filling->first_extent + k) % held->rank;
         const struct extent *extent = &filling->tensor->extents[i];
         if (extent->dim != DIM_VOCAB) flat = flat * extent->size + index[i];
     }
@@ -120,6 +136,7 @@ static bool fill(struct engine *engine, int parameter, int threads, double *valu
         .key = random_key(engine->request->options->seed, 1),
         .start = start_of(block, known->tensor),
         .tensor = &block->tensors[known->tensor],
+        .first_extent = first_extent_of(block, known->tensor),
         .held = state_held(engine, parameter, engine->rank),
         .rows = engine->request->graph->vocab,
     };

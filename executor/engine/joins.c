@@ -5,7 +5,8 @@
 // Groups of instructions that the back end runs as one call (plan/lower/groups.h). Their tasks
 // stand behind one another but for what the step does in between; the first of them runs all, and
 // memory is planned so. With --poison, which looks at the arena behind every operator, each runs by
-// itself, and so does what the back end has no rule for: a plan may be of other software.
+// itself but for the members of a GEMM, which rounds otherwise than they do; and so does what the
+// back end has no rule for: a plan may be of other software.
 
 static const struct instr *instr_of(const struct engine *engine, int task)
 {
@@ -45,12 +46,13 @@ static bool find_members(const struct engine *engine, int task, int *members)
 void joins_prepare(struct engine *engine)
 {
     const struct run_options *options = engine->request->options;
-    if (!engine->backend->run_joined || options->poison || options->operators_apart) return;
+    if (!engine->backend->run_joined || options->operators_apart) return;
     for (int t = 0; t < engine->script->task_count; t++) {
         int members[GROUP_MEMBERS_MAX] = {0};
         if (engine->script->tasks[t].kind != TASK_INSTR) continue;
         int count = instr_of(engine, t)->joined;
-        if (count == 0 || !find_members(engine, t, members)) continue;
+        if (count == 0 || (options->poison && instr_of(engine, t)[1].join != JOIN_MERGED)) continue;
+        if (!find_members(engine, t, members)) continue;
         engine->prepared[t].joined = count;
         engine->prepared[t].members = ARENA_NEW(engine->arena, int, count);
         for (int i = 0; i < count; i++) {
@@ -73,8 +75,10 @@ bool joins_run(struct engine *engine, int task)
 {
     struct kernel_call calls[GROUP_MEMBERS_MAX];
     const struct prepared *of = &engine->prepared[task];
+    bool is_merged = instr_of(engine, of->members[1])->join == JOIN_MERGED;
     for (int i = 0; i < of->joined; i++) {
         if (!call_make(engine, of->members[i], &calls[i])) return false;
+        calls[i].merged = is_merged;
         tasks_measure_call(engine, of->members[i], &calls[i]);
     }
     enum stream stream = engine->script->tasks[task].stream;

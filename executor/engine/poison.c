@@ -16,7 +16,8 @@ int64_t poison_guard_bytes(const struct engine *engine)
 
 struct open_value {
     int64_t offset, bytes;
-    int last;  // task that touched it
+    int first, buffer;  // the task that made it, and of its block's buffers which
+    int last;           // task that touched it
 };
 
 struct finding {
@@ -47,6 +48,19 @@ static void read_operand(struct finding *finding, const struct script_operand *o
     }
 }
 
+// Whether a task writes another part of the packed rows that a value is.
+static bool goes_on(const struct finding *finding, const struct open_value *value,
+                    const struct script_operand *operand, int task)
+{
+    const struct script_task *tasks = finding->engine->script->tasks;
+    const struct script_task *maker = &tasks[value->first], *of = &tasks[task];
+    if (of->kind != TASK_INSTR || value->buffer != operand->buffer || operand->buffer < 0)
+        return false;
+    return engine_block(finding->engine, of)->buffers[operand->buffer].packed &&
+           maker->chunk == of->chunk && maker->position == of->position &&
+           maker->micro_batch == of->micro_batch;
+}
+
 // Written in place, it is the same value; else what was there is dead.
 static void write_operand(struct finding *finding, const struct script_operand *operand, int task)
 {
@@ -55,14 +69,16 @@ static void write_operand(struct finding *finding, const struct script_operand *
         if (!overlaps(value, operand)) continue;
         bool is_inside = operand->offset >= value->offset &&
                          operand->offset + operand->bytes <= value->offset + value->bytes;
-        if (is_inside && (operand->adds || value->last == task)) {
+        bool is_same =
+            operand->adds || value->last == task || goes_on(finding, value, operand, task);
+        if (is_inside && is_same) {
             value->last = task;
             return;
         }
         end_value(finding, i--);
     }
     finding->open[finding->open_count++] =
-        (struct open_value){operand->offset, operand->bytes, task};
+        (struct open_value){operand->offset, operand->bytes, task, operand->buffer, task};
 }
 
 static bool is_in_arena(const struct script_operand *operand)
@@ -115,17 +131,19 @@ bool poison_start(struct engine *engine)
 }
 
 // Whether an instruction has written all of its results when it is done: not with an exchange
-// inside, blocks that pass by, or rows of experts, of which some do not exist.
+// inside, blocks that pass by, rows of experts, of which some do not exist, a part of packed rows,
+// or what runs as one with others.
 static bool is_all_there(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     if (of->kind != TASK_INSTR || ring_is(engine, task)) return false;
+    if (engine->prepared[task].joined || engine->prepared[task].is_joined) return false;
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;
     if (instr->inner > 0 || instr->streamed || is_loss) return false;
     for (int i = 0; i < of->output_count; i++) {
-        if (of->outputs[i].buffer < 0) return false;
+        if (of->outputs[i].buffer < 0 || instr->output_views[i]) return false;
         int tensor = block->buffers[of->outputs[i].buffer].tensor;
         if (tensor < 0 || block->block->tensors[tensor].density > 0) return false;
     }

@@ -90,8 +90,8 @@ static void place_unit(struct engine *engine, int unit, int64_t *gradient_at)
     *gradient_at += state_unit_part(engine, unit, STATE_GRADIENTS).count;
 }
 
-// Bucket by bucket; gradients of some pass through rooms. What ties on one stage make one has its
-// place with the first of them.
+// Bucket by bucket, the last one first; gradients of some pass through rooms. What ties on one
+// stage make one has its place with the first of them.
 static bool place_units(struct engine *engine)
 {
     struct state *state = &engine->state;
@@ -109,7 +109,9 @@ static bool place_units(struct engine *engine)
         room_at[r] = state->gradient_count;
         if (is_used) state->gradient_count += script->rooms[r].elements;
     }
-    for (int b = 0; b < script->bucket_count; b++) {
+    // A step makes gradients from the last parameter to the first, and its buckets go that way:
+    // from the last bucket on neighbours are neighbours in the layer, across buckets too.
+    for (int b = script->bucket_count - 1; b >= 0; b--) {
         const struct script_bucket *bucket = &script->buckets[b];
         int64_t in_room = bucket->room >= 0 ? room_at[bucket->room] : 0;
         for (int i = 0; i < bucket->unit_count; i++)

@@ -61,10 +61,25 @@ static struct shape features(struct shape tokens)
     return shape;
 }
 
+// Weights of projections that share their input lie output by output, so that those of all of them,
+// one behind another, are one matrix (plan/lower/merged.h).
+static struct shape by_output(const struct projection *projection)
+{
+    const struct extent *extents = projection->weight.extents;
+    struct shape shape = projection->weight;
+    if (projection->merge == 0 || extents[0].dim == DIM_EXPERT) return shape;
+    int rank = 0;
+    while (rank < TENSOR_RANK_MAX && extents[rank].dim)
+        rank++;
+    for (int i = 0; i < rank; i++)
+        shape.extents[i] = extents[(i + 1) % rank];
+    return shape;
+}
+
 int layers_project(struct layers *layers, int input, struct projection projection)
 {
     int weight =
-        layers_parameter(layers, projection.name, "weight", projection.weight, projection.tie);
+        layers_parameter(layers, projection.name, "weight", by_output(&projection), projection.tie);
     return layers_product(layers, input, weight, projection);
 }
 

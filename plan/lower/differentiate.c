@@ -107,6 +107,42 @@ static void fold_sums(const struct differentiated *facts)
     }
 }
 
+// 0, or a number that the weights of contractions which share their input have in common; their
+// biases have another.
+static int sharing_of(const struct differentiated *facts, int parameter)
+{
+    const struct block *block = facts->block;
+    if (tensor_find_dim(&block->tensors[parameter], DIM_EXPERT) >= 0) return 0;
+    for (int o = 0; o < facts->forward_op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->input_count != 2 || op->inputs[1] != parameter) continue;
+        if (op->kind == OP_CONTRACT) return 2 * op->merge;
+        int producer = block->tensors[op->inputs[0]].producer;
+        int merge = producer >= 0 ? block->ops[producer].merge : 0;
+        return op->kind == OP_ADD && merge ? 2 * merge + 1 : 0;
+    }
+    return 0;
+}
+
+// In the order of their tensors, but that what one GEMM can read stands one behind another.
+static void list_parameters(struct arena *arena, const struct block *forward,
+                            struct differentiated *facts)
+{
+    bool *is_listed = ARENA_NEW(arena, bool, forward->tensor_count);
+    facts->parameters = ARENA_NEW(arena, int, forward->tensor_count);
+    for (int t = 0; t < forward->tensor_count; t++) {
+        if (facts->block->tensors[t].role != TENSOR_PARAMETER || is_listed[t]) continue;
+        facts->parameters[facts->parameter_count++] = t;
+        int sharing = sharing_of(facts, t);
+        for (int u = t + 1; u < forward->tensor_count && sharing; u++) {
+            bool is_parameter = facts->block->tensors[u].role == TENSOR_PARAMETER;
+            if (!is_parameter || is_listed[u] || sharing_of(facts, u) != sharing) continue;
+            facts->parameters[facts->parameter_count++] = u;
+            is_listed[u] = true;
+        }
+    }
+}
+
 void block_differentiate(struct arena *arena, const struct block *forward,
                          struct differentiated *facts)
 {
@@ -123,11 +159,7 @@ void block_differentiate(struct arena *arena, const struct block *forward,
     for (int i = 0; i < block->output_count; i++)
         facts->is_output[block->outputs[i]] = true;
     fold_sums(facts);
-    facts->parameters = ARENA_NEW(arena, int, forward->tensor_count);
-    for (int t = 0; t < forward->tensor_count; t++) {
-        bool is_parameter = block->tensors[t].role == TENSOR_PARAMETER;
-        if (is_parameter) facts->parameters[facts->parameter_count++] = t;
-    }
+    list_parameters(arena, forward, facts);
 }
 
 struct graph_gradients *graph_differentiate(struct arena *arena, const struct graph *graph)

@@ -9,6 +9,7 @@
 
 enum { GROUP_MEMBERS_MAX = 8, SUM_NORM_TERMS = 4 };
 
-// Moves instructions and marks them: `kernel`, `joined`, `join`, `passing` and `kept_bytes` of
-// struct instr. Before lifetimes are known.
-void groups_form(struct arena *arena, struct block_program *program, unsigned joins);
+// Moves instructions of a program that was lowered for this mesh, and marks them: `kernel`,
+// `joined`, `join`, `passing` and `kept_bytes` of struct instr. Before lifetimes are known.
+void groups_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
+                 unsigned joins);

@@ -1,7 +1,6 @@
 #include "plan/lower/joins.h"
 
 #include <assert.h>
-#include <stdbool.h>
 
 static const struct join_row {
     const char *name;
@@ -23,6 +22,12 @@ unsigned joins_executed(void)
     for (int j = 0; j < JOIN_COUNT; j++)
         joins |= (unsigned)ROWS[j].is_executed << j;
     return joins;
+}
+
+bool joins_are_executed(unsigned joins)
+{
+    unsigned own = joins & joins_executed();
+    return own && (own != 1u << JOIN_MERGED || !(joins >> JOIN_CHAIN & 1));
 }
 
 unsigned joins_of_pass(void)

@@ -17,6 +17,20 @@ struct op_layouts *lower_layouts(struct arena *arena, const struct differentiate
     return ARENA_NEW(arena, struct op_layouts, facts->block->op_count);
 }
 
+// Our own engine's groups, or what other software fuses. What runs as one GEMM of our engine has
+// its weights and their gradients side by side, which what ZeRO moves one by one has not, and one
+// factor for all where it is of 8 bits.
+static unsigned joins_of(const struct lower_request *request)
+{
+    unsigned joins = request->joins;
+    const struct parallel *parallel = request->parallel;
+    if (!pass_is_on(parallel, PASS_FUSION)) joins &= ~joins_of_pass();
+    bool is_apart = parallel->zero >= 2 && !pass_is_on(parallel, PASS_COMBINE);
+    if (joins_are_executed(request->joins) && (is_apart || precision_bytes(request->precision) < 2))
+        joins &= ~(1u << JOIN_MERGED);
+    return joins;
+}
+
 static struct lowering start(struct arena *arena, const struct lower_request *request,
                              struct differentiated *made)
 {
@@ -34,6 +48,7 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
         .block = block,
         .mesh = request->mesh,
         .batch = (int64_t)request->parallel->micro_batch * mesh_size(request->mesh, data),
+        .joins = joins_of(request),
         .layouts = request->layouts ? request->layouts : lower_layouts(arena, facts),
         .places = ARENA_NEW(arena, struct place, block->tensor_count),
         .program = ARENA_NEW(arena, struct block_program, 1),
@@ -390,14 +405,11 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     return program;
 }
 
-// Our own engine's groups, or what other software fuses.
 static void join(struct lowering *low)
 {
-    unsigned joins = low->request->joins;
-    if (!pass_is_on(low->request->parallel, PASS_FUSION)) joins &= ~joins_of_pass();
-    if (joins & joins_executed()) {
-        groups_form(low->arena, low->program, joins);
-    } else if (joins >> JOIN_CHAIN & 1) {
+    if (joins_are_executed(low->request->joins)) {
+        groups_form(low->arena, low->program, low->mesh, low->joins);
+    } else if (low->joins >> JOIN_CHAIN & 1) {
         fusion_mark(low->arena, low->program);
     }
 }

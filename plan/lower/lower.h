@@ -27,8 +27,17 @@ struct buffer {  // a local tensor
     int birth, death;  // instructions [birth, death) in block_program order; saved ones live from
                        // forward to backward
     bool saved;
+    bool packed;    // the rows of several tensors, one behind another: its readers and writers see
+                    // views of it; `tensor` and `layout` are those of the first
     bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
                     // the model state and ZeRO count those, the sums of this program do not
+};
+
+// What an instruction sees of a packed buffer.
+struct packed_view {
+    int buffer;          // its tensor and layout; it has no memory of its own
+    int whole;           // the packed buffer
+    int64_t first, row;  // elements: of a row, where it begins; of the whole's row
 };
 
 struct instr {
@@ -62,6 +71,8 @@ struct instr {
     bool parameter;  // payload is a parameter or its gradient (ZeRO 3), not an activation
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
     int input_count, output_count;
+    int8_t input_views[OP_INPUT_MAX], output_views[OP_OUTPUT_MAX];  // 1 + view of the program; 0:
+                                                                    // all of the buffer
     enum dim dim, to_dim;  // of the change of layout, see struct change
     bool streamed;         // blocks of the payload pass round the axis while their reader works on
                            // them (ring attention): never whole in memory
@@ -116,6 +127,8 @@ struct block_program {
     int phase_first[PHASE_COUNT + 1];  // instructions of a phase are contiguous
     struct buffer *buffers;
     int buffer_count;
+    struct packed_view *views;
+    int view_count;
     struct parameter *parameters;
     int parameter_count;
     int64_t parameter_elements;  // sum over parameters
@@ -146,6 +159,20 @@ struct block_program {
     // Buffers that cross the boundary: what neighbours and the executor hand in and take out.
     int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // -1: none
 };
+
+// What the operands of an instruction are: buffers, or those that it has views of.
+static inline int instr_input(const struct block_program *program, const struct instr *instr,
+                              int index)
+{
+    int view = instr->input_views[index];
+    return view ? program->views[view - 1].buffer : instr->inputs[index];
+}
+static inline int instr_output(const struct block_program *program, const struct instr *instr,
+                               int index)
+{
+    int view = instr->output_views[index];
+    return view ? program->views[view - 1].buffer : instr->outputs[index];
+}
 
 // A block with its backward pass and the questions lowering would ask again on every call; made
 // once a graph.

@@ -156,8 +156,7 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     instr->window = op->window;
     instr->causal = op->causal;
     instr->chunked = op->chunked;
-    instr->merge =
-        low->request->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;
+    instr->merge = low->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;
     if (op->kind == OP_CONTRACT) instr->gemm = op_gemm(low->block, op, size);
     instr->flop = op_rule(op->kind)->flop(low->block, op, size);
     assert(instr->flop >= 0);

@@ -2,10 +2,9 @@
 
 #include <assert.h>
 
-// The mark of the forward contraction that reads a parameter; 0: it is a GEMM of its own.
+// The mark of the forward contraction that reads a parameter; 0: it shares its input with none.
 static int merge_of(const struct lowering *low, int tensor)
 {
-    if (!(low->request->joins >> JOIN_MERGED & 1)) return 0;
     for (int i = 0; i < low->facts->forward_op_count; i++) {
         const struct op *op = &low->block->ops[i];
         if (op->kind != OP_CONTRACT) continue;
@@ -14,6 +13,13 @@ static int merge_of(const struct lowering *low, int tensor)
         }
     }
     return 0;
+}
+
+// The last dim of what is made with it, which a matrix that shares its input has in front of that.
+static enum dim last_of(const struct tensor *tensor, int merge)
+{
+    bool is_by_output = merge > 0 && tensor_find_dim(tensor, DIM_EXPERT) < 0;
+    return tensor->extents[tensor->rank - (is_by_output ? 2 : 1)].dim;
 }
 
 static int expert_count(const struct lowering *low, const struct tensor *tensor,
@@ -34,7 +40,8 @@ void lowering_weights(struct lowering *low)
         const struct tensor *tensor = &low->block->tensors[parameter->tensor];
         bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
         if (!parameter->decayed || is_router) continue;
-        int merge = merge_of(low, parameter->tensor), k = 0;
+        int shared = merge_of(low, parameter->tensor), k = 0;
+        int merge = low->joins >> JOIN_MERGED & 1 ? shared : 0;
         while (k < program->weight_count && (merge == 0 || program->weights[k].merge != merge))
             k++;
         struct weight *weight = &program->weights[k];
@@ -42,7 +49,7 @@ void lowering_weights(struct lowering *low)
             *weight = (struct weight){
                 .kind = parameter->kind,
                 .merge = merge,
-                .last = tensor->extents[tensor->rank - 1].dim,
+                .last = last_of(tensor, shared),
                 .expert_count = expert_count(low, tensor, &parameter->layout),
             };
             program->weight_count++;

@@ -43,6 +43,7 @@ struct lowering {
     struct op_layouts *layouts;  // by op
     const bool *saved;           // by tensor: kept for backward
     struct place *places;        // by tensor
+    unsigned joins;              // of the request, those that this plan allows
     struct block_program *program;
     int instr_capacity, buffer_capacity;
     struct backing *backing;   // by buffer

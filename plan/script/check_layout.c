@@ -12,6 +12,32 @@ static bool fail(const struct checking *checking, const struct block_program *bl
                    check_buffer_name(block, buffer), what);
 }
 
+// The views of a packed buffer stand one behind another in its rows, and are all of it. Those of
+// one place, written over each other, follow each other.
+static bool check_packed(const struct checking *checking, const struct block_program *program,
+                         int packed)
+{
+    const struct buffer *buffer = &program->buffers[packed];
+    int64_t row = 0, bytes = 0, end = 0;
+    for (int v = 0; v < program->view_count; v++) {
+        const struct packed_view *view = &program->views[v];
+        if (view->whole != packed) continue;
+        bool is_again = v > 0 && program->views[v - 1].whole == packed &&
+                        program->views[v - 1].first == view->first;
+        if (is_again ? program->buffers[view->buffer].bytes !=
+                           program->buffers[program->views[v - 1].buffer].bytes
+                     : view->first != end)
+            return fail(checking, program, view->buffer, "has another place in its packed rows");
+        if (is_again) continue;
+        row = view->row;
+        bytes += program->buffers[view->buffer].bytes;
+        end = row * bytes / (buffer->bytes > 0 ? buffer->bytes : 1);
+    }
+    if (bytes != buffer->bytes || end != row)
+        return fail(checking, program, packed, "has another size than what is packed in it");
+    return true;
+}
+
 // Rows of experts and blocks that pass by have room of their own.
 static bool check_sizes(const struct checking *checking, const struct check_block *block)
 {
@@ -21,7 +47,8 @@ static bool check_sizes(const struct checking *checking, const struct check_bloc
         (int64_t)program->parallel.micro_batch * mesh_size(mesh, mesh_axes_of(mesh, AXIS_DP));
     for (int b = 0; b < block->program->buffer_count; b++) {
         const struct buffer *buffer = &block->program->buffers[b];
-        if (buffer->tensor < 0) continue;
+        if (buffer->packed && !check_packed(checking, block->program, b)) return false;
+        if (buffer->tensor < 0 || buffer->packed) continue;
         const struct tensor *tensor = &block->program->block->tensors[buffer->tensor];
         if (tensor->density > 0) continue;
         int64_t bytes = lower_element_bytes(tensor->element, program->workload.precision);

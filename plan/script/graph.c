@@ -58,7 +58,7 @@ static bool is_in_state(const struct program *program, const struct block_progra
 static double buffer_bytes(const struct program *program, const struct block_program *block, int b)
 {
     const struct buffer *buffer = &block->buffers[b];
-    if (buffer->tensor < 0 || is_ragged(block, b)) return (double)buffer->bytes;
+    if (buffer->tensor < 0 || buffer->packed || is_ragged(block, b)) return (double)buffer->bytes;
     const struct tensor *tensor = &block->block->tensors[buffer->tensor];
     const struct parallel *parallel = &program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
@@ -156,9 +156,9 @@ static void put_instr(struct building *building, const struct block_use *use, in
     if (instr->collective == COLLECTIVE_SLICE) return;
     if (instr->collective) return add_payload(building->program, block, instr, task);
     for (int k = 0; k < instr->input_count; k++)
-        add_buffer(building->program, block, instr->inputs[k], task);
+        add_buffer(building->program, block, instr_input(block, instr, k), task);
     for (int k = 0; k < instr->output_count; k++)
-        add_buffer(building->program, block, instr->outputs[k], task);
+        add_buffer(building->program, block, instr_output(block, instr, k), task);
 }
 
 static bool is_scatter(const struct block_program *block, const struct instr *instr)

@@ -92,7 +92,7 @@ static void answers_decide_what_is_offered(void **state)
     const struct stack *device = of_device(*state);
     assert_true(device->passes >> PASS_FUSION & 1 && device->overlap & OVERLAP_CP);
     assert_true(device->fp8_gemms && !device->fp4_gemms);
-    assert_false(device->merge_contractions);
+    assert_true(device->merge_contractions);
     assert_true(device->joins >> JOIN_GELU & 1 && !(device->joins >> JOIN_CHAIN & 1));
 }
 

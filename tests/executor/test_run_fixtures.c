@@ -46,6 +46,30 @@ static char *after(const struct fixture *fixture, const char *word)
     return is_it ? fixture->line + length + 1 : NULL;
 }
 
+// Projections that share their input are stored output by output (plan/lower/merged.h), in the
+// files as in PyTorch's x W: the last dim becomes the first.
+static void store_by_input(struct arena *arena, struct run_tensor *tensor, int64_t hidden)
+{
+    static const char *const SHARING[] = {".q.weight ", ".k.weight ", ".v.weight ", ".gate.weight ",
+                                          ".up.weight "};
+    bool is_sharing = false;
+    for (size_t i = 0; i < sizeof SHARING / sizeof *SHARING; i++)
+        is_sharing = is_sharing || strstr(tensor->key, SHARING[i]);
+    int64_t outputs = 1, last = tensor->rank > 1 ? tensor->sizes[tensor->rank - 1] : 0;
+    if (!is_sharing || last != hidden || tensor->sizes[0] == hidden) return;
+    for (int i = tensor->rank - 1; i > 0; i--) {
+        tensor->sizes[i] = tensor->sizes[i - 1];
+        outputs *= tensor->sizes[i];
+    }
+    tensor->sizes[0] = hidden;
+    double *values = ARENA_NEW(arena, double, hidden *outputs);
+    for (int64_t i = 0; i < hidden; i++) {
+        for (int64_t o = 0; o < outputs; o++)
+            values[i * outputs + o] = tensor->values[o * hidden + i];
+    }
+    tensor->values = values;
+}
+
 static struct run_outcome *run(struct arena *arena, const struct fixture *fixture, int steps)
 {
     struct run_case of = run_case_new(fixture->config, fixture->seq, fixture->batch);
@@ -55,6 +79,9 @@ static struct run_outcome *run(struct arena *arena, const struct fixture *fixtur
     struct run_outcome *outcome = run_case_run(arena, &of, &err);
     assert_string_equal(err.text, "");
     assert_string_equal(outcome->error, "");
+    const struct tensor *input = &outcome->program->graph->blocks[1].tensors[0];
+    for (int i = 0; i < outcome->tensor_count; i++)
+        store_by_input(arena, &outcome->tensors[i], input->extents[input->rank - 1].size);
     return outcome;
 }
 

@@ -51,6 +51,7 @@ static struct sum_buffer buffer_copy(const struct world *world, const struct sum
 // Tokens x hidden, tokens x heads x head_dim, and what of them is summed over the tokens.
 struct pair {
     int64_t batch, seq, hidden, heads, width;
+    bool is_by_output;  // the weight: heads x head_dim x hidden
     struct op product_op, sum_op;
     struct kernel_call calls[2];
     int product;  // its place in calls
@@ -70,10 +71,10 @@ static void make_calls(struct pair *pair, bool is_sum_first, unsigned adds)
 {
     static const enum dim X[] = {DIM_BATCH, DIM_SEQ, DIM_HIDDEN};
     static const enum dim D[] = {DIM_BATCH, DIM_SEQ, DIM_HEAD, DIM_HEAD_DIM};
-    static const enum dim W[] = {DIM_HIDDEN, DIM_HEAD, DIM_HEAD_DIM};
+    static const enum dim W[] = {DIM_HIDDEN, DIM_HEAD, DIM_HEAD_DIM, DIM_HIDDEN};
     const int64_t x[] = {pair->batch, pair->seq, pair->hidden};
     const int64_t d[] = {pair->batch, pair->seq, pair->heads, pair->width};
-    const int64_t w[] = {pair->hidden, pair->heads, pair->width};
+    const int64_t w[] = {pair->hidden, pair->heads, pair->width, pair->hidden};
     pair->product = is_sum_first;
     pair->product_op = (struct op){.kind = OP_CONTRACT, .scalar = 1};
     pair->sum_op = (struct op){.kind = OP_REDUCE, .scalar = 1};
@@ -81,7 +82,7 @@ static void make_calls(struct pair *pair, bool is_sum_first, unsigned adds)
     *product = (struct kernel_call){.op = &pair->product_op, .input_count = 2, .output_count = 1};
     product->inputs[0] = array_of(ELEMENT_COMPUTE, 3, X, x);
     product->inputs[1] = array_of(ELEMENT_COMPUTE, 4, D, d);
-    product->outputs[0] = array_of(ELEMENT_FP32, 3, W, w);
+    product->outputs[0] = array_of(ELEMENT_FP32, 3, W + pair->is_by_output, w + pair->is_by_output);
     product->adds = adds & 1;
     *sum = (struct kernel_call){.op = &pair->sum_op, .input_count = 1, .output_count = 1};
     sum->inputs[0] = product->inputs[1];
@@ -95,7 +96,8 @@ static struct pair draw_pair(struct draw *draw)
                         .seq = draw_int(draw, 1, ROW_MOST / 3),
                         .hidden = draw_int(draw, 2, WIDTH_MOST),
                         .heads = draw_int(draw, 1, 4),
-                        .width = draw_int(draw, 2, WIDTH_MOST)};
+                        .width = draw_int(draw, 2, WIDTH_MOST),
+                        .is_by_output = draw_int(draw, 0, 1)};
     return pair;
 }
 

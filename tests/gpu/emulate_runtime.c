@@ -222,7 +222,7 @@ static const char *check(const struct cuda_gemm *g)
     bool is_type =
         g->a.number == g->b.number && (g->c.number == g->a.number || g->c.number == NUMBER_FP32);
     bool has_aux = g->epilogue == GEMM_BIAS_GELU || g->epilogue == GEMM_D_GELU;
-    bool is_summed = g->epilogue == GEMM_SUM_B;
+    bool is_summed = g->epilogue == GEMM_SUM_A || g->epilogue == GEMM_SUM_B;
     if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || (g->beta != 0 && !is_summed)))
         return "no such epilogue";
     if (is_summed && g->bias.number != g->c.number) return "sums of another type";
@@ -242,7 +242,7 @@ static double finish(const struct cuda_gemm *g, int64_t aux, int64_t column, dou
 {
     double value = x;
     if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
-    if (g->epilogue == GEMM_PLAIN || g->epilogue == GEMM_SUM_B) return value;
+    if (g->epilogue != GEMM_BIAS && g->epilogue != GEMM_BIAS_GELU) return value;
     value = x += read_real(g->bias, column);
     if (g->epilogue != GEMM_BIAS_GELU) return value;
     write_real(g->aux, aux, x);
@@ -251,21 +251,25 @@ static double finish(const struct cuda_gemm *g, int64_t aux, int64_t column, dou
 }
 
 // The order of the tensor cores is another than that of the kernel which sums alone.
-static void sum_second(const struct cuda_gemm *g)
+static void sum_operand(const struct cuda_gemm *g)
 {
-    for (int64_t column = 0; column < g->columns; column++) {
+    bool is_second = g->epilogue == GEMM_SUM_B;
+    // By its rows or its columns as they are stored.
+    bool is_row = is_second ? g->is_b_turned : !g->is_a_turned;
+    struct reals operand = is_second ? g->b : g->a;
+    int64_t stride = is_second ? g->b_stride : g->a_stride;
+    for (int64_t i = 0; i < (is_second ? g->columns : g->rows); i++) {
         double sum = 0;
         for (int64_t k = g->inner; k-- > 0;)
-            sum += read_real(g->b,
-                             g->is_b_turned ? column * g->b_stride + k : k * g->b_stride + column);
-        write_real(g->bias, column, sum);
+            sum += read_real(operand, is_row ? i * stride + k : k * stride + i);
+        write_real(g->bias, i, sum);
     }
 }
 
 static void multiply(const void *args)
 {
     const struct cuda_gemm *g = args;
-    if (g->epilogue == GEMM_SUM_B) sum_second(g);
+    if (g->epilogue == GEMM_SUM_A || g->epilogue == GEMM_SUM_B) sum_operand(g);
     for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
         int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
         int64_t column = i % g->columns, c = batch * g->c_batch + row * g->c_stride + column;

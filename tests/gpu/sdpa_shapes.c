@@ -71,6 +71,12 @@ int main(void)
         faults += !check(properties, name, &shape);
         shape.is_backward = true;
         faults += !check(properties, name, &shape);
+        // All three, and their gradients, in rows of one packed array.
+        for (int i = 0; i < 3; i++)
+            shape.strides[i] = shape.gradient_strides[i] = h * d + k * (d + v);
+        faults += !check(properties, name, &shape);
+        shape.is_backward = false;
+        faults += !check(properties, name, &shape);
     }
     cudnnBackendDestroyDescriptor(properties);
     return faults > 0;

@@ -85,7 +85,7 @@ static void check_numbers(struct arena *arena, bool is_flash)
         int tensor = find_tensor(block, FILLED[n]);
         double *values = interpreter_array(&in, tensor);
         for (int64_t i = 0; i < interpreter_elements(&in, tensor); i++) {
-            values[i] = 0.5 * sin(1.3 * (double)i + n + 1);
+            values[interpreter_place(&in, tensor, i)] = 0.5 * sin(1.3 * (double)i + n + 1);
         }
     }
     int out = find_tensor(block, "attention.out");

@@ -38,7 +38,8 @@ static void fill_parameter(struct interpreter *in, int tensor, int position)
     uint64_t seed = hash(name);
     double *values = interpreter_array(in, tensor);
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
-        values[i] = 0.4 * ((double)next(&seed) / (double)(1u << 31) - 0.5) + is_norm;
+        double value = 0.4 * ((double)next(&seed) / (double)(1u << 31) - 0.5) + is_norm;
+        values[interpreter_place(in, tensor, i)] = value;
     }
 }
 

@@ -25,6 +25,26 @@ static struct block_program *lower(struct arena *arena, const struct graph *grap
     return lower_block(arena, &request);
 }
 
+// An instruction as it was before its operands became views of packed buffers.
+static struct instr unpacked(const struct block_program *program, const struct instr *instr)
+{
+    struct instr plain = *instr;
+    for (int k = 0; k < instr->input_count; k++) {
+        int view = instr->input_views[k] - 1;
+        if (view < 0) continue;
+        assert_int_equal(plain.inputs[k], program->views[view].whole);
+        assert_true(program->buffers[plain.inputs[k]].packed);
+        plain.inputs[k] = program->views[view].buffer;
+    }
+    for (int k = 0; k < instr->output_count; k++) {
+        int view = instr->output_views[k] - 1;
+        if (view < 0) continue;
+        assert_int_equal(plain.outputs[k], program->views[view].whole);
+        plain.outputs[k] = program->views[view].buffer;
+    }
+    return plain;
+}
+
 static bool is_same_instr(const struct instr *a, const struct instr *b)
 {
     if (a->op != b->op || a->collective != b->collective || a->phase != b->phase ||
@@ -44,9 +64,10 @@ static int *places(struct arena *arena, const struct block_program *from,
     assert_int_equal(from->instr_count, to->instr_count);
     for (int i = 0; i < from->instr_count; i++) {
         int k = 0;
-        while (k < to->instr_count &&
-               (taken[k] || !is_same_instr(&from->instrs[i], &to->instrs[k])))
-            k++;
+        for (; k < to->instr_count; k++) {
+            struct instr plain = unpacked(to, &to->instrs[k]);
+            if (!taken[k] && is_same_instr(&from->instrs[i], &plain)) break;
+        }
         assert_true(k < to->instr_count);
         taken[k] = true;
         place[i] = k;
@@ -57,8 +78,9 @@ static int *places(struct arena *arena, const struct block_program *from,
 static int maker_of(const struct block_program *program, int index, int buffer)
 {
     for (int i = index - 1; i >= 0; i--) {
-        for (int k = 0; k < program->instrs[i].output_count; k++) {
-            if (program->instrs[i].outputs[k] == buffer) return i;
+        struct instr plain = unpacked(program, &program->instrs[i]);
+        for (int k = 0; k < plain.output_count; k++) {
+            if (plain.outputs[k] == buffer) return i;
         }
     }
     return -1;

@@ -30,6 +30,21 @@ int64_t interpreter_elements(const struct interpreter *in, int tensor)
     return elements;
 }
 
+int64_t interpreter_place(const struct interpreter *in, int tensor, int64_t index)
+{
+    const struct tensor *weight = &in->block->tensors[tensor];
+    int last = weight->rank - 1;
+    for (int o = 0; o < in->block->op_count; o++) {
+        const struct op *op = &in->block->ops[o];
+        bool is_shared = op->kind == OP_CONTRACT && op->inputs[1] == tensor && op->merge > 0;
+        if (!is_shared || weight->extents[0].dim == DIM_EXPERT) continue;
+        int64_t inputs = in->sizes[tensor][last];
+        int64_t outputs = interpreter_elements(in, tensor) / inputs;
+        return index % outputs * inputs + index / outputs;
+    }
+    return index;
+}
+
 double *interpreter_array(struct interpreter *in, int tensor)
 {
     if (!in->values[tensor]) {

@@ -19,6 +19,9 @@ struct interpreter {
 struct interpreter interpreter_new(struct arena *arena, const struct block *block, int64_t batch,
                                    int64_t seq);
 int64_t interpreter_elements(const struct interpreter *interpreter, int tensor);
+// Where number `index` of a weight is when they are counted as x W has them, what is summed over
+// outermost: projections that share their input are stored output by output. Of others `index`.
+int64_t interpreter_place(const struct interpreter *interpreter, int tensor, int64_t index);
 // The array of a tensor, made of zeros when there is none yet.
 double *interpreter_array(struct interpreter *interpreter, int tensor);
 // Runs ops first .. last - 1; every input must be known, every output is written.
