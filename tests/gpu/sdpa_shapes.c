@@ -7,8 +7,9 @@
 // Compiles cuDNN's plan for every attention shape on its standard input as the back end does, for a
 // device that need not be there: lines of
 //   NAME batch heads kv_heads queries keys width value_width causal
-// to lines of "NAME forward MADE BYTES" and "NAME backward MADE BYTES", the workspace of the plan,
-// or 0 and why there is none. Ends with 1 when one has none.
+// to lines of "NAME forward MADE BYTES" and "NAME backward MADE BYTES", dense and then in rows of
+// one packed array: the workspace of the plan, or 0 and why there is none. Ends with 1 when one
+// has none.
 
 // A Hopper as its data sheet has it.
 static const char DEVICE[] =
