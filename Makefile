@@ -132,10 +132,11 @@ $(BUILD)/%.mpi.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) -fPIC -c -o $@ $<
 
-# CUDA, where there is an nvcc: code of Ampere and Hopper, and PTX for what comes after. libcuda is
-# the driver's and never linked: the libraries open it themselves where there is a device.
+# CUDA, where there is an nvcc: code of Ampere, Hopper and Blackwell, and PTX for what comes after.
+# libcuda is the driver's and never linked: the libraries open it themselves where there is a device.
 CUDA_FLAGS = -std=c++17 -O3 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
              -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+             -gencode arch=compute_100,code=sm_100 \
              -gencode arch=compute_80,code=compute_80
 CUDA_FOLDER = $(CUDA_HOME)/lib64
 $(BUILD)/exec_cuda.so: $(CUDA_SOURCES:%.c=$(BUILD)/%.cuda.o) $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.o)
@@ -145,9 +146,12 @@ $(BUILD)/exec_cuda.so: $(CUDA_SOURCES:%.c=$(BUILD)/%.cuda.o) $(CUDA_KERNELS:%.cu
 $(BUILD)/%.cuda.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden -c -o $@ $<
+# What each kernel needs of a multiprocessor is kept beside its object (tests/cuda_resources.t).
 $(BUILD)/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
-	$(CUDA_HOME)/bin/nvcc $(CUDA_FLAGS) -MMD -MP -c -o $@ $<
+	@echo $(CUDA_HOME)/bin/nvcc -c -o $@ $<
+	@$(CUDA_HOME)/bin/nvcc $(CUDA_FLAGS) -Xptxas -v -MMD -MP -c -o $@ $< 2>$(@:.o=.usage) || \
+	    { cat $(@:.o=.usage) >&2; exit 1; }
 
 # NCCL between GPUs, where there is one beside CUDA.
 $(BUILD)/exec_nccl.so: $(NCCL_SOURCES:%.c=$(BUILD)/%.cuda.o)

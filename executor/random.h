@@ -43,7 +43,11 @@ RANDOM_FUNCTION double random_unit(struct random_bits bits)
 // which counts the step's sequences; of any tensor it is row-major over its dims likewise.
 RANDOM_FUNCTION uint32_t random_word(uint64_t key, uint64_t index)
 {
-    return random_at(key, index / 4).word[index % 4];
+    // By choice, not by index: device code would keep the words in memory for it.
+    struct random_bits bits = random_at(key, index / 4);
+    uint32_t even = index & 2 ? bits.word[2] : bits.word[0];
+    uint32_t odd = index & 2 ? bits.word[3] : bits.word[1];
+    return index & 1 ? odd : even;
 }
 RANDOM_FUNCTION int random_keeps(uint64_t key, uint64_t index, double dropout_ratio)
 {

@@ -13,11 +13,17 @@
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(name, type, a) static __global__ void name(const type a)
 #define BLOCK_KERNEL KERNEL
+// Small arrays stay in registers where every index is known: a loop over one that is not unrolled
+// puts it into local memory, which is device memory (tests/cuda_resources.t).
+#define UNROLL _Pragma("unroll")
 #define LAUNCH(name, a, blocks, threads, stream) name<<<(unsigned)(blocks), threads, 0, stream>>>(a)
 #elif !defined(CUDA_EMULATED)
 #error "compiled by nvcc, or with tests/gpu/emulate.h"
 #endif
 
+#if !defined(UNROLL)
+#define UNROLL
+#endif
 #define RANDOM_FUNCTION DEVICE
 #include "executor/random.h"
 
@@ -122,6 +128,7 @@ DEVICE void load_chunk(struct reals x, int64_t at, int n, float *v)
     bool is_wide = x.number == NUMBER_FP32;
     const char *p = (const char *)x.data + at * (is_wide ? 4 : 2);
     if (n < CHUNK || ((uintptr_t)p & 15) != 0) {
+        UNROLL
         for (int j = 0; j < CHUNK; j++)
             v[j] = j < n ? load(x, at + j) : 0;
     } else if (is_wide) {
@@ -131,6 +138,7 @@ DEVICE void load_chunk(struct reals x, int64_t at, int n, float *v)
     } else {
         uint4 words = *(const uint4 *)p;
         unsigned w[4] = {words.x, words.y, words.z, words.w};
+        UNROLL
         for (int j = 0; j < 4; j++) {
             v[2 * j] = narrow_float(x.number, (uint16_t)(w[j] & 0xFFFF));
             v[2 * j + 1] = narrow_float(x.number, (uint16_t)(w[j] >> 16));
@@ -142,6 +150,7 @@ DEVICE void store_chunk(struct reals x, int64_t at, int n, const float *v)
     bool is_wide = x.number == NUMBER_FP32;
     char *p = (char *)x.data + at * (is_wide ? 4 : 2);
     if (n < CHUNK || ((uintptr_t)p & 15) != 0) {
+        UNROLL
         for (int j = 0; j < CHUNK; j++) {
             if (j < n) store(x, at + j, v[j]);
         }
@@ -151,6 +160,7 @@ DEVICE void store_chunk(struct reals x, int64_t at, int n, const float *v)
         ((float4 *)p)[1] = high;
     } else {
         unsigned w[4];
+        UNROLL
         for (int j = 0; j < 4; j++) {
             w[j] = float_narrow(x.number, v[2 * j]) | (unsigned)float_narrow(x.number, v[2 * j + 1])
                                                           << 16;
@@ -171,6 +181,7 @@ DEVICE void load_apart(struct reals x, int64_t at, int n, int64_t row, int64_t s
         load_chunk(x, apart(at, row, stride), n, v);
         return;
     }
+    UNROLL
     for (int j = 0; j < CHUNK; j++)
         v[j] = j < n ? load(x, apart(at + j, row, stride)) : 0;
 }
@@ -181,8 +192,10 @@ DEVICE void store_apart(struct reals x, int64_t at, int n, int64_t row, int64_t 
         store_chunk(x, apart(at, row, stride), n, v);
         return;
     }
-    for (int j = 0; j < n; j++)
-        store(x, apart(at + j, row, stride), v[j]);
+    UNROLL
+    for (int j = 0; j < CHUNK; j++) {
+        if (j < n) store(x, apart(at + j, row, stride), v[j]);
+    }
 }
 DEVICE int chunk_of(int64_t at, int64_t count)
 {

@@ -99,6 +99,7 @@ KERNEL(map_chunks, struct map_args, a)
         float x[CHUNK], up[CHUNK], y[CHUNK];
         if (a.repeats == 1) load_apart(a.x, at, n, a.row, a.x_stride, x);
         if (a.up.data) load_apart(a.up, at, n, a.row, a.up_stride, up);
+        UNROLL
         for (int j = 0; j < CHUNK; j++) {
             float gate = a.repeats == 1 ? x[j] : j < n ? load(a.x, (at + j) / a.repeats) : 0;
             y[j] = a.up.data ? gated_value(a.function, a.scalar, gate, up[j])
@@ -121,6 +122,7 @@ KERNEL(map_back, struct map_args, a)
         load_apart(a.d, at, n, a.row, a.d_stride, d);
         load_apart(a.x, at, n, a.row, a.x_stride, x);
         if (a.up.data) load_apart(a.up, at, n, a.row, a.up_stride, up);
+        UNROLL
         for (int j = 0; j < CHUNK; j++) {
             if (a.up.data) {
                 gated_slopes(a.function, a.scalar, d[j], x[j], up[j], &d_x[j], &d_up[j]);

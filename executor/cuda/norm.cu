@@ -131,7 +131,9 @@ BLOCK_KERNEL(norm_input, struct norm_args, a)
             load_chunk(a.d, d_at + i, n, d);
             load_chunk(a.x, x_at + i, n, x);
             load_weight(a.weight, i, n, weight);
-            for (int j = 0; j < n; j++) {
+            // Behind the row's end d is zero.
+            UNROLL
+            for (int j = 0; j < CHUNK; j++) {
                 sum_g += d[j] * weight[j];
                 sum_gn += d[j] * weight[j] * ((x[j] - mean) * inverse);
             }

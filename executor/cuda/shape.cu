@@ -19,9 +19,11 @@ DEVICE void add_term(struct reals x, int64_t at, int64_t step, int n, float *sum
     if (step == 1) {
         load_chunk(x, at, n, v);
     } else {
+        UNROLL
         for (int j = 0; j < CHUNK; j++)
             v[j] = j < n ? load(x, at + j * step) : 0;
     }
+    UNROLL
     for (int j = 0; j < CHUNK; j++)
         sum[j] += v[j];
 }
@@ -46,8 +48,10 @@ KERNEL(terms, struct terms_args, a)
         if (step == 1) {
             store_chunk(a.out, to, n, sum);
         } else {
-            for (int j = 0; j < n; j++)
-                store(a.out, to + j * step, sum[j]);
+            UNROLL
+            for (int j = 0; j < CHUNK; j++) {
+                if (j < n) store(a.out, to + j * step, sum[j]);
+            }
         }
     }
 }
@@ -173,7 +177,9 @@ KERNEL(fold, struct repeat_args, a)
         int64_t low[WALK_DIMS], high[WALK_DIMS], index[WALK_DIMS];
         int64_t rest = e, narrow = 0, wide = 0;
         bool is_empty = false;
-        for (int i = a.rank - 1; i >= 0; i--) {
+        UNROLL
+        for (int i = WALK_DIMS - 1; i >= 0; i--) {
+            if (i >= a.rank) continue;
             int64_t at = rest % a.narrow_sizes[i];
             rest /= a.narrow_sizes[i];
             narrow += at * a.narrow_strides[i];
@@ -185,15 +191,21 @@ KERNEL(fold, struct repeat_args, a)
             is_empty = is_empty || low[i] >= high[i];
         }
         float sum = 0;
-        int i = is_empty ? -1 : 0;
-        while (i >= 0) {
+        bool is_done = is_empty;
+        while (!is_done) {
             sum += load(a.wide, wide);
-            for (i = a.rank - 1; i >= 0; i--) {
+            // The last index that can still rise rises; those behind it begin again.
+            bool rises = true;
+            UNROLL
+            for (int i = WALK_DIMS - 1; i >= 0; i--) {
+                if (i >= a.rank || !rises) continue;
+                rises = ++index[i] >= high[i];
                 wide += a.strides[i];
-                if (++index[i] < high[i]) break;
+                if (!rises) continue;
                 wide -= (high[i] - low[i]) * a.strides[i];
                 index[i] = low[i];
             }
+            is_done = rises;
         }
         store_sum(a.narrow, narrow, a.adds, sum);
     }
