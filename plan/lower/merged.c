@@ -301,7 +301,7 @@ static void pack(struct sharing *sharing)
 // The operators that alone read what the GEMMs make, all of them adding a bias; false: not so.
 static bool find_biases(const struct sharing *sharing, int *ops)
 {
-    int parameters[MEMBERS_MAX];
+    int parameters[MEMBERS_MAX] = {0};
     if (!(sharing->of.joins & (1u << JOIN_SUM | 1u << JOIN_BIAS))) return false;
     for (int m = 0; m < sharing->count; m++) {
         int reader = only_reader(sharing, member(sharing, m)->outputs[0]);
@@ -313,7 +313,7 @@ static bool find_biases(const struct sharing *sharing, int *ops)
 
 static void form_forward(struct sharing *sharing)
 {
-    int ops[2 * MEMBERS_MAX];
+    int ops[2 * MEMBERS_MAX] = {0};
     for (int m = 0; m < sharing->count; m++) {
         const struct instr *instr = member(sharing, m);
         bool fits = instr->inputs[0] == sharing->like.inputs[0] &&
@@ -352,7 +352,7 @@ static int sum_of(const struct sharing *sharing)
 
 static bool form_backward(struct sharing *sharing)
 {
-    int ops[MEMBERS_MAX + 1], sum = sum_of(sharing);
+    int ops[MEMBERS_MAX + 1] = {0}, sum = sum_of(sharing);
     if (sum < 0 || sharing->like.recompute) return false;
     for (int m = 0; m < sharing->count; m++) {
         const struct instr *instr = member(sharing, m);
@@ -388,7 +388,7 @@ static bool find_bias_gradients(const struct sharing *sharing, int gradient, int
         if (found < 0) return false;
         ops[m] = found;
     }
-    int parameters[MEMBERS_MAX];
+    int parameters[MEMBERS_MAX] = {0};
     return sort_by_parameter(sharing, ops, parameters, sharing->count);
 }
 
@@ -396,7 +396,7 @@ static bool find_bias_gradients(const struct sharing *sharing, int gradient, int
 static void form_weights(struct sharing *sharing)
 {
     const struct block_program *program = sharing->of.program;
-    int ops[2 * MEMBERS_MAX], whole = -1;
+    int ops[2 * MEMBERS_MAX] = {0}, whole = -1;
     int gradient = sharing->like.input_views[0] ? 0 : 1;
     for (int m = 0; m < sharing->count; m++) {
         const struct instr *instr = member(sharing, m);
