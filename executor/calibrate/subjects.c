@@ -78,7 +78,7 @@ static struct block_program *lower_alone(struct arena *arena, const struct block
     for (int i = 0; i < AXIS_COUNT; i++)
         parallel->degree[i] = 1;
     parallel->vpp = 1;
-    parallel->passes = 1u << PASS_FUSION;
+    parallel->passes = 1u << PASS_FUSION | 1u << PASS_COMBINE;
     parallel->micro_batch = (int)subject->batch;
     parallel_default_order(parallel);
     struct mesh *mesh = ARENA_NEW(arena, struct mesh, 1);

@@ -42,13 +42,13 @@ static void round_all(const struct cpu_device *device, int64_t count, const void
 }
 
 // Rows that lie apart, or all elements as one.
-struct rows {
+struct row_run {
     int64_t count, each;
 };
-static struct rows rows_of(const struct kernel_array *array, int64_t elements)
+static struct row_run rows_of(const struct kernel_array *array, int64_t elements)
 {
-    if (!array->row_stride || elements == 0) return (struct rows){1, elements};
-    return (struct rows){array->sizes[0] * array->sizes[1], array_row(array)};
+    if (!array->row_stride || elements == 0) return (struct row_run){1, elements};
+    return (struct row_run){array->sizes[0] * array->sizes[1], array_row(array)};
 }
 
 // Puts a wide copy in the place of an array that is not, in scratch of its own. What is there is
@@ -61,7 +61,7 @@ static bool widen_array(struct cpu_device *device, const struct kernel_call *cal
     float *wide =
         cpu_scratch(device, (enum scratch)(SCRATCH_WIDE + slot), count * (int64_t)sizeof(float));
     if (!wide) return false;
-    struct rows rows = rows_of(array, count);
+    struct row_run rows = rows_of(array, count);
     for (int64_t i = 0; i < rows.count; i++)
         widen_all(device, rows.each, (const uint16_t *)array->data + i * array->row_stride,
                   wide + i * rows.each);
@@ -85,7 +85,7 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
     for (int i = 0; i < call->output_count && !fault; i++) {
         const struct kernel_array *array = &call->outputs[i];
         if (array->data == wide.outputs[i].data) continue;
-        struct rows rows = rows_of(array, cpu_held_elements(call, array));
+        struct row_run rows = rows_of(array, cpu_held_elements(call, array));
         for (int64_t r = 0; r < rows.count; r++)
             round_all(own, rows.each, (const float *)wide.outputs[i].data + r * rows.each,
                       (uint16_t *)array->data + r * array->row_stride);

@@ -218,6 +218,17 @@ bool group_is_same_shape(const struct grouping *grouping, int a, int b)
            has_same_dims(group_tensor(grouping, a), group_tensor(grouping, b));
 }
 
+bool group_is_same_part(const struct grouping *grouping, int a, int b)
+{
+    const struct buffer *x = &grouping->program->buffers[a], *y = &grouping->program->buffers[b];
+    for (size_t i = 0; i < sizeof x->layout.of / sizeof *x->layout.of; i++) {
+        bool is_split = x->layout.of[i] > 0 || y->layout.of[i] > 0;
+        if (is_split && x->layout.of[i] != y->layout.of[i]) return false;
+    }
+    return x->bytes == y->bytes &&
+           has_same_dims(group_tensor(grouping, a), group_tensor(grouping, b));
+}
+
 bool group_is_bias(const struct grouping *grouping, int buffer, int whole)
 {
     const struct tensor *bias = group_tensor(grouping, buffer);

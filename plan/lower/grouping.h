@@ -39,5 +39,7 @@ bool group_is_passed_on(const struct grouping *grouping, int buffer);
 const struct tensor *group_tensor(const struct grouping *grouping, int buffer);
 // Whether both hold the same part of the same dims.
 bool group_is_same_shape(const struct grouping *grouping, int a, int b);
+// The same but for whether they are still partial: a sum is reduced where it is.
+bool group_is_same_part(const struct grouping *grouping, int a, int b);
 // Whether `buffer` is a parameter with the last dims of `whole` alone.
 bool group_is_bias(const struct grouping *grouping, int buffer, int whole);

@@ -3,6 +3,7 @@
 #include "models/op.h"
 #include "plan/lower/fusion.h"
 #include "plan/lower/merged.h"
+#include "plan/lower/packed.h"
 
 #include <assert.h>
 #include <string.h>
@@ -274,5 +275,5 @@ void groups_form(struct arena *arena, struct block_program *program, const struc
             program->instrs[i + k].kernel = i + 1;
     }
     fusion_count_kept(arena, program);
-    merged_finish(program);
+    packed_finish(program);
 }

@@ -17,15 +17,15 @@ struct op_layouts *lower_layouts(struct arena *arena, const struct differentiate
     return ARENA_NEW(arena, struct op_layouts, facts->block->op_count);
 }
 
-// Our own engine's groups, or what other software fuses. What runs as one GEMM of our engine has
-// its weights and their gradients side by side, which what ZeRO moves one by one has not, and one
-// factor for all where it is of 8 bits.
+// What runs as one GEMM of our engine has its weights and their gradients side by side, which what
+// ZeRO moves one by one has not (whether or not it does: sums of the same programs are those of all
+// its stages), and one factor for all where it is of 8 bits.
 static unsigned joins_of(const struct lower_request *request)
 {
     unsigned joins = request->joins;
     const struct parallel *parallel = request->parallel;
     if (!pass_is_on(parallel, PASS_FUSION)) joins &= ~joins_of_pass();
-    bool is_apart = parallel->zero >= 2 && !pass_is_on(parallel, PASS_COMBINE);
+    bool is_apart = !pass_is_on(parallel, PASS_COMBINE);
     if (joins_are_executed(request->joins) && (is_apart || precision_bytes(request->precision) < 2))
         joins &= ~(1u << JOIN_MERGED);
     return joins;
@@ -405,6 +405,7 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     return program;
 }
 
+// Our own engine's groups, or what other software fuses.
 static void join(struct lowering *low)
 {
     if (joins_are_executed(low->request->joins)) {

@@ -1,16 +1,11 @@
 #include "plan/lower/merged.h"
 
 #include "models/op.h"
+#include "plan/lower/packed.h"
 
 #include <assert.h>
 
-enum { MEMBERS_MAX = 4, SEEN_MAX = 4 };
-
-// What becomes views of one member's part of a row: a result and what is made of it in its place.
-struct seen {
-    int buffers[SEEN_MAX];
-    int count;
-};
+enum { MEMBERS_MAX = 4 };
 
 // GEMMs of one mark, in the order of their weights.
 struct sharing {
@@ -22,7 +17,7 @@ struct sharing {
     struct instr like;  // one of them
     int ops[MEMBERS_MAX], parameters[MEMBERS_MAX];
     int count;
-    struct seen seen[MEMBERS_MAX];
+    struct packed_part seen[MEMBERS_MAX];
 };
 
 static const struct block *block_of(const struct sharing *sharing)
@@ -118,7 +113,7 @@ static bool collect(struct sharing *sharing, int index)
     for (int i = sharing->of.begin; i < program->phase_first[sharing->phase + 1]; i++) {
         if (!is_member(program, &program->instrs[i], &sharing->like)) continue;
         if (sharing->count == MEMBERS_MAX || !is_one_gemm(sharing, i)) return false;
-        sharing->seen[sharing->count] = (struct seen){.count = 0};
+        sharing->seen[sharing->count] = (struct packed_part){.count = 0};
         sharing->ops[sharing->count++] = program->instrs[i].op;
     }
     return sharing->count > 1 &&
@@ -196,16 +191,16 @@ static bool is_rotation(const struct sharing *sharing, int index)
            block_of(sharing)->ops[instr->op].function == FUNCTION_ROPE;
 }
 
-static void see(struct seen *seen, int buffer)
+static void see(struct packed_part *seen, int buffer)
 {
-    assert(seen->count < SEEN_MAX);
+    assert(seen->count < PACKED_SEEN_MAX);
     seen->buffers[seen->count++] = buffer;
 }
 
 // What is made of a member's result in its place, as far as that goes.
-static void follow_result(struct sharing *sharing, struct seen *seen)
+static void follow_result(struct sharing *sharing, struct packed_part *seen)
 {
-    while (seen->count < SEEN_MAX) {
+    while (seen->count < PACKED_SEEN_MAX) {
         int buffer = seen->buffers[seen->count - 1], reader = only_reader(sharing, buffer);
         if (reader < 0 || !group_is_plain(&sharing->of, reader)) return;
         const struct instr *instr = group_at(&sharing->of, reader);
@@ -234,7 +229,7 @@ static int writer_of(const struct sharing *sharing, int buffer)
 }
 
 // What a gradient is rotated from, in its place.
-static bool follow_gradient(struct sharing *sharing, struct seen *seen)
+static bool follow_gradient(struct sharing *sharing, struct packed_part *seen)
 {
     int buffer = seen->buffers[0], writer = writer_of(sharing, buffer);
     if (writer < 0 || group_at(&sharing->of, writer)->phase != sharing->phase) return false;
@@ -246,7 +241,7 @@ static bool follow_gradient(struct sharing *sharing, struct seen *seen)
     return true;
 }
 
-static bool is_kept(const struct sharing *sharing, const struct seen *seen)
+static bool is_kept(const struct sharing *sharing, const struct packed_part *seen)
 {
     const struct block_program *program = sharing->of.program;
     for (int i = program->phase_first[sharing->phase + 1]; i < program->instr_count; i++) {
@@ -297,57 +292,16 @@ static bool gather(struct sharing *sharing, const int *ops, int count)
     return is_done;
 }
 
-static int add_packed(struct sharing *sharing)
+static void pack(struct sharing *sharing)
 {
-    struct block_program *program = sharing->of.program;
-    int capacity = program->buffer_count;
-    ARENA_GROW(sharing->arena, program->buffers, program->buffer_count, capacity);
-    struct buffer packed = program->buffers[sharing->seen[0].buffers[0]];
-    packed.bytes = 0;
-    packed.packed = true;
-    for (int m = 0; m < sharing->count; m++)
-        packed.bytes += program->buffers[sharing->seen[m].buffers[0]].bytes;
-    program->buffers[program->buffer_count] = packed;
-    return program->buffer_count++;
-}
-
-static void show(struct block_program *program, int buffer, int view)
-{
-    for (int i = 0; i < program->instr_count; i++) {
-        struct instr *instr = &program->instrs[i];
-        for (int k = 0; k < instr->input_count; k++) {
-            if (instr->inputs[k] == buffer) instr->input_views[k] = (int8_t)(1 + view);
-        }
-        for (int k = 0; k < instr->output_count; k++) {
-            if (instr->outputs[k] == buffer) instr->output_views[k] = (int8_t)(1 + view);
-        }
-    }
-}
-
-// `columns` of each member: elements of its rows.
-static void pack(struct sharing *sharing, const int64_t columns[MEMBERS_MAX])
-{
-    struct block_program *program = sharing->of.program;
-    int whole = add_packed(sharing);
-    int64_t row = 0, first = 0;
-    for (int m = 0; m < sharing->count; m++)
-        row += columns[m];
-    for (int m = 0; m < sharing->count; m++) {
-        for (int k = 0; k < sharing->seen[m].count; k++) {
-            ARENA_GROW(sharing->arena, program->views, program->view_count, sharing->view_capacity);
-            assert(program->view_count < INT8_MAX);
-            int buffer = sharing->seen[m].buffers[k];
-            program->views[program->view_count] = (struct packed_view){buffer, whole, first, row};
-            show(program, buffer, program->view_count++);
-        }
-        first += columns[m];
-    }
+    packed_add(sharing->arena, sharing->of.program, sharing->seen, sharing->count,
+               &sharing->view_capacity);
 }
 
 // The operators that alone read what the GEMMs make, all of them adding a bias; false: not so.
 static bool find_biases(const struct sharing *sharing, int *ops)
 {
-    int parameters[MEMBERS_MAX];
+    int parameters[MEMBERS_MAX] = {0};
     if (!(sharing->of.joins & (1u << JOIN_SUM | 1u << JOIN_BIAS))) return false;
     for (int m = 0; m < sharing->count; m++) {
         int reader = only_reader(sharing, member(sharing, m)->outputs[0]);
@@ -359,8 +313,7 @@ static bool find_biases(const struct sharing *sharing, int *ops)
 
 static void form_forward(struct sharing *sharing)
 {
-    int ops[2 * MEMBERS_MAX];
-    int64_t columns[MEMBERS_MAX] = {0};
+    int ops[2 * MEMBERS_MAX] = {0};
     for (int m = 0; m < sharing->count; m++) {
         const struct instr *instr = member(sharing, m);
         bool fits = instr->inputs[0] == sharing->like.inputs[0] &&
@@ -369,12 +322,12 @@ static void form_forward(struct sharing *sharing)
         see(&sharing->seen[m], instr->outputs[0]);
         follow_result(sharing, &sharing->seen[m]);
         ops[m] = sharing->ops[m];
-        columns[m] = instr->gemm.n;
+        sharing->seen[m].columns = instr->gemm.n;
     }
     if (!are_kept_alike(sharing)) return;
     bool has_biases = find_biases(sharing, ops + sharing->count);
     bool is_done = has_biases && gather(sharing, ops, 2 * sharing->count);
-    if (is_done || gather(sharing, ops, sharing->count)) pack(sharing, columns);
+    if (is_done || gather(sharing, ops, sharing->count)) pack(sharing);
 }
 
 // The one sum of all that the GEMMs make; -1.
@@ -391,7 +344,7 @@ static int sum_of(const struct sharing *sharing)
                     add->phase == sharing->phase && !add->recompute &&
                     group_is_alone(&sharing->of, sum) &&
                     !group_crosses(sharing->of.program, add->outputs[0]) &&
-                    group_is_same_shape(&sharing->of, instr->outputs[0], add->outputs[0]);
+                    group_is_same_part(&sharing->of, instr->outputs[0], add->outputs[0]);
         if (!fits) return -1;
     }
     return sum;
@@ -399,8 +352,7 @@ static int sum_of(const struct sharing *sharing)
 
 static bool form_backward(struct sharing *sharing)
 {
-    int64_t columns[MEMBERS_MAX] = {0};
-    int ops[MEMBERS_MAX + 1], sum = sum_of(sharing);
+    int ops[MEMBERS_MAX + 1] = {0}, sum = sum_of(sharing);
     if (sum < 0 || sharing->like.recompute) return false;
     for (int m = 0; m < sharing->count; m++) {
         const struct instr *instr = member(sharing, m);
@@ -409,11 +361,11 @@ static bool form_backward(struct sharing *sharing)
         see(&sharing->seen[m], instr->inputs[0]);
         if (!follow_gradient(sharing, &sharing->seen[m])) return false;
         ops[m] = sharing->ops[m];
-        columns[m] = instr->gemm.k;
+        sharing->seen[m].columns = instr->gemm.k;
     }
     ops[sharing->count] = group_at(&sharing->of, sum)->op;
     if (!are_kept_alike(sharing) || !gather(sharing, ops, sharing->count + 1)) return false;
-    pack(sharing, columns);
+    pack(sharing);
     return true;
 }
 
@@ -436,7 +388,7 @@ static bool find_bias_gradients(const struct sharing *sharing, int gradient, int
         if (found < 0) return false;
         ops[m] = found;
     }
-    int parameters[MEMBERS_MAX];
+    int parameters[MEMBERS_MAX] = {0};
     return sort_by_parameter(sharing, ops, parameters, sharing->count);
 }
 
@@ -444,7 +396,7 @@ static bool find_bias_gradients(const struct sharing *sharing, int gradient, int
 static void form_weights(struct sharing *sharing)
 {
     const struct block_program *program = sharing->of.program;
-    int ops[2 * MEMBERS_MAX], whole = -1;
+    int ops[2 * MEMBERS_MAX] = {0}, whole = -1;
     int gradient = sharing->like.input_views[0] ? 0 : 1;
     for (int m = 0; m < sharing->count; m++) {
         const struct instr *instr = member(sharing, m);
@@ -506,24 +458,5 @@ void merged_form(struct arena *arena, struct block_program *program, const struc
         }
         unmark(&sharing.of, end);
         capacity = sharing.view_capacity;
-    }
-}
-
-static void finish(const struct block_program *program, int view, int *buffer)
-{
-    if (view > 0) *buffer = program->views[view - 1].whole;
-}
-
-void merged_finish(struct block_program *program)
-{
-    for (int i = 0; i < program->instr_count; i++) {
-        struct instr *instr = &program->instrs[i];
-        for (int k = 0; k < instr->input_count; k++)
-            finish(program, instr->input_views[k], &instr->inputs[k]);
-        for (int k = 0; k < instr->output_count; k++) {
-            finish(program, instr->output_views[k], &instr->outputs[k]);
-            // In its place the next one reads it.
-            if (instr->output_views[k]) instr->passing &= ~(1u << k);
-        }
     }
 }

@@ -19,5 +19,3 @@
 // are still those of the views), and takes the mark from GEMMs that run alone. Before other groups.
 void merged_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
                  unsigned joins);
-// Packed buffers in the place of what is seen of them; at the end.
-void merged_finish(struct block_program *program);

@@ -126,9 +126,53 @@ static void groups_do_not_depend_on_the_plan(void **state)
     }
 }
 
+static const char LLAMA[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 37, \"hidden_size\": 16, \"intermediate_size\": "
+    "24, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"tie_word_embeddings\": false}";
+static const char QWEN2[] =
+    "{\"model_type\": \"qwen2\", \"vocab_size\": 37, \"hidden_size\": 16, \"intermediate_size\": "
+    "24, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2}";
+
+// GEMMs of a plan that run as part of one.
+static int count_merged(const struct program *program)
+{
+    int count = 0;
+    for (int b = 0; b < program->block_count; b++) {
+        for (int i = 0; i < program->blocks[b]->instr_count; i++)
+            count += program->blocks[b]->instrs[i].merge > 0;
+    }
+    return count;
+}
+
+// Plans in which GEMMs that share their input are one against plans in which each is its own.
+static void merged_gemms_compute_what_they_do_alone(void **state)
+{
+    static const char *const MODELS[] = {LLAMA, QWEN2, QWEN3, GPT2};
+    for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++) {
+        for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
+            struct arena_mark mark = arena_mark(*state);
+            struct run_case of = case_of(MODELS[m], &CASES[c]);
+            const struct run_outcome *merged = run(*state, &of);
+            assert_int_equal(merged->joined_count, planned_joins(merged));
+            of.without_joins = 1u << JOIN_MERGED;
+            const struct run_outcome *alone = run(*state, &of);
+            // Of GPT-2 with context parallelism nothing is left to merge.
+            bool has_none = CASES[c].cp > 1 && MODELS[m] == GPT2;
+            assert_true(has_none ? count_merged(merged->program) == 0
+                                 : count_merged(merged->program) > 0);
+            assert_int_equal(count_merged(alone->program), 0);
+            const char *difference = run_outcome_difference(*state, alone, merged, 1e-12);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            assert_true(merged->peak_bytes <= alone->peak_bytes);
+            arena_reset(*state, mark);
+        }
+    }
+}
+
 // The first three forward GEMMs of a GPT-2 layer are one, with their biases; the others end in a
-// sum, with dropout those of the two whose result is added to the residual in that of the bias; what
-// drops and adds goes on into the norm.
+// sum, with dropout those of the two whose result is added to the residual in that of the bias;
+// what drops and adds goes on into the norm.
 static void a_gpt2_layer_has_these_groups(void **state)
 {
     struct run_case of = case_of(GPT2, &CASES[0]);
@@ -161,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_compute_what_their_members_do),
         cmocka_unit_test(groups_do_not_depend_on_the_plan),
+        cmocka_unit_test(merged_gemms_compute_what_they_do_alone),
         cmocka_unit_test(a_gpt2_layer_has_these_groups),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -223,7 +223,8 @@ static void a_bias_costs_next_to_nothing(void **state)
     assert_int_equal(gemm->kept_bytes, gemm->write_bytes);
 }
 
-// What the stack does not name is not joined, and without the pass nothing is.
+// What the stack does not name is not joined, and without the pass nothing is but GEMMs that share
+// their input.
 static void groups_are_those_of_the_stack(void **state)
 {
     for (int way = 0; way < 2; way++) {
@@ -233,9 +234,69 @@ static void groups_are_those_of_the_stack(void **state)
         if (way) of.parallel.passes &= ~(1u << PASS_FUSION);
         priced_finish(&of);
         const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
-        for (int i = 0; i < layer->instr_count; i++)
-            assert_int_equal(layer->instrs[i].joined, 0);
+        for (int i = 0; i < layer->instr_count; i++) {
+            const struct instr *instr = &layer->instrs[i];
+            if (instr->joined) assert_true(way && instr[1].join == JOIN_MERGED);
+        }
     }
+}
+
+// How many GEMMs of a layer run as part of one.
+static int count_merged(struct priced *of)
+{
+    const struct block_program *layer = priced_block(of, BLOCK_LAYER);
+    int count = 0;
+    for (int i = 0; i < layer->instr_count; i++) {
+        const struct instr *first = &layer->instrs[i];
+        for (int k = 0; k < first->joined && first[1].join == JOIN_MERGED; k++)
+            count += first[k].kind == OP_CONTRACT;
+        bool is_marked = first->collective == COLLECTIVE_NONE && first->merge > 0;
+        const struct instr *begun = &layer->instrs[instr_first(layer->instrs, i)];
+        if (is_marked) assert_true(begun->joined > 0 && begun[1].join == JOIN_MERGED);
+    }
+    return count;
+}
+
+static int merged_with(struct arena *arena, int tp, int cp, int zero, unsigned passes)
+{
+    struct priced of = priced_start(arena, "llama-3-8b", "dgx-h100", "meshwright");
+    of.parallel.degree[AXIS_TP] = tp;
+    of.parallel.degree[AXIS_CP] = cp;
+    of.parallel.degree[AXIS_DP] = 2;
+    of.parallel.zero = zero;
+    of.parallel.passes = passes;
+    priced_finish(&of);
+    return count_merged(&of);
+}
+
+// q, k and v and gate and up: forward, the sum of their input gradients, their weight gradients.
+// Where keys go round a ring q, k and v are dense; parameters that are moved one by one are apart.
+static void projections_that_share_their_input_are_one_gemm(void **state)
+{
+    assert_int_equal(merged_with(*state, 1, 1, 0, PASS_ALL), 15);
+    assert_int_equal(merged_with(*state, 4, 1, 3, PASS_ALL), 15);
+    assert_int_equal(merged_with(*state, 1, 2, 1, PASS_ALL), 6);
+    assert_int_equal(merged_with(*state, 1, 1, 3, PASS_ALL & ~(1u << PASS_COMBINE)), 0);
+    assert_int_equal(merged_with(*state, 1, 1, 1, PASS_ALL & ~(1u << PASS_COMBINE)), 0);
+}
+
+// The one GEMM costs what one of its size does.
+static void one_gemm_is_priced_once(void **state)
+{
+    struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100", "meshwright");
+    priced_finish(&of);
+    const struct compute_context *context = &of.context.compute;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    const struct instr *forward = find_group(layer, JOIN_MERGED, OP_CONTRACT);
+    enum bound bound;
+    struct gemm whole = forward->gemm;
+    assert_int_equal(whole.n, 4096);
+    whole.n += forward[1].gemm.n + forward[2].gemm.n;
+    assert_int_equal(whole.n, 6144);
+    struct compute_cost cost = compute_price(context, layer, forward);
+    assert_true(fabs(cost.s / gemm_s(context, &whole, 0, &bound) - 1) < 1e-9);
+    assert_int_equal(cost.kernel_count, 1);
+    assert_true(compute_price(context, layer, forward + 1).s == 0);
 }
 
 int main(void)
@@ -245,6 +306,8 @@ int main(void)
         cmocka_unit_test(a_norm_and_its_sum_cost_what_crosses_them),
         cmocka_unit_test(a_bias_costs_next_to_nothing),
         cmocka_unit_test(groups_are_those_of_the_stack),
+        cmocka_unit_test(projections_that_share_their_input_are_one_gemm),
+        cmocka_unit_test(one_gemm_is_priced_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

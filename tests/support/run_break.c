@@ -8,16 +8,15 @@ static bool finds_reader(const struct script *script, int task, struct script_op
     if (of->kind != TASK_INSTR || of->output_count == 0) return false;
     const struct script_operand *made = &of->outputs[0];
     if (made->place != PLACE_ARENA || made->adds) return false;
-    // What one GEMM makes for several is written nowhere.
+    // One GEMM for several says itself that its operands lie elsewhere.
     const struct instr *instr = &script->program->blocks[of->block]->instrs[of->instr];
-    if (instr->merge && instr->passing) return false;
+    if (instr->merge) return false;
     for (int t = task + 1; t < script->task_count && script->tasks[t].slot == of->slot; t++) {
         const struct script_task *other = &script->tasks[t];
         for (int i = 0; i < other->input_count && other->kind == TASK_INSTR; i++) {
             *read = &other->inputs[i];
             bool is_it = (*read)->place == PLACE_ARENA && (*read)->offset == made->offset &&
                          (*read)->buffer == made->buffer && other->position == of->position;
-            // One GEMM for several says itself that its operands lie elsewhere.
             const struct block_program *block = script->program->blocks[other->block];
             if (is_it && !block->instrs[other->instr].merge) return true;
         }

@@ -118,8 +118,8 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     job->backend = is_cuda ? emulated_backend(of->precision) : backend_open(of->backend, why);
     if (!job->backend) return false;
     job->backend = backend_at(job->backend, of->precision);
-    struct program *program =
-        program_lower(arena, job->graph, cluster, &workload, &of->parallel, job->backend->joins);
+    struct program *program = program_lower(arena, job->graph, cluster, &workload, &of->parallel,
+                                            job->backend->joins & ~of->without_joins);
     outcome->program = program;
     struct arena scratch = {0};
     // Whatever the packer has found by then has to run as well.

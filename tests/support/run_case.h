@@ -30,8 +30,9 @@ struct run_case {
     bool poison, dropout;
     bool over_nccl;  // data goes over the transport nccl on its emulation: back end "cuda"
     bool operators_apart,
-        launches_each;  // nothing runs as one with the next; nothing is recorded and replayed
-    bool roam;          // memory planned in full, else greedily
+        launches_each;       // nothing runs as one with the next; nothing is recorded and replayed
+    bool roam;               // memory planned in full, else greedily
+    unsigned without_joins;  // rules that the plan leaves out
     enum run_break broken;
     int broken_number;  // of those that can be broken, from 0; wraps round
 };
