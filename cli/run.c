@@ -247,11 +247,10 @@ static const struct run_arguments DEFAULTS = {
     .node_rank = -1,
 };
 
-static void print_help(const struct option *options)
+static void print_unexecuted(void)
 {
     int count;
     const struct unexecuted *rows = unexecuted_rows(&count);
-    options_print(stdout, "run", options);
     console_printf(stdout, "\nNot executed:\n");
     for (int i = 0; i < count; i++)
         console_printf(stdout, "  %s, because %s\n", rows[i].what, rows[i].why);
@@ -330,7 +329,10 @@ int run_command(int argc, char **argv, struct err *err)
          "write weights and gradients at the end, a file a rank", "FILE", 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) return print_help(options), 0;
+    if (options_help(argc, argv, options)) {
+        if (options_help_is_text(argc, argv)) print_unexecuted();
+        return 0;
+    }
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     return run_parsed(&arguments, argc, argv, err);
 }

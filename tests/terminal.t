@@ -73,7 +73,8 @@ if (`script --version 2>&1` =~ /util-linux/) {
     check('its own width is kept', $text =~ /Best:/ && !grep({ !/\Q$folder\E/ } @over), $text);
     my $watched = $terminal->("$bin validate tests/validation/published.jsonl --family vtrain");
     check('what takes long says how long', $watched =~ /\e\[Krow \d+ of \d+, about \d+ s left/);
-    check('and the line is erased', $watched =~ /left[^\n]*\r\e\[K[^\r]*tier A/s, substr $watched, 0, 900);
+    check('and the line is erased', $watched =~ /left[^\n]*\r\e\[K[^\r]*tier A/s,
+          substr $watched, 0, 900);
     for my $off ('NO_COLOR=1', 'TERM=dumb') {
         check("$off: no colours", $terminal->("$off $bin models") !~ /\e/);
     }
