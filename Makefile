@@ -72,7 +72,8 @@ PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exe
           $(if $(HAVE_NVCC),$(BUILD)/exec_cuda.so) $(if $(HAVE_NCCL),$(BUILD)/exec_nccl.so)
 # Plug-ins export the same names, each to its own reader: no violation of the one-definition rule.
 PROVE = env -u COLUMNS $(if $(SANITIZE),ASAN_OPTIONS=detect_odr_violation=0) \
-        BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
+        BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP PERL5LIB=tests prove --harness=Skipped \
+        -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \

@@ -68,6 +68,8 @@ check('as many pages as commands', @commands > 15 && -s "$tree/share/man/man1/me
 if (`groff --version 2>/dev/null`) {
     my $said = `cd $tree/share/man/man1 && groff -man -Tutf8 -ww *.1 2>&1 >/dev/null`;
     check('groff warns of nothing', $said eq '', $said);
+} else {
+    skipped('groff warns of nothing', 'groff is not installed');
 }
 
 # Completion of bash: the words it would offer where the cursor stands at the end of a line.
@@ -101,6 +103,8 @@ for my $line (sort keys %offers) {
 if (system('command -v zsh >/dev/null') == 0) {
     my $said = `zsh -n $tree/share/zsh/site-functions/_meshwright 2>&1`;
     check('zsh reads its completion', $said eq '', $said);
+} else {
+    skipped('zsh reads its completion', 'zsh is not installed');
 }
 
 rename $tree, "$folder/stage/usr/local" or die $!;
