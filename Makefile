@@ -6,7 +6,7 @@
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
 # make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
-# make install  to DESTDIR/PREFIX
+# make install  to DESTDIR/PREFIX; make uninstall takes it away
 BUILD ?= build
 PREFIX ?= /usr/local
 SANITIZE ?=
@@ -18,8 +18,9 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 FOLDERS = core topologies models plan cost_models simulator memory \
           planner validation executor reports cli
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
-                  topologies/offers models \
-                  models/zoo plan cost_models cost_models/stacks))
+                  topologies/offers topologies/schema models models/zoo plan cost_models \
+                  cost_models/stacks cost_models/schema memory reports reports/schema \
+                  executor executor/results))
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
@@ -71,11 +72,12 @@ PLUGINS = $(BUILD)/exec_cpu.so $(BUILD)/exec_cpu64.so $(if $(MPICC),$(BUILD)/exe
           $(if $(HAVE_NVCC),$(BUILD)/exec_cuda.so) $(if $(HAVE_NCCL),$(BUILD)/exec_nccl.so)
 # Plug-ins export the same names, each to its own reader: no violation of the one-definition rule.
 PROVE = env -u COLUMNS $(if $(SANITIZE),ASAN_OPTIONS=detect_odr_violation=0) \
-        BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(JOBS) -e '' --timer
+        BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP PERL5LIB=tests prove --harness=Skipped \
+        -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \
-        clean deps check_deps mutants mutant_programs mutant_judges \
+        uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_sanitized check_clang check_tidy check_format check_sdpa \
         check_fuzz FORCE
 .SECONDARY:
@@ -285,8 +287,8 @@ $(GENERATED)/%.inc: % Makefile
 	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
 $(BUILD)/reports/page/page_parts.o $(BUILD)/reports/page/page_planner.o: $(PAGE_PARTS)
 
-# The places that know where files are installed are rebuilt when that changes.
-PREFIXED = $(BUILD)/core/file_data.o $(BUILD)/executor/plugin.o
+# What knows where files are installed is rebuilt when that changes.
+PREFIXED = $(BUILD)/core/file_data.o
 $(PREFIXED): ALL_CFLAGS += -DPREFIX='"$(PREFIX)"'
 $(PREFIXED): $(BUILD)/prefix
 $(BUILD)/prefix: FORCE
@@ -421,14 +423,45 @@ bench: deps
 	@$(QUIET_MAKE) bench_programs
 	@for bench in $(BENCHES); do $$bench || exit; done
 
-install: all
+# Man pages and completions are made by what was built, from its own tables of options. What of
+# them is installed is listed once, so that uninstall takes the same away.
+MAN_PAGES = $(BUILD)/man/meshwright.1 $(patsubst %,$(BUILD)/man/meshwright-%.1,$(COMMANDS))
+COMMANDS = $(sort $(shell sed -n 's/^    {"\([a-z]*\)", .*_command,.*/\1/p' cli/commands.c))
+$(BUILD)/man/meshwright.1: $(BUILD)/meshwright
+	@mkdir -p $(@D)
+	$< man > $@.part && mv $@.part $@
+$(BUILD)/man/meshwright-%.1: $(BUILD)/meshwright
+	@mkdir -p $(@D)
+	$< man $* > $@.part && mv $@.part $@
+$(BUILD)/completion.bash $(BUILD)/completion.zsh: $(BUILD)/completion.%: $(BUILD)/meshwright
+	$< completion $* > $@.part && mv $@.part $@
+
+SHARE = $(DESTDIR)$(PREFIX)/share
+LIBRARY = $(DESTDIR)$(PREFIX)/lib/meshwright
+COMPLETE_BASH = $(SHARE)/bash-completion/completions/meshwright
+COMPLETE_ZSH = $(SHARE)/zsh/site-functions/_meshwright
+INSTALLED_MODULE = $(SHARE)/meshwright/wasm/planner.wasm.gz
+INSTALLED_RUNS = $(SHARE)/meshwright/validation/published.jsonl
+install: all $(MAN_PAGES) $(BUILD)/completion.bash $(BUILD)/completion.zsh
 	install -D -m 755 $(BUILD)/meshwright $(DESTDIR)$(PREFIX)/bin/meshwright
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/meshwright $(PLUGINS)
+	install -D -m 755 -t $(LIBRARY) $(PLUGINS)
+	install -D -m 644 -t $(SHARE)/man/man1 $(MAN_PAGES)
+	install -D -m 644 $(BUILD)/completion.bash $(COMPLETE_BASH)
+	install -D -m 644 $(BUILD)/completion.zsh $(COMPLETE_ZSH)
 	@for file in $(DATA); do \
-	    install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/meshwright/$$file || exit; done
-	install -D -m 644 $(PUBLISHED) $(DESTDIR)$(PREFIX)/share/meshwright/validation/published.jsonl
-	@[ ! -e $(MODULE) ] || \
-	    install -D -m 644 $(MODULE) $(DESTDIR)$(PREFIX)/share/meshwright/wasm/planner.wasm.gz
+	    install -D -m 644 $$file $(SHARE)/meshwright/$$file || exit; done
+	install -D -m 644 $(PUBLISHED) $(INSTALLED_RUNS)
+	@[ ! -e $(MODULE) ] || install -D -m 644 $(MODULE) $(INSTALLED_MODULE)
+
+# What install put there, and of the folders those that are empty then.
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/meshwright $(addprefix $(LIBRARY)/,$(notdir $(PLUGINS))) \
+	    $(addprefix $(SHARE)/man/man1/,$(notdir $(MAN_PAGES))) \
+	    $(COMPLETE_BASH) $(COMPLETE_ZSH) $(INSTALLED_MODULE) $(INSTALLED_RUNS)
+	@rm -f $(addprefix $(SHARE)/meshwright/,$(DATA))
+	@for folder in $(LIBRARY) $(SHARE)/meshwright $(SHARE)/man $(SHARE)/zsh \
+	    $(SHARE)/bash-completion; do \
+	    [ ! -d $$folder ] || find $$folder -depth -type d -empty -delete; done
 
 clean:
 	rm -rf $(BUILD)

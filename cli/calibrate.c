@@ -108,7 +108,7 @@ int calibrate_command(int argc, char **argv, struct err *err)
         {"--quiet", OPTION_FLAG, &arguments.quiet, "no table", NULL, 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) return options_print(stdout, "calibrate", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (arguments.folder && strcmp(arguments.folder, "-") == 0) {
         err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");

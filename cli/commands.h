@@ -5,13 +5,31 @@
 // answer is no). With any other status `err` is set, and main prints its one line.
 
 int calibrate_command(int argc, char **argv, struct err *err);
+int completion_command(int argc, char **argv, struct err *err);
 int fit_command(int argc, char **argv, struct err *err);
+int man_command(int argc, char **argv, struct err *err);
 int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);
 int report_command(int argc, char **argv, struct err *err);
 int run_command(int argc, char **argv, struct err *err);
+int schema_command(int argc, char **argv, struct err *err);
 int shipped_command(int argc, char **argv, struct err *err);  // models, clusters, devices, stacks
 int simulate_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);
 int validate_command(int argc, char **argv, struct err *err);
 int whatif_command(int argc, char **argv, struct err *err);
+
+struct cli_command {
+    const char *name;
+    int (*run)(int argc, char **argv, struct err *err);
+    const char *summary;
+};
+
+// All of them, in the order of help; the last has no name.
+extern const struct cli_command COMMANDS[];
+// NULL: none is called so.
+const struct cli_command *command_find(const char *name);
+// What no command is called, with the nearest name that one is.
+int command_fail_unknown(const char *name, struct err *err);
+// Has a command print its help in one of the forms of cli/options.h: "--help=man".
+int command_print_help(const struct cli_command *command, const char *form, struct err *err);

@@ -204,7 +204,7 @@ int fit_command(int argc, char **argv, struct err *err)
          "YYYY-MM-DD", 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) return options_print(stdout, "fit", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (a.folder && strcmp(a.folder, "-") == 0) {
         err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");

@@ -2,7 +2,6 @@
 #include "cli/options.h"
 #include "core/console.h"
 #include "core/table.h"
-#include "core/units.h"
 #include "core/version.h"
 
 #include <errno.h>
@@ -10,48 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command {
-    const char *name;
-    int (*run)(int argc, char **argv, struct err *err);
-    const char *summary;
-};
-
-static const struct command COMMANDS[] = {
-    {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
-    {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
-    {"whatif", whatif_command,
-     "many plans at once: sweeps, deadlines, budgets; the Pareto front of time and money"},
-    {"memory", memory_command,
-     "order operators and place tensors so that a step needs least memory"},
-    {"run", run_command, "execute a plan on this machine, predicted beside measured"},
-    {"report", report_command,
-     "one page with plots: what a plan costs, why it won, what it hangs on"},
-    {"calibrate", calibrate_command,
-     "measure this machine: kernels, memory, collectives; CLUSTER local"},
-    {"topology", topology_command, "describe a cluster and where its numbers come from"},
-    {"models", shipped_command, "list the shipped models: parameters, layers, type"},
-    {"clusters", shipped_command, "list the shipped clusters: GPUs, device, links"},
-    {"devices", shipped_command, "list the shipped devices: peak, memory"},
-    {"stacks", shipped_command, "list the training software that plans are made for"},
-    {"validate", validate_command, "score predictions against published runs"},
-    {"fit", fit_command, "fit the constants of devices and stacks to published runs"},
-    {0},
-};
-
-static const struct command *find_command(const char *name)
-{
-    for (const struct command *command = COMMANDS; command->name; command++) {
-        if (strcmp(command->name, name) == 0) return command;
-    }
-    return NULL;
-}
-
 static int print_help(void)
 {
     struct arena arena = {0};
     struct table table = table_new(&arena, "ll");
     table.head_count = 0;
-    for (const struct command *command = COMMANDS; command->name; command++) {
+    for (const struct cli_command *command = COMMANDS; command->name; command++) {
         const char *cells[] = {arena_print(&arena, "  %s", command->name), command->summary};
         table_row(&table, cells);
     }
@@ -67,29 +30,12 @@ static int print_help(void)
     return 0;
 }
 
-static int fail_unknown(const char *name, struct err *err)
-{
-    struct units_guess guess = {.text = name};
-    for (const struct command *command = COMMANDS; command->name; command++) {
-        units_guess_offer(&guess, command->name);
-    }
-    if (guess.best) {
-        err_set(err, ERR_USAGE, "unknown command \"%s\", did you mean \"%s\"?", name, guess.best);
-    } else {
-        err_set(err, ERR_USAGE, "unknown command \"%s\", see meshwright --help", name);
-    }
-    return exit_status(err);
-}
-
 static int help_command(int argc, char **argv, struct err *err)
 {
     if (argc < 2) return print_help();
-    const struct command *command = find_command(argv[1]);
-    if (!command) return fail_unknown(argv[1], err);
-    char name[32], flag[] = "--help";
-    snprintf(name, sizeof name, "%s", command->name);
-    char *help[] = {name, flag, NULL};
-    return command->run(2, help, err);
+    const struct cli_command *command = command_find(argv[1]);
+    if (!command) return command_fail_unknown(argv[1], err);
+    return command_print_help(command, "--help", err);
 }
 
 static int run(int argc, char **argv, const char **name, struct err *err)
@@ -97,8 +43,8 @@ static int run(int argc, char **argv, const char **name, struct err *err)
     if (argc < 2 || strcmp(argv[1], "--help") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) return puts("meshwright " MESHWRIGHT_VERSION), 0;
     if (strcmp(argv[1], "help") == 0) return help_command(argc - 1, argv + 1, err);
-    const struct command *command = find_command(argv[1]);
-    if (!command) return fail_unknown(argv[1], err);
+    const struct cli_command *command = command_find(argv[1]);
+    if (!command) return command_fail_unknown(argv[1], err);
     *name = command->name;
     return command->run(argc - 1, argv + 1, err);
 }

@@ -227,7 +227,7 @@ int memory_command(int argc, char **argv, struct err *err)
         {"--verbose", OPTION_FLAG, &a.verbose, "the solver's messages on stderr", NULL, 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) return options_print(stdout, "memory", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&a.output, err) || !output_take_stdout(&a.plot, err)) {
         return exit_status(err);

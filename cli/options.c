@@ -267,14 +267,6 @@ bool options_given(const struct option *options, int argc, char **argv, const ch
     return false;
 }
 
-bool command_wants_help(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0) return true;
-    }
-    return false;
-}
-
 int exit_status(const struct err *err)
 {
     assert(err->kind);

@@ -64,9 +64,25 @@ MUST_CHECK bool options_parse(const struct option *options, int argc, char **arg
 // Whether option `name` is among arguments that options_parse has read.
 bool options_given(const struct option *options, int argc, char **argv, const char *name);
 
-// Whether --help is among the arguments; asked before options_parse.
-bool command_wants_help(int argc, char **argv);
+// Prints the help where --help is among the arguments of a command, argv[0], and says whether;
+// asked before options_parse. It has other forms, which `man` and `completion` ask for:
+//   --help=man    sections of a manual page, as roff
+//   --help=bash   a case of the completion's function
+//   --help=zsh    a function of the completion
+//   --help=flags  a case of bash of the options that take no value
+bool options_help(int argc, char **argv, const struct option *options);
+// Whether it is asked for as text for people.
+bool options_help_is_text(int argc, char **argv);
+// The text itself.
 void options_print(FILE *stream, const char *command, const struct option *options);
+
+// The other forms, one a file: cli/options_man.c, cli/options_completion.c.
+void options_print_man(FILE *stream, const char *command, const struct option *options);
+void options_print_bash(FILE *stream, const char *command, const struct option *options);
+void options_print_zsh(FILE *stream, const char *command, const struct option *options);
+void options_print_flags(FILE *stream, const char *command, const struct option *options);
+// What help calls the value of an option; NULL: it takes none.
+const char *option_value_name(const struct option *option);
 
 // The exit status that goes with an error that is set.
 int exit_status(const struct err *err);

@@ -29,7 +29,7 @@ static struct page page_of(FILE *stream)
     return (struct page){stream, width, width < NARROW ? NARROW_COLUMN : HELP_COLUMN};
 }
 
-static const char *value_name(const struct option *option)
+const char *option_value_name(const struct option *option)
 {
     if (option->values) return option->values;
     switch (option->kind) {
@@ -67,7 +67,7 @@ static void put_wrapped(const struct page *page, const char *text, int column, i
 static void put_row(const struct page *page, const struct option *option)
 {
     bool is_option = option->name[0] == '-';
-    const char *value = is_option ? value_name(option) : NULL;
+    const char *value = is_option ? option_value_name(option) : NULL;
     int width = fprintf(page->stream, "  %s%s", option->name, value ? " " : "");
     // A long list of words takes lines of its own.
     int whole = width + (value ? (int)strlen(value) : 0);
@@ -113,4 +113,40 @@ void options_print(FILE *stream, const char *command, const struct option *optio
             put_row(&page, option);
         }
     }
+}
+
+static const struct {
+    const char *flag;
+    void (*print)(FILE *stream, const char *command, const struct option *options);
+} FORMS[] = {
+    {"--help", options_print},
+    {"--help=man", options_print_man},
+    {"--help=bash", options_print_bash},
+    {"--help=zsh", options_print_zsh},
+    {"--help=flags", options_print_flags},
+};
+enum { FORM_COUNT = sizeof FORMS / sizeof *FORMS };
+
+// The form that is asked for; FORM_COUNT: none is.
+static int form_of(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        for (int form = 0; form < FORM_COUNT; form++) {
+            if (strcmp(argv[i], FORMS[form].flag) == 0) return form;
+        }
+    }
+    return FORM_COUNT;
+}
+
+bool options_help_is_text(int argc, char **argv)
+{
+    return form_of(argc, argv) == 0;
+}
+
+bool options_help(int argc, char **argv, const struct option *options)
+{
+    int form = form_of(argc, argv);
+    if (form == FORM_COUNT) return false;
+    FORMS[form].print(stdout, argv[0], options);
+    return true;
 }

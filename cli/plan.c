@@ -294,7 +294,7 @@ int plan_command(int argc, char **argv, struct err *err)
     // The table ends with a row of zeros.
     assert((size_t)count + sizeof rows / sizeof *rows < sizeof options / sizeof *options);
     memcpy(options + count, rows, sizeof rows);
-    if (command_wants_help(argc, argv)) return options_print(stdout, "plan", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&output.path, err)) return exit_status(err);
     if (output.json && (output.ablation || output.explain)) {

@@ -108,7 +108,7 @@ int report_command(int argc, char **argv, struct err *err)
     int count = ROW_COUNT + reliability_options(&arguments.reliability, options + ROW_COUNT);
     count += price_options(&arguments.price, options + count);
     inject_options(&arguments.inject, options + count);
-    if (command_wants_help(argc, argv)) return options_print(stdout, "report", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     bool is_page = strcmp(arguments.folder, "-") == 0;
     if (!is_page && !arguments.json && !arguments.force && !output_check(arguments.folder, err)) {

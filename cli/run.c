@@ -4,6 +4,7 @@
 #include "cli/run_job.h"
 #include "core/console.h"
 #include "core/hash.h"
+#include "executor/calibrate/calibrate.h"
 #include "executor/rendezvous.h"
 #include "plan/unexecuted.h"
 
@@ -135,6 +136,18 @@ static void note_stack(const struct run_job *job, const struct launch_place *pla
         name, GPU_STACK);
 }
 
+// Ranks that take turns on a core are slower than cores of their own would be, unless `local` was
+// measured with as many.
+static void say_oversubscribed(const struct run_job *job, const struct run_arguments *arguments)
+{
+    const char *kind = job->request.cluster->nodes[0].device->kind;
+    bool is_host = strcmp(kind, "cpu") == 0 || strncmp(arguments->backend, "cpu", 3) == 0;
+    int cores = binding_core_count();
+    if (!is_host || arguments->rendezvous || job->rank_count <= cores) return;
+    console_printf(stderr, "meshwright run: %d ranks on %d core%s: they take turns\n",
+                   job->rank_count, cores, cores == 1 ? "" : "s");
+}
+
 static int launch(struct arena *arena, const struct run_job *job,
                   const struct run_arguments *arguments, int local_node, int argc, char **argv,
                   struct err *err)
@@ -158,6 +171,7 @@ static int launch(struct arena *arena, const struct run_job *job,
     if (request.spawns && !arguments->spawn && !arguments->rendezvous)
         console_printf(stderr,
                        "meshwright run: no mpirun here: the ranks are started on this host\n");
+    say_oversubscribed(job, arguments);
     int status = 0;
     if (!launch_job(&request, &status, err)) return exit_status(err);
     return status;
@@ -247,11 +261,10 @@ static const struct run_arguments DEFAULTS = {
     .node_rank = -1,
 };
 
-static void print_help(const struct option *options)
+static void print_unexecuted(void)
 {
     int count;
     const struct unexecuted *rows = unexecuted_rows(&count);
-    options_print(stdout, "run", options);
     console_printf(stdout, "\nNot executed:\n");
     for (int i = 0; i < count; i++)
         console_printf(stdout, "  %s, because %s\n", rows[i].what, rows[i].why);
@@ -330,7 +343,10 @@ int run_command(int argc, char **argv, struct err *err)
          "write weights and gradients at the end, a file a rank", "FILE", 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) return print_help(options), 0;
+    if (options_help(argc, argv, options)) {
+        if (options_help_is_text(argc, argv)) print_unexecuted();
+        return 0;
+    }
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     return run_parsed(&arguments, argc, argv, err);
 }

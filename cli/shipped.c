@@ -228,9 +228,9 @@ int shipped_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &as_json, "the same as one object for programs", NULL, 0, 0},
         {0},
     };
-    if (command_wants_help(argc, argv)) {
-        options_print(stdout, argv[0], options);
-        console_printf(stdout, "\nLists %s.\n%s\n", kind->help, kind->foot);
+    if (options_help(argc, argv, options)) {
+        if (options_help_is_text(argc, argv))
+            console_printf(stdout, "\nLists %s.\n%s\n", kind->help, kind->foot);
         return 0;
     }
     if (!options_parse(options, argc, argv, err)) return exit_status(err);

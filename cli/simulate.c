@@ -258,7 +258,7 @@ int simulate_command(int argc, char **argv, struct err *err)
     int count = ROW_COUNT + reliability_options(&arguments.reliability, options + ROW_COUNT);
     count += price_options(&arguments.price, options + count);
     inject_options(&arguments.inject, options + count);
-    if (command_wants_help(argc, argv)) return options_print(stdout, "simulate", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&arguments.trace, err)) return exit_status(err);
 

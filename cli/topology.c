@@ -194,7 +194,7 @@ int topology_command(int argc, char **argv, struct err *err)
         OPTION_FORCE_ROW,
         {0},
     };
-    if (command_wants_help(argc, argv)) return options_print(stdout, argv[0], options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&path, err)) return exit_status(err);
 

@@ -182,7 +182,7 @@ int validate_command(int argc, char **argv, struct err *err)
         OPTION_FORCE_ROW,
         {0},
     };
-    if (command_wants_help(argc, argv)) return options_print(stdout, "validate", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&a.plot, err) || !output_take_stdout(&a.headline_out, err) ||
         !output_take_stdout(&a.bands_out, err)) {

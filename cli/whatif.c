@@ -213,7 +213,7 @@ int whatif_command(int argc, char **argv, struct err *err)
     struct whatif_arguments arguments = {.plan = plan_arguments_default(), .top = 20};
     struct option options[WHATIF_OPTION_COUNT] = {0};
     whatif_options(&arguments, options);
-    if (command_wants_help(argc, argv)) return options_print(stdout, "whatif", options), 0;
+    if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     struct arena arena = {0};
     int status = run(&arena, &arguments, argc, argv, err);

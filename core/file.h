@@ -38,8 +38,9 @@ void file_put(struct file_writer *writer, const char *text, size_t bytes);
 MUST_CHECK bool file_commit(struct file_writer *writer, struct err *err);
 void file_abort(struct file_writer *writer);
 
-// Finds a shipped data file `folder/name.json` ("topologies", "models/zoo", ...): in the source
-// tree when the binary runs from it, else in PREFIX/share/meshwright. A `name` that holds a '/'
+// Finds a shipped data file `folder/name.json` ("topologies", "models/zoo", ...): in the folder
+// that MESHWRIGHT_DATA names, else in the source tree when the binary runs from it, else in
+// share/meshwright beside the binary's folder or in PREFIX. A `name` that holds a '/'
 // or ends in ".json" is a path and is returned as it is. `what` ("cluster") is for the error:
 // ERR_INPUT names the nearest shipped name and lists them all when there is none.
 MUST_CHECK const char *file_find_data(struct arena *arena, const char *folder, const char *name,

@@ -20,22 +20,47 @@ static bool has_suffix(const char *name)
     return length > suffix && strcmp(name + length - suffix, SUFFIX) == 0;
 }
 
-// The source tree is the nearest parent of the binary that holds a Makefile and the folder or file:
-// it is found from build/ and from build/tests/ alike, and never from an installed binary. Else its
-// name where it is `installed`.
+// The folder that the binary stands in, links on the way resolved; "" where it cannot be told.
+static void find_binary(char folder[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = '\0';
+}
+
+// Beside PREFIX/bin, wherever the tree was moved to; PREFIX as it was built for where only the
+// binary was.
+static const char *find_installed(struct arena *arena)
+{
+    char folder[PATH_MAX];
+    find_binary(folder);
+    char *slash = strrchr(folder, '/');
+    if (slash && strcmp(slash, "/bin") == 0) {
+        *slash = '\0';
+        const char *beside = arena_print(arena, "%s/share/meshwright", folder);
+        if (file_exists(beside)) return beside;
+    }
+    return PREFIX "/share/meshwright";
+}
+
+// Where MESHWRIGHT_DATA says, whoever runs it; else in the source tree, the nearest parent of the
+// binary that holds a Makefile and the folder or file: it is found from build/ and from
+// build/tests/ alike, and never from an installed binary. Else its name where it is `installed`.
 static const char *find_shared(struct arena *arena, const char *folder, const char *installed)
 {
+    const char *said = secure_getenv("MESHWRIGHT_DATA");
+    if (said && *said) return arena_print(arena, "%s/%s", said, installed);
     char binary[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
-    binary[length > 0 ? length : 0] = '\0';
-    for (char *slash = strrchr(binary, '/'); slash; slash = strrchr(binary, '/')) {
-        *slash = '\0';
+    find_binary(binary);
+    for (char *end = binary + strlen(binary); end; end = strrchr(binary, '/')) {
+        *end = '\0';
         const char *candidate = arena_print(arena, "%s/%s", binary, folder);
         if (file_exists(candidate) && file_exists(arena_print(arena, "%s/Makefile", binary))) {
             return candidate;
         }
     }
-    return arena_print(arena, "%s/share/meshwright/%s", PREFIX, installed);
+    return arena_print(arena, "%s/%s", find_installed(arena), installed);
 }
 
 static const char *find_folder(struct arena *arena, const char *folder)

@@ -5,28 +5,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef PREFIX
-#define PREFIX "/usr/local"
-#endif
-
-static bool is_same_folder(const char *a, const char *b)
+static bool is_folder(const char *path)
 {
-    char left[PATH_MAX], right[PATH_MAX];
-    return realpath(a, left) && realpath(b, right) && strcmp(left, right) == 0;
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// Of BASE/bin/meshwright the folder BASE/lib/meshwright, wherever the tree was moved to.
+static void take_installed(char folder[PLUGIN_FOLDER_BYTES])
+{
+    static const char BIN[] = "/bin", LIBRARY[] = "/lib/meshwright";
+    size_t length = strlen(folder);
+    if (length < strlen(BIN) || strcmp(folder + length - strlen(BIN), BIN) != 0) return;
+    char library[PLUGIN_FOLDER_BYTES];
+    int bytes =
+        snprintf(library, sizeof library, "%.*s%s", (int)(length - strlen(BIN)), folder, LIBRARY);
+    if (bytes < 0 || (size_t)bytes >= sizeof library || !is_folder(library)) return;
+    memcpy(folder, library, (size_t)bytes + 1);
 }
 
 bool plugin_folder(char folder[PLUGIN_FOLDER_BYTES])
 {
+    // Not where the binary runs with rights that who runs it has not.
+    const char *said = secure_getenv("MESHWRIGHT_PLUGINS");
+    if (said && *said) {
+        int bytes = snprintf(folder, PLUGIN_FOLDER_BYTES, "%s", said);
+        return said[0] == '/' && bytes > 0 && bytes < PLUGIN_FOLDER_BYTES;
+    }
     // The kernel has resolved all links on the way to the binary.
     ssize_t length = readlink("/proc/self/exe", folder, PLUGIN_FOLDER_BYTES - 1);
     folder[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(folder, '/');
     if (folder[0] != '/' || !slash) return false;
     slash[slash == folder] = '\0';
-    if (is_same_folder(folder, PREFIX "/bin"))
-        snprintf(folder, PLUGIN_FOLDER_BYTES, "%s", PREFIX "/lib/meshwright");
+    take_installed(folder);
     return true;
 }
 

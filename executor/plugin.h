@@ -2,10 +2,11 @@
 #include "core/err.h"
 
 // Plug-ins of the executor are shared objects in the one folder that belongs to the binary:
-// PREFIX/lib/meshwright for the one that is installed as PREFIX/bin/meshwright, the binary's own
-// folder for any other (the build tree). Links to the binary are resolved first. Nothing is opened
-// from a parent folder, the working directory or a path of the environment: whoever can write
-// there must not run code here.
+// BASE/lib/meshwright for one that stands in BASE/bin, wherever the tree was moved to, the binary's
+// own folder for any other (the build tree). Links to the binary are resolved first.
+// MESHWRIGHT_PLUGINS names another, by its whole path. Nothing is opened from a parent folder, the
+// working directory or a path that the loader is told: whoever can write there must not run code
+// here.
 
 enum { PLUGIN_FOLDER_BYTES = 4096 };
 

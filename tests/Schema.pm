@@ -24,7 +24,7 @@ my %TYPES = (
 
 my %KNOWN = map { $_ => 1 } qw($schema $id title description type properties required items
     additionalProperties const enum minimum maximum exclusiveMinimum pattern minItems maxItems
-    $defs prefixItems uniqueItems minProperties propertyNames oneOf anyOf);
+    $defs prefixItems uniqueItems minProperties propertyNames oneOf anyOf not);
 
 # A schema file, with what it refers to in its place: "FILE" or "FILE#/KEY/KEY".
 sub from_file {
@@ -32,17 +32,28 @@ sub from_file {
     open my $file, '<:raw', $path or die "$path: $!";
     local $/;
     my ($folder) = $path =~ m{^(.*/)};
-    return put_in(decode_json(<$file>), $folder // '');
+    return put_in(decode_json(<$file>), $folder // '', $path);
 }
 
 sub put_in {
-    my ($of, $folder) = @_;
-    return [map { put_in($_, $folder) } @$of] if ref $of eq 'ARRAY';
+    my ($of, $folder, $self) = @_;
+    return [map { put_in($_, $folder, $self) } @$of] if ref $of eq 'ARRAY';
     return $of if ref $of ne 'HASH';
     my ($path, $keys) = split /#/, $of->{'$ref'} // '';
-    return { map { $_ => put_in($of->{$_}, $folder) } keys %$of } if !defined $path;
-    my $there = from_file("$folder$path");
+    return { map { $_ => put_in($of->{$_}, $folder, $self) } keys %$of } if !defined $path;
+    # "#/KEY" is of the file itself, which is read without what its parts refer to.
+    my $there = $path eq '' ? part_of($self, $keys) : from_file("$folder$path");
+    return $there if $path eq '';
     $there = $there->{$_} for grep { length } split m{/}, $keys // '';
+    return $there;
+}
+
+sub part_of {
+    my ($path, $keys) = @_;
+    open my $file, '<:raw', $path or die "$path: $!";
+    local $/;
+    my $there = decode_json(<$file>);
+    $there = $there->{$_} for grep { length } split m{/}, $keys;
     return $there;
 }
 
@@ -59,6 +70,8 @@ sub breach {
     return $fits ? "$at: of $fits kinds" : join ', or ', @found if @found && $fits != 1;
     my @ways = map { breach($value, $_, $at) } @{ $schema->{anyOf} // [] };
     return $ways[0] if @ways && !grep { $_ eq '' } @ways;
+    return "$at: what it must not be"
+        if exists $schema->{not} && breach($value, $schema->{not}, $at) eq '';
     my $names = $schema->{enum};
     return "$at: $value is none of those" if $names && !grep { $_ eq $value } @$names;
     return "$at: below" if exists $schema->{minimum} && $value < $schema->{minimum};

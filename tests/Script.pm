@@ -5,7 +5,7 @@ use warnings;
 use Exporter 'import';
 use File::Temp 'tempdir';
 
-our @EXPORT = qw(check checked answer_of text_of write_text);
+our @EXPORT = qw(check checked skipped answer_of text_of write_text);
 
 my $number = 0;
 my $folder = tempdir(CLEANUP => 1);
@@ -17,6 +17,13 @@ sub check {
     print $ok ? 'ok' : 'not ok', " $number - $name\n";
     print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
     return $ok;
+}
+
+# A check that cannot be made here, and why.
+sub skipped {
+    my ($name, $why) = @_;
+    $number++;
+    print "ok $number - $name # SKIP $why\n";
 }
 
 # The plan of the checks made.

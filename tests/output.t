@@ -19,7 +19,8 @@ my ($status, $out, $err) = answer_of("$bin plan $asked -o $plan");
 check('a new file is written', $status == 0 && $out =~ /^Wrote \Q$plan\E\.$/m, $out);
 my $text = text_of($plan);
 ($status, $out) = answer_of("$bin plan $asked -o $plan");
-check('one of ours is replaced, and it is said', $status == 0 && $out =~ /^Replaced \Q$plan\E/m, $out);
+check('one of ours is replaced, and it is said',
+      $status == 0 && $out =~ /^Replaced \Q$plan\E/m, $out);
 ($status, $out, $err) = answer_of("$bin plan $asked --json -o $plan");
 check('beside data on standard error', $status == 0 && $err =~ /^note: replaced \Q$plan\E$/m, $err);
 
@@ -71,7 +72,8 @@ for my $command (sort keys %printed) {
     ($status, $out, $err) = answer_of("$bin $command");
     my $is_data = $out !~ /^\{|^\[/ || eval { JSON::PP->new->decode($out); 1 };
     check("standard output is the file alone: $command",
-          $status == 0 && $out =~ $printed{$command} && $is_data, "$status $err" . substr $out, 0, 200);
+          $status == 0 && $out =~ $printed{$command} && $is_data,
+          "$status $err" . substr $out, 0, 200);
 }
 ($status, $out, $err) = answer_of("$bin plan $asked -o -");
 check('the table is on standard error', $out eq $text && $err =~ /^Best: /m && $err !~ /^Wrote/m);

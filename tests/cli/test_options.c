@@ -163,8 +163,8 @@ static void help_is_asked_for_anywhere(void **state)
     char name[] = "plan", model[] = "m", dashes[] = "--", help[] = "--help";
     char *wanted[] = {name, model, help};
     char *literal[] = {name, dashes, help};
-    assert_true(command_wants_help(3, wanted));
-    assert_false(command_wants_help(3, literal));
+    assert_true(options_help_is_text(3, wanted));
+    assert_false(options_help_is_text(3, literal));
 }
 
 int main(void)

@@ -1,0 +1,62 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct cli_command COMMANDS[] = {
+    {"plan", plan_command, "search every way to train MODEL on CLUSTER, write the best plan"},
+    {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
+    {"whatif", whatif_command,
+     "many plans at once: sweeps, deadlines, budgets; the Pareto front of time and money"},
+    {"memory", memory_command,
+     "order operators and place tensors so that a step needs least memory"},
+    {"run", run_command, "execute a plan on this machine, predicted beside measured"},
+    {"report", report_command,
+     "one page with plots: what a plan costs, why it won, what it hangs on"},
+    {"calibrate", calibrate_command,
+     "measure this machine: kernels, memory, collectives; CLUSTER local"},
+    {"topology", topology_command, "describe a cluster and where its numbers come from"},
+    {"models", shipped_command, "list the shipped models: parameters, layers, type"},
+    {"clusters", shipped_command, "list the shipped clusters: GPUs, device, links"},
+    {"devices", shipped_command, "list the shipped devices: peak, memory"},
+    {"stacks", shipped_command, "list the training software that plans are made for"},
+    {"schema", schema_command, "list the formats of all files and of --json, or print one"},
+    {"validate", validate_command, "score predictions against published runs"},
+    {"fit", fit_command, "fit the constants of devices and stacks to published runs"},
+    {"completion", completion_command, "print the completion of bash or zsh"},
+    {"man", man_command, "print the manual page of a command, or of all"},
+    {0},
+};
+
+const struct cli_command *command_find(const char *name)
+{
+    for (const struct cli_command *command = COMMANDS; command->name; command++) {
+        if (strcmp(command->name, name) == 0) return command;
+    }
+    return NULL;
+}
+
+int command_fail_unknown(const char *name, struct err *err)
+{
+    struct units_guess guess = {.text = name};
+    for (const struct cli_command *command = COMMANDS; command->name; command++) {
+        units_guess_offer(&guess, command->name);
+    }
+    if (guess.best) {
+        err_set(err, ERR_USAGE, "unknown command \"%s\", did you mean \"%s\"?", name, guess.best);
+    } else {
+        err_set(err, ERR_USAGE, "unknown command \"%s\", see meshwright --help", name);
+    }
+    return exit_status(err);
+}
+
+int command_print_help(const struct cli_command *command, const char *form, struct err *err)
+{
+    char name[32], flag[32];
+    snprintf(name, sizeof name, "%s", command->name);
+    snprintf(flag, sizeof flag, "%s", form);
+    char *help[] = {name, flag, NULL};
+    return command->run(2, help, err);
+}
