@@ -34,7 +34,7 @@ GENERATED = $(BUILD)/generated
 MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
 PAGE_PARTS = $(addprefix $(GENERATED)/reports/page/,page.css.inc page.js.inc what_if.css.inc \
-                 what_if.js.inc planner.js.inc)
+                 what_if.js.inc what_if_choices.js.inc planner.js.inc)
 
 # One folder deeper as well (models/families/); of executor/ the floors that are no plug-ins.
 PLUGIN_FOLDERS = $(addprefix executor/,cpu cuda mpi nccl)

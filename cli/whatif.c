@@ -194,12 +194,22 @@ static int answer(struct arena *arena, const struct whatif_job *job, struct err 
     return whatif_best(whatif) ? 0 : 1;
 }
 
+// The command line, for whoever wants the same page again.
+static const char *command_text(struct arena *arena, int argc, char **argv)
+{
+    const char *text = "meshwright whatif";
+    for (int i = 1; i < argc; i++)
+        text = arena_print(arena, "%s %s", text, plain_shell(arena, argv[i]));
+    return text;
+}
+
 static int run(struct arena *arena, const struct whatif_arguments *arguments, int argc, char **argv,
                struct err *err)
 {
     struct whatif_job job;
     if (!whatif_modes_check(arguments, argc, argv, err)) return exit_status(err);
     if (!whatif_job_make(arena, arguments, argc, argv, &job, err)) return exit_status(err);
+    job.words.command = command_text(arena, argc, argv);
     if (arguments->largest_model) return whatif_largest(arena, &job, err);
     bool no_cluster = job.sweep.cluster_count == 0;
     if (!no_cluster && !arguments->min_gpus) return answer(arena, &job, err);

@@ -25,19 +25,43 @@ static void leave(void *arena, void *memory)
     (void)memory;
 }
 
-struct gzip_writer *gzip_open(struct arena *arena, struct file_writer *file)
+static void begin(struct arena *arena, z_stream *stream)
 {
     enum { WINDOW_BITS = 15, AS_GZIP = 16, MEMORY_LEVEL = 8 };
-    struct gzip_writer *writer = ARENA_NEW(arena, struct gzip_writer, 1);
-    writer->file = file;
-    writer->stream.zalloc = take;
-    writer->stream.zfree = leave;
-    writer->stream.opaque = arena;
-    int code = deflateInit2(&writer->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
-                            WINDOW_BITS + AS_GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY);
+    stream->zalloc = take;
+    stream->zfree = leave;
+    stream->opaque = arena;
+    int code = deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, WINDOW_BITS + AS_GZIP,
+                            MEMORY_LEVEL, Z_DEFAULT_STRATEGY);
     assert(code == Z_OK && "zlib is as its header says");
     (void)code;
+}
+
+struct gzip_writer *gzip_open(struct arena *arena, struct file_writer *file)
+{
+    struct gzip_writer *writer = ARENA_NEW(arena, struct gzip_writer, 1);
+    writer->file = file;
+    begin(arena, &writer->stream);
     return writer;
+}
+
+unsigned char *gzip_pack(struct arena *arena, const char *text, size_t bytes, size_t *packed_bytes)
+{
+    z_stream stream = {0};
+    assert(bytes <= UINT_MAX);
+    begin(arena, &stream);
+    unsigned long most = deflateBound(&stream, bytes);
+    unsigned char *packed = ARENA_NEW(arena, unsigned char, most);
+    stream.next_in = (const unsigned char *)text;
+    stream.avail_in = (unsigned)bytes;
+    stream.next_out = packed;
+    stream.avail_out = (unsigned)most;
+    int code = deflate(&stream, Z_FINISH);
+    assert(code == Z_STREAM_END && "the bound holds all of it");
+    (void)code;
+    *packed_bytes = stream.total_out;
+    deflateEnd(&stream);
+    return packed;
 }
 
 static void push(struct gzip_writer *writer, int flush)

@@ -5,6 +5,9 @@
 // name is written. Failures are the file's: they stick and its commit reports them.
 struct gzip_writer;
 
+// A text in memory, packed.
+unsigned char *gzip_pack(struct arena *arena, const char *text, size_t bytes, size_t *packed_bytes);
+
 // Lives in `arena`, as does the memory that packing needs; `file` is open and outlives it.
 struct gzip_writer *gzip_open(struct arena *arena, struct file_writer *file);
 void gzip_put(struct gzip_writer *writer, const char *text, size_t bytes);

@@ -108,8 +108,8 @@ static struct track *track_of(struct output *output, const struct span *span)
     enum { THREADS_PER_STREAM = 100 };
     const struct trace *trace = output->trace;
     struct rank_tracks *own = &output->tracks[span->rank];
-    const char *name =
-        trace->track_name ? trace->track_name(trace->context, span) : stream_name(span->stream);
+    const char *name = trace->track_name ? trace->track_name(trace->context, span) : NULL;
+    if (!name) name = stream_name(span->stream);
     int of_stream = 0, of_name = 0;
     for (int i = 0; i < own->count; i++) {
         struct track *track = &own->list[i];

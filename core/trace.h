@@ -66,7 +66,7 @@ struct trace {
     // does. NULL: every rank stands for itself alone.
     const int *shown_as;
     // Where a stream's spans run beside each other: the track of the stream that a span is on.
-    // NULL: one a stream, called as it is.
+    // NULL, and where it returns NULL: one a stream, called as it is.
     const char *(*track_name)(const void *context, const struct span *span);
     // Puts members of the span's "args"; NULL: there are none beside the task.
     void (*span_args)(const void *context, int64_t span, struct json_writer *writer);

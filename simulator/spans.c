@@ -45,7 +45,7 @@ const char *spans_track_name(const void *context, const struct span *span)
                                                {"pp receive forward", "pp receive backward"}};
     struct task_id id = task_id_of(context, span->task);
     if (span->stream != STREAM_PP || (id.kind != TASK_SEND && id.kind != TASK_RECEIVE))
-        return stream_name(span->stream);
+        return NULL;
     return MESSAGES[id.kind == TASK_RECEIVE][id.item % 2];
 }
 

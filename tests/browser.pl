@@ -133,6 +133,14 @@ sub picture {
     CORE::close $file;
 }
 
+# The page on A4 paper, as a PDF's bytes.
+sub paper {
+    my ($self, $page) = @_;
+    my $pdf = $self->call('Page.printToPDF', {paperWidth => 8.27, paperHeight => 11.69,
+        printBackground => JSON::PP::true, preferCSSPageSize => JSON::PP::true}, $page);
+    return decode_base64($pdf->{data} // '');
+}
+
 sub close {
     my ($self, $page) = @_;
     delete $self->{pages}{ $page->{session} };

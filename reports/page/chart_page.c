@@ -182,26 +182,75 @@ static void put_stretched(const struct drawing *drawing, const struct chart_seri
                  (int)series->color, series->dashed ? " dashed" : "", path.text);
 }
 
-static void put_points(const struct drawing *drawing, const struct chart_series *series)
+static void put_circles(const struct drawing *drawing, const struct chart_series *series)
 {
     struct markup *page = drawing->page;
     for (int i = 0; i < series->count; i++) {
         const struct chart_mark *mark = &series->marks[i];
+        markup_print(page, "<circle class=\"f%d\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"%.1f\"",
+                     (int)series->color, across(drawing, mark->x0), down(drawing, mark->y0),
+                     mark->size);
+        put_title(page, mark->title, "circle");
+    }
+}
+
+// Where a label stands, for those after it: the box around it in percent across and pixels down.
+struct label {
+    double left, right, top;
+};
+
+// How wide the plot is taken to be: on a screen, on a phone.
+static const double WIDTHS_PX[] = {600, 280};
+enum { LETTER_PX = 7, LINE_PX = 14, LABEL_X = 8, LABEL_UP = 8, LABEL_DOWN = 17 };
+
+static struct label label_at(double x, double y, bool is_left, size_t letters, double width_px)
+{
+    double gap = 100 * LABEL_X / width_px, width = 100.0 * LETTER_PX * (double)letters / width_px;
+    double left = is_left ? x - gap - width : x + gap;
+    return (struct label){left, left + width, y};
+}
+
+static bool is_free(const struct label *labels, int count, const struct label *label)
+{
+    for (int i = 0; i < count; i++) {
+        bool beside = label->right < labels[i].left || labels[i].right < label->left;
+        if (!beside && fabs(label->top - labels[i].top) < LINE_PX) return false;
+    }
+    return true;
+}
+
+// Away from the nearer side of the plot and from a line that goes through the points; above its
+// point, below where another label is in the way, nowhere where that is taken, too. A phone shows
+// those that are clear of each other there.
+static void put_labels(const struct drawing *drawing, const struct chart_series *series)
+{
+    struct markup *page = drawing->page;
+    struct label *placed[2];
+    int counts[2] = {0};
+    for (int i = 0; i < 2; i++)
+        placed[i] = ARENA_NEW(page->arena, struct label, series->count);
+    for (int i = 0; i < series->count; i++) {
+        const struct chart_mark *mark = &series->marks[i];
         double x = across(drawing, mark->x0), y = down(drawing, mark->y0);
-        if (series->kind == CHART_POINTS) {
-            markup_print(page, "<circle class=\"f%d\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"%.1f\"",
-                         (int)series->color, x, y, mark->size);
-            put_title(page, mark->title, "circle");
-            continue;
+        bool is_left = series->labels_left ? x > 6 : x > 60, is_put = false;
+        for (int side = 0; side < 2 && !is_put; side++) {
+            double at = y + (side ? LABEL_DOWN : -LABEL_UP);
+            size_t letters = strlen(mark->title);
+            struct label wide = label_at(x, at, is_left, letters, WIDTHS_PX[0]);
+            struct label narrow = label_at(x, at, is_left, letters, WIDTHS_PX[1]);
+            if (!is_free(placed[0], counts[0], &wide)) continue;
+            is_put = true;
+            placed[0][counts[0]++] = wide;
+            bool is_for_all = is_free(placed[1], counts[1], &narrow);
+            if (is_for_all) placed[1][counts[1]++] = narrow;
+            markup_print(page,
+                         "<text class=\"label t%d%s\" x=\"%.2f%%\" y=\"%.1f\" dx=\"%d\" "
+                         "text-anchor=\"%s\">",
+                         (int)series->color, is_for_all ? "" : " wide", x, at,
+                         is_left ? -LABEL_X : LABEL_X, is_left ? "end" : "start");
+            markup_text(page, mark->title);
+            markup_put(page, "</text>");
         }
-        // Away from the nearer side of the plot, and from a line that goes through the points.
-        bool is_left = series->labels_left ? x > 6 : x > 60;
-        markup_print(page,
-                     "<text class=\"label t%d\" x=\"%.2f%%\" y=\"%.1f\" dx=\"%d\" dy=\"-8\" "
-                     "text-anchor=\"%s\">",
-                     (int)series->color, x, y, is_left ? -8 : 8, is_left ? "end" : "start");
-        markup_text(page, mark->title);
-        markup_put(page, "</text>");
     }
 }
 
@@ -301,7 +350,8 @@ static void put_plot(struct markup *page, const struct chart *chart)
     for (int i = 0; i < chart->series_count; i++) {
         const struct chart_series *series = &chart->series[i];
         if (series->kind == CHART_BOXES) put_boxes(&drawing, series);
-        if (series->kind > CHART_STEPS) put_points(&drawing, series);
+        if (series->kind == CHART_POINTS) put_circles(&drawing, series);
+        if (series->kind == CHART_LABELS) put_labels(&drawing, series);
     }
     put_rows(&drawing);
     if (chart->x.label) {

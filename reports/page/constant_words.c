@@ -4,11 +4,11 @@
 #include <string.h>
 
 // Where a key goes on behind the last dot, what follows is a precision or a number of ranks.
-struct row {
+struct wording {
     const char *key, *words;
 };
 
-static const struct row ROWS[] = {
+static const struct wording ROWS[] = {
     {"peak_flop_per_s", "peak rate"},
     {"memory_bandwidth_bytes_per_s", "memory bandwidth"},
     {"exponential_per_s", "exponentials a second"},
@@ -54,9 +54,9 @@ static const struct row ROWS[] = {
     {"protocols.simple.ring_step_latency_s", "step of a ring, protocol Simple"},
 };
 
-static const struct row *row_of(const char *key, const char **rest)
+static const struct wording *row_of(const char *key, const char **rest)
 {
-    const struct row *best = NULL;
+    const struct wording *best = NULL;
     size_t longest = 0;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         size_t length = strlen(ROWS[i].key);
@@ -86,7 +86,7 @@ const char *constant_words(struct arena *arena, const struct constant *constant)
 const char *constant_short_words(struct arena *arena, const struct constant *constant)
 {
     const char *rest = "";
-    const struct row *row = row_of(constant->key, &rest);
+    const struct wording *row = row_of(constant->key, &rest);
     const char *words = row ? row->words : plain_key(arena, constant->key);
     const char *before = !*rest ? "" : words[strlen(words) - 1] == ':' ? " " : ", ";
     if (constant->owner != CONSTANT_FABRIC)

@@ -1,5 +1,11 @@
 #include "reports/page/page_planner.h"
 #include "core/file.h"
+#include "core/gzip.h"
+#include "core/json_write.h"
+#include "cost_models/stack.h"
+#include "topologies/cluster.h"
+
+#include <string.h>
 
 static const char STYLE[] =
 #include "reports/page/what_if.css.inc"
@@ -7,6 +13,7 @@ static const char STYLE[] =
 static const char SCRIPT[] =
 #include "reports/page/planner.js.inc"
 #include "reports/page/what_if.js.inc"
+#include "reports/page/what_if_choices.js.inc"
     ;
 
 static const size_t FILE_BYTES_MAX = (size_t)64 << 20;
@@ -35,6 +42,34 @@ static const char *read_table(struct arena *arena, const char *name, struct err 
     return path ? file_read(arena, path, FILE_BYTES_MAX, &bytes, err) : NULL;
 }
 
+// What else a plan could be made for: every shipped stack as its file has it, every shipped cluster
+// with its devices in place.
+static const char *choices_base64(struct arena *arena, struct err *err)
+{
+    struct json_writer writer = {.arena = arena};
+    int count = 0;
+    const char **names = file_list_data(arena, "cost_models/stacks", &count);
+    json_open(&writer, NULL, '{');
+    json_open(&writer, "stacks", '{');
+    for (int i = 0; i < count && !err->kind; i++) {
+        const struct stack *stack = stack_load(arena, names[i], err);
+        if (stack) stack_write(&writer, names[i], stack);
+    }
+    json_close(&writer, '}');
+    names = file_list_data(arena, "topologies", &count);
+    json_open(&writer, "clusters", '{');
+    for (int i = 0; i < count && !err->kind; i++) {
+        const struct cluster *cluster = cluster_load(arena, names[i], err);
+        if (cluster) cluster_write(&writer, names[i], cluster);
+    }
+    json_close(&writer, '}');
+    json_close(&writer, '}');
+    if (err->kind) return NULL;
+    size_t bytes = 0;
+    const unsigned char *packed = gzip_pack(arena, writer.text, strlen(writer.text), &bytes);
+    return base64(arena, packed, bytes);
+}
+
 bool page_planner_load(struct arena *arena, const struct report_planner **planner, struct err *err)
 {
     size_t bytes = 0;
@@ -44,12 +79,14 @@ bool page_planner_load(struct arena *arena, const struct report_planner **planne
     const char *module = file_read(arena, path, FILE_BYTES_MAX, &bytes, err);
     const char *fabrics = read_table(arena, "fabrics", err);
     const char *bands = read_table(arena, "bands", err);
+    const char *choices = err->kind ? NULL : choices_base64(arena, err);
     if (err->kind) return false;
     struct report_planner *found = ARENA_NEW(arena, struct report_planner, 1);
     found->style = STYLE;
     found->script = SCRIPT;
     found->module_base64 = base64(arena, (const unsigned char *)module, bytes);
     found->tables = arena_print(arena, "{\"fabrics\":%s,\"bands\":%s}", fabrics, bands);
+    found->choices_base64 = choices;
     *planner = found;
     return true;
 }

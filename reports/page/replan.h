@@ -19,6 +19,9 @@
 //   "memory_ratio", "flop_ratio"           on the devices' memory, on their peak rates
 //   "price_per_gpu_hour", "currency"       the latter where the cluster has none
 //   "pins"            {"tp": 8, "zero": "1..3", "recompute": "full"}: as on the command line
+//   "precision"       "fp8": of the matrix products
+//   "stack", "cluster"                     whole objects, as a plan holds them; the cluster is cut
+//                                          or extended to the GPUs of "gpus", else of the plan
 //   "keep"            true: every choice of the plan is pinned but dp, which follows from "gpus"
 // Nothing else is pinned: the other choices are searched again, by time. What a plan moves off its
 // devices is a choice that the search makes only when it is asked to, so that it stays as it is.

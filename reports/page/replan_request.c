@@ -13,7 +13,7 @@ struct replan_change {
     double tokens;
     double network_ratio, intra_ratio, memory_ratio, flop_ratio;
     double price_per_gpu_hour;
-    const char *currency;
+    const char *currency, *precision;
     bool keep;
 };
 
@@ -31,7 +31,10 @@ static const struct json_field CHANGE_FIELDS[] = {
     {JSON_OPT_F64(struct replan_change, flop_ratio, RATIO_LOW, RATIO_HIGH)},
     {JSON_OPT_F64(struct replan_change, price_per_gpu_hour, 1e-6, 1e9)},
     {JSON_OPT_TEXT(struct replan_change, currency)},
+    {JSON_OPT_TEXT(struct replan_change, precision)},
     {JSON_OPT_BOOL(struct replan_change, keep)},
+    {JSON_OPT_ANY("stack")},
+    {JSON_OPT_ANY("cluster")},
     {JSON_OPT_ANY("pins")},
     {0},
 };
@@ -91,11 +94,40 @@ static struct cluster *changed_cluster(struct arena *arena, const struct json *a
     return cluster;
 }
 
-static void change_workload(const struct replan_change *change, struct workload *workload)
+static bool change_workload(const struct json *at, const struct replan_change *change,
+                            struct workload *workload, struct err *err)
 {
+    if (change->precision && !precision_from_name(change->precision, &workload->precision)) {
+        struct json precision = json_get(at, "precision", err);
+        return json_fail(&precision, err, "%s is no precision", change->precision);
+    }
     if (change->seq_len > 0) workload->seq_len = change->seq_len;
     if (change->global_batch > 0) workload->global_batch = change->global_batch;
     if (change->tokens > 0) workload->tokens = change->tokens;
+    return true;
+}
+
+// Another cluster in place of the plan's, with as many GPUs unless the change says how many.
+static const struct cluster *base_cluster(struct arena *arena, const struct json *change,
+                                          const struct cluster *planned, int64_t *gpus,
+                                          struct err *err)
+{
+    if (!json_has(change, "cluster")) return planned;
+    struct json object = json_get(change, "cluster", err);
+    const struct cluster *cluster = err->kind ? NULL : cluster_read(arena, &object, err);
+    if (*gpus == 0) *gpus = planned->rank_count;
+    return cluster;
+}
+
+// As it runs the model.
+static const struct stack *wanted_stack(struct arena *arena, const struct json *change,
+                                        const struct json *planned, bool has_experts,
+                                        struct err *err)
+{
+    if (!json_has(change, "stack")) return stack_read(arena, planned, err);
+    struct json object = json_get(change, "stack", err);
+    const struct stack *stack = err->kind ? NULL : stack_read(arena, &object, err);
+    return stack ? stack_for_model(arena, stack, has_experts) : NULL;
 }
 
 static void keep_choices(const struct parallel *parallel, struct pins *pins)
@@ -170,9 +202,10 @@ bool replan_request(struct arena *arena, const struct json *base, const struct j
     json_read(change, CHANGE_FIELDS, &wanted, err);
     struct plan *plan = err->kind ? NULL : read_plan(arena, base, err);
     if (!plan) return false;
-    const struct cluster *cluster = changed_cluster(arena, change, &wanted, plan->cluster, err);
-    if (!cluster) return false;
-    change_workload(&wanted, &plan->workload);
+    const struct cluster *base_of = base_cluster(arena, change, plan->cluster, &wanted.gpus, err);
+    if (!base_of) return false;
+    const struct cluster *cluster = changed_cluster(arena, change, &wanted, base_of, err);
+    if (!cluster || !change_workload(change, &wanted, &plan->workload, err)) return false;
 
     *request = (struct search_request){
         .model = plan->model,
@@ -186,7 +219,9 @@ bool replan_request(struct arena *arena, const struct json *base, const struct j
         pins_set(&request->pins, CHOICE_OFFLOAD, moved, moved);
     if (wanted.keep) keep_choices(&plan->parallel, &request->pins);
     if (!read_pins(arena, change, &request->pins, err)) return false;
-    request->stack = stack_read(arena, &plan->stack, err);
+    const struct import_options options = {.flash = true};
+    bool has_experts = model_graph(arena, plan->model, &options)->expert_count > 0;
+    request->stack = wanted_stack(arena, change, &plan->stack, has_experts, err);
     struct json fabrics = json_get(base, "fabrics", err);
     request->fabrics = err->kind ? NULL : fabrics_read(arena, &fabrics, err);
     return request->fabrics && fabrics_cover(request->fabrics, cluster, err);

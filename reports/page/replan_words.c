@@ -177,8 +177,24 @@ static const struct replan_figure *figure_of(const char *key)
     return NULL;
 }
 
+// Of a run of other tokens how long it takes and what it costs, as it is: "300 B tokens take 21.8
+// days and cost 167,512 USD"; "" where the tokens are the same or the time is not known.
+static const char *run_text(struct arena *arena, const struct json *before, const struct json *now)
+{
+    static const struct replan_figure TOKENS = {.object = "workload", .key = "tokens"};
+    const struct replan_figure *time = figure_of("train_s"), *total = figure_of("total");
+    if (is_comparable(before, now, BASIS_RUN) || value_of(now, time) <= 0) return "";
+    const char *text =
+        arena_print(arena, "%s tokens take %s", units_count(arena, value_of(now, &TOKENS)),
+                    text_of(arena, now, time));
+    if (value_of(now, total) <= 0) return text;
+    return arena_print(arena, "%s and cost %s", text, text_of(arena, now, total));
+}
+
 static const char *sentence(struct arena *arena, const struct json *before, const struct json *now)
 {
+    const char *run = run_text(arena, before, now);
+    if (*run) return arena_print(arena, "%s.", run);
     const struct replan_figure *step = figure_of("step_s"), *rate = figure_of("tokens_per_s");
     const struct replan_figure *total = figure_of("total"),
                                *billion = figure_of("per_billion_tokens");

@@ -142,6 +142,8 @@ static void put_planner(struct markup *page, const struct report_planner *planne
     put_data(page, "planner-tables", planner->tables);
     markup_put(page, "<script type=\"application/wasm\" id=\"planner-module\">");
     markup_put(page, planner->module_base64);
+    markup_put(page, "</script>\n<script type=\"application/gzip\" id=\"planner-choices\">");
+    markup_put(page, planner->choices_base64);
     markup_put(page, "</script>\n");
     put_script(page, planner->script);
 }

@@ -47,6 +47,8 @@ struct report_planner {
     const char *style, *script;
     const char *module_base64;  // packed by gzip
     const char *tables;
+    const char *choices_base64;  // {"stacks": {NAME: ...}, "clusters": {NAME: ...}} that are
+                                 // shipped, packed by gzip
 };
 
 struct report {

@@ -79,10 +79,15 @@ bool section_why_not(struct markup *page, const struct report_facts *facts)
                                  "against this plan",
                                  "time to finish",
                                  money->total > 0 ? money->currency : "money",
-                                 "memory"};
+                                 "does it fit"};
     struct page_table table = page_table_open(page, "lnnnnl", true, heads);
-    for (int i = 0; i < neighbours->count; i++)
-        put_neighbour(&table, report, &neighbours->list[i]);
+    // What cannot be at all comes last.
+    for (int i = 0; i < 2 * neighbours->count; i++) {
+        const struct neighbour *neighbour = &neighbours->list[i % neighbours->count];
+        bool is_last = i >= neighbours->count;
+        if ((neighbour->status == NEIGHBOUR_IMPOSSIBLE) == is_last)
+            put_neighbour(&table, report, neighbour);
+    }
     page_table_close(&table);
     return true;
 }

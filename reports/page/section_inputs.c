@@ -49,6 +49,14 @@ static void put_inputs(struct markup *page, const struct report *report)
                         (long long)workload->seq_len,
                         units_count(arena, (double)workload->global_batch),
                         precision_name(workload->precision), optimizer_name(workload->optimizer)));
+    const struct price *price = &request->cluster->price;
+    put_row(&table, "price",
+            price->per_gpu_hour > 0
+                ? arena_print(arena, "%.4g %s a %s-hour", price->per_gpu_hour, price->currency,
+                              page_device_noun(request->cluster))
+                : "not given");
+    if (workload->tokens > 0)
+        put_row(&table, "tokens of the run", units_count(arena, workload->tokens));
     put_row(&table, "stack", request->stack->name);
     const char *launch = launch_text(arena, request->stack, &request->parallel, &request->workload);
     if (*launch) put_row(&table, request->stack->flags_of, launch);

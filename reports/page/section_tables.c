@@ -63,6 +63,8 @@ static void put_scaled(const struct page_table *table, const struct report *repo
     const struct prediction *prediction = &outcome->prediction;
     bool fits = outcome->status == SCENARIO_FITS;
     double gpus = report->scaling[i].cluster->rank_count;
+    const struct money *money = &prediction->money;
+    bool has_run = fits && money->train_s > 0 && isfinite(money->train_s);
     const char *cells[] = {
         units_count(arena, gpus),
         fits              ? parallel_text(arena, &outcome->best.parallel)
@@ -72,23 +74,42 @@ static void put_scaled(const struct page_table *table, const struct report *repo
         fits ? units_count(arena, prediction->tokens_per_s) : "-",
         fits ? units_count(arena, prediction->tokens_per_s_per_gpu) : "-",
         fits ? units_ratio(arena, prediction->mfu_ratio) : "-",
+        has_run ? units_duration(arena, money->train_s) : "-",
+        has_run && money->total > 0 ? units_count(arena, money->total) : "-",
     };
     const double sorts[] = {gpus,
                             0,
                             prediction->step_s,
                             prediction->tokens_per_s,
                             prediction->tokens_per_s_per_gpu,
-                            prediction->mfu_ratio};
+                            prediction->mfu_ratio,
+                            has_run ? money->train_s : 0,
+                            has_run ? money->total : 0};
     page_table_row(table, gpus == report->request->cluster->rank_count, cells, sorts);
 }
 
 bool section_scaling(struct markup *page, const struct report_facts *facts)
 {
-    static const char *const HEADS[] = {"GPUs",     "best layout",      "step s",
-                                        "tokens/s", "tokens/s per GPU", "MFU"};
     const struct report *report = facts->report;
     if (report->scaling_count == 0) return false;
-    struct page_table table = page_table_open(page, "ncnnnn", true, HEADS);
+    const struct price *price = &report->request->cluster->price;
+    const char *noun = page_device_noun(report->request->cluster);
+    const char *const heads[] = {arena_print(page->arena, "%ss", noun),
+                                 "best layout",
+                                 "step s",
+                                 "tokens/s",
+                                 arena_print(page->arena, "tokens/s per %s", noun),
+                                 "MFU",
+                                 "time",
+                                 price->per_gpu_hour > 0 ? price->currency : "money"};
+    // Time and money of a run that has an end.
+    bool has_run = report->request->workload.tokens > 0;
+    bool has_money = has_run && price->per_gpu_hour > 0;
+    struct page_table table = page_table_open(page,
+                                              has_money ? "ncnnnnnn"
+                                              : has_run ? "ncnnnnn"
+                                                        : "ncnnnn",
+                                              true, heads);
     for (int i = 0; i < report->scaling_count; i++)
         put_scaled(&table, report, i);
     page_table_close(&table);

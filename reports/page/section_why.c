@@ -185,7 +185,7 @@ bool section_why(struct markup *page, const struct report_facts *facts)
 bool section_step(struct markup *page, const struct report_facts *facts)
 {
     markup_put(page, "<details><summary>Every operator and collective of the busiest stage, as "
-                     "<code>--explain</code> prints them</summary><pre>");
+                     "<code>--explain</code> prints them</summary><pre tabindex=\"0\">");
     markup_text(page, explain_text(page->arena, &facts->report->explain));
     markup_put(page, "</pre></details>\n");
     return true;

@@ -101,6 +101,7 @@
   }
 
   const controls = controlsOfPlan();
+  const choices = makeChoices(plan, () => changed());
   const wanted = {};
   let keeps = false;
 
@@ -111,6 +112,7 @@
     }
     if (change.price_per_gpu_hour && !plan.cluster.price) change.currency = "USD";
     if (keeps) change.keep = true;
+    choices.put(change);
     return change;
   }
 
@@ -181,7 +183,7 @@
     return controls.filter(control => control.key in change)
       .map(control => `${control.label.toLowerCase().replace(/gpu/g, "GPU")} ` +
         `${words(control, change[control.key])} instead of ${words(control, control.start)}`)
-      .join(", ");
+      .concat(choices.text()).join(", ");
   }
 
   function showFigures(figures) {
@@ -275,6 +277,7 @@
   function changed() {
     const change = changeNow();
     controls.forEach(showControl);
+    choices.show();
     keep.checked = keeps;
     writeAddress(change);
     clearTimeout(timer);
@@ -298,25 +301,29 @@
   }
 
   function writeAddress(change) {
-    const list = Object.entries(change).filter(([key]) => key !== "currency")
-      .map(([key, value]) => `${key}=${value}`);
+    const isPlain = ([key, value]) => typeof value !== "object" && key !== "currency" &&
+      key !== "precision";
+    const list = Object.entries(change).filter(isPlain).map(([key, value]) => `${key}=${value}`)
+      .concat(choices.chosen().map(([key, value]) => `choose-${key}=${value}`));
     const isOurs = location.hash.startsWith(MARK);
     if (list.length === 0 && !isOurs) return;
     history.replaceState(null, "", list.length ? MARK + list.join("&") : "#what-if");
   }
 
-  function readAddress() {
-    const parts = new URLSearchParams(location.hash.slice(MARK.length));
+  function readAddress(hash) {
+    const parts = new URLSearchParams(hash.slice(MARK.length));
     for (const { key, start } of controls) {
       const value = Number(parts.get(key));
       wanted[key] = parts.has(key) && value > 0 ? value : start;
     }
     keeps = parts.get("keep") === "true";
+    choices.choose(parts);
     changed();
   }
 
   function setStart() {
     for (const { key, start } of controls) wanted[key] = start;
+    choices.choose(new Map());
   }
 
   // A plan that the search here does not find was pinned, or sought by another measure: then its
@@ -338,7 +345,10 @@
     const label = make("label", { class: "keep", for: "what-if-keep" }, keep,
       " Keep the layout: only data parallelism follows the GPUs.", note);
     section.append(make("h2", {}, "What if"), verdict,
-      make("form", { class: "controls" }, ...controls.map(makeControl), label,
+      make("form", { class: "controls" }, ...controls.map(makeControl),
+        make("details", { class: "choices" }, make("summary", {},
+          "Cluster, software, precision and pinned choices"),
+        make("div", { class: "controls" }, ...choices.rows)), label,
         make("p", { class: "buttons" }, reset, " ", save)), told, reason, table);
     keep.addEventListener("change", () => {
       keeps = keep.checked;
@@ -363,10 +373,14 @@
   setStart();
   build();
   window.addEventListener("hashchange", () => {
-    if (location.hash.startsWith(MARK)) readAddress();
+    if (location.hash.startsWith(MARK)) readAddress(location.hash);
   });
   if (location.hash.startsWith(MARK)) {
-    readAddress();
+    const first = location.hash;
+    readAddress(first);
+    // Names of shipped clusters and software are known a moment later.
+    if (first.includes("choose-")) choices.ready.then(() => readAddress(first));
+    if (first.includes("choose-")) section.querySelector("details").open = true;
     section.scrollIntoView();
   } else {
     controls.forEach(showControl);

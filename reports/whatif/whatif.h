@@ -74,6 +74,7 @@ const struct whatif_row *whatif_best(const struct whatif *whatif);
 // The command line, for the command that is proposed next.
 struct whatif_words {
     const char *model;
+    const char *command;         // as it was given: "meshwright whatif llama-2-70b ..."
     const char *options;         // that all rows share: " --tp 8"
     const struct price *prices;  // of the clusters as their files have them; NULL: as they are
     const char *folder;          // a cluster that has no name is written there; NULL: nowhere

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Room for the points at both ends; a scale of one value has some too. Credits may leave nothing
 // to pay: zeros have no place on a logarithmic scale, and need a scale where all is zero.
@@ -24,6 +25,151 @@ static int by_time(const void *left, const void *right)
     return ((*a)->time_s > (*b)->time_s) - ((*a)->time_s < (*b)->time_s);
 }
 
+// Beside each other these are told apart by everybody (tests/reports/test_palette.c).
+static const enum chart_color CLUSTER_COLORS[] = {CHART_FORWARD, CHART_BACKWARD, CHART_UPDATE,
+                                                  CHART_WEIGHT, CHART_TRAFFIC};
+enum { CLUSTER_COLOR_COUNT = sizeof CLUSTER_COLORS / sizeof *CLUSTER_COLORS, LABELS_MAX = 30 };
+
+// What the picture is made of.
+struct pareto {
+    const struct whatif *whatif;
+    struct chart *chart;
+    struct chart_series *points[CLUSTER_COLOR_COUNT];  // of a cluster each, the last of the rest
+    const char *names[CLUSTER_COLOR_COUNT];
+    struct chart_series *labels;
+    struct whatif_unit unit;
+};
+
+static int cluster_place(const struct pareto *pareto, const char *name)
+{
+    int at = 0;
+    while (at < CLUSTER_COLOR_COUNT - 1 && pareto->names[at] &&
+           strcmp(pareto->names[at], name) != 0)
+        at++;
+    return at;
+}
+
+// The clusters in the order of the rows; past the colours there are, the rest share the last.
+static void add_clusters(struct pareto *pareto)
+{
+    const struct whatif *whatif = pareto->whatif;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        const char *name = whatif->rows[whatif->order[i]].point->name;
+        int at = cluster_place(pareto, name);
+        if (pareto->names[at] && strcmp(pareto->names[at], name) != 0) {
+            pareto->points[at]->name = "other clusters";
+        } else if (!pareto->names[at]) {
+            pareto->names[at] = name;
+            pareto->points[at] = chart_add(pareto->chart, CHART_POINTS, CLUSTER_COLORS[at], name);
+        }
+    }
+}
+
+static void add_row(const struct pareto *pareto, const struct whatif_row *row, bool has_label)
+{
+    struct arena *arena = pareto->chart->arena;
+    struct chart_mark mark = {.x0 = row->time_s / pareto->unit.unit_s, .y0 = row->cost};
+    mark.size = row->is_on_front ? 6 : 4;
+    mark.title = arena_print(arena, "%s, %s: %s, %s %s", row->point->scenario.label,
+                             parallel_text(arena, &row->outcome->best.parallel),
+                             units_duration(arena, row->time_s), units_count(arena, row->cost),
+                             pareto->chart->y.label);
+    chart_mark(pareto->chart, pareto->points[cluster_place(pareto, row->point->name)], &mark);
+    if (!has_label) return;
+    // The colour says the cluster.
+    size_t length = strlen(row->point->name);
+    const char *label = row->point->scenario.label;
+    bool is_named = strncmp(label, row->point->name, length) == 0 && label[length] == ',';
+    mark.title = is_named ? label + length + strspn(label + length, ", ") : label;
+    chart_mark(pareto->chart, pareto->labels, &mark);
+}
+
+static void add_front(const struct pareto *pareto)
+{
+    const struct whatif *whatif = pareto->whatif;
+    const struct whatif_row **front =
+        ARENA_NEW(pareto->chart->arena, const struct whatif_row *, whatif->fit_count);
+    int count = 0;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
+        if (row->is_on_front) front[count++] = row;
+    }
+    qsort(front, (size_t)count, sizeof *front, by_time);
+    struct chart_series *line =
+        chart_add(pareto->chart, CHART_LINE, CHART_PLAIN, "no other is faster and cheaper");
+    for (int i = 0; i < count; i++) {
+        const struct chart_mark mark = {.x0 = front[i]->time_s / pareto->unit.unit_s,
+                                        .y0 = front[i]->cost};
+        chart_mark(pareto->chart, line, &mark);
+    }
+}
+
+// A limit that was asked for, across the whole picture.
+static void add_limit(struct chart *chart, const char *name, struct chart_mark from,
+                      struct chart_mark to)
+{
+    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_LIMIT, name);
+    line->dashed = true;
+    chart_mark(chart, line, &from);
+    chart_mark(chart, line, &to);
+}
+
+static void set_axes(struct pareto *pareto)
+{
+    const struct whatif *whatif = pareto->whatif;
+    const struct whatif_question *question = &whatif->question;
+    struct chart *chart = pareto->chart;
+    bool has_budget = question->budget > 0 && whatif->is_priced;
+    double low_s = question->deadline_s > 0 ? question->deadline_s : INFINITY, low = INFINITY;
+    double high_s = question->deadline_s, high = 0;
+    if (has_budget) low = high = question->budget;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
+        low_s = fmin(low_s, row->time_s);
+        high_s = fmax(high_s, row->time_s);
+        low = fmin(low, row->cost);
+        high = fmax(high, row->cost);
+    }
+    fit_axis(&chart->x, low_s / pareto->unit.unit_s, high_s / pareto->unit.unit_s);
+    fit_axis(&chart->y, low, high);
+    double at = question->deadline_s / pareto->unit.unit_s;
+    if (question->deadline_s > 0)
+        add_limit(chart, "the deadline", (struct chart_mark){.x0 = at, .y0 = chart->y.low},
+                  (struct chart_mark){.x0 = at, .y0 = chart->y.high});
+    if (has_budget)
+        add_limit(chart, "the budget",
+                  (struct chart_mark){.x0 = chart->x.low, .y0 = question->budget},
+                  (struct chart_mark){.x0 = chart->x.high, .y0 = question->budget});
+}
+
+bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
+{
+    if (whatif->fit_count == 0 || whatif->goal == WHATIF_MOST_TOKENS) return false;
+    struct arena *arena = chart->arena;
+    struct pareto pareto = {.whatif = whatif, .chart = chart, .unit = whatif_unit(whatif)};
+    chart->name = "pareto";
+    chart->title = "Time and cost of each scenario";
+    chart->how = "Each point is a scenario; further left is sooner, further down is cheaper. The "
+                 "line joins those that no other beats in both.";
+    chart->x =
+        (struct chart_axis){.label = arena_print(arena, "time of the run (%s)", pareto.unit.name),
+                            .format = units_count};
+    chart->y = (struct chart_axis){.label = whatif->is_priced ? whatif->currency : "GPU-hours",
+                                   .format = units_count};
+    chart->height = 420;
+    set_axes(&pareto);
+    add_front(&pareto);
+    add_clusters(&pareto);
+    pareto.labels = chart_add(chart, CHART_LABELS, CHART_PLAIN, NULL);
+    // Where there are too many to read, those that matter.
+    bool has_room = whatif->fit_count <= LABELS_MAX;
+    for (int i = 0; i < whatif->fit_count; i++) {
+        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
+        add_row(&pareto, row, has_room || row->is_on_front);
+    }
+    return true;
+}
+
 static void add_point(struct chart *chart, struct chart_series *series, double x, double y,
                       const struct whatif_row *row)
 {
@@ -31,55 +177,10 @@ static void add_point(struct chart *chart, struct chart_series *series, double x
         .x0 = x,
         .y0 = y,
         .size = 4,
-        .title = arena_print(chart->arena, "%s: %s", row->point->scenario.label,
-                             parallel_text(chart->arena, &row->outcome->best.parallel))};
+        .title = arena_print(chart->arena, "%s, %s: %s tokens/s a GPU", row->point->scenario.label,
+                             parallel_text(chart->arena, &row->outcome->best.parallel),
+                             units_count(chart->arena, y))};
     chart_mark(chart, series, &mark);
-}
-
-bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
-{
-    if (whatif->fit_count == 0 || whatif->goal == WHATIF_MOST_TOKENS) return false;
-    struct arena *arena = chart->arena;
-    const struct whatif_unit unit = whatif_unit(whatif);
-    double low_s = INFINITY, high_s = 0, low = INFINITY, high = 0;
-    const struct whatif_row **front =
-        ARENA_NEW(arena, const struct whatif_row *, whatif->fit_count);
-    int front_count = 0;
-    chart->name = "pareto";
-    chart->title = "Time against cost";
-    chart->how = "Each point is one scenario; further left is sooner, further down is cheaper, and "
-                 "the line joins those that no other beats in both.";
-    struct chart_series *others = chart_add(chart, CHART_POINTS, CHART_WAIT, "others");
-    for (int i = 0; i < whatif->fit_count; i++) {
-        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
-        low_s = fmin(low_s, row->time_s);
-        high_s = fmax(high_s, row->time_s);
-        low = fmin(low, row->cost);
-        high = fmax(high, row->cost);
-        if (row->is_on_front) {
-            front[front_count++] = row;
-        } else {
-            add_point(chart, others, row->time_s / unit.unit_s, row->cost, row);
-        }
-    }
-    if (front_count == whatif->fit_count) others->name = NULL;
-    qsort(front, (size_t)front_count, sizeof *front, by_time);
-    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_FORWARD, NULL);
-    struct chart_series *points =
-        chart_add(chart, CHART_POINTS, CHART_FORWARD, "no other is faster and cheaper");
-    for (int i = 0; i < front_count; i++) {
-        const struct chart_mark mark = {.x0 = front[i]->time_s / unit.unit_s, .y0 = front[i]->cost};
-        chart_mark(chart, line, &mark);
-        add_point(chart, points, mark.x0, mark.y0, front[i]);
-    }
-    chart->x = (struct chart_axis){.label = arena_print(arena, "time of the run (%s)", unit.name),
-                                   .format = units_count};
-    chart->y = (struct chart_axis){.label = whatif->is_priced ? whatif->currency : "GPU-hours",
-                                   .format = units_count};
-    fit_axis(&chart->x, low_s / unit.unit_s, high_s / unit.unit_s);
-    fit_axis(&chart->y, low, high);
-    chart->height = 420;
-    return true;
 }
 
 bool whatif_scaling_chart(const struct scaling *scaling, struct chart *chart)

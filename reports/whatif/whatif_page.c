@@ -42,64 +42,65 @@ static void put_lines(struct markup *page, const char *text)
     }
 }
 
-static void put_row(const struct page_table *table, const struct whatif *whatif, int rank)
+// What is asked first stands first: what it takes, and whether that is in time and money.
+enum { CELLS_MAX = 12 };
+
+struct cells {
+    const char *heads[CELLS_MAX], *texts[CELLS_MAX];
+    char aligns[CELLS_MAX + 1];
+    double sorts[CELLS_MAX];
+    int count;
+};
+
+static void add_cell(struct cells *cells, const char *head, char align, const char *text,
+                     double sort)
 {
-    struct arena *arena = table->page->arena;
+    cells->heads[cells->count] = head;
+    cells->texts[cells->count] = text;
+    cells->sorts[cells->count] = sort;
+    cells->aligns[cells->count++] = align;
+}
+
+static struct cells cells_of(struct arena *arena, const struct whatif *whatif, int rank)
+{
     const struct whatif_row *row = &whatif->rows[whatif->order[rank]];
     const struct prediction *prediction = &row->outcome->prediction;
-    double tokens_per_s_per_gpu = prediction->tokens_per_s_per_gpu;
-    const char *const cells[] = {
-        arena_print(arena, "%d", rank + 1),
-        row->point->scenario.label,
-        parallel_text(arena, &row->outcome->best.parallel),
-        units_seconds(arena, prediction->step_s),
-        units_count(arena, tokens_per_s_per_gpu),
-        units_percent(arena, prediction->mfu_ratio),
-        units_bytes(arena, (double)prediction->reserved_bytes),
-        units_percent(arena, row->goodput_ratio),
-        units_count(arena, row->tokens),
-        units_duration(arena, row->time_s),
-        units_count(arena, row->cost),
-        row->is_on_front ? "yes" : "",
-        row->makes_it ? "yes" : "no",
-    };
-    const double sorts[] = {rank,
-                            0,
-                            0,
-                            prediction->step_s,
-                            tokens_per_s_per_gpu,
-                            prediction->mfu_ratio,
-                            (double)prediction->reserved_bytes,
-                            row->goodput_ratio,
-                            row->tokens,
-                            row->time_s,
-                            row->cost,
-                            0,
-                            0};
-    page_table_row(table, rank == 0 && row->makes_it, cells, sorts);
+    const struct whatif_question *question = &whatif->question;
+    bool has_limit = question->deadline_s > 0 || question->budget > 0;
+    struct cells cells = {0};
+    add_cell(&cells, "#", 'n', arena_print(arena, "%d", rank + 1), rank);
+    add_cell(&cells, "scenario", 'l', row->point->scenario.label, 0);
+    add_cell(&cells, "time", 'n', units_duration(arena, row->time_s), row->time_s);
+    add_cell(&cells, whatif->is_priced ? whatif->currency : "GPU-hours", 'n',
+             units_count(arena, row->cost), row->cost);
+    if (has_limit) add_cell(&cells, "makes it", 'l', row->makes_it ? "yes" : "no", 0);
+    if (whatif->goal == WHATIF_MOST_TOKENS)
+        add_cell(&cells, "tokens", 'n', units_count(arena, row->tokens), row->tokens);
+    add_cell(&cells, "layout", 'c', parallel_text(arena, &row->outcome->best.parallel), 0);
+    add_cell(&cells, "step", 'n', units_seconds(arena, prediction->step_s), prediction->step_s);
+    add_cell(&cells, "tokens/s a GPU", 'n', units_count(arena, prediction->tokens_per_s_per_gpu),
+             prediction->tokens_per_s_per_gpu);
+    add_cell(&cells, "MFU", 'n', units_percent(arena, prediction->mfu_ratio),
+             prediction->mfu_ratio);
+    add_cell(&cells, "memory", 'n', units_bytes(arena, (double)prediction->reserved_bytes),
+             (double)prediction->reserved_bytes);
+    add_cell(&cells, "goodput", 'n', units_percent(arena, row->goodput_ratio), row->goodput_ratio);
+    return cells;
 }
 
 static void put_rows(struct markup *page, const struct whatif *whatif)
 {
-    const char *const heads[] = {"#",
-                                 "scenario",
-                                 "layout",
-                                 "step",
-                                 "tokens/s a GPU",
-                                 "MFU",
-                                 "memory",
-                                 "goodput",
-                                 "tokens",
-                                 "time",
-                                 whatif->is_priced ? whatif->currency : "GPU-hours",
-                                 "front",
-                                 "makes it"};
     int shown = whatif->fit_count < ROWS_MAX ? whatif->fit_count : ROWS_MAX;
     if (shown == 0) return;
+    struct arena *arena = page->arena;
+    struct cells cells = cells_of(arena, whatif, 0);
     open_section(page, "scenarios", "Scenarios");
-    struct page_table table = page_table_open(page, "nccnnnnnnnnll", true, heads);
+    struct page_table table =
+        page_table_open(page, arena_copy(arena, cells.aligns), true, cells.heads);
     for (int i = 0; i < shown; i++) {
-        put_row(&table, whatif, i);
+        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
+        cells = cells_of(arena, whatif, i);
+        page_table_row(&table, i == 0 && row->makes_it, cells.texts, cells.sorts);
     }
     page_table_close(&table);
     if (shown < whatif->fit_count) {
@@ -107,6 +108,59 @@ static void put_rows(struct markup *page, const struct whatif *whatif)
                                          shown, whatif->fit_count));
     }
     markup_put(page, "</section>\n");
+}
+
+static void put_input(const struct page_table *table, const char *name, const char *text)
+{
+    const char *cells[] = {name, text};
+    page_table_row(table, false, cells, NULL);
+}
+
+// The price of each cluster once, in the order of the scenarios.
+static void put_prices(const struct page_table *table, const struct whatif *whatif)
+{
+    struct arena *arena = table->page->arena;
+    for (int i = 0; i < whatif->row_count; i++) {
+        const struct sweep_point *point = whatif->rows[i].point;
+        bool is_new = true;
+        for (int k = 0; k < i; k++)
+            is_new = is_new && strcmp(whatif->rows[k].point->name, point->name) != 0;
+        if (!is_new) continue;
+        const struct price *price = &point->scenario.cluster->price;
+        const char *device = point->scenario.cluster->nodes[0].device->name;
+        put_input(table, point->name,
+                  price->per_gpu_hour > 0 ? arena_print(arena, "%s, %.4g %s a GPU-hour", device,
+                                                        price->per_gpu_hour, price->currency)
+                                          : arena_print(arena, "%s, no price", device));
+    }
+}
+
+// What went in, and the command that makes the page again.
+static void put_inputs(struct markup *page, const struct whatif *whatif,
+                       const struct whatif_words *words)
+{
+    static const char *const HEADS[] = {"input", "value"};
+    struct arena *arena = page->arena;
+    const struct whatif_question *question = &whatif->question;
+    open_section(page, "inputs", "Inputs");
+    struct page_table table = page_table_open(page, "ll", false, HEADS);
+    put_input(&table, "model", model_config_text(arena, whatif->request->model));
+    put_prices(&table, whatif);
+    if (question->tokens > 0)
+        put_input(&table, "tokens of the run", units_count(arena, question->tokens));
+    if (question->deadline_s > 0)
+        put_input(&table, "deadline", units_duration(arena, question->deadline_s));
+    if (question->budget > 0)
+        put_input(&table, "budget",
+                  arena_print(arena, "%s %s", units_count(arena, question->budget),
+                              whatif->is_priced ? whatif->currency : ""));
+    if (question->credits > 0) put_input(&table, "credits", units_count(arena, question->credits));
+    put_input(&table, "stack", whatif->request->stack->name);
+    page_table_close(&table);
+    page_paragraph(page, "This command makes the page again:");
+    markup_put(page, "<pre class=\"command\" tabindex=\"0\">");
+    markup_text(page, words->command ? words->command : "");
+    markup_put(page, "</pre>\n</section>\n");
 }
 
 static void put_chart(struct markup *page, const char *id, const char *title,
@@ -134,7 +188,7 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
     put_lines(&page, whatif_head_text(arena, whatif));
     const char *next = whatif_next_text(arena, whatif, words);
     if (*next) {
-        markup_put(&page, "<pre>");
+        markup_put(&page, "<pre class=\"command\" tabindex=\"0\">");
         markup_text(&page, next);
         markup_put(&page, "</pre>\n");
     }
@@ -144,6 +198,7 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
         put_chart(&page, "scaling", "Scaling", &curve);
     }
     put_rows(&page, whatif);
+    put_inputs(&page, whatif, words);
     const char *rejected = whatif_rejected_text(arena, whatif);
     if (*rejected) {
         open_section(&page, "rejected", "Rejected");
@@ -151,7 +206,7 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
         markup_put(&page, "</section>\n");
     }
     markup_print(&page,
-                 "<footer>Made by meshwright %s; nothing on this page is loaded from elsewhere."
+                 "<footer>meshwright %s. This page is complete: it loads nothing and sends nothing."
                  "</footer>\n</main>\n<script>//<![CDATA[\n",
                  version);
     markup_put(&page, page_script());

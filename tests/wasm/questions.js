@@ -10,7 +10,7 @@ const { spawnSync } = require('child_process');
 const [modulePath, binary, folder, seedText, countText] = process.argv.slice(2);
 const root = `${__dirname}/../..`;
 const read = path => fs.readFileSync(path, 'utf8');
-vm.runInThisContext(read(`${root}/reports/planner.js`));
+vm.runInThisContext(read(`${root}/reports/page/planner.js`));
 const planner = new WebAssembly.Module(zlib.gunzipSync(fs.readFileSync(modulePath)));
 const tables = `"fabrics":${read(`${root}/cost_models/fabrics.json`)},` +
     `"bands":${read(`${root}/cost_models/bands.json`)}`;
