@@ -26,6 +26,24 @@ bool check_fail(const struct checking *checking, const struct check_stage *stage
     return err_set(checking->err, ERR_INPUT, "stage %d, %s: %s", stage->script->stage, task, text);
 }
 
+bool check_fail_unit(const struct checking *checking, const struct check_stage *stage, int unit,
+                     const char *what)
+{
+    return err_set(checking->err, ERR_INPUT, "stage %d, unit %d: %s", stage->script->stage, unit,
+                   what);
+}
+
+const struct parameter *check_described(const struct script *script, int index)
+{
+    const struct script_parameter *of = &script->parameters[index];
+    return &script->program->blocks[of->block]->parameters[of->index];
+}
+
+int check_stored(const struct script *script, int unit)
+{
+    return script->units[unit].same_as >= 0 ? script->units[unit].same_as : unit;
+}
+
 const char *check_buffer_name(const struct block_program *block, int buffer)
 {
     if (buffer < 0 || buffer >= block->buffer_count) return "a buffer that is not there";

@@ -5,24 +5,6 @@
 // The state: every parameter in one unit, every gradient complete before it is reduced, reduced
 // over all that it is partial over, updated once.
 
-static bool fail_unit(const struct checking *checking, const struct check_stage *stage, int unit,
-                      const char *what)
-{
-    return err_set(checking->err, ERR_INPUT, "stage %d, unit %d: %s", stage->script->stage, unit,
-                   what);
-}
-
-static const struct parameter *parameter_at(const struct script *script, int index)
-{
-    const struct script_parameter *of = &script->parameters[index];
-    return &script->program->blocks[of->block]->parameters[of->index];
-}
-
-static int stored_at(const struct script *script, int unit)
-{
-    return script->units[unit].same_as >= 0 ? script->units[unit].same_as : unit;
-}
-
 // Axes of `axes` that split the parameter itself.
 static unsigned splitting(const struct parameter *parameter, unsigned axes)
 {
@@ -44,12 +26,13 @@ static bool check_axes(const struct checking *checking, const struct check_stage
     bool is_stored = of->storage.weight_axes == (whole->weight_axes & ~split) &&
                      of->storage.gradient_axes == (whole->gradient_axes & ~split) &&
                      of->storage.optimizer_axes == (whole->optimizer_axes & ~split);
-    if (!is_stored) return fail_unit(checking, stage, unit, "is stored over other axes");
+    if (!is_stored) return check_fail_unit(checking, stage, unit, "is stored over other axes");
     if (of->reduce_axes & ~partial)
-        return fail_unit(checking, stage, unit, "is reduced over axes over which it is whole");
+        return check_fail_unit(checking, stage, unit,
+                               "is reduced over axes over which it is whole");
     unsigned summed = of->reduce_axes | of->storage.gradient_axes;
     if (of->storage.optimizer_axes & ~summed)
-        return fail_unit(checking, stage, unit, "is not summed over the axes of its storage");
+        return check_fail_unit(checking, stage, unit, "is not summed over the axes of its storage");
     return true;
 }
 
@@ -61,7 +44,8 @@ static bool check_parameters(const struct checking *checking, struct check_stage
     int64_t elements = 0;
     int end = of->first_parameter + of->parameter_count;
     if (of->first_parameter != *seen || of->parameter_count < 1 || end > script->parameter_count)
-        return fail_unit(checking, stage, unit, "has not the parameters behind the unit before");
+        return check_fail_unit(checking, stage, unit,
+                               "has not the parameters behind the unit before");
     *seen = end;
     for (int i = of->first_parameter; i < end; i++) {
         const struct script_parameter *parameter = &script->parameters[i];
@@ -72,16 +56,17 @@ static bool check_parameters(const struct checking *checking, struct check_stage
             parameter->block == stage->block_at[of->chunk][of->position] &&
             parameter->unit == unit && parameter->index >= 0 &&
             parameter->index < script->program->blocks[parameter->block]->parameter_count;
-        if (!is_here) return fail_unit(checking, stage, unit, "has a parameter of elsewhere");
-        const struct parameter *own = parameter_at(script, i);
+        if (!is_here) return check_fail_unit(checking, stage, unit, "has a parameter of elsewhere");
+        const struct parameter *own = check_described(script, i);
         if (own->kind != of->kind || parameter->first != elements ||
             parameter->elements != own->elements)
-            return fail_unit(checking, stage, unit, "has parameters that overlap or leave gaps");
+            return check_fail_unit(checking, stage, unit,
+                                   "has parameters that overlap or leave gaps");
         elements += own->elements;
         if (!check_axes(checking, stage, unit, own)) return false;
     }
     return elements == of->elements ||
-           fail_unit(checking, stage, unit, "is not as large as its parameters");
+           check_fail_unit(checking, stage, unit, "is not as large as its parameters");
 }
 
 // Every parameter of every block once; the first of each block is noted.
@@ -117,7 +102,7 @@ static bool check_all_there(const struct checking *checking, struct check_stage 
 static int first_tied(const struct script *script, const char *tie)
 {
     for (int i = 0; i < script->parameter_count; i++) {
-        const char *other = parameter_at(script, i)->tie;
+        const char *other = check_described(script, i)->tie;
         if (other && strcmp(other, tie) == 0) return i;
     }
     return -1;
@@ -137,22 +122,22 @@ static bool check_ties(const struct checking *checking, const struct check_stage
     for (int i = 0; i < script->parameter_count; i++) {
         const struct script_parameter *of = &script->parameters[i];
         const struct script_unit *unit = &script->units[of->unit];
-        const char *tie = parameter_at(script, i)->tie;
+        const char *tie = check_described(script, i)->tie;
         int first = tie ? first_tied(script, tie) : i;
         int other = tie ? stage_with(checking, script->stage, tie) : -1;
         int same_as = first == i ? -1 : first;
         int same_unit = same_as < 0 ? -1 : script->parameters[same_as].unit;
         if (of->same_as != same_as || unit->same_as != same_unit || unit->tied_stage != other)
-            return fail_unit(checking, stage, of->unit, "is not tied as its parameters are");
+            return check_fail_unit(checking, stage, of->unit, "is not tied as its parameters are");
         if (tie && unit->parameter_count > 1)
-            return fail_unit(checking, stage, of->unit, "ties one of several parameters");
+            return check_fail_unit(checking, stage, of->unit, "ties one of several parameters");
         bool is_alike =
             same_unit < 0 || (script->units[same_unit].elements == unit->elements &&
                               script->units[same_unit].reduce_axes == unit->reduce_axes &&
-                              parameter_at(script, first)->gradient_partial_axes ==
-                                  parameter_at(script, i)->gradient_partial_axes);
+                              check_described(script, first)->gradient_partial_axes ==
+                                  check_described(script, i)->gradient_partial_axes);
         if (!is_alike)
-            return fail_unit(checking, stage, of->unit, "is not like what it is tied to");
+            return check_fail_unit(checking, stage, of->unit, "is not like what it is tied to");
     }
     return true;
 }
@@ -169,7 +154,7 @@ static void count_adds(const struct checking *checking, struct check_stage *stag
             const struct script_parameter *of = &script->parameters[unit->first_parameter + i];
             adds += checking->blocks[of->block].gradient_writes[of->index];
         }
-        stage->adds_left[stored_at(script, u)] += adds * micro_batches;
+        stage->adds_left[check_stored(script, u)] += adds * micro_batches;
     }
 }
 
@@ -195,13 +180,13 @@ static bool check_buckets(const struct checking *checking, const struct check_st
         for (int i = 0; i < bucket->unit_count; i++) {
             int u = bucket->units[i];
             if (u < 0 || u >= script->unit_count || seen[u])
-                return fail_unit(checking, stage, u, "is in two buckets");
+                return check_fail_unit(checking, stage, u, "is in two buckets");
             const struct script_unit *unit = &script->units[u];
             seen[u] = true;
             if (unit->bucket != b || unit->bucket_first != elements || unit->same_as >= 0)
-                return fail_unit(checking, stage, u, "is not where its bucket has it");
+                return check_fail_unit(checking, stage, u, "is not where its bucket has it");
             if (!goes_with(bucket, unit))
-                return fail_unit(checking, stage, u, "is not like its bucket");
+                return check_fail_unit(checking, stage, u, "is not like its bucket");
             elements += unit->elements;
         }
         bool has_room = bucket->room < 0 ||
@@ -213,7 +198,7 @@ static bool check_buckets(const struct checking *checking, const struct check_st
     }
     for (int u = 0; u < script->unit_count; u++) {
         if (seen[u] != (script->units[u].same_as < 0))
-            return fail_unit(checking, stage, u, "is in no bucket");
+            return check_fail_unit(checking, stage, u, "is in no bucket");
     }
     return true;
 }
@@ -236,7 +221,7 @@ bool check_state(const struct checking *checking)
             if (!check_parameters(checking, stage, u, &seen)) return false;
         }
         if (seen != script->parameter_count)
-            return fail_unit(checking, stage, units, "parameters are left over");
+            return check_fail_unit(checking, stage, units, "parameters are left over");
         if (!check_all_there(checking, stage) || !check_buckets(checking, stage)) return false;
     }
     for (int s = 0; s < checking->stage_count; s++) {

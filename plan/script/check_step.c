@@ -5,28 +5,10 @@
 // What happens once a step: every gradient complete before it is reduced, reduced over all that it
 // is partial over, updated once and behind whoever reads the weights.
 
-static bool fail_unit(const struct checking *checking, const struct check_stage *stage, int unit,
-                      const char *what)
-{
-    return err_set(checking->err, ERR_INPUT, "stage %d, unit %d: %s", stage->script->stage, unit,
-                   what);
-}
-
-static const struct parameter *parameter_at(const struct script *script, int index)
-{
-    const struct script_parameter *of = &script->parameters[index];
-    return &script->program->blocks[of->block]->parameters[of->index];
-}
-
-static int stored_at(const struct script *script, int unit)
-{
-    return script->units[unit].same_as >= 0 ? script->units[unit].same_as : unit;
-}
-
 static unsigned small_axes(const struct script *script, int parameter)
 {
     const struct script_parameter *of = &script->parameters[parameter];
-    return parameter_at(script, parameter)->gradient_partial_axes &
+    return check_described(script, parameter)->gradient_partial_axes &
            ~script->units[of->unit].reduce_axes;
 }
 
@@ -43,7 +25,7 @@ static bool enter_room(const struct checking *checking, struct check_stage *stag
 
 bool check_added(const struct checking *checking, struct check_stage *stage, int unit)
 {
-    int at = stored_at(stage->script, unit);
+    int at = check_stored(stage->script, unit);
     const struct script_unit *of = &stage->script->units[at];
     bool is_begun = stage->is_reduced[of->bucket] || stage->is_tied[of->bucket] ||
                     stage->is_updated[of->bucket];
@@ -102,10 +84,10 @@ static const char *reduce_tied(const struct checking *checking, struct check_sta
         return "comes before the reduction of its bucket";
     if (!is_small_done(stage, task->bucket)) return "comes before the reduction of a part of it";
     const struct check_stage *other = &checking->stages[task->peer_stage];
-    const char *tie = parameter_at(stage->script, unit->first_parameter)->tie;
+    const char *tie = check_described(stage->script, unit->first_parameter)->tie;
     for (int u = 0; u < other->script->unit_count; u++) {
         const struct script_unit *its = &other->script->units[u];
-        const char *its_tie = parameter_at(other->script, its->first_parameter)->tie;
+        const char *its_tie = check_described(other->script, its->first_parameter)->tie;
         bool is_end = its_tie && strcmp(its_tie, tie) == 0 && its->same_as < 0;
         if (is_end && its->elements == unit->elements &&
             its->storage.gradient_axes == unit->storage.gradient_axes) {
@@ -232,7 +214,7 @@ static const char *take(const struct checking *checking, struct check_stage *sta
 bool check_old_weight(const struct checking *checking, struct check_stage *stage, int parameter)
 {
     const struct script *script = stage->script;
-    int unit = stored_at(script, script->parameters[parameter].unit);
+    int unit = check_stored(script, script->parameters[parameter].unit);
     if (!stage->is_updated[script->units[unit].bucket]) return true;
     return check_fail(checking, stage, "reads weights of unit %d, which is updated", unit);
 }
@@ -330,9 +312,9 @@ bool check_step_end(const struct checking *checking, struct check_stage *stage)
     for (int u = 0; u < script->unit_count; u++) {
         const struct script_unit *unit = &script->units[u];
         if (unit->same_as < 0 && !stage->is_updated[unit->bucket])
-            return fail_unit(checking, stage, u, "is never updated");
+            return check_fail_unit(checking, stage, u, "is never updated");
         if (has_gather(unit) && !stage->is_gathered[u])
-            return fail_unit(checking, stage, u, "is not gathered after its update");
+            return check_fail_unit(checking, stage, u, "is not gathered after its update");
     }
     return true;
 }

@@ -124,7 +124,12 @@ struct checking {
 // False always; the line begins with stage and task.
 bool check_fail(const struct checking *checking, const struct check_stage *stage,
                 const char *format, ...) PRINTF_LIKE(3, 4);
+bool check_fail_unit(const struct checking *checking, const struct check_stage *stage, int unit,
+                     const char *what);
 const char *check_buffer_name(const struct block_program *block, int buffer);
+// A parameter of the script, by its number there; and the unit whose bytes a unit's are.
+const struct parameter *check_described(const struct script *script, int index);
+int check_stored(const struct script *script, int unit);
 
 // plan/script/check_block.c
 struct check_block check_block_make(struct arena *arena, const struct program *program,
