@@ -104,8 +104,8 @@ function native(plan, change) {
     return run([at(plan.model.name), at('cluster'), '--stack', at('stack'),
         '--nodes', `${Math.ceil(gpus / cluster.nodes[0].gpus)}`, '--gpus', `${gpus}`,
         '--seq-len', `${work.seq_len}`, '--global-batch', `${work.global_batch}`,
-        '--precision', work.precision, '--optimizer', work.optimizer, '--tokens', `${work.tokens}`,
-        ...pinOptions(plan, change)]);
+        '--precision', work.precision, '--optimizer', work.optimizer,
+        ...(work.tokens ? ['--tokens', `${work.tokens}`] : []), ...pinOptions(plan, change)]);
 }
 
 const count = Number(countText);
