@@ -281,8 +281,9 @@ my $geometry = <<'END';
 }())
 END
 
-# What is pressed has 24 pixels each way (WCAG 2.2, 2.5.8); every value that the pointer shows stands
-# in a table that the keyboard opens; what scrolls sideways can be reached; every control has a name.
+# What is pressed has 24 pixels each way (WCAG 2.2, 2.5.8); every value that the pointer shows
+# stands in a table that the keyboard opens; what scrolls sideways can be reached; every control
+# has a name.
 my $access = <<'END';
 (function () {
   var faults = [];

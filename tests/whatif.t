@@ -143,4 +143,25 @@ for my $form ('', '--json', '--csv', '--deadline 30d', '--tokens 1T', "-o $folde
           $status == 1 && $out =~ /impossible/ && $out =~ /the run never ends/
               && $out !~ /\b-?(?:inf|nan)\b/, "$status $out " . text_of("$folder/stderr"));
 }
+# The page: what is asked stands first, the deadline is drawn, points are named and of the colour of
+# their cluster, and prices and the command are there.
+{
+    my $command = "whatif llama-3-8b dgx-h100 dgx-a100-80g --gpus 16,32 $work --deadline 30d "
+        . "--price-per-gpu-hour 2.5 -o $folder/asked";
+    my ($status) = meshwright($command);
+    (my $asked = text_of("$folder/asked/index.html")) =~ s/\xc2\xa0/ /g;
+    my ($heads) = $asked =~ m{<section id="scenarios".*?<thead>(.*?)</thead>}s;
+    my @heads = ($heads // '') =~ m{<th[^>]*>([^<]*)</th>}g;
+    check('answers lead the table', "@heads[0 .. 4]" eq '# scenario time USD makes it', "@heads");
+    check('the deadline is drawn', $asked =~ m{<li><i class="b6 line dashed"></i>the deadline</li>}
+        && $asked =~ m{<path class="s6 dashed" d="M});
+    my @named = $asked =~ m{<text class="label[^>]*>((?:16|32) GPUs)</text>}g;
+    check('points have names', @named >= 2, "@named");
+    check('clusters have colours',
+        2 == (() = $asked =~ m{<li><i class="b[01]"></i>dgx-(?:h100|a100-80g)</li>}g));
+    check('the price is among the inputs', $asked =~ m{2\.5 USD a});
+    $asked =~ s/<[^>]*>//g;
+    check('and the command', index($asked, "meshwright $command") > 0);
+}
+
 print "1..$number\n";

@@ -53,12 +53,12 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
                                                       : "nodes";
     chart->name = "traffic";
     chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
-    chart->how =
-        arena_print(arena,
-                    "Each row sends to each column; darker is more%s. All together it is %s, and "
-                    "%s of that stays inside nodes.",
-                    inside, units_bytes(arena, traffic->total_bytes),
-                    units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
+    chart->how = arena_print(arena,
+                             "Each row sends to each column; the stronger the colour, the more%s. "
+                             "All together it is %s, and "
+                             "%s of that stays inside nodes.",
+                             inside, units_bytes(arena, traffic->total_bytes),
+                             units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
     // Across stand the numbers of nodes themselves.
     double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),

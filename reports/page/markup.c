@@ -75,13 +75,17 @@ static bool is_digit(char byte)
 }
 
 // Whether the blank at `at` stands between a number and what it counts, or its unit and theirs:
-// "71.5 M USD", "54 %", "2.5 TB/s". A number ends a word of its own: no layout, no name.
+// "71.5 M USD", "54 %", "2.5 TB/s", or between a place and its number, "stage 0". A number ends a
+// word of its own: no layout, no name.
 static bool keeps_together(const char *text, size_t at)
 {
     enum { UNIT_MOST = 7 };
     size_t start = at;
     while (start > 0 && text[start - 1] != ' ')
         start--;
+    bool is_counted = is_digit(text[at + 1]) && (strncmp(text + start, "stage ", 6) == 0 ||
+                                                 strncmp(text + start, "rank ", 5) == 0);
+    if (is_counted) return true;
     bool is_number = at > start;
     for (size_t i = start; i < at; i++)
         is_number = is_number && (is_digit(text[i]) || strchr(".,(+x", text[i]) || text[i] < 0);

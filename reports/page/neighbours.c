@@ -66,7 +66,7 @@ static void try_value(struct finding *finding, enum choice choice, int64_t value
         return;
     }
     neighbour->status = NEIGHBOUR_IMPOSSIBLE;
-    neighbour->reason = arena_print(arena, "%lld GPUs do not divide by it", (long long)gpus);
+    neighbour->reason = arena_print(arena, "%lld ranks do not divide by it", (long long)gpus);
 }
 
 // Half and twice of what is counted in powers; one less and one more of a stage of sharding.

@@ -73,7 +73,7 @@ bool section_why_not(struct markup *page, const struct report_facts *facts)
     const struct money *money = &report->evaluation->prediction.money;
     if (neighbours->count == 0) return false;
     page_paragraph(page, "Each row changes one choice of the plan and keeps the others; data "
-                         "parallelism takes the GPUs that are left.");
+                         "parallelism takes the ranks that are left.");
     const char *const heads[] = {"what if",
                                  "step",
                                  "against this plan",

@@ -100,7 +100,11 @@
     });
   }
 
-  const controls = controlsOfPlan();
+  // A rank of a machine without GPUs is not called one.
+  const noun = { cpu: "CPU rank", npu: "NPU" }[group.device.kind] || "GPU";
+  const named = text => text.replace(/GPU/g, noun);
+  const controls = controlsOfPlan().map(control => ({ ...control, label: named(control.label),
+    unit: named(control.unit) }));
   const choices = makeChoices(plan, () => changed());
   const wanted = {};
   let keeps = false;
@@ -181,7 +185,8 @@
 
   function changesText(change) {
     return controls.filter(control => control.key in change)
-      .map(control => `${control.label.toLowerCase().replace(/gpu/g, "GPU")} ` +
+      .map(control => `${control.label.toLowerCase()
+        .replace(/gpu|npu|cpu/g, word => word.toUpperCase())} ` +
         `${words(control, change[control.key])} instead of ${words(control, control.start)}`)
       .concat(choices.text()).join(", ");
   }
@@ -343,7 +348,7 @@
 
   function build() {
     const label = make("label", { class: "keep", for: "what-if-keep" }, keep,
-      " Keep the layout: only data parallelism follows the GPUs.", note);
+      named(" Keep the layout: only data parallelism follows the GPUs."), note);
     section.append(make("h2", {}, "What if"), verdict,
       make("form", { class: "controls" }, ...controls.map(makeControl),
         make("details", { class: "choices" }, make("summary", {},

@@ -163,6 +163,29 @@ static void the_workload_follows(void **state)
     assert_int_equal(request.workload.precision, PRECISION_BF16);
 }
 
+static void cluster_stack_and_precision_are_replaced(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    struct json_writer writer = {.arena = arena};
+    const struct cluster *cluster = cluster_load(arena, "dgx-h100", &err);
+    assert_non_null(cluster);
+    json_open(&writer, NULL, '{');
+    json_put_text(&writer, "precision", "fp8");
+    cluster_write(&writer, "cluster", cluster);
+    json_close(&writer, '}');
+    struct search_request request = request_of(arena, writer.text);
+    assert_int_equal(request.workload.precision, PRECISION_FP8);
+    assert_string_equal(request.cluster->name, "dgx-h100");
+    // As many GPUs as the plan has.
+    assert_int_equal(request.cluster->rank_count, 16);
+    const char *stack = read_text(arena, "cost_models/stacks", "megatron-core");
+    request = request_of(arena, arena_print(arena, "{\"stack\": %s, \"gpus\": 8}", stack));
+    assert_string_equal(request.stack->name, "megatron-core");
+    assert_string_equal(request.cluster->name, "dgx-a100-80g");
+    assert_int_equal(request.cluster->rank_count, 8);
+}
+
 static void what_is_kept_is_pinned_but_for_data_parallelism(void **state)
 {
     struct search_request request = request_of(*state, "{\"keep\": true, \"pins\": {\"tp\": 2}}");
@@ -224,7 +247,8 @@ static void words_compare_steps_of_one_size_and_rates_else(void **state)
 
     struct json dear = answered(*state, arena_print(*state, "{%s, \"tokens\": 1e12}", price));
     words = replan_words(*state, &plan, &dear);
-    assert_non_null(strstr(words, "as before; a billion tokens cost "));
+    assert_non_null(strstr(words, "\"sentence\": \"1 T tokens take "));
+    assert_non_null(strstr(words, " and cost "));
     struct json same = answered(*state, "{}");
     words = replan_words(*state, &plan, &same);
     assert_non_null(strstr(words, "as before.\""));
@@ -314,6 +338,7 @@ int main(void)
         cmocka_unit_test(gpus_are_whole_nodes_first),
         cmocka_unit_test(ratios_multiply_what_they_name_and_nothing_else),
         cmocka_unit_test(the_workload_follows),
+        cmocka_unit_test(cluster_stack_and_precision_are_replaced),
         cmocka_unit_test(what_is_kept_is_pinned_but_for_data_parallelism),
         cmocka_unit_test(more_bandwidth_and_more_gpus_are_never_slower),
         cmocka_unit_test(equal_questions_give_equal_bytes),

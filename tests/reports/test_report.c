@@ -21,6 +21,15 @@ static void markup_escapes_what_html_means_something_by(void **state)
     assert_string_equal(markup.text, "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;\xef\xbf\xbd\n");
 }
 
+static void numbers_keep_their_units(void **state)
+{
+    struct markup markup = {.arena = *state};
+    markup_prose(&markup, "71.5 M USD on stage 0 of tp8 dp2, 3 GPU-hours in all");
+    assert_string_equal(markup.text,
+                        "71.5\xc2\xa0M\xc2\xa0USD on stage\xc2\xa0\x30\xc2\xa0of tp8 dp2, 3\xc2\xa0"
+                        "<span class=\"whole\">GPU-hours</span> in all");
+}
+
 static void markup_numbers_have_no_zeros_at_the_end(void **state)
 {
     struct markup markup = {.arena = *state};
@@ -246,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(markup_escapes_what_html_means_something_by),
+        cmocka_unit_test(numbers_keep_their_units),
         cmocka_unit_test(markup_numbers_have_no_zeros_at_the_end),
         cmocka_unit_test(ticks_are_round_and_inside),
         cmocka_unit_test(figures_of_random_plans_agree_with_what_they_are_of),
