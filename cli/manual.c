@@ -54,7 +54,9 @@ int man_command(int argc, char **argv, struct err *err)
 {
     const char *name = NULL;
     const struct option options[] = {
-        {"[COMMAND]", OPTION_TEXT, &name, "whose page; without it that of meshwright", NULL, 0, 0},
+        {"[COMMAND]", OPTION_TEXT, &name,
+         "whose page; without it that of meshwright. It is roff: meshwright man plan | man -l -",
+         NULL, 0, 0},
         {0},
     };
     if (options_help(argc, argv, options)) return 0;

@@ -136,16 +136,11 @@ static void note_stack(const struct run_job *job, const struct launch_place *pla
         name, GPU_STACK);
 }
 
-// Ranks that take turns on a core are slower than cores of their own would be, unless `local` was
-// measured with as many.
 static void say_oversubscribed(const struct run_job *job, const struct run_arguments *arguments)
 {
     const char *kind = job->request.cluster->nodes[0].device->kind;
     bool is_host = strcmp(kind, "cpu") == 0 || strncmp(arguments->backend, "cpu", 3) == 0;
-    int cores = binding_core_count();
-    if (!is_host || arguments->rendezvous || job->rank_count <= cores) return;
-    console_printf(stderr, "meshwright run: %d ranks on %d core%s: they take turns\n",
-                   job->rank_count, cores, cores == 1 ? "" : "s");
+    if (is_host && !arguments->rendezvous) run_job_say_turns(job->rank_count, binding_core_count());
 }
 
 static int launch(struct arena *arena, const struct run_job *job,

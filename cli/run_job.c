@@ -1,4 +1,5 @@
 #include "cli/run_job.h"
+#include "core/console.h"
 
 #include "cli/plan_question.h"
 #include "plan/script/check.h"
@@ -91,4 +92,11 @@ int run_job_stage(const struct run_job *job, int rank)
         if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
     }
     return 0;
+}
+
+void run_job_say_turns(int rank_count, int core_count)
+{
+    if (rank_count <= core_count) return;
+    console_printf(stderr, "meshwright run: %d ranks on %d core%s: they take turns\n", rank_count,
+                   core_count, core_count == 1 ? "" : "s");
 }

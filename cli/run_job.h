@@ -33,6 +33,10 @@ MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *ar
 enum run_data run_job_data(const struct run_arguments *arguments);
 int run_job_stage(const struct run_job *job, int rank);
 
+// Says that ranks take turns on cores where there are more of them: they are slower than on cores
+// of their own, which is predicted only where `local` was measured with as many.
+void run_job_say_turns(int rank_count, int core_count);
+
 // One rank of the job, from opening its device to the answer of rank 0. `page` NULL: nobody
 // watches.
 int run_rank(struct arena *arena, const struct run_arguments *arguments, const struct run_job *job,

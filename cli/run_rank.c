@@ -131,15 +131,20 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
 }
 
 // What the prediction is of, where that is not what runs.
-static void say_difference(const struct rank *rank)
+static void say_difference(const struct rank *rank, const struct launch_place *place)
 {
     const struct evaluation_request *request = &rank->job->request;
     const struct device *device =
         cluster_slowest_device(request->cluster, request->workload.precision);
     bool is_host = strcmp(device->kind, "cpu") == 0;
-    if (!is_host && rank->backend->is_host)
+    if (!is_host && rank->backend->is_host) {
         console_printf(stderr, "meshwright run: predicted for %s, run on %s\n", device->name,
                        rank->backend->name);
+        // The launcher could not know that these would be ranks of processors.
+        bool is_chosen = strcmp(rank->arguments->backend, "auto") == 0;
+        if (is_chosen && place->memory_name)
+            run_job_say_turns(rank->job->rank_count, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    }
     enum precision precision = request->workload.precision;
     bool is_wider = rank->backend->compute_bytes > 2;
     if (precision != PRECISION_FP32 && is_wider)
@@ -160,7 +165,7 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
-    if (is_first(rank)) say_difference(rank);
+    if (is_first(rank)) say_difference(rank, place);
     const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
     if (rank->arguments->replay_rank >= 0) return open_replay(arena, rank, err);

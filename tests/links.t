@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Every relative link of the pages leads to a file that is there, and every anchor to a heading of it;
-# every page in docs/ is linked from another one.
+# Every relative link of the pages leads to a file that is there, and every anchor to a heading of
+# it; every page in docs/ is linked from another one.
 use strict;
 use warnings;
 use lib 'tests';

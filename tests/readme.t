@@ -20,7 +20,8 @@ my @steps = map { s/\s+\z//r } $golden =~ /^(\$ .*?)(?=^\$ |\z)/msg;
 # The indented blocks of the pages; blank lines inside an example are kept, as in the transcript.
 my @shown;
 my @pages =
-    ("README.md", map { "docs/$_.md" } qw(accuracy before-renting examples executing memory reliability));
+    ("README.md", map { "docs/$_.md" }
+        qw(accuracy before-renting examples executing memory reliability));
 for my $line (map { split(/\n/, text_of($_)), 'end of a page' } @pages) {
     if ($line =~ /^    (\$ meshwright .*)/) {
         push @shown, $1;

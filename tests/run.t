@@ -42,6 +42,16 @@ my $plan = plan('tiny', '--gpus 4 --tp 2 --pp 2 --schedule 1f1b');
 my ($status, $out, $errors) =
     meshwright("run $plan --spawn --poison --steps 3 -o $folder/run.json --trace $folder/t.json");
 check('a run of four ranks ends well', $status == 0, $errors);
+check('more ranks than cores are said to take turns',
+      $errors =~ /^meshwright run: 4 ranks on \d cores?: they take turns$/m || `nproc` >= 4,
+      $errors);
+if (system('command -v taskset >/dev/null') == 0) {
+    my $one = `taskset -c 0 $build/meshwright run $plan --spawn --backend cpu --steps 1 2>&1`;
+    check('on the cores that it may use',
+          $one =~ /^meshwright run: 4 ranks on 1 core: they take turns$/m, $one);
+    my $two = `$build/meshwright run $plan --backend cpu --replay-rank 0 --steps 1 2>&1`;
+    check('and one alone does not', $two !~ /take turns/, $two);
+}
 my $step_line = qr{^step +\d  loss \d+\.\d{4}  norm \d+\.\d{4}  \S+ \S+  \S+ tokens/s$}m;
 check('what is predicted and what runs are told apart',
       $errors =~ /^meshwright run: predicted for a100-sxm4-80g, run on cpu$/m, $errors);
