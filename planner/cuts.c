@@ -57,11 +57,12 @@ static bool has_groups(const struct space *space)
     return false;
 }
 
-static bool has_data(const struct space *space)
+// Gradients that are reduced go in buckets, over tp those of what it does not split.
+static bool has_buckets(const struct space *space)
 {
     for (int i = 0; i < space->mesh_count; i++) {
         const int *degree = space->meshes[i].degree;
-        if (degree[AXIS_DP] * degree[AXIS_CP] > 1) return true;
+        if (degree[AXIS_DP] * degree[AXIS_CP] * degree[AXIS_TP] > 1) return true;
     }
     return false;
 }
@@ -122,7 +123,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
         {CUT_ZERO_GROUP, is_open(space, CHOICE_ZERO_GROUP) && shards(space) && has_groups(space),
          scanned->steady_s},
         // Reductions slow the compute that they run beside.
-        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && (has_data(space) || moves),
+        {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && (has_buckets(space) || moves),
          fmin(scanned->silent_s, scanned->pressed_s)},
         {CUT_ATTENTION, is_open(space, CHOICE_ATTENTION) && many, scanned->other_attention_s},
         {CUT_OVERLAP, is_open(space, CHOICE_OVERLAP) && stack->overlap != 0 && !alone,

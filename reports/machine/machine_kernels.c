@@ -38,7 +38,9 @@ static int add_rows(const struct machine *machine, const struct calibration *cal
     for (int i = 0; i < calibration->kernel_count; i++) {
         const struct calibrate_kernel *measured = &calibration->kernels[i];
         if (measured->of_plan != of_plan || measured->s <= 0) continue;
-        if (measured->instr->joined) continue;  // not a GEMM's alone
+        // A group is not a GEMM's alone, but for several that are one.
+        const struct instr *first = measured->instr;
+        if (first->joined && first[1].join != JOIN_MERGED) continue;
         struct kernel shape = {0};
         struct compute_context context = context_of(machine->device, machine->stack, measured);
         if (!measured_shape(&context, measured->program, measured->instr, &shape)) continue;

@@ -146,14 +146,30 @@ static void zero_that_shards_nothing_is_asked_for_what_it_moves(void **state)
     assert_int_not_equal(moved.best[0].parallel.offload.optimizer, TIER_DEVICE);
 }
 
-// Without data parallelism nothing is reduced in buckets, but states that are moved go in them.
+// Where gradients are reduced over tp alone, those that it does not split go in buckets too.
+static void buckets_of_small_gradients_are_left_out(void **state)
+{
+    struct question_words words = proof_words("bert-340m", "dgx-a100-40g", "colossalai", 8192, 144);
+    words.workload.optimizer = OPTIMIZER_SGD;
+    words.workload.unclipped = true;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_TP, 8, 8);
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    assert_true(leaves_out(&free, CUT_BUCKET));
+    pins_set(&pins, CHOICE_MICRO_BATCH, 24, 24);
+    pins_set(&pins, CHOICE_BUCKET_BYTES, 268435456, 268435456);
+    struct search_result other = proof_find(*state, &question, &pins, false);
+    assert_not_beaten(&question, &free, &other);
+}
+
+// In a pipeline alone nothing is reduced in buckets, but states that are moved go in them.
 static void buckets_of_moved_states_are_left_out(void **state)
 {
     struct question_words words = proof_words("gpt2", "dgx-h100", "meshwright", 1024, 8);
     struct proof_question question = proof_make(*state, &words);
     struct pins pins = pins_none();
-    pins_set(&pins, CHOICE_PP, 4, 4);
-    pins_set(&pins, CHOICE_TP, 2, 2);
+    pins_set(&pins, CHOICE_PP, 8, 8);
     question.request.objective = OBJECTIVE_MEMORY;
     struct search_result kept = proof_find(*state, &question, &pins, false);
     assert_false(leaves_out(&kept, CUT_BUCKET));
@@ -231,6 +247,7 @@ int main(void)
         cmocka_unit_test(recomputing_may_win_in_a_pipeline),
         cmocka_unit_test(bounds_of_some_layers_recomputed_are_not_of_all),
         cmocka_unit_test(zero_that_shards_nothing_is_asked_for_what_it_moves),
+        cmocka_unit_test(buckets_of_small_gradients_are_left_out),
         cmocka_unit_test(buckets_of_moved_states_are_left_out),
         cmocka_unit_test(stages_that_only_a_pin_makes_legal_are_said_to_be_left_out),
         cmocka_unit_test(what_may_be_smaller_is_said_to_be_left_out),

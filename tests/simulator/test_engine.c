@@ -443,11 +443,13 @@ static void tasks_have_names(void **state)
     price->hop_s = 1e-6;
     struct engine_options options = {.want_trace = true};
     const struct trace *trace = &simulate_step(arena, &scratch, price, &options)->trace;
-    assert_string_equal(trace->task_name(trace->context, &trace->spans[0], arena), "F 0");
+    assert_string_equal(trace->task_name(trace->context, &trace->spans[0], arena),
+                        "forward, micro-batch 0");
     bool sends = false;
     for (int64_t n = 0; n < trace->span_count; n++) {
         const char *name = trace->task_name(trace->context, &trace->spans[n], arena);
-        sends |= !strcmp(name, "send B 1") && trace->spans[n].stream == STREAM_PP;
+        bool is_it = strcmp(name, "send backward, micro-batch 1") == 0;
+        sends |= is_it && trace->spans[n].stream == STREAM_PP;
     }
     assert_true(sends);
     arena_free(&scratch);
