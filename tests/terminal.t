@@ -71,7 +71,7 @@ if (`script --version 2>&1` =~ /util-linux/) {
     $text =~ s/\e\[[0-9;]*[mK]|\r//g;
     my @over = grep { length decode('UTF-8', $_) > 60 } split /\n/, $text;
     check('its own width is kept', $text =~ /Best:/ && !grep({ !/\Q$folder\E/ } @over), $text);
-    my $watched = $terminal->("$bin validate tests/validation/published.jsonl --family vtrain");
+    my $watched = $terminal->("$bin validate tests/validation/published.jsonl");
     check('what takes long says how long', $watched =~ /\e\[Krow \d+ of \d+, about \d+ s left/);
     check('and the line is erased', $watched =~ /left[^\n]*\r\e\[K[^\r]*tier A/s,
           substr $watched, 0, 900);
