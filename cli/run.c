@@ -286,8 +286,7 @@ int run_command(int argc, char **argv, struct err *err)
 {
     struct run_arguments arguments = DEFAULTS;
     const struct option options[] = {
-        {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
-         0},
+        {"PLAN", OPTION_TEXT, &arguments.plan, "a plan of `meshwright plan`", NULL, 0, 0},
         {"--backend", OPTION_CHOICE, &arguments.backend, "what the ranks compute with",
          "auto|cpu|cpu-fp64|cpu-half|cuda", 0, 0},
         {"--steps", OPTION_INT, &arguments.steps, "steps to train", NULL, 1, 1e9},
@@ -302,15 +301,14 @@ int run_command(int argc, char **argv, struct err *err)
          0, 0},
         {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--learning-rate", OPTION_F64, &arguments.learning_rate, "constant", NULL, 0, 1e3},
-        {"--weight-decay", OPTION_F64, &arguments.weight_decay, "of matrices and tables", NULL, 0,
-         1e3},
+        {"--weight-decay", OPTION_F64, &arguments.weight_decay, "of matrices", NULL, 0, 1e3},
         {"--clip", OPTION_F64, &arguments.clip_norm,
          "global gradient norm to clip at, 0 = none: each bucket of gradients is updated as it "
          "comes (default 1, or as planned)",
          NULL, 0, 1e9},
         {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
-        {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks on this host without mpirun",
-         NULL, 0, 0},
+        {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks here, without mpirun", NULL, 0,
+         0},
         {"--transport", OPTION_CHOICE, &arguments.transport,
          "what ranks exchange over: nccl between GPUs, else the host's memory, between hosts MPI",
          "auto|host|mpi|nccl", 0, 0},
@@ -334,7 +332,7 @@ int run_command(int argc, char **argv, struct err *err)
          "where plans with --offload ...@nvme keep it: a folder of a drive of each host", "DIR", 0,
          0},
         {"--dump", OPTION_TEXT, &arguments.dump,
-         "write weights and gradients at the end, a file a rank", "FILE", 0, 0},
+         "write the last weights and gradients, a file a rank", "FILE", 0, 0},
         {0},
     };
     if (options_help(argc, argv, options)) {
