@@ -181,18 +181,24 @@ bool group_crosses(const struct block_program *program, int buffer)
 }
 
 // Whether one instruction reads this buffer, once, and one writes it.
-bool group_is_passed_on(const struct grouping *grouping, int buffer)
+const struct group_uses *group_uses_of(struct arena *arena, const struct block_program *program)
 {
-    const struct block_program *program = grouping->program;
-    int readers = 0, writers = 0;
-    if (group_crosses(program, buffer)) return false;
+    struct group_uses *uses = ARENA_NEW(arena, struct group_uses, program->buffer_count);
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         for (int k = 0; k < instr->input_count; k++)
-            readers += instr->inputs[k] == buffer;
-        writers += has(instr->outputs, instr->output_count, buffer);
+            uses[instr->inputs[k]].readers++;
+        // Of results that are one buffer one instruction writes.
+        for (int k = 0; k < instr->output_count; k++)
+            uses[instr->outputs[k]].writers += !has(instr->outputs, k, instr->outputs[k]);
     }
-    return readers == 1 && writers == 1;
+    return uses;
+}
+
+bool group_is_passed_on(const struct grouping *grouping, int buffer)
+{
+    const struct group_uses *uses = &grouping->uses[buffer];
+    return uses->readers == 1 && uses->writers == 1 && !group_crosses(grouping->program, buffer);
 }
 
 const struct tensor *group_tensor(const struct grouping *grouping, int buffer)

@@ -5,11 +5,19 @@
 // phase while groups of them grow. Indices of instructions are those of the program, and good until
 // something moves.
 
+// How often the program reads and writes a buffer: the same wherever instructions stand.
+struct group_uses {
+    int readers, writers;
+};
+
 struct grouping {
     struct block_program *program;
     unsigned joins;
-    int begin;  // of the phase
+    int begin;                      // of the phase
+    const struct group_uses *uses;  // [buffer]
 };
+
+const struct group_uses *group_uses_of(struct arena *arena, const struct block_program *program);
 
 struct instr *group_at(const struct grouping *grouping, int index);
 const struct op *group_op(const struct grouping *grouping, int index);

@@ -263,8 +263,9 @@ static void try_rules(struct grouping *grouping, int index)
 void groups_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
                  unsigned joins)
 {
-    struct grouping grouping = {.program = program, .joins = joins};
-    merged_form(arena, program, mesh, joins);
+    struct grouping grouping = {
+        .program = program, .joins = joins, .uses = group_uses_of(arena, program)};
+    merged_form(arena, &grouping, mesh);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         grouping.begin = program->phase_first[phase];
         for (int i = grouping.begin; i < program->phase_first[phase + 1]; i++)

@@ -13,8 +13,9 @@ struct sharing {
     const struct mesh *mesh;
     struct arena *arena;
     int view_capacity;
-    enum phase phase;   // that they run in
-    struct instr like;  // one of them
+    const bool *is_dense;  // [buffer]: somebody takes no array whose rows lie apart
+    enum phase phase;      // that they run in
+    struct instr like;     // one of them
     int ops[MEMBERS_MAX], parameters[MEMBERS_MAX];
     int count;
     struct packed_part seen[MEMBERS_MAX];
@@ -121,10 +122,10 @@ static bool collect(struct sharing *sharing, int index)
 }
 
 // Back ends run these on arrays whose rows lie apart.
-static bool may_see(const struct sharing *sharing, int index)
+static bool may_see(const struct grouping *grouping, int index)
 {
-    if (!group_is_plain(&sharing->of, index)) return false;
-    switch (group_at(&sharing->of, index)->kind) {
+    if (!group_is_plain(grouping, index)) return false;
+    switch (group_at(grouping, index)->kind) {
     case OP_CONTRACT:
     case OP_ADD:
     case OP_ELEMENTWISE:
@@ -157,11 +158,7 @@ static bool may_pack(const struct sharing *sharing, int buffer)
     const struct tensor *tensor = group_tensor(&sharing->of, buffer);
     bool has_rows = tensor && tensor->rank > 2 && tensor->extents[0].dim == DIM_BATCH &&
                     tensor->extents[1].dim == DIM_SEQ && tensor->element == ELEMENT_COMPUTE;
-    if (!has_rows || group_crosses(program, buffer)) return false;
-    for (int i = 0; i < program->instr_count; i++) {
-        if (touches(&program->instrs[i], buffer) && !may_see(sharing, i)) return false;
-    }
-    return true;
+    return has_rows && !group_crosses(program, buffer) && !sharing->is_dense[buffer];
 }
 
 // The one instruction that reads a buffer, which one writes; -1.
@@ -425,38 +422,56 @@ static bool is_merged(const struct grouping *of, int index)
 static void unmark(const struct grouping *of, int end)
 {
     for (int i = of->begin; i < end; i++) {
-        if (!is_merged(of, i)) group_at(of, i)->merge = 0;
+        if (group_at(of, i)->merge && !is_merged(of, i)) group_at(of, i)->merge = 0;
     }
 }
 
-void merged_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
-                 unsigned joins)
+static const bool *find_dense(struct arena *arena, const struct grouping *grouping)
 {
-    int capacity = 0;
+    const struct block_program *program = grouping->program;
+    bool *is_dense = ARENA_NEW(arena, bool, program->buffer_count);
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (may_see(grouping, i)) continue;
+        for (int k = 0; k < instr->input_count; k++)
+            is_dense[instr->inputs[k]] = true;
+        for (int k = 0; k < instr->output_count; k++)
+            is_dense[instr->outputs[k]] = true;
+    }
+    return is_dense;
+}
+
+static void form(struct sharing *sharing, int index)
+{
+    const struct block_program *program = sharing->of.program;
+    const struct instr *instr = &program->instrs[index];
+    bool is_new = instr->merge && instr->kind == OP_CONTRACT && !is_merged(&sharing->of, index);
+    if (!is_new || instr->collective || !collect(sharing, index)) return;
+    switch (program->block->ops[instr->op].phase) {
+    case PHASE_FORWARD:
+        form_forward(sharing);
+        break;
+    case PHASE_BACKWARD:
+        form_backward(sharing);
+        break;
+    default:
+        form_weights(sharing);
+        break;
+    }
+}
+
+void merged_form(struct arena *arena, const struct grouping *grouping, const struct mesh *mesh)
+{
+    struct block_program *program = grouping->program;
+    struct sharing sharing = {.of = *grouping, .mesh = mesh, .arena = arena};
+    bool merges = grouping->joins >> JOIN_MERGED & 1;
+    if (merges) sharing.is_dense = find_dense(arena, grouping);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        struct sharing sharing = {.of = {program, joins, program->phase_first[phase]},
-                                  .mesh = mesh,
-                                  .arena = arena,
-                                  .phase = (enum phase)phase,
-                                  .view_capacity = capacity};
         int end = program->phase_first[phase + 1];
-        for (int i = sharing.of.begin; i < end && joins >> JOIN_MERGED & 1; i++) {
-            const struct instr *instr = &program->instrs[i];
-            bool is_new = instr->merge && instr->kind == OP_CONTRACT && !is_merged(&sharing.of, i);
-            if (!is_new || instr->collective || !collect(&sharing, i)) continue;
-            switch (program->block->ops[instr->op].phase) {
-            case PHASE_FORWARD:
-                form_forward(&sharing);
-                break;
-            case PHASE_BACKWARD:
-                form_backward(&sharing);
-                break;
-            default:
-                form_weights(&sharing);
-                break;
-            }
-        }
+        sharing.phase = (enum phase)phase;
+        sharing.of.begin = program->phase_first[phase];
+        for (int i = sharing.of.begin; i < end && merges; i++)
+            form(&sharing, i);
         unmark(&sharing.of, end);
-        capacity = sharing.view_capacity;
     }
 }

@@ -17,5 +17,4 @@
 
 // Forms such groups, gives views to the instructions that see packed buffers (inputs and outputs
 // are still those of the views), and takes the mark from GEMMs that run alone. Before other groups.
-void merged_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
-                 unsigned joins);
+void merged_form(struct arena *arena, const struct grouping *grouping, const struct mesh *mesh);
