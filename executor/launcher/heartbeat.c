@@ -91,8 +91,9 @@ void heartbeat_end(struct heartbeat_page *page, int rank, int status, bool was_t
     // One that was killed because the job ends is no event: it would hide the one that ended the
     // job.
     assert(!atomic_load(&heartbeat->has_ended));  // a process ends once
-    if (!is_well && !was_told) atomic_store(&heartbeat->end_event, next_event(page));
+    // The status first: whoever sees the event finds it.
     atomic_store(&heartbeat->end_status, status);
+    if (!is_well && !was_told) atomic_store(&heartbeat->end_event, next_event(page));
     atomic_store(&heartbeat->has_ended, 1);
 }
 

@@ -1,6 +1,7 @@
 #include "executor/launcher/parts.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,10 @@
 
 // A look that comes late counts no longer than this: the launcher itself may have been stopped.
 static const double LOOK_LONGEST_S = 0.5;
+
+// Of a rank that failed one looks on so long, at most until it has ended: the end of another, which
+// it may have missed, comes by way of a process that has to get its turn.
+static const double FOLLOWS_S = 1;
 
 // Ranks that all wait here for those of other nodes wait so much longer: the node of the one that
 // stands still says so first.
@@ -89,11 +94,10 @@ bool launch_watch_report(struct heartbeat *heartbeat, int rank, bool is_end, str
                    place);
 }
 
-// The first of all that failed or ended otherwise than well.
-static bool check_events(struct launch_watch *watch, struct err *err)
+// The first of all that failed or ended otherwise than well; -1.
+static int first_event(struct launch_watch *watch, bool *is_end)
 {
     int first = 0, first_rank = -1;
-    bool is_end = false;
     for (int rank = 0; rank < watch->rank_count; rank++) {
         struct heartbeat *heartbeat = heartbeat_here(watch, rank);
         int events[2] = {atomic_load(&heartbeat->fail_event), atomic_load(&heartbeat->end_event)};
@@ -102,14 +106,42 @@ static bool check_events(struct launch_watch *watch, struct err *err)
             if (!events[i] || (first && events[i] > first)) continue;
             first = events[i];
             first_rank = rank;
-            is_end = i == 1;
+            *is_end = i == 1;
         }
     }
-    if (!first) return true;
+    return first_rank;
+}
+
+// A rank that was killed and had said nothing: what others say then follows from it, whoever was
+// noticed first. SIGTERM is what launchers end the other ranks with. -1: none.
+static int killed_rank(struct launch_watch *watch)
+{
+    for (int rank = 0; rank < watch->rank_count; rank++) {
+        struct heartbeat *heartbeat = heartbeat_here(watch, rank);
+        int status = atomic_load(&heartbeat->end_status);
+        bool is_told = atomic_load(&heartbeat->fail_event) || !atomic_load(&heartbeat->end_event);
+        if (!is_told && WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM) return rank;
+    }
+    return -1;
+}
+
+static bool check_events(struct launch_watch *watch, double now_s, struct err *err)
+{
+    bool is_end = false;
+    int rank = first_event(watch, &is_end);
+    if (rank < 0) return true;
+    int killed = is_end ? -1 : killed_rank(watch);
+    if (killed >= 0) {
+        rank = killed;
+        is_end = true;
+    }
+    if (!is_end) {
+        if (watch->failed_s == 0) watch->failed_s = now_s;
+        bool has_ended = atomic_load(&heartbeat_here(watch, rank)->has_ended);
+        if (!has_ended && now_s - watch->failed_s < FOLLOWS_S) return true;
+    }
     watch->may_follow = !is_end;
-    assert(first_rank >= 0);
-    return launch_watch_report(heartbeat_here(watch, first_rank), watch->first_rank + first_rank,
-                               is_end, err);
+    return launch_watch_report(heartbeat_here(watch, rank), watch->first_rank + rank, is_end, err);
 }
 
 // While a rank starts it reads and plans, which takes as long as others leave it the cores: what it
@@ -211,7 +243,7 @@ static bool check_stuck(struct launch_watch *watch, struct err *err)
 bool launch_watch_look(struct launch_watch *watch, double now_s, struct err *err)
 {
     count_stillness(watch, now_s);
-    return check_events(watch, err) && check_stuck(watch, err);
+    return check_events(watch, now_s, err) && check_stuck(watch, err);
 }
 
 bool launch_watch_all_ended(struct launch_watch *watch)

@@ -244,6 +244,45 @@ static void the_first_that_fails_is_reported(void **state)
     bench_close(&bench);
 }
 
+// A rank that misses another says so before that one's end has come round.
+static void a_killed_rank_explains_others_that_fail(void **state)
+{
+    (void)state;
+    struct launch_watch_bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    for (int rank = 0; rank < RANK_COUNT; rank++)
+        set(&bench, rank, HEARTBEAT_WORKING, 3, 5);
+    heartbeat_fail(bench.page, 0, "rank 2 is gone");
+    assert_true(pass(&bench, 0.3, -1, &err));
+    heartbeat_end(bench.page, 2, SIGKILL, false);
+    assert_false(pass(&bench, 0.1, -1, &err));
+    assert_string_equal(err.text, "rank 2 was killed (signal 9) in step 3, at task 5");
+    bench_close(&bench);
+}
+
+// Others that were ended for it explain nothing, and nobody is waited for longer than a second.
+static void a_rank_that_fails_by_itself_is_reported(void **state)
+{
+    (void)state;
+    for (int with_end = 0; with_end < 2; with_end++) {
+        struct launch_watch_bench bench;
+        struct err err = {0};
+        bench_open(&bench);
+        for (int rank = 0; rank < RANK_COUNT; rank++)
+            set(&bench, rank, HEARTBEAT_WORKING, 3, 5);
+        heartbeat_fail(bench.page, 0, "no memory");
+        if (with_end) {
+            heartbeat_end(bench.page, 0, 4 << 8, false);
+            heartbeat_end(bench.page, 1, SIGTERM, false);
+        }
+        assert_int_equal(pass(&bench, 0.5, -1, &err), !with_end);
+        if (!with_end) assert_false(pass(&bench, 1, -1, &err));
+        assert_string_equal(err.text, "rank 0 failed in step 3, at task 5: no memory");
+        bench_close(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +296,8 @@ int main(void)
         cmocka_unit_test(a_late_look_blames_nobody),
         cmocka_unit_test(who_ended_well_is_not_waited_for),
         cmocka_unit_test(the_first_that_fails_is_reported),
+        cmocka_unit_test(a_killed_rank_explains_others_that_fail),
+        cmocka_unit_test(a_rank_that_fails_by_itself_is_reported),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
