@@ -174,8 +174,9 @@ int64_t calibrate_block_bytes(const struct calibrate_side *side,
 
 void calibrate_shapes(const struct calibrate_block *block, struct kernel_array *arrays)
 {
-    for (int a = 0; a < calibrate_array_count(block); a++)
-        arrays[a] = array_of(block, a);
+    for (int a = 0; a < calibrate_array_count(block); a++) {
+        if (calibrate_is_needed(block, a)) arrays[a] = array_of(block, a);
+    }
 }
 
 struct placing {
@@ -228,11 +229,12 @@ static const char *place_views(const struct placing *placing, int whole)
 static int find_parameter(const struct calibrate_block *block, int parameter, bool is_gradient)
 {
     for (int a = 0; a < calibrate_array_count(block); a++) {
+        if (!calibrate_is_needed(block, a)) continue;  // a packed buffer is no tensor
         const struct tensor *tensor = calibrate_tensor(block, a);
         bool is_it = is_gradient ? tensor->role == TENSOR_PARAMETER_GRADIENT &&
                                        tensor->gradient_of == parameter
                                  : tensor == &block->program->block->tensors[parameter];
-        if (is_it && calibrate_is_needed(block, a)) return a;
+        if (is_it) return a;
     }
     return -1;
 }
