@@ -3,6 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
+// A chunk while a division is made.
+struct division_class {
+    int first, last;                                   // holds the embedding / the head
+    int counts[DIVISION_BAND_MAX][DIVISION_KIND_MAX];  // blocks of each kind, by band
+};
+
 static bool is_layer(const struct graph *graph, int position)
 {
     return graph->blocks[graph->sequence[position]].role == BLOCK_LAYER;
@@ -48,15 +54,16 @@ static bool same_class(const struct division *division, const struct division_cl
     return a->first == b->first && a->last == b->last && memcmp(a->counts, b->counts, bytes) == 0;
 }
 
-static int class_find(struct arena *arena, struct division *division,
+static int class_find(struct divisions *divisions, struct division *division,
                       const struct division_class *class)
 {
     // Neighbours are mostly equal: the newest class is the likeliest.
     for (int i = division->class_count - 1; i >= 0; i--) {
-        if (same_class(division, &division->classes[i], class)) return i;
+        if (same_class(division, &divisions->classes[i], class)) return i;
     }
-    ARENA_GROW(arena, division->classes, division->class_count, division->class_capacity);
-    memcpy(&division->classes[division->class_count], class, sizeof *class);
+    ARENA_GROW(divisions->arena, divisions->classes, division->class_count,
+               divisions->class_capacity);
+    memcpy(&divisions->classes[division->class_count], class, sizeof *class);
     return division->class_count++;
 }
 
@@ -87,16 +94,16 @@ static struct division *division_new(struct arena *arena, const struct graph *gr
     return division;
 }
 
-static void add_stage(struct arena *arena, struct division *division, const struct graph *graph,
-                      const struct chunk_span *spans, int stage, const struct offload *offload,
-                      int layers)
+static void add_stage(struct divisions *divisions, struct division *division,
+                      const struct graph *graph, const struct chunk_span *spans, int stage,
+                      const struct offload *offload, int layers)
 {
     int before = 0;
     for (int chunk = 0; chunk < division->chunk_count; chunk++) {
         const struct chunk_span *span = &spans[chunk];
         struct division_class class = class_from(division, graph, span, offload, layers, &before);
         division->class_of[stage * division->chunk_count + chunk] =
-            class_find(arena, division, &class);
+            class_find(divisions, division, &class);
         for (int i = span->first; i < span->first + span->count; i++) {
             division->stage_layers[stage] += is_layer(graph, i);
         }
@@ -106,9 +113,10 @@ static void add_stage(struct arena *arena, struct division *division, const stru
     }
 }
 
-static void add_uses(struct arena *arena, struct division *division, int index)
+static void add_uses(struct divisions *divisions, struct division *division, int index)
 {
-    const struct division_class *class = &division->classes[index];
+    struct arena *arena = divisions->arena;
+    const struct division_class *class = &divisions->classes[index];
     struct program_chunk *chunk = &division->chunks[index];
     chunk->uses = ARENA_NEW(arena, struct block_use, division->band_count * division->kind_count);
     chunk->first = class->first;
@@ -122,9 +130,10 @@ static void add_uses(struct arena *arena, struct division *division, int index)
     }
 }
 
-static struct division *division_make(struct arena *arena, const struct graph *graph,
+static struct division *division_make(struct divisions *divisions, const struct graph *graph,
                                       const struct parallel *parallel, int layers)
 {
+    struct arena *arena = divisions->arena;
     int stages = parallel->degree[AXIS_PP], chunks = parallel->vpp;
     struct chunk_span *spans = ARENA_NEW(arena, struct chunk_span, stages * chunks);
     struct err err = {0};
@@ -133,13 +142,13 @@ static struct division *division_make(struct arena *arena, const struct graph *g
     (void)ok;
     struct division *division = division_new(arena, graph, stages, chunks);
     for (int stage = 0; stage < stages; stage++) {
-        add_stage(arena, division, graph, &spans[stage * chunks], stage, &parallel->offload,
+        add_stage(divisions, division, graph, &spans[stage * chunks], stage, &parallel->offload,
                   layers);
     }
     find_heads(division);
     division->chunks = ARENA_NEW(arena, struct program_chunk, division->class_count);
     for (int i = 0; i < division->class_count; i++) {
-        add_uses(arena, division, i);
+        add_uses(divisions, division, i);
     }
     struct schedule_shape shape = {stages, chunks, 1, 0};
     division->runs = stage_runs_make(arena, &shape, division->class_of, division->class_count);
@@ -176,7 +185,7 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     const struct division_entry *found = index_find(&divisions->index, &key);
     if (found) return found->division;
     struct division_entry *entry = ARENA_NEW(divisions->arena, struct division_entry, 1);
-    struct division *division = division_make(divisions->arena, graph, parallel, layers);
+    struct division *division = division_make(divisions, graph, parallel, layers);
     int *base_class = ARENA_NEW(divisions->arena, int, division->class_count);
     struct parallel plain = *parallel;
     plain.offload = (struct offload){0};

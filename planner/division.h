@@ -16,17 +16,11 @@ struct division_band {
 };
 enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 4 };
 
-struct division_class {
-    int first, last;                                   // holds the embedding / the head
-    int counts[DIVISION_BAND_MAX][DIVISION_KIND_MAX];  // blocks of each kind, by band
-};
-
 struct division {
     int stage_count, chunk_count;
-    int class_count, class_capacity, kind_count;
+    int class_count, kind_count;
     struct division_band bands[DIVISION_BAND_MAX];  // the first two: kept, and recomputed
     int band_count;
-    struct division_class *classes;
     // The classes as a program says them: block 2 * kind keeps its activations, 2 * kind + 1 is the
     // recomputed one; of either a use for each mask of what is moved.
     struct program_chunk *chunks;
@@ -48,6 +42,8 @@ struct division {
 struct divisions {
     struct arena *arena;
     struct index index;
+    struct division_class *classes;  // room to make one in
+    int class_capacity;
 };
 
 // `layers` is the number of layers of each stage that are recomputed, -1 = all, 0 = none. The plan

@@ -94,11 +94,11 @@ struct space {
     int mesh_count;
     struct space_group *groups;  // mesh by mesh; micro-batches of a family in ascending order
     int group_count;
-    struct index tails;          // known so far
-    unsigned cuts;               // of the degrees, 1 << enum cut
-    bool narrow;                 // cut in its degrees
-    double dropped[DROP_COUNT];  // meshes and kinds of tails without any legal plan
-    struct err refused;          // why the first of them was
+    struct index tails, ways, splits;  // known so far
+    unsigned cuts;                     // of the degrees, 1 << enum cut
+    bool narrow;                       // cut in its degrees
+    double dropped[DROP_COUNT];        // meshes and kinds of tails without any legal plan
+    struct err refused;                // why the first of them was
 };
 
 // Meshes and groups of a request, in `arena`. `graph_of` gives the graph of a tp degree and

@@ -21,16 +21,29 @@ struct tails_entry {
     struct space_tails tails;
 };
 
-// The ways to recompute and move of the tail before with the same stage of ZeRO: all that they
-// depend on of a tail. Chunks and caps differ far more often than these.
-struct ways {
-    bool known;
-    enum schedule_kind schedule;
-    int layers_most;
-    struct space_tail tail;  // its recomputes and moves; no recomputes where the stack has none
+// What the ways to recompute and to move of a tail depend on. Stages, micro-batches, chunks and
+// caps differ far more often than these.
+struct ways_key {
+    int attention, sp, cp_kind;
+    unsigned axes;  // with a degree above 1
+    int schedule, zero, layers_most;
 };
 
-enum { ZERO_STAGES = 4 };  // 0 to 3
+// How layers are split over stages.
+struct split_key {
+    const struct graph *graph;
+    int stage_count, vpp, schedule, reserved;
+};
+
+struct split_entry {
+    struct split_key key;
+    int layers_most;
+};
+
+struct ways_entry {
+    struct ways_key key;
+    struct space_tail tail;  // its recomputes and moves; no recomputes where the stack has none
+};
 
 struct build {
     struct arena *arena;
@@ -39,7 +52,6 @@ struct build {
     const struct graph *graph;
     struct space_tail *items;
     int count, capacity;
-    struct ways ways[ZERO_STAGES];
 };
 
 static void add_tail(struct build *build, const struct space_tail *tail)
@@ -87,8 +99,15 @@ struct parallel space_first(const struct space *space, const struct space_group 
     return space_parallel(space, group, tail, recompute, recompute->layers_low);
 }
 
-// The layers of the fullest stage.
-static int stage_layers_most(const struct build *build, const struct parallel *parallel)
+static int count_layers(const struct graph *graph, const struct chunk_span *span)
+{
+    int layers = 0;
+    for (int i = span->first; i < span->first + span->count; i++)
+        layers += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+    return layers;
+}
+
+static int find_layers_most(const struct build *build, const struct parallel *parallel)
 {
     int stage_count = parallel->degree[AXIS_PP];
     struct arena_mark mark = arena_mark(build->arena);
@@ -101,32 +120,70 @@ static int stage_layers_most(const struct build *build, const struct parallel *p
     (void)ok;
     for (int stage = 0; stage < stage_count; stage++) {
         int layers = 0;
-        for (int chunk = 0; chunk < parallel->vpp; chunk++) {
-            const struct chunk_span *span = &spans[stage * parallel->vpp + chunk];
-            for (int i = span->first; i < span->first + span->count; i++) {
-                const struct block *block = &build->graph->blocks[build->graph->sequence[i]];
-                layers += block->role == BLOCK_LAYER;
-            }
-        }
+        for (int chunk = 0; chunk < parallel->vpp; chunk++)
+            layers += count_layers(build->graph, &spans[stage * parallel->vpp + chunk]);
         if (layers > most) most = layers;
     }
     arena_reset(build->arena, mark);
     return most;
 }
 
+// The layers of the fullest stage.
+static int stage_layers_most(const struct build *build, const struct parallel *parallel)
+{
+    struct space *space = build->space;
+    struct split_key key = {build->graph, parallel->degree[AXIS_PP], parallel->vpp,
+                            (int)parallel->schedule, 0};
+    space->splits.key_bytes = sizeof key;
+    const struct split_entry *found = index_find(&space->splits, &key);
+    if (found) return found->layers_most;
+    int most = find_layers_most(build, parallel);
+    struct split_entry *entry = ARENA_NEW(space->arena, struct split_entry, 1);
+    *entry = (struct split_entry){key, most};
+    index_put(space->arena, &space->splits, entry);
+    return most;
+}
+
+static unsigned split_axes(const struct space_mesh *mesh)
+{
+    unsigned axes = 0;
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        if (mesh->degree[axis] > 1) axes |= 1u << axis;
+    }
+    return axes;
+}
+
+static const struct space_tail *ways_of(struct space *space, const struct space_group *group,
+                                        const struct space_tail *tail, int layers_most)
+{
+    const struct space_mesh *mesh = &space->meshes[group->mesh];
+    struct ways_key key = {
+        .attention = (int)group->attention,
+        .sp = group->sp,
+        .cp_kind = (int)mesh->cp_kind,
+        .axes = split_axes(mesh),
+        .schedule = (int)tail->schedule,
+        .zero = tail->zero,
+        .layers_most = layers_most,
+    };
+    space->ways.key_bytes = sizeof key;
+    const struct ways_entry *found = index_find(&space->ways, &key);
+    if (found) return &found->tail;
+    struct ways_entry *entry = ARENA_NEW(space->arena, struct ways_entry, 1);
+    *entry = (struct ways_entry){key, space_ways(space, group, *tail, layers_most)};
+    index_put(space->arena, &space->ways, entry);
+    return &entry->tail;
+}
+
 // False when the stack has no way to recompute beside this tail.
 static bool add_recomputes(struct build *build, struct space_tail tail, int layers_most)
 {
-    assert(tail.zero >= 0 && tail.zero < ZERO_STAGES);
-    struct ways *ways = &build->ways[tail.zero];
-    if (!ways->known || ways->schedule != tail.schedule || ways->layers_most != layers_most)
-        *ways = (struct ways){true, tail.schedule, layers_most,
-                              space_ways(build->space, build->group, tail, layers_most)};
-    if (ways->tail.recompute_count == 0) return false;
-    tail.recomputes = ways->tail.recomputes;
-    tail.recompute_count = ways->tail.recompute_count;
-    tail.moves = ways->tail.moves;
-    tail.move_count = ways->tail.move_count;
+    const struct space_tail *ways = ways_of(build->space, build->group, &tail, layers_most);
+    if (ways->recompute_count == 0) return false;
+    tail.recomputes = ways->recomputes;
+    tail.recompute_count = ways->recompute_count;
+    tail.moves = ways->moves;
+    tail.move_count = ways->move_count;
     add_tail(build, &tail);
     return true;
 }
@@ -360,10 +417,8 @@ static struct tails_key key_of(const struct build *build)
         .cp_kind = (int)mesh->cp_kind,
         .sharded = is_sharded(build, mesh),
         .grouped = mesh->zero_group > 0,
+        .axes = split_axes(mesh),
     };
-    for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        if (mesh->degree[axis] > 1) key.axes |= 1u << axis;
-    }
     return key;
 }
 
