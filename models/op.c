@@ -136,7 +136,7 @@ static double flop_contract(const struct block *block, const struct op *op,
                             const int64_t size[DIM_COUNT])
 {
     struct gemm gemm = op_gemm(block, op, size);
-    return 2.0 * (double)gemm.batch * (double)gemm.m * (double)gemm.n * (double)gemm.k;
+    return gemm_flop(&gemm);
 }
 
 static double flop_sum(const struct block *block, const struct op *op,
@@ -337,6 +337,11 @@ static double contract_density(const struct block *block, const struct op *op)
     return fmax(density, output_of(block, op, 0)->density);
 }
 
+double gemm_flop(const struct gemm *gemm)
+{
+    return 2.0 * (double)gemm->batch * (double)gemm->m * (double)gemm->n * (double)gemm->k;
+}
+
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
     assert(op->kind == OP_CONTRACT && op->input_count == 2);
@@ -344,9 +349,9 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
     int64_t *tokens = NULL;
     unsigned a = dims_of(input_of(block, op, 0)), b = dims_of(input_of(block, op, 1));
     unsigned c = dims_of(output_of(block, op, 0));
-    for (enum dim dim = DIM_NONE + 1; dim < DIM_COUNT; dim++) {
+    for (unsigned left = a | b; left; left &= left - 1) {
+        int dim = __builtin_ctz(left);
         bool in_a = a >> dim & 1, in_b = b >> dim & 1, in_c = c >> dim & 1;
-        if (!in_a && !in_b) continue;
         assert(size[dim] > 0 && (in_c || (in_a && in_b)));
         int64_t *part = !in_c ? &gemm.k : in_a && in_b ? &gemm.batch : in_a ? &gemm.m : &gemm.n;
         *part *= size[dim];

@@ -41,6 +41,7 @@ struct gemm {
     int64_t batch, m, n, k;
 };
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
+double gemm_flop(const struct gemm *gemm);
 
 // Whether any input or output of the op has this dim.
 bool op_has_dim(const struct block *block, const struct op *op, enum dim dim);

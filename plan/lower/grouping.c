@@ -137,7 +137,8 @@ bool group_is_plain(const struct grouping *grouping, int index)
     const struct instr *instr = group_at(grouping, index);
     if (instr->collective != COLLECTIVE_NONE || instr->inner || instr->output_count == 0)
         return false;
-    return !op_has_dim(grouping->program->block, group_op(grouping, index), DIM_EXPERT);
+    return !grouping->has_experts ||
+           !op_has_dim(grouping->program->block, group_op(grouping, index), DIM_EXPERT);
 }
 
 bool group_has_views(const struct grouping *grouping, int index)

@@ -15,6 +15,8 @@ struct grouping {
     unsigned joins;
     int begin;                      // of the phase
     const struct group_uses *uses;  // [buffer]
+    int buffer_capacity;            // of the program's
+    bool has_experts;               // any tensor of the block
 };
 
 const struct group_uses *group_uses_of(struct arena *arena, const struct block_program *program);

@@ -10,6 +10,7 @@
 enum { GROUP_MEMBERS_MAX = 8, SUM_NORM_TERMS = 4 };
 
 // Moves instructions of a program that was lowered for this mesh, and marks them: `kernel`,
-// `joined`, `join`, `passing` and `kept_bytes` of struct instr. Before lifetimes are known.
-void groups_form(struct arena *arena, struct block_program *program, const struct mesh *mesh,
-                 unsigned joins);
+// `joined`, `join`, `passing` and `kept_bytes` of struct instr. Before lifetimes are known. The
+// array of buffers has room for `buffer_capacity` of them.
+void groups_form(struct arena *arena, struct block_program *program, int buffer_capacity,
+                 const struct mesh *mesh, unsigned joins);

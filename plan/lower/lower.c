@@ -409,7 +409,7 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
 static void join(struct lowering *low)
 {
     if (joins_are_executed(low->request->joins)) {
-        groups_form(low->arena, low->program, low->mesh, low->joins);
+        groups_form(low->arena, low->program, low->buffer_capacity, low->mesh, low->joins);
     } else if (low->joins >> JOIN_CHAIN & 1) {
         fusion_mark(low->arena, low->program);
     }

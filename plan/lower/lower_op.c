@@ -137,8 +137,7 @@ static void add_rows(const struct lowering *low, const struct op *op, struct ins
     const struct tensor *output = &low->block->tensors[op->outputs[0]];
     int64_t *rows = tensor_find_dim(output, DIM_BATCH) >= 0 ? &instr->gemm.m : &instr->gemm.k;
     *rows = (int64_t)ceil((double)*rows * room);
-    instr->flop = 2.0 * (double)instr->gemm.batch * (double)instr->gemm.m * (double)instr->gemm.n *
-                  (double)instr->gemm.k;
+    instr->flop = gemm_flop(&instr->gemm);
 }
 
 // Numbers of an instruction whose buffers are set.
@@ -158,7 +157,8 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     instr->chunked = op->chunked;
     instr->merge = low->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;
     if (op->kind == OP_CONTRACT) instr->gemm = op_gemm(low->block, op, size);
-    instr->flop = op_rule(op->kind)->flop(low->block, op, size);
+    instr->flop = op->kind == OP_CONTRACT ? gemm_flop(&instr->gemm)
+                                          : op_rule(op->kind)->flop(low->block, op, size);
     assert(instr->flop >= 0);
     add_rows(low, op, instr);
     count_traffic(low, instr);

@@ -12,7 +12,7 @@ struct sharing {
     struct grouping of;
     const struct mesh *mesh;
     struct arena *arena;
-    int view_capacity;
+    struct packed_room room;
     const bool *is_dense;  // [buffer]: somebody takes no array whose rows lie apart
     enum phase phase;      // that they run in
     struct instr like;     // one of them
@@ -291,8 +291,7 @@ static bool gather(struct sharing *sharing, const int *ops, int count)
 
 static void pack(struct sharing *sharing)
 {
-    packed_add(sharing->arena, sharing->of.program, sharing->seen, sharing->count,
-               &sharing->view_capacity);
+    packed_add(sharing->arena, sharing->of.program, sharing->seen, sharing->count, &sharing->room);
 }
 
 // The operators that alone read what the GEMMs make, all of them adding a bias; false: not so.
@@ -463,7 +462,10 @@ static void form(struct sharing *sharing, int index)
 void merged_form(struct arena *arena, const struct grouping *grouping, const struct mesh *mesh)
 {
     struct block_program *program = grouping->program;
-    struct sharing sharing = {.of = *grouping, .mesh = mesh, .arena = arena};
+    struct sharing sharing = {.of = *grouping,
+                              .mesh = mesh,
+                              .arena = arena,
+                              .room = {grouping->buffer_capacity, program->view_count}};
     bool merges = grouping->joins >> JOIN_MERGED & 1;
     if (merges) sharing.is_dense = find_dense(arena, grouping);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {

@@ -3,10 +3,9 @@
 #include <assert.h>
 
 static int add_buffer(struct arena *arena, struct block_program *program,
-                      const struct packed_part *parts, int count)
+                      const struct packed_part *parts, int count, int *capacity)
 {
-    int capacity = program->buffer_count;
-    ARENA_GROW(arena, program->buffers, program->buffer_count, capacity);
+    ARENA_GROW(arena, program->buffers, program->buffer_count, *capacity);
     struct buffer packed = program->buffers[parts[0].buffers[0]];
     packed.bytes = 0;
     packed.packed = true;
@@ -30,15 +29,15 @@ static void show(struct block_program *program, int buffer, int view)
 }
 
 void packed_add(struct arena *arena, struct block_program *program, const struct packed_part *parts,
-                int count, int *capacity)
+                int count, struct packed_room *room)
 {
-    int whole = add_buffer(arena, program, parts, count), room = *capacity;
+    int whole = add_buffer(arena, program, parts, count, &room->buffers);
     int64_t row = 0, first = 0;
     for (int p = 0; p < count; p++)
         row += parts[p].columns;
     for (int p = 0; p < count; p++) {
         for (int k = 0; k < parts[p].count; k++) {
-            ARENA_GROW(arena, program->views, program->view_count, room);
+            ARENA_GROW(arena, program->views, program->view_count, room->views);
             assert(program->view_count < INT8_MAX);
             int buffer = parts[p].buffers[k];
             program->views[program->view_count] = (struct packed_view){buffer, whole, first, row};
@@ -46,7 +45,6 @@ void packed_add(struct arena *arena, struct block_program *program, const struct
         }
         first += parts[p].columns;
     }
-    *capacity = room;
 }
 
 static void finish(const struct block_program *program, int view, int *buffer)

@@ -13,9 +13,11 @@ struct packed_part {
 };
 
 // Adds a packed buffer of these parts, and gives views of it to the instructions that read or write
-// what is seen there; their inputs and outputs stay. `capacity`: of the views in `arena`, 0 at
-// first.
+// what is seen there; their inputs and outputs stay.
+struct packed_room {
+    int buffers, views;  // that the program's arrays in `arena` have room for
+};
 void packed_add(struct arena *arena, struct block_program *program, const struct packed_part *parts,
-                int count, int *capacity);
+                int count, struct packed_room *room);
 // Packed buffers in the place of what is seen of them; at the end.
 void packed_finish(struct block_program *program);

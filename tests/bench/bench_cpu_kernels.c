@@ -147,7 +147,7 @@ static void bench_op(const struct cpu_kernels_bench *bench, const struct op *op,
     sums->taken_s += taken_s;
     if (op->kind == OP_CONTRACT) {
         struct gemm gemm = op_gemm(bench->block, op, size);
-        double flop = 2.0 * (double)gemm.batch * (double)gemm.m * (double)gemm.n * (double)gemm.k;
+        double flop = gemm_flop(&gemm);
         double bound_s = measure_sgemm((int)gemm.m, (int)gemm.n, (int)gemm.k);
         printf("  %-26s %8.3f ms  %6.1f GFLOP/s, %3.0f %% of sgemm %lldx%lldx%lld\n", op->name,
                1e3 * taken_s, 1e-9 * flop / taken_s, 100 * bound_s / taken_s, (long long)gemm.m,
