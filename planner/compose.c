@@ -3,7 +3,6 @@
 #include "cost_models/offload.h"
 #include "planner/choice.h"
 #include "planner/composing.h"
-#include "simulator/closed_form.h"
 
 #include <assert.h>
 #include <math.h>
@@ -316,7 +315,7 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
     }
     price.tied_reduce_s = once->tied_reduce_s;
     price.norm_s = once->norm_s;
-    return closed_form(&price);
+    return closed_form_after(&composer->paths, &price);
 }
 
 static double block_s(const struct memo_block *block)
@@ -395,7 +394,7 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     // Where W stands apart the closed form replays the schedule: what no order of its tasks can
     // undercut is asked first.
     if (!schedule_row(parallel->schedule)->backward_fused) return parted_s(&price);
-    return closed_form(&price).step_s;
+    return closed_form_after(&composer->paths, &price).step_s;
 }
 
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)

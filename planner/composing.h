@@ -2,6 +2,7 @@
 #include "planner/balance.h"
 #include "planner/compose.h"
 #include "planner/moments.h"
+#include "simulator/closed_form.h"
 
 // What the composer's sources share: its tables, and a plan's program in memoised blocks.
 
@@ -68,6 +69,7 @@ struct composer {
     struct chunk_phases phases[WAY_COUNT][RECOMPUTE_WAYS_MAX];
     struct chunk_price *classes;
     int class_capacity;
+    struct closed_form_paths paths;
 };
 
 // Blocks of the group in the sharding of the plan, and in this way to recompute (index).

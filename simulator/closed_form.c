@@ -2,12 +2,12 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // The search's hot path: the work is in the runs of equal stages and their chunks, not in stages or
 // micro-batches. Rules as in simulator/walk.h and simulator/reduce.c.
 
-enum { CLASSES = 32, ENDS = 1024 };  // more of them (mixed clusters) take memory from an arena
-enum { CHUNKS = 256 };               // a slot's chunk is a byte
+enum { CHUNKS = 256 };  // a slot's chunk is a byte
 
 struct round {
     double sum_s, most_s;
@@ -29,6 +29,7 @@ struct form {
     const struct stage_runs *runs;
     const struct chunk_times *times;     // [class]
     const struct reduction *reductions;  // [class]
+    bool known;                          // the ends, from a question before
     double *end_s, *idle_s;  // [run * chunk_count + chunk], behind them of the last stage
     double hop_s, gap_s;
     struct round rounds[CHUNKS];
@@ -253,7 +254,8 @@ struct finish {
     double norm_at_s;  // all gradients are reduced
     double update_s;   // the slowest
     double reduce_s;   // exposed, summed over stages
-    double period_s;   // the most that a stage needs from its first forward to its update
+    double period_s;   // where steps run into each other: the most that a stage needs from its
+                       // first forward to its update
 };
 
 static double latest_s(const struct form *form, struct ends ends)
@@ -267,7 +269,7 @@ static struct finish finish_of(const struct form *form, double wait_s)
     const struct step_price *price = form->price;
     int last = price->shape.stage_count - 1, run_count = form->runs->run_count;
     struct finish finish = {0};
-    double pair_s = 0, rise_s = 0;
+    double pair_s = 0, rise_s = 0, first_s = 0;
     for (int i = 0; i < run_count; i++) {
         struct stage_run run = form->runs->runs[i];
         struct ends ends = ends_at(form, i);
@@ -281,12 +283,15 @@ static struct finish finish_of(const struct form *form, double wait_s)
         if (price->streams) after_s += tail.update_s;
         finish.reduce_s += run.count * exposed_s;
         if (price->streams) tail.update_s = 0;
+        if (i == 0) first_s = tail.update_s;
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
         double reduced_s = latest_s(form, ends) + after_s;
         if (reduced_s > finish.norm_at_s) finish.norm_at_s = reduced_s;
-        double period_s = reduced_s + tail.update_s - step_begin_s(price, run.first, rise_s);
-        if (period_s > finish.period_s) finish.period_s = period_s;
-        rise_s += run.count * step_rise_s(price, run.first);
+        if (price->post_validated) {
+            double period_s = reduced_s + tail.update_s - step_begin_s(price, run.first, rise_s);
+            finish.period_s = fmax(finish.period_s, period_s);
+            rise_s += run.count * step_rise_s(price, run.first);
+        }
         if (i == 0 && reduced_s > pair_s) pair_s = reduced_s;
         double last_s = latest_s(form, ends_at(form, run_count)) + after_s;
         if (i == run_count - 1 && last_s > pair_s) pair_s = last_s;
@@ -294,7 +299,6 @@ static struct finish finish_of(const struct form *form, double wait_s)
     if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
         finish.norm_at_s = pair_s + price->tied_reduce_s;
     // The first stage, which begins at 0, waits for the last with the tied gradient.
-    double first_s = price->streams ? 0 : tail_of(form, 0, ends_at(form, 0)).update_s;
     if (last > 0 && price->tied_reduce_s > 0)
         finish.period_s = fmax(finish.period_s, pair_s + price->tied_reduce_s + first_s);
     return finish;
@@ -348,7 +352,7 @@ static struct cost cost_of(struct form *form)
         .idle_s = form->idle_s,
     };
     double stages = price->shape.stage_count;
-    form->row->duration(&times, form->end_s);
+    if (!form->known) form->row->duration(&times, form->end_s);
     double wait_s = gather_wait_s(form);
     struct finish finish = finish_of(form, wait_s);
 
@@ -395,12 +399,39 @@ static const struct stage_runs *runs_of(struct arena *spare, const struct step_p
     return all;
 }
 
-struct cost closed_form(const struct step_price *price)
+// Whether the paths are those of this price, whose chunks take `times`.
+static bool are_known(const struct closed_form_paths *paths, const struct step_price *price,
+                      const struct chunk_times *times)
+{
+    return paths->known && paths->schedule == price->schedule && paths->runs == price->runs &&
+           paths->class_of == price->class_of && paths->class_count == price->class_count &&
+           paths->hop_s == price->hop_s && paths->hop_overlapped == price->hop_overlapped &&
+           memcmp(&paths->shape, &price->shape, sizeof price->shape) == 0 &&
+           memcmp(paths->times, times, (size_t)price->class_count * sizeof *times) == 0;
+}
+
+// Those of a price without runs of its own are not found again.
+static void keep_paths(struct closed_form_paths *paths, const struct step_price *price,
+                       const struct chunk_times *times)
+{
+    paths->known = price->runs != NULL;
+    paths->schedule = price->schedule;
+    paths->shape = price->shape;
+    paths->hop_s = price->hop_s;
+    paths->hop_overlapped = price->hop_overlapped;
+    paths->class_of = price->class_of;
+    paths->runs = price->runs;
+    paths->class_count = price->class_count;
+    memcpy(paths->times, times, (size_t)price->class_count * sizeof *times);
+}
+
+struct cost closed_form_after(struct closed_form_paths *paths, const struct step_price *price)
 {
     struct arena spare = {0};
-    struct chunk_times few[CLASSES], *times = few;
-    struct reduction few_reductions[CLASSES], *reductions = few_reductions;
-    if (price->class_count > CLASSES) {
+    struct chunk_times few[CLOSED_FORM_CLASSES], *times = few;
+    struct reduction few_reductions[CLOSED_FORM_CLASSES], *reductions = few_reductions;
+    bool has_room = price->class_count <= CLOSED_FORM_CLASSES;
+    if (!has_room) {
         times = ARENA_NEW(&spare, struct chunk_times, price->class_count);
         reductions = ARENA_NEW(&spare, struct reduction, price->class_count);
     }
@@ -415,11 +446,20 @@ struct cost closed_form(const struct step_price *price)
     form.hop_s = price->shape.stage_count > 1 ? price->hop_s : 0;
     form.gap_s = price->hop_overlapped ? 0 : form.hop_s;
     assert(price->shape.chunk_count <= CHUNKS);
-    double few_s[2 * ENDS];
     int end_count = (form.runs->run_count + 1) * price->shape.chunk_count;
-    form.end_s = end_count > ENDS ? ARENA_NEW(&spare, double, 2 * end_count) : few_s;
+    has_room = has_room && end_count <= CLOSED_FORM_ENDS;
+    form.known = has_room && are_known(paths, price, times);
+    form.end_s = has_room ? paths->end_s : ARENA_NEW(&spare, double, 2 * end_count);
     form.idle_s = form.row->backward_fused ? NULL : form.end_s + end_count;
+    if (has_room && !form.known) keep_paths(paths, price, times);
     struct cost cost = cost_of(&form);
     if (spare.last) arena_free(&spare);
     return cost;
+}
+
+struct cost closed_form(const struct step_price *price)
+{
+    struct closed_form_paths paths;  // large, used only as far as there are stages
+    paths.known = false;
+    return closed_form_after(&paths, price);
 }

@@ -188,6 +188,53 @@ static void runs_may_be_left_out(void **state)
     }
 }
 
+static void is_the_same_after(struct closed_form_paths *paths, const struct step_price *price)
+{
+    struct cost fresh = closed_form(price);
+    for (int again = 0; again < 2; again++) {
+        struct cost after = closed_form_after(paths, price);
+        assert_memory_equal(&after, &fresh, sizeof fresh);
+    }
+}
+
+// Whatever was asked before: another plan, or the same with one of its facts changed.
+static void paths_of_the_question_before_change_nothing(void **state)
+{
+    struct arena *arena = *state;
+    struct random random = random_start(SEED + 1);
+    struct closed_form_paths paths = {0};
+    for (int i = 0; i < FEW_PLANS / 4; i++) {
+        paths.known = false;  // the arena gives the addresses anew
+        struct arena_mark mark = arena_mark(arena);
+        struct step_price *price =
+            random_plan(arena, &random, (enum schedule_kind)(i % SCHEDULE_KIND_COUNT));
+        struct step_price *other =
+            random_plan(arena, &random, (enum schedule_kind)(i / 2 % SCHEDULE_KIND_COUNT));
+        struct chunk_price *classes = ARENA_NEW(arena, struct chunk_price, price->class_count);
+        memcpy(classes, price->classes, (size_t)price->class_count * sizeof *classes);
+        price->classes = classes;
+        double *duration_s;
+        is_the_same_after(&paths, price);
+        for (int n = 0; (duration_s = duration_at(price, classes, n)); n++) {
+            double kept_s = *duration_s;
+            *duration_s = kept_s * 1.2;
+            is_the_same_after(&paths, price);
+            *duration_s = kept_s;
+        }
+        price->hop_overlapped = !price->hop_overlapped;
+        is_the_same_after(&paths, price);
+        price->shape.micro_batch_count *= 2;
+        is_the_same_after(&paths, price);
+        is_the_same_after(&paths, other);
+        is_the_same_after(&paths, price);
+        if (price->shape.chunk_count == 1) {
+            price->schedule = price->schedule == SCHEDULE_GPIPE ? SCHEDULE_1F1B : SCHEDULE_GPIPE;
+            is_the_same_after(&paths, price);
+        }
+        arena_reset(arena, mark);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +243,7 @@ int main(void)
         cmocka_unit_test(no_step_is_shorter_than_its_busiest_stage),
         cmocka_unit_test(longer_durations_make_longer_steps),
         cmocka_unit_test(runs_may_be_left_out),
+        cmocka_unit_test(paths_of_the_question_before_change_nothing),
         cmocka_unit_test(the_closed_form_agrees_with_the_events_on_random_plans),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
