@@ -33,6 +33,9 @@ struct occupancy {
     struct range_set *asked[SETS_MOST];
     int place[SETS_MOST];
     int asked_count;
+    // Where what the question has to look at is joined: sums of two rows of sets, in turns.
+    struct byte_range *joined[2];
+    int joined_room;
 };
 
 struct occupancy *occupancy_new(struct arena *arena, int section_count)
@@ -211,31 +214,73 @@ int64_t occupancy_first_fit(struct occupancy *occupancy, int first, int end, int
     return next_fit(occupancy, low, size, alignment);
 }
 
+// The bytes of both; returns how many ranges that are.
+static int join(const struct range_set *a, const struct range_set *b, struct byte_range *joined)
+{
+    const struct byte_range *next[] = {a->ranges, b->ranges};
+    const struct byte_range *end[] = {a->ranges + a->count, b->ranges + b->count};
+    int count = 0;
+    while (next[0] < end[0] || next[1] < end[1]) {
+        bool second = next[0] == end[0] || (next[1] < end[1] && next[1]->lower < next[0]->lower);
+        struct byte_range range = *next[second]++;
+        if (count > 0 && joined[count - 1].upper >= range.lower) {
+            struct byte_range *last = &joined[count - 1];
+            if (last->upper < range.upper) last->upper = range.upper;
+        } else {
+            joined[count++] = range;
+        }
+    }
+    return count;
+}
+
+static void make_room(struct occupancy *occupancy)
+{
+    int wanted = 0;
+    for (int i = 0; i < occupancy->asked_count; i++)
+        wanted += occupancy->asked[i]->count;
+    if (wanted <= occupancy->joined_room) return;
+    occupancy->joined_room = 2 * wanted;
+    for (int i = 0; i < 2; i++) {
+        occupancy->joined[i] = arena_alloc(occupancy->pool.arena, (size_t)occupancy->joined_room,
+                                           sizeof(struct byte_range));
+    }
+}
+
+// All that the question has to look at, as one set: neighbours are joined until one is left.
+static struct range_set join_all(struct occupancy *occupancy)
+{
+    struct range_set sets[SETS_MOST] = {{0}};
+    int count = occupancy->asked_count;
+    make_room(occupancy);
+    for (int i = 0; i < count; i++)
+        sets[i] = *occupancy->asked[i];
+    for (int turn = 0; count > 1; turn = 1 - turn) {
+        struct byte_range *joined = occupancy->joined[turn];
+        int kept = 0;
+        for (int i = 0; i < count; i += 2) {
+            struct range_set none = {0}, *other = i + 1 < count ? &sets[i + 1] : &none;
+            int joined_count = join(&sets[i], other, joined);
+            sets[kept++] = (struct range_set){joined, joined_count, joined_count};
+            joined += joined_count;
+        }
+        count = kept;
+    }
+    return sets[0];
+}
+
 int64_t occupancy_best_fit(struct occupancy *occupancy, int first, int end, int64_t size,
                            int64_t alignment)
 {
     ask(occupancy, first, end);
-    int64_t best = -1, best_gap = INT64_MAX;
-    for (int64_t address = 0;;) {
-        int64_t start = next_fit(occupancy, address, size, alignment);
-        int64_t ceiling = INT64_MAX, floor = 0;
-        for (int i = 0; i < occupancy->asked_count; i++) {
-            const struct range_set *set = occupancy->asked[i];
-            int place = occupancy->place[i];
-            // The gap ends where the first of the sets begins again, and began where the last
-            // ended.
-            if (place < set->count && set->ranges[place].lower < ceiling) {
-                ceiling = set->ranges[place].lower;
-            }
-            if (place > 0 && set->ranges[place - 1].upper > floor) {
-                floor = set->ranges[place - 1].upper;
-            }
-        }
-        if (ceiling == INT64_MAX) return best >= 0 ? best : start;
-        if (ceiling - floor < best_gap) {
+    struct range_set used = join_all(occupancy);
+    int64_t best = -1, best_gap = INT64_MAX, floor = 0;
+    for (int i = 0; i < used.count; i++) {
+        int64_t start = round_up(floor, alignment), ceiling = used.ranges[i].lower;
+        if (start + size <= ceiling && ceiling - floor < best_gap) {
             best = start;
             best_gap = ceiling - floor;
         }
-        address = ceiling;
+        floor = used.ranges[i].upper;
     }
+    return best >= 0 ? best : round_up(floor, alignment);
 }
