@@ -373,6 +373,11 @@ double update_bytes(const struct compute_context *context, enum optimizer optimi
     return elements * (2 * state_bytes + gradient_bytes + weight_bytes + trust_bytes(optimizer));
 }
 
+double norm_bytes(const struct compute_context *context, double elements)
+{
+    return elements * context->stack->gradient_bytes;
+}
+
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements)
 {
     return stream_s(context, update_bytes(context, optimizer, elements));

@@ -95,3 +95,5 @@ double stream_s(const struct compute_context *context, double bytes);
 double update_bytes(const struct compute_context *context, enum optimizer optimizer,
                     double elements);
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements);
+// Of them, what is read for the norm.
+double norm_bytes(const struct compute_context *context, double elements);

@@ -15,10 +15,11 @@ enum entry {
     ENTRY_TASK,  // what the host takes between tasks
     ENTRY_COPY,  // activations to the host and back
     // once a step, of a class of chunks
-    ENTRY_REDUCE,  // gradient_reduce_s
-    ENTRY_GATHER,  // parameter_gather_s
-    ENTRY_SMALL,   // small_reduce_s
-    ENTRY_UPDATE,  // update_s
+    ENTRY_REDUCE,   // gradient_reduce_s
+    ENTRY_GATHER,   // parameter_gather_s
+    ENTRY_SMALL,    // small_reduce_s
+    ENTRY_UPDATE,   // update_s
+    ENTRY_SQUARES,  // inside update_s, too: a stage's own part of the gradients' norm
     // of the whole step
     ENTRY_HOP,  // one message to a neighbouring stage
     ENTRY_TIED,

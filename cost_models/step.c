@@ -127,9 +127,16 @@ static void add_update(const struct price_context *context, const struct program
         host_update_add(context, program, elements, price);
         return;
     }
-    price->update_s = update_s(&context->compute, optimizer, elements);
-    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", price->update_s,
-                    update_bytes(&context->compute, optimizer, elements));
+    const struct compute_context *compute = &context->compute;
+    double bytes = update_bytes(compute, optimizer, elements);
+    double squared_bytes = norm_bytes(compute, elements);
+    double squared_s = stream_s(compute, squared_bytes);
+    double own_s = update_s(compute, optimizer, elements) - squared_s;
+    price->update_s = own_s;
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", own_s, bytes - squared_bytes);
+    if (!step_takes_norm(&program->workload)) return;
+    price->update_s += squared_s;
+    ledger_add_time(context->ledger, ENTRY_SQUARES, 0, "gradient norm", squared_s, squared_bytes);
 }
 
 static struct chunk_price once_a_step(const struct price_context *context,

@@ -33,6 +33,22 @@ static bool spread_update(struct pricing *pricing, const struct ledger_line *lin
     return all > 0;
 }
 
+// What the chunks of a stage take, of the mean stage: each has one such task.
+static bool spread_norm(struct pricing *pricing, const struct ledger_line *line)
+{
+    const struct step_graph *graph = pricing->prices.graph;
+    const struct program *program = graph->program;
+    int stages = program->shape.stage_count, uses = 0, found = 0;
+    for (int at = 0; at < stages * program->shape.chunk_count; at++)
+        uses += program->class_of[at] == line->chunk;
+    for (int t = 0; t < graph->task_count; t++) {
+        if (graph->tasks[t].kind != TASK_NORM) continue;
+        add(pricing, t, line->s * uses / stages);
+        found++;
+    }
+    return found > 0;
+}
+
 // A line of `count` tasks, or of one; `group` and `use`: that it is of, -1: any.
 struct target {
     enum task_kind kind;
@@ -95,6 +111,8 @@ static bool add_line(struct pricing *pricing, const struct ledger_line *line)
                       &(struct target){is_forward ? TASK_COPY_OUT : TASK_COPY_IN, -1, use, 0});
     case ENTRY_UPDATE:
         return spread_update(pricing, line);
+    case ENTRY_SQUARES:
+        return spread_norm(pricing, line);
     case ENTRY_REDUCE:
         return add_to(pricing, line, &(struct target){TASK_GRADIENT_REDUCE, group, -1, 0});
     case ENTRY_GATHER:

@@ -57,6 +57,7 @@ static void add_line(struct task_facts *facts, const struct ledger_line *line)
         add_once(&chunk->small, line);
         break;
     case ENTRY_UPDATE:
+    case ENTRY_SQUARES:
         add_once(&chunk->update, line);
         break;
     case ENTRY_HOP:

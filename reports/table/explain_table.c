@@ -53,7 +53,8 @@ static const char *shape_text(struct arena *arena, const struct ledger_line *lin
 // What has flop or bytes to say how fast it was.
 static bool is_work(const struct ledger_line *line)
 {
-    bool may_be = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE;
+    bool may_be = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE ||
+                  line->entry == ENTRY_SQUARES;
     return may_be && (line->instr || line->bytes > 0);
 }
 
@@ -121,7 +122,7 @@ static const char *when_text(const struct ledger_line *line)
     static const char *const ONCE[ENTRY_COUNT] = {
         [ENTRY_REDUCE] = "grads", [ENTRY_GATHER] = "params", [ENTRY_SMALL] = "small",
         [ENTRY_HOP] = "hop",      [ENTRY_TIED] = "tied",     [ENTRY_NORM] = "norm",
-        [ENTRY_TRUST] = "trust",
+        [ENTRY_TRUST] = "trust",  [ENTRY_SQUARES] = "norm",
     };
     assert(line->entry < ENTRY_COUNT);
     return ONCE[line->entry] ? ONCE[line->entry] : phase_text(line);

@@ -185,6 +185,19 @@ static void prices_are_those_of_tasks(void **state)
             assert_true(prices.unrun_s <= 0 || !stack_is_executed(of.stack));
             executed += stack_is_executed(of.stack);
             double reduce_s = 0, task_s = 0;
+            // What updates read for the norm is in the task that takes it, of the mean stage.
+            double stages = of.program->shape.stage_count, squares_s = 0, norm_s = 0;
+            for (int i = 0; i < ledger.count; i++) {
+                const struct ledger_line *line = &ledger.lines[i];
+                for (int at = 0; at < stages * of.program->shape.chunk_count; at++) {
+                    bool is_own = of.program->class_of[at] == line->chunk;
+                    squares_s += line->entry == ENTRY_SQUARES && is_own ? line->s / stages : 0;
+                }
+                norm_s += line->entry == ENTRY_NORM ? line->s : 0;
+            }
+            for (int t = 0; t < graph->task_count; t++)
+                norm_s -= graph->tasks[t].kind == TASK_NORM ? prices.s[t] : 0;
+            assert_true(fabs(norm_s + squares_s) <= 1e-9 * squares_s);
             for (int class = 0; class < price->class_count; class ++) {
                 reduce_s += price->classes[class].gradient_reduce_s;
                 for (int t = graph->first[class]; t < graph->first[class + 1]; t++) {

@@ -18,7 +18,7 @@ static void is_near(double found, double wanted, double slack_s)
 
 static void add(struct ledger *ledger, enum entry entry, int phase, enum part part, double s)
 {
-    bool is_operator = entry == ENTRY_OPERATOR || entry == ENTRY_UPDATE;
+    bool is_operator = entry == ENTRY_OPERATOR || entry == ENTRY_UPDATE || entry == ENTRY_SQUARES;
     struct ledger_line line = {
         .entry = entry,
         .what = "drawn",
